@@ -35,7 +35,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from triplewise.graphs.build import build_graph
-from triplewise.graphs.cli.query import run_query
 from triplewise.graphs.cli.run import DOING
 from triplewise.graphs.page import render_service
 from triplewise.graphs.presets import find_preset
@@ -45,6 +44,7 @@ from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State
 from triplewise.tools.core.errors import KGUnavailableError, RunError, TriplewiseError
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.pyql.raw_sparql import run_query
 
 MOST_CHARACTERS, MOST_BYTES, MOST_ROWS = 2_000, 64_000, 1_000
 """Most characters of a question, bytes of a body, and rows of a query by hand."""

@@ -8,16 +8,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import columns, echo, echo_json, examples, out, say
-from triplewise.tools.core.errors import ActionError, ConfigurationError, KGUnavailableError
-
-if TYPE_CHECKING:
-    from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.core.errors import ConfigurationError
 
 SEARCH_EXAMPLES = examples(
     'triplewise search "goethe"',
@@ -74,6 +71,7 @@ def query(
     Prefixes of the graph and the usual ones need no declaration; exit code 1 is no result, or no.
     """
     from triplewise.tools.kg import open_kg
+    from triplewise.tools.pyql.raw_sparql import run_query
 
     if sparql == "-":
         sparql = sys.stdin.read()
@@ -105,47 +103,6 @@ def query(
     if notice:
         say(f"{notice}; --limit asks for more", "notice")
     raise typer.Exit(0 if rows else 1)
-
-
-def run_query(
-    graph: KnowledgeGraph, sparql: str, *, timeout: float, limit: int, exact: bool = False
-) -> dict[str, Any]:
-    """Run a query by hand, read-only; return `boolean`, or `variables` and `rows` of (variable -> term).
-
-    A term has `value`, `id` and `label`. `notice` says what was cut off, where something was.
-
-    Args:
-        exact: labels of literals as the graph has them, not as people read them.
-
-    Raises:
-        ConfigurationError: no valid query, or one that would change the graph.
-        KGUnavailableError: the graph did not answer, or not in time.
-    """
-    from triplewise.tools.core.terms import IRI
-    from triplewise.tools.kg import Outcome
-    from triplewise.tools.kg.vocabulary import node_labels
-    from triplewise.tools.pyql.raw_sparql import read_sparql
-
-    try:
-        query = read_sparql(sparql, graph.profile)
-    except ActionError as error:
-        raise ConfigurationError(str(error)) from error
-    result = graph.query(query, timeout=timeout, limit=limit)
-    if not result.outcome.ok:
-        kind = ConfigurationError if result.outcome is Outcome.SYNTAX else KGUnavailableError
-        raise kind(f"{graph.name}: {result.message}")
-    if result.boolean is not None:
-        return {"boolean": result.boolean}
-    terms = {term for row in result.rows for term in row if term is not None}
-    labels, short = node_labels(graph, terms, exact=exact), graph.profile.short
-    values = {
-        t: {"value": t.value, "id": short(t) if isinstance(t, IRI) else t.value, "label": labels[t]}
-        for t in terms
-    }
-    named = [zip(result.variables, row, strict=True) for row in result.rows]
-    rows = [{v: values[t] for v, t in row if t is not None} for row in named]
-    cut = {"notice": result.message} if result.outcome is Outcome.TRUNCATED else {}
-    return {"variables": list(result.variables), "rows": rows, **cut}
 
 
 def _shown(term: Mapping[str, str]) -> str:

@@ -1,10 +1,12 @@
-"""`triplewise serve`: the web page and its API, the TEXT2SPARQL challenge's API."""
+"""`triplewise serve`: the web page and its API, the TEXT2SPARQL challenge's API, and an assistant's tools."""
 
 from __future__ import annotations
 
 import socket
+import sys
+from contextlib import redirect_stdout
 from importlib.resources import files
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,13 +14,22 @@ from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import examples, say
 from triplewise.tools.core.errors import ConfigurationError
 
-commands = typer.Typer(help="Serve a graph: a web page with an API.")
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+commands = typer.Typer(help="Serve a graph: a web page with an API, or as tools of an assistant.")
+
+Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines ask.")]
+Port = Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")]
 
 EXAMPLES = examples(
     "triplewise serve",
     "triplewise serve --kg films.ttl --port 8080",
     "triplewise serve --kg mykg --model openai:gpt-4o-mini --set max_seconds=60",
     "triplewise serve --dataset https://text2sparql.aksw.org/2025/corporate/=prod-inst.ttl",
+)
+MCP_EXAMPLES = examples(
+    "triplewise serve mcp --kg films.ttl", "triplewise serve mcp --kg films.ttl --http --port 8001"
 )
 
 
@@ -28,12 +39,8 @@ def serve(
     context: typer.Context,
     options: o.RunOptions,
     preset: o.Preset = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines ask.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")
-    ] = 8000,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
     dataset: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,16 +50,16 @@ def serve(
     jobs: Annotated[int, typer.Option(min=1, help="Questions worked on at a time; others wait.")] = 4,
 ) -> None:
     """Serve a web page that asks a graph, its API, and the API of the TEXT2SPARQL challenge."""
-    if context.invoked_subcommand is not None:
+    if (name := context.invoked_subcommand) is not None:
+        given = [p for p in context.params if str(context.get_parameter_source(p)).endswith("COMMANDLINE")]
+        if given:
+            option = f"--{given[0].replace('_', '-')}"
+            raise ConfigurationError(f"options of {name} go behind it: triplewise serve {name} {option} ...")
         return
     try:
-        import uvicorn
-
         from triplewise.graphs.serve import LOOPBACK, ServedGraph, Service
     except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"triplewise serve needs {error.name}, which is not installed; pip install 'triplewise[serve]'"
-        ) from error
+        raise _missing(error, "serve") from error
     file_preset, settings = o.read_config(None)
     settings = options.context_settings(**settings)
     request = o.run_request("?", preset or file_preset, [], settings)
@@ -63,6 +70,58 @@ def serve(
             raise ConfigurationError(f"--dataset {pair!r} needs the form IRI=KG, e.g. urn:films=films.ttl")
         datasets[iri] = ServedGraph.open(request.preset, settings | {"kg": kg})
     main = ServedGraph.open(request.preset, settings)
+    examples = demo_questions() if main.context.kg == "demo" else ()
+    app = Service(main, datasets, jobs, host in LOOPBACK, examples).app
+    _run(app, host, port, main.kg.name)
+
+
+@commands.command(epilog=MCP_EXAMPLES)
+@o.unfold
+def mcp(
+    options: o.RunOptions,
+    preset: o.Preset = None,
+    http: Annotated[
+        bool, typer.Option("--http", help="Listen on a port (streamable HTTP), not on standard input.")
+    ] = False,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+) -> None:
+    """Serve a graph as tools of an assistant or an editor (Model Context Protocol).
+
+    Tools: ask, search, describe, relations, paths, query. None of them changes the graph.
+    """
+    # Standard output is the protocol's: what is printed meanwhile goes to stderr, as the server has it later.
+    with redirect_stdout(sys.stderr):
+        try:
+            from triplewise.graphs.assistant_tools import AssistantTools
+            from triplewise.graphs.mcp_server import mcp_server
+        except ModuleNotFoundError as error:
+            raise _missing(error, "mcp") from error
+        file_preset, settings = o.read_config(None)
+        settings = options.context_settings(**settings)
+        tools = AssistantTools(preset=preset or file_preset or o.DEFAULT_PRESET, **settings)
+        server = mcp_server(tools)
+    if http:
+        _run(server.streamable_http_app(host=host), host, port, tools.kg.name, "/mcp")
+    else:
+        if sys.stdin.isatty():
+            say(
+                "speaking the protocol on standard input and output, for an assistant that starts this command"
+            )
+        server.run()
+
+
+def _missing(error: ModuleNotFoundError, extra: str) -> ConfigurationError:
+    fix = f"pip install 'triplewise[{extra}]'"
+    return ConfigurationError(f"this command needs {error.name}, which is not installed; {fix}")
+
+
+def _run(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> None:
+    """Serve an application until it is interrupted. Raises `ConfigurationError` if it cannot listen."""
+    import uvicorn
+
+    from triplewise.graphs.serve import LOOPBACK
+
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
@@ -70,11 +129,9 @@ def serve(
         raise ConfigurationError(
             f"cannot listen on {host}:{port} ({error.strerror}); choose with --host, --port"
         ) from error
-    is_local = host in LOOPBACK
-    app = Service(main, datasets, jobs, is_local, demo_questions() if main.context.kg == "demo" else ()).app
     shown = f"[{host}]" if ":" in host else host
-    say(f"serving {main.kg.name} on http://{shown}:{listening.getsockname()[1]} (Ctrl-C stops it)")
-    if not is_local:
+    say(f"serving {name} on http://{shown}:{listening.getsockname()[1]}{path} (Ctrl-C stops it)")
+    if host not in LOOPBACK:
         say("whoever reaches this address can ask; put what checks who they are before it", "notice")
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, server_header=False)
     uvicorn.Server(config).run(sockets=[listening])

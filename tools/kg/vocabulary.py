@@ -153,10 +153,14 @@ def relation_descriptions(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[
     """Short relation id -> the KG's own description of it; those without one are left out."""
     expanded = {r: kg.profile.expand(r, relation=True) for r in dict.fromkeys(relations)}
     subjects = {r: kg.profile.label_subject(iri) for r, iri in expanded.items() if iri is not None}
-    descriptions: dict[IRI, str] = {}
-    for subject, description in _texts_of(kg, subjects.values(), kg.profile.description_predicates):
-        descriptions.setdefault(subject, description)
+    descriptions = node_descriptions(kg, subjects.values())
     return {r: descriptions[s] for r, s in subjects.items() if s in descriptions}
+
+
+def node_descriptions(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> dict[IRI, str]:
+    """Return the KG's own description of each node that has one."""
+    # Of several the first counts, which comes last here.
+    return dict(reversed(list(_texts_of(kg, nodes, kg.profile.description_predicates))))
 
 
 def _texts_of(

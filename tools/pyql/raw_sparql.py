@@ -1,15 +1,17 @@
-"""SPARQL as a model writes it: ids in short forms, prefixes supplied, and the triple patterns it holds."""
+"""SPARQL as a model or a person writes it: ids in short forms, prefixes supplied; and what it is made of."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.errors import ActionError, ConfigurationError, KGUnavailableError
 from triplewise.tools.core.terms import IRI, Literal, Node, Term, Variable, text
 from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
+from triplewise.tools.kg.vocabulary import node_labels
 from triplewise.tools.pyql.sparql import STANDARD, Template
 
 _PARSER = Lock()
@@ -42,6 +44,42 @@ def read_sparql(written: str, profile: Profile) -> str:
     used = dict.fromkeys(m["prefix"] for m in _PREFIXED.finditer(bare))
     header = [f"PREFIX {p}: <{legal[p]}>\n" for p in used if p in legal and p.lower() not in declared]
     return "".join(header) + whole.strip()
+
+
+def run_query(
+    kg: KnowledgeGraph, written: str, *, timeout: float, limit: int, exact: bool = False
+) -> dict[str, Any]:
+    """Run a query by hand, read-only; return `boolean`, or `variables` and `rows` of (variable -> term).
+
+    A term has `value`, `id` and `label`. `notice` says what was cut off, where something was.
+
+    Args:
+        exact: labels of literals as the graph has them, not as people read them.
+
+    Raises:
+        ConfigurationError: no valid query, or one that would change the graph.
+        KGUnavailableError: the graph did not answer, or not in time.
+    """
+    try:
+        query = read_sparql(written, kg.profile)
+    except ActionError as error:
+        raise ConfigurationError(str(error)) from error
+    result = kg.query(query, timeout=timeout, limit=limit)
+    if not result.outcome.ok:
+        kind = ConfigurationError if result.outcome is Outcome.SYNTAX else KGUnavailableError
+        raise kind(f"{kg.name}: {result.message}")
+    if result.boolean is not None:
+        return {"boolean": result.boolean}
+    terms = {term for row in result.rows for term in row if term is not None}
+    labels, short = node_labels(kg, terms, exact=exact), kg.profile.short
+    values = {
+        t: {"value": t.value, "id": short(t) if isinstance(t, IRI) else t.value, "label": labels[t]}
+        for t in terms
+    }
+    named = [zip(result.variables, row, strict=True) for row in result.rows]
+    rows = [{v: values[t] for v, t in row if t is not None} for row in named]
+    cut = {"notice": result.message} if result.outcome is Outcome.TRUNCATED else {}
+    return {"variables": list(result.variables), "rows": rows, **cut}
 
 
 def _split(query: str) -> Iterator[tuple[str, bool]]:

@@ -47,8 +47,14 @@ def surroundings(
 def _around(kg: KnowledgeGraph, question: str, node: Term, encoder: Encoder, most: int) -> list[NearbyFact]:
     around = kg.relations(node)
     sides = [*((r, True) for r in around.forward), *((r, False) for r in around.backward)]
-    if not sides:
-        return []
+    chosen = closest_relations(kg, question, sides, encoder, most)
+    return facts_by_relation(kg, node, chosen, VALUES + 1) if chosen else []
+
+
+def closest_relations(
+    kg: KnowledgeGraph, question: str, sides: Sequence[tuple[IRI, bool]], encoder: Encoder, most: int
+) -> list[tuple[IRI, bool]]:
+    """Return those relations, each with its direction, that fit a question best, best first."""
     shorts = {kg.profile.short(r): r for r, _ in sides}
     texts = relation_texts(kg, shorts)
     ranked = rank_relations(
@@ -59,17 +65,27 @@ def _around(kg: KnowledgeGraph, question: str, node: Term, encoder: Encoder, mos
         vectors=lambda labels: vectors_of(kg, encoder).vectors(labels, encoder),
     )
     place = {shorts[short]: i for i, short in enumerate(ranked)}
-    chosen = sorted((s for s in sides if s[0] in place), key=lambda s: place[s[0]])[:most]
+    return sorted((s for s in sides if s[0] in place), key=lambda s: place[s[0]])[:most]
+
+
+def facts_by_relation(
+    kg: KnowledgeGraph, node: Term, sides: Sequence[tuple[IRI, bool]], most: int
+) -> list[NearbyFact]:
+    """Return up to `most` facts of each of some relations of a node, in their order; what mediators hold too.
+
+    Args:
+        sides: relations, each with whether it leaves the node; one at least.
+    """
     parts = []
-    for i, (relation, forward) in enumerate(chosen):
+    for i, (relation, forward) in enumerate(sides):
         pattern = f"{node.n3()} {relation.n3()} ?v" if forward else f"?v {relation.n3()} {node.n3()}"
-        parts.append(f"{{ SELECT ({i} AS ?i) ?v WHERE {{ {pattern} }} LIMIT {VALUES + 1} }}")
-    rows = kg.query(f"SELECT ?i ?v WHERE {{ {' UNION '.join(parts)} }}", limit=len(parts) * (VALUES + 1)).rows
-    numbered = [(n, v) for number, v in rows if (n := whole_number(number, len(chosen))) is not None and v]
+        parts.append(f"{{ SELECT ({i} AS ?i) ?v WHERE {{ {pattern} }} LIMIT {most} }}")
+    rows = kg.query(f"SELECT ?i ?v WHERE {{ {' UNION '.join(parts)} }}", limit=len(parts) * most).rows
+    numbered = [(n, v) for number, v in rows if (n := whole_number(number, len(sides))) is not None and v]
     hops = [
         Hop.between(node, relation, value, forward).triple
         for i, value in sorted(numbered, key=itemgetter(0))
-        for relation, forward in [chosen[i]]
+        for relation, forward in [sides[i]]
         if forward or isinstance(value, IRI)
     ]
     inner = _mediator_facts(kg, [t.object if t.subject == node else t.subject for t in hops], node)

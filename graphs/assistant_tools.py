@@ -1,0 +1,339 @@
+"""A knowledge graph as tools of an assistant: ask, search, describe, relations, paths, query. All only read.
+
+One implementation serves `triplewise serve mcp` and, as LangChain tools, agents of one's own:
+
+>>> import triplewise
+>>> [tool.name for tool in triplewise.tools_for("demo")]
+['ask', 'search', 'describe', 'relations', 'paths', 'query']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import getdoc
+from typing import Annotated, Any, TypeAlias
+from typing import Literal as OneOf
+
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from pydantic import BaseModel, Field
+
+from triplewise.graphs.build import build_graph
+from triplewise.graphs.presets import find_preset
+from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
+from triplewise.nodes.state import Answer
+from triplewise.tools.core.errors import TriplewiseError
+from triplewise.tools.core.terms import IRI, Literal, Term, whole_number
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.protocol import Deadline
+from triplewise.tools.kg.vocabulary import node_descriptions, node_labels, relation_texts, triple_labels
+from triplewise.tools.linking.linker import link
+from triplewise.tools.linking.search import KINDS, Match, MatchKind, node_types, search_kg
+from triplewise.tools.pyql.raw_sparql import run_query
+from triplewise.tools.pyql.text import read_iri
+from triplewise.tools.retrieval.surroundings import closest_relations, facts_by_relation
+
+DESCRIBED = 30
+"""Relations that a description has at most."""
+COUNT_SECONDS = 5.0
+"""Seconds that counting the facts of an entity may take; then its relations are listed without."""
+
+Side: TypeAlias = tuple[IRI, bool]
+"""A relation of an entity, and whether it leaves it."""
+Entity: TypeAlias = Annotated[str, Field(description="The entity's id or its name.")]
+
+
+class Named(BaseModel):
+    """An entity, relation or literal. The id of a literal is its value."""
+
+    id: str
+    label: str
+
+
+class LinkedNode(Named):
+    """The entity that a name was taken for. `others` are called so too."""
+
+    description: str = ""
+    types: tuple[str, ...] = ()
+    others: tuple[Named, ...] = ()
+
+
+class RelationFacts(Named):
+    """A relation that leaves the entity (`out`) or arrives at it (`in`), with some of its values."""
+
+    direction: OneOf["out", "in"]
+    count: int | None = Field(None, description="Its facts about the entity; null if they are too many.")
+    values: tuple[Named, ...] = ()
+
+
+class Fact(BaseModel):
+    """A triple."""
+
+    subject: Named
+    relation: Named
+    object: Named
+
+
+class AskResult(BaseModel):
+    """An answer with its proof. Only the status `answered` is to be relied on; `reason` explains others."""
+
+    status: OneOf["answered", "unsure", "not_found", "budget_spent"]
+    text: str
+    answers: tuple[Named, ...] = ()
+    confidence: float | None = Field(None, description="Probability that it is exactly right.")
+    reason: str = ""
+    sparql: str = ""
+    proof: tuple[str, ...] = Field((), description="Facts that prove it: (subject, relation, object).")
+    other_readings: tuple[str, ...] = Field((), description="What other readings of the question answer.")
+
+
+class SearchResult(BaseModel):
+    """What a text may mean, best first within each kind. What is not `close` is merely the nearest."""
+
+    matches: tuple[Match, ...]
+
+
+class EntityFacts(BaseModel):
+    """Relations of an entity. `notice` says what was left out."""
+
+    entity: LinkedNode
+    relations: tuple[RelationFacts, ...]
+    notice: str = ""
+
+
+class PathsResult(BaseModel):
+    """Paths between two entities, shortest first. `notice` says if there may be more."""
+
+    source: LinkedNode
+    target: LinkedNode
+    paths: tuple[tuple[Fact, ...], ...]
+    notice: str = ""
+
+
+class QueryResult(BaseModel):
+    """Rows of a SELECT by variable, or the `boolean` of an ASK. `notice` says if rows were cut off."""
+
+    variables: tuple[str, ...] = ()
+    rows: tuple[dict[str, Named], ...] = ()
+    boolean: bool | None = None
+    notice: str = ""
+
+
+class AssistantTools:
+    """The tools over one knowledge graph; threads may share them. Arguments and errors are those of `ask`.
+
+    A call of any tool but `ask` takes `query_timeout` seconds at most.
+    """
+
+    def __init__(self, kg: Any = "demo", preset: str = "agent", **settings: Any) -> None:
+        self.context = Context(**{**settings, "kg": kg, "interactive": False, "review": False})
+        self.graph: Any = build_graph(preset)
+        opened = environment(self.context.resolved(find_preset(preset).settings))
+        self.kg, self._encoder, self._seconds = opened.kg, opened.encoder, opened.context.query_timeout
+
+    def tools(self) -> list[Callable[..., BaseModel]]:
+        """Return the tools, which say by their docstrings and annotations what they do."""
+        return [self.ask, self.search, self.describe, self.relations, self.paths, self.query]
+
+    def ask(self, question: Annotated[str, Field(description="In plain language.")]) -> AskResult:
+        """Answer a question from the knowledge graph, with a confidence, the query, and facts that prove it.
+
+        If the status is not `answered`, look for yourself with the other tools.
+        """
+        return ask_result(self.graph.invoke({"question": question}, context=self.context)["answer"])
+
+    def search(
+        self,
+        text: Annotated[str, Field(description="A name, or a few words.")],
+        kind: Annotated[MatchKind | None, Field(description="Only these; all if left out.")] = None,
+        limit: Annotated[int, Field(ge=1, le=50, description="Matches of each kind.")] = 5,
+    ) -> SearchResult:
+        """Find entities, classes and relations of the knowledge graph by name or by meaning."""
+        kinds = (kind,) if kind else KINDS
+        return SearchResult(matches=search_kg(self._session(), text, kinds, self._encoder, limit))
+
+    def describe(
+        self,
+        entity: Entity,
+        about: Annotated[str, Field(description="Words; the relations that fit them come first.")] = "",
+        values: Annotated[int, Field(ge=1, le=50, description="Values of each relation.")] = 10,
+    ) -> EntityFacts:
+        """Describe an entity: label, description, classes, and its facts by relation, in both directions."""
+        kg = self._session()
+        node, linked = self._link(kg, entity)
+        counts = _relation_counts(kg, node)
+        sides = list(counts)
+        if about:
+            sides = closest_relations(kg, about, sides, self._encoder, DESCRIBED)
+        facts = facts_by_relation(kg, node, sides[:DESCRIBED], values) if sides else []
+        labels = triple_labels(kg, [fact.triple for fact in facts], exact=False)
+        # The label of a mediator is what it holds.
+        names: dict[Side, dict[Term, list[str]]] = {}
+        for fact, (subject, relation, obj) in zip(facts, labels, strict=True):
+            hop = fact.through or fact.triple
+            forward = hop.subject == node
+            far, name = (hop.object, obj) if forward else (hop.subject, subject)
+            name = f"{relation}: {obj}" if fact.through else name
+            names.setdefault((hop.relation, forward), {}).setdefault(far, []).append(name)
+        shown = {
+            side: tuple(
+                Named(id=_id(kg, far), label="; ".join(of)) for far, of in names.get(side, {}).items()
+            )
+            for side in sides[:DESCRIBED]
+        }
+        left = len(counts) - len(shown)
+        notice = f"{left} more relations: call it with `about`, or call `relations`" if left else ""
+        return EntityFacts(entity=linked, relations=_relation_facts(kg, counts, shown), notice=notice)
+
+    def relations(self, entity: Entity) -> EntityFacts:
+        """List all relations of an entity in both directions, with the number of its facts by each."""
+        kg = self._session()
+        node, linked = self._link(kg, entity)
+        counts = _relation_counts(kg, node)
+        return EntityFacts(entity=linked, relations=_relation_facts(kg, counts, dict.fromkeys(counts, ())))
+
+    def paths(
+        self,
+        source: Entity,
+        target: Entity,
+        hops: Annotated[int, Field(ge=1, le=4, description="Longest path, in facts.")] = 3,
+        limit: Annotated[int, Field(ge=1, le=100, description="Most paths.")] = 10,
+    ) -> PathsResult:
+        """Find how two entities are connected: the paths of facts between them, shortest first."""
+        kg = self._session()
+        (start, linked_source), (end, linked_target) = self._link(kg, source), self._link(kg, target)
+        result = kg.paths(start, end, hops, limit=limit)
+        triples = list(dict.fromkeys(hop.triple for path in result.paths for hop in path))
+        facts = {}
+        for triple, labels in zip(triples, triple_labels(kg, triples, exact=False), strict=True):
+            ids = (_id(kg, term) for term in (triple.subject, triple.relation, triple.object))
+            s, r, o = (Named(id=id, label=label) for id, label in zip(ids, labels, strict=True))
+            facts[triple] = Fact(subject=s, relation=r, object=o)
+        paths = tuple(tuple(facts[hop.triple] for hop in path) for path in result.paths)
+        return PathsResult(source=linked_source, target=linked_target, paths=paths, notice=result.message)
+
+    def query(
+        self,
+        sparql: Annotated[str, Field(description="One SELECT or ASK; nothing that changes the graph.")],
+        limit: Annotated[int, Field(ge=1, le=1_000, description="Most rows.")] = 100,
+    ) -> QueryResult:
+        """Run a SPARQL query. Prefixes of the graph and the usual ones need no declaration.
+
+        `e:ID` stands for the entity or class and `r:ID` for the relation of an id that another tool gave.
+        """
+        kg = self._session()
+        return QueryResult.model_validate(run_query(kg, sparql, timeout=self._seconds, limit=limit))
+
+    def _session(self) -> KnowledgeGraph:
+        """Return the graph for one call."""
+        return self.kg.session(deadline=Deadline(self._seconds))
+
+    def _link(self, kg: KnowledgeGraph, text: str) -> tuple[IRI, LinkedNode]:
+        """Return the entity of an id or a name. Raises `ConfigurationError` if there is none."""
+        node, others = read_iri(text, kg.profile), ()
+        exists = "ASK {{ {{ {0} ?p ?o }} UNION {{ ?s ?q {0} }} }}"
+        if node is None or not kg.query(exists.format(node.n3())).boolean:
+            (linked,) = link(text, kg, {text: None}, self._encoder)
+            node = IRI(kg.profile.expand(linked.id).value)
+            others = tuple(Named(id=c.id, label=c.label) for c in linked.candidates if c.id != linked.id)
+        about = LinkedNode(
+            id=kg.profile.short(node),
+            label=node_labels(kg, [node])[node],
+            description=node_descriptions(kg, [node]).get(node, ""),
+            types=node_types(kg, [node]).get(node, ()),
+            others=others,
+        )
+        return node, about
+
+
+def ask_result(answer: Answer) -> AskResult:
+    """Return what an assistant is shown of an answer."""
+    pairs = zip(answer.values, answer.labels, strict=True)
+    return AskResult(
+        status=answer.status,
+        text=answer.text,
+        answers=tuple(Named(id=value, label=label) for value, label in pairs),
+        confidence=answer.confidence,
+        reason=answer.reason,
+        sparql=answer.sparql,
+        proof=tuple(fact.text for fact in answer.proof),
+        other_readings=tuple(f"{', '.join(r.labels)} ({r.confidence:.0%} sure)" for r in answer.rivals),
+    )
+
+
+def tools_for(
+    kg: Any = "demo", *, preset: str = "agent", prefix: str = "", **settings: Any
+) -> list[BaseTool]:
+    """Return LangChain tools over a knowledge graph: ask, search, describe, relations, paths, query.
+
+    A tool's message is JSON, its artifact the same as an object. Errors that the model can do something about
+    are messages too.
+
+    Args:
+        prefix: of the tools' names, e.g. `films_`, for an agent with several graphs.
+        kg, preset, settings, and what is raised: as of `ask`.
+    """
+
+    def with_artifact(tool: Callable[..., BaseModel]) -> Callable[..., tuple[str, BaseModel]]:
+        @wraps(tool)
+        def call(**arguments: Any) -> tuple[str, BaseModel]:
+            try:
+                result = tool(**arguments)
+            except TriplewiseError as error:
+                raise ToolException(str(error)) from error
+            return result.model_dump_json(exclude_defaults=True), result
+
+        return call
+
+    return [
+        StructuredTool.from_function(
+            with_artifact(tool),
+            name=f"{prefix}{tool.__name__}",
+            description=getdoc(tool),
+            response_format="content_and_artifact",
+            handle_tool_error=True,
+        )
+        for tool in AssistantTools(kg, preset, **settings).tools()
+    ]
+
+
+def _id(kg: KnowledgeGraph, term: Term) -> str:
+    return term.value if isinstance(term, Literal) else kg.profile.short(term)
+
+
+def _relation_counts(kg: KnowledgeGraph, node: IRI) -> dict[Side, int | None]:
+    """Return how many facts an entity has by each relation, outgoing ones first; None if unknown."""
+    n = node.n3()
+    result = kg.query(
+        f"SELECT ?p ?out (COUNT(*) AS ?n) WHERE {{ {{ {n} ?p ?x BIND(1 AS ?out) }} UNION "
+        f"{{ ?x ?p {n} BIND(0 AS ?out) }} }} GROUP BY ?p ?out",
+        timeout=min(COUNT_SECONDS, kg.timeout),
+    )
+    counts: dict[Side, int | None] = {}
+    if result.outcome.ok:
+        for relation, out, number in result.rows:
+            if isinstance(relation, IRI) and not kg.profile.excludes(relation):
+                counts[relation, whole_number(out) == 1] = whole_number(number)
+    else:
+        around = kg.relations(node)
+        counts = dict.fromkeys([*((r, True) for r in around.forward), *((r, False) for r in around.backward)])
+    return dict(sorted(counts.items(), key=lambda item: (not item[0][1], item[0][0].value)))
+
+
+def _relation_facts(
+    kg: KnowledgeGraph, counts: dict[Side, int | None], values: dict[Side, tuple[Named, ...]]
+) -> tuple[RelationFacts, ...]:
+    """Return relations with their labels, counts and values, in the order of the values."""
+    ids = {relation: kg.profile.short(relation) for relation, _ in values}
+    texts = relation_texts(kg, ids.values())
+    return tuple(
+        RelationFacts(
+            id=ids[relation],
+            label=texts[ids[relation]].label,
+            direction="out" if out else "in",
+            count=counts[relation, out],
+            values=of,
+        )
+        for (relation, out), of in values.items()
+    )
