@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from triplewise.graphs.api import aask, ask, ask_many, stream
+    from triplewise.graphs.assistant_tools import tools_for
     from triplewise.graphs.build import build_graph
     from triplewise.nodes.context import Context
     from triplewise.nodes.state import Answer
@@ -32,6 +33,7 @@ __all__ = [
     "build_graph",
     "open_kg",
     "stream",
+    "tools_for",
 ]
 
 _MODULES = {
@@ -43,6 +45,7 @@ _MODULES = {
     "build_graph": "graphs.build",
     "open_kg": "tools.kg.open",
     "stream": "graphs.api",
+    "tools_for": "graphs.assistant_tools",
 }
 
 

@@ -105,9 +105,7 @@ def mcp(
         _run(server.streamable_http_app(host=host), host, port, tools.kg.name, "/mcp")
     else:
         if sys.stdin.isatty():
-            say(
-                "speaking the protocol on standard input and output, for an assistant that starts this command"
-            )
+            say("speaking MCP on standard input and output, for the assistant that starts this command")
         server.run()
 
 

@@ -1,0 +1,161 @@
+"""A graph as tools of an assistant: over MCP, driven by the SDK's own client, and as LangChain tools."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import ToolMessage
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+from mcp import Client, StdioServerParameters
+from mcp_types import CallToolResult
+from pydantic import SecretStr
+
+import triplewise
+from tests.graphs.conftest import Cli
+from tests.support.openai_server import OpenAIServer
+from triplewise.graphs.assistant_tools import AssistantTools
+from triplewise.tools.core.errors import ConfigurationError
+
+NOISY = """
+import functools, os, sys
+from triplewise.graphs.assistant_tools import AssistantTools
+from triplewise.graphs.cli.app import run
+
+def noisy(method):
+    @functools.wraps(method)
+    def call(*given, **named):
+        print("printed", flush=True)
+        if method.__name__ == "query":
+            os.write(1, b"written")
+        return method(*given, **named)
+    return call
+
+AssistantTools.__init__, AssistantTools.query = noisy(AssistantTools.__init__), noisy(AssistantTools.query)
+sys.exit(run(["serve", "mcp"]))
+"""
+"""The server, with code that prints where the protocol is spoken."""
+
+
+def text_of(result: CallToolResult) -> str:
+    return " ".join(getattr(block, "text", "") for block in result.content)
+
+
+async def use(server: Any) -> None:
+    """Call each tool."""
+    unreadable: list[Exception] = []
+    progress: list[str | None] = []
+
+    async def listen(message: object) -> None:
+        if isinstance(message, Exception):
+            unreadable.append(message)
+
+    async def on_progress(done: float, total: float | None, message: str | None) -> None:
+        progress.append(message)
+
+    async with Client(server, message_handler=listen) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert list(tools) == ["ask", "search", "describe", "relations", "paths", "query"]
+        assert all(t.annotations and t.annotations.read_only_hint and t.output_schema for t in tools.values())
+        assert tools["ask"].input_schema["required"] == ["question"]
+
+        async def call(name: str, **arguments: Any) -> dict[str, Any]:
+            result = await client.call_tool(name, arguments)
+            assert not result.is_error, text_of(result)
+            assert isinstance(result.structured_content, dict)
+            return result.structured_content
+
+        question = {"question": "Who wrote Dracula?"}
+        result = await client.call_tool("ask", question, progress_callback=on_progress)
+        answer: Any = result.structured_content
+        assert answer["answers"] == [{"id": "Q36184", "label": "Bram Stoker"}]
+        assert answer["status"] == "answered"
+        assert answer["proof"] == ["(Dracula, author, Bram Stoker)"]
+        assert progress[0] == "finding the entities"
+        assert progress[-1] == "collecting the proof"
+
+        (match,) = (await call("search", text="tokyo", kind="entity", limit=1))["matches"]
+        assert match["id"] == "Q1490"
+        described = await call("describe", entity="Q1490", about="country", values=1)
+        assert described["entity"]["label"] == "Tokyo"
+        first = described["relations"][0]
+        assert (first["label"], first["direction"], first["count"]) == ("country", "out", 1)
+        assert first["values"] == [{"id": "Q17", "label": "Japan"}]
+        around = await call("relations", entity="Japan")
+        assert {"capital", "country"} <= {r["label"] for r in around["relations"]}
+        assert max(r["count"] for r in around["relations"] if r["direction"] == "in") > 1
+        (shortest, *_) = (await call("paths", source="Dracula", target="Bram Stoker"))["paths"]
+        assert [fact["relation"]["label"] for fact in shortest] == ["author"]
+        rows = await call("query", sparql="SELECT ?city { e:Q17 r:P36 ?city }")
+        assert rows["rows"] == [{"city": {"id": "Q1490", "label": "Tokyo"}}]
+
+        hostile = await client.call_tool("query", {"sparql": "DELETE WHERE { ?s ?p ?o }"})
+        assert hostile.is_error
+        assert "DELETE is refused: it would change the knowledge graph" in text_of(hostile)
+        unknown = await client.call_tool("describe", {"entity": "Draculla the Impala of Nowhere"})
+        assert unknown.is_error
+        assert "nothing in demo is called" in text_of(unknown)
+        assert (await client.call_tool("search", {"text": "x", "limit": 0})).is_error
+    assert unreadable == []
+
+
+def test_over_standard_input_and_output() -> None:
+    asyncio.run(use(StdioServerParameters(command=sys.executable, args=["-c", NOISY], env=dict(os.environ))))
+
+
+def test_over_http() -> None:
+    command = [sys.executable, "-m", "triplewise.graphs", "serve", "mcp", "--http", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            address = re.search(r"http://\S+/mcp", server.stderr.readline())
+            assert address is not None
+            asyncio.run(use(address[0]))
+        finally:
+            server.terminate()
+
+
+def test_options_that_the_server_would_not_see_are_refused(cli: Cli) -> None:
+    done = cli("serve", "--kg", "films.ttl", "mcp")
+    assert done.code == 2
+    assert "options of mcp go behind it: triplewise serve mcp --kg" in done.err
+
+
+def test_an_agent_of_ones_own_uses_the_tools() -> None:
+    tools = triplewise.tools_for("demo", prefix="kg_")
+    replies: list[Any] = [
+        {"tool_calls": [("kg_describe", {"entity": "Dracula"}), ("kg_search", {"text": "x", "limit": 0})]},
+        {"tool_calls": [("kg_query", {"sparql": "DROP ALL"}), ("kg_ask", {"question": "Who wrote Dracula?"})]},
+        "Bram Stoker.",
+    ]
+    with OpenAIServer(replies) as server:
+        model = ChatOpenAI(model="scripted", base_url=server.url, api_key=SecretStr("none")).bind_tools(tools)
+        agent = StateGraph(MessagesState)
+        agent.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
+        agent.add_node("tools", ToolNode(tools))
+        agent.add_edge(START, "model")
+        agent.add_conditional_edges("model", tools_condition)
+        agent.add_edge("tools", "model")
+        messages = agent.compile().invoke({"messages": [("user", "Who wrote Dracula?")]})["messages"]
+        offered = {tool["function"]["name"]: tool["function"] for tool in server.requests[0].body["tools"]}
+    assert offered["kg_describe"]["parameters"]["properties"]["entity"]["description"]
+    assert offered["kg_ask"]["description"].startswith("Answer a question")
+    described, wrong, refused, answer = [m for m in messages if isinstance(m, ToolMessage)]
+    assert described.artifact.entity.types == ("novel",)
+    assert "Bram Stoker" in described.content
+    assert wrong.status == refused.status == "error"
+    assert "DROP is refused" in refused.content
+    assert answer.artifact.status == "answered"
+    assert messages[-1].content == "Bram Stoker."
+
+
+def test_a_mediator_is_shown_by_what_it_holds_and_ids_by_their_form(tmp_path: Path) -> None:
+    pass
