@@ -22,7 +22,8 @@ from triplewise.graphs.build import build_graph
 from triplewise.graphs.presets import find_preset
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.state import Answer
+from triplewise.nodes.state import Answer, AnswerStatus
+from triplewise.tools.actions.terms import triple_lines
 from triplewise.tools.core.errors import TriplewiseError
 from triplewise.tools.core.terms import IRI, Literal, Term, whole_number
 from triplewise.tools.kg import KnowledgeGraph
@@ -67,25 +68,26 @@ class RelationFacts(Named):
     values: tuple[Named, ...] = ()
 
 
-class Fact(BaseModel):
-    """A triple."""
-
-    subject: Named
-    relation: Named
-    object: Named
-
-
 class AskResult(BaseModel):
-    """An answer with its proof. Only the status `answered` is to be relied on; `reason` explains others."""
+    """An answer with the facts that prove it and its probability of being right (`confidence`).
 
-    status: OneOf["answered", "unsure", "not_found", "budget_spent"]
+    Only the status `answered` is to be relied on; `reason` explains others. `labels` are those of `values`.
+    """
+
+    status: AnswerStatus
     text: str
-    answers: tuple[Named, ...] = ()
-    confidence: float | None = Field(None, description="Probability that it is exactly right.")
-    reason: str = ""
-    sparql: str = ""
-    proof: tuple[str, ...] = Field((), description="Facts that prove it: (subject, relation, object).")
-    other_readings: tuple[str, ...] = Field((), description="What other readings of the question answer.")
+    values: tuple[str, ...]
+    labels: tuple[str, ...]
+    confidence: float | None
+    reason: str
+    sparql: str
+    proof: tuple[str, ...]
+
+    @classmethod
+    def of(cls, answer: Answer) -> AskResult:
+        """Return what an assistant is shown of an answer."""
+        plain = {name: getattr(answer, name) for name in cls.model_fields}
+        return cls.model_validate(plain | {"proof": [fact.text for fact in answer.proof]})
 
 
 class SearchResult(BaseModel):
@@ -103,11 +105,11 @@ class EntityFacts(BaseModel):
 
 
 class PathsResult(BaseModel):
-    """Paths between two entities, shortest first. `notice` says if there may be more."""
+    """Paths of facts between two entities, shortest first. `notice` says if there may be more."""
 
     source: LinkedNode
     target: LinkedNode
-    paths: tuple[tuple[Fact, ...], ...]
+    paths: tuple[tuple[str, ...], ...]
     notice: str = ""
 
 
@@ -141,7 +143,7 @@ class AssistantTools:
 
         If the status is not `answered`, look for yourself with the other tools.
         """
-        return ask_result(self.graph.invoke({"question": question}, context=self.context)["answer"])
+        return AskResult.of(self.graph.invoke({"question": question}, context=self.context)["answer"])
 
     def search(
         self,
@@ -160,38 +162,11 @@ class AssistantTools:
         values: Annotated[int, Field(ge=1, le=50, description="Values of each relation.")] = 10,
     ) -> EntityFacts:
         """Describe an entity: label, description, classes, and its facts by relation, in both directions."""
-        kg = self._session()
-        node, linked = self._link(kg, entity)
-        counts = _relation_counts(kg, node)
-        sides = list(counts)
-        if about:
-            sides = closest_relations(kg, about, sides, self._encoder, DESCRIBED)
-        facts = facts_by_relation(kg, node, sides[:DESCRIBED], values) if sides else []
-        labels = triple_labels(kg, [fact.triple for fact in facts], exact=False)
-        # The label of a mediator is what it holds.
-        names: dict[Side, dict[Term, list[str]]] = {}
-        for fact, (subject, relation, obj) in zip(facts, labels, strict=True):
-            hop = fact.through or fact.triple
-            forward = hop.subject == node
-            far, name = (hop.object, obj) if forward else (hop.subject, subject)
-            name = f"{relation}: {obj}" if fact.through else name
-            names.setdefault((hop.relation, forward), {}).setdefault(far, []).append(name)
-        shown = {
-            side: tuple(
-                Named(id=_id(kg, far), label="; ".join(of)) for far, of in names.get(side, {}).items()
-            )
-            for side in sides[:DESCRIBED]
-        }
-        left = len(counts) - len(shown)
-        notice = f"{left} more relations: call it with `about`, or call `relations`" if left else ""
-        return EntityFacts(entity=linked, relations=_relation_facts(kg, counts, shown), notice=notice)
+        return self._around(entity, about, values, DESCRIBED)
 
     def relations(self, entity: Entity) -> EntityFacts:
         """List all relations of an entity in both directions, with the number of its facts by each."""
-        kg = self._session()
-        node, linked = self._link(kg, entity)
-        counts = _relation_counts(kg, node)
-        return EntityFacts(entity=linked, relations=_relation_facts(kg, counts, dict.fromkeys(counts, ())))
+        return self._around(entity)
 
     def paths(
         self,
@@ -202,15 +177,11 @@ class AssistantTools:
     ) -> PathsResult:
         """Find how two entities are connected: the paths of facts between them, shortest first."""
         kg = self._session()
-        (start, linked_source), (end, linked_target) = self._link(kg, source), self._link(kg, target)
+        (start, linked_source), (end, linked_target) = _link(kg, source), _link(kg, target)
         result = kg.paths(start, end, hops, limit=limit)
-        triples = list(dict.fromkeys(hop.triple for path in result.paths for hop in path))
-        facts = {}
-        for triple, labels in zip(triples, triple_labels(kg, triples, exact=False), strict=True):
-            ids = (_id(kg, term) for term in (triple.subject, triple.relation, triple.object))
-            s, r, o = (Named(id=id, label=label) for id, label in zip(ids, labels, strict=True))
-            facts[triple] = Fact(subject=s, relation=r, object=o)
-        paths = tuple(tuple(facts[hop.triple] for hop in path) for path in result.paths)
+        triples = [hop.triple for path in result.paths for hop in path]
+        lines = iter(triple_lines(kg, triples, len(triples)))
+        paths = tuple(tuple(next(lines) for _ in path) for path in result.paths)
         return PathsResult(source=linked_source, target=linked_target, paths=paths, notice=result.message)
 
     def query(
@@ -222,84 +193,60 @@ class AssistantTools:
 
         `e:ID` stands for the entity or class and `r:ID` for the relation of an id that another tool gave.
         """
-        kg = self._session()
-        return QueryResult.model_validate(run_query(kg, sparql, timeout=self._seconds, limit=limit))
+        rows = run_query(self._session(), sparql, timeout=self._seconds, limit=limit)
+        return QueryResult.model_validate(rows)
 
     def _session(self) -> KnowledgeGraph:
         """Return the graph for one call."""
         return self.kg.session(deadline=Deadline(self._seconds))
 
-    def _link(self, kg: KnowledgeGraph, text: str) -> tuple[IRI, LinkedNode]:
-        """Return the entity of an id or a name. Raises `ConfigurationError` if there is none."""
-        node, others = read_iri(text, kg.profile), ()
-        exists = "ASK {{ {{ {0} ?p ?o }} UNION {{ ?s ?q {0} }} }}"
-        if node is None or not kg.query(exists.format(node.n3())).boolean:
-            (linked,) = link(text, kg, {text: None}, self._encoder)
-            node = IRI(kg.profile.expand(linked.id).value)
-            others = tuple(Named(id=c.id, label=c.label) for c in linked.candidates if c.id != linked.id)
-        about = LinkedNode(
-            id=kg.profile.short(node),
-            label=node_labels(kg, [node])[node],
-            description=node_descriptions(kg, [node]).get(node, ""),
-            types=node_types(kg, [node]).get(node, ()),
-            others=others,
-        )
-        return node, about
+    def _around(self, entity: str, about: str = "", values: int = 0, most: int | None = None) -> EntityFacts:
+        """Return some relations of an entity, all for None, with some values of each."""
+        kg = self._session()
+        node, linked = _link(kg, entity)
+        counts = _relation_counts(kg, node)
+        sides = list(counts)[:most]
+        if about:
+            sides = closest_relations(kg, about, list(counts), self._encoder, DESCRIBED)
+        facts = facts_by_relation(kg, node, sides, values) if sides and values else []
+        # What an entity is called; a mediator, by what it holds.
+        names: dict[Side, dict[Term, list[str]]] = {side: {} for side in sides}
+        labels = triple_labels(kg, [fact.triple for fact in facts], exact=False)
+        for fact, (subject, relation, obj) in zip(facts, labels, strict=True):
+            hop = fact.through or fact.triple
+            out = hop.subject == node
+            name = f"{relation}: {obj}" if fact.through else obj if out else subject
+            names[hop.relation, out].setdefault(hop.object if out else hop.subject, []).append(name)
+        relations, texts = [], relation_texts(kg, [kg.profile.short(r) for r, _ in sides])
+        for (predicate, out), ends in names.items():
+            id, direction = kg.profile.short(predicate), "out" if out else "in"
+            ids = (t.value if isinstance(t, Literal) else kg.profile.short(t) for t in ends)
+            shown = [
+                {"id": i, "label": "; ".join(parts)} for i, parts in zip(ids, ends.values(), strict=True)
+            ]
+            about_it = {"id": id, "label": texts[id].label, "direction": direction, "values": shown}
+            relations.append(RelationFacts.model_validate(about_it | {"count": counts[predicate, out]}))
+        left = len(counts) - len(sides)
+        notice = f"{left} more relations: say what it is `about`, or call `relations`" if left else ""
+        return EntityFacts(entity=linked, relations=tuple(relations), notice=notice)
 
 
-def ask_result(answer: Answer) -> AskResult:
-    """Return what an assistant is shown of an answer."""
-    pairs = zip(answer.values, answer.labels, strict=True)
-    return AskResult(
-        status=answer.status,
-        text=answer.text,
-        answers=tuple(Named(id=value, label=label) for value, label in pairs),
-        confidence=answer.confidence,
-        reason=answer.reason,
-        sparql=answer.sparql,
-        proof=tuple(fact.text for fact in answer.proof),
-        other_readings=tuple(f"{', '.join(r.labels)} ({r.confidence:.0%} sure)" for r in answer.rivals),
+def _link(kg: KnowledgeGraph, text: str) -> tuple[IRI, LinkedNode]:
+    """Return the entity of an id or a name. Raises `ConfigurationError` if there is none."""
+    node, others = read_iri(text, kg.profile), list[Named]()
+    exists = "ASK {{ {{ {0} ?p ?o }} UNION {{ ?s ?q {0} }} }}"
+    if node is None or not kg.query(exists.format(node.n3())).boolean:
+        (linked,) = link(text, kg, {text: None})
+        node = read_iri(linked.id, kg.profile)
+        assert node is not None, "what is linked by its name is no literal"
+        others = [Named(id=c.id, label=c.label) for c in linked.candidates if c.id != linked.id]
+    return node, LinkedNode(
+        id=kg.profile.short(node),
+        label=node_labels(kg, [node])[node],
+        description=node_descriptions(kg, [node]).get(node, ""),
+        types=node_types(kg, [node]).get(node, ()),
+        others=tuple(others),
     )
-
-
-def tools_for(
-    kg: Any = "demo", *, preset: str = "agent", prefix: str = "", **settings: Any
-) -> list[BaseTool]:
-    """Return LangChain tools over a knowledge graph: ask, search, describe, relations, paths, query.
-
-    A tool's message is JSON, its artifact the same as an object. Errors that the model can do something about
-    are messages too.
-
-    Args:
-        prefix: of the tools' names, e.g. `films_`, for an agent with several graphs.
-        kg, preset, settings, and what is raised: as of `ask`.
-    """
-
-    def with_artifact(tool: Callable[..., BaseModel]) -> Callable[..., tuple[str, BaseModel]]:
-        @wraps(tool)
-        def call(**arguments: Any) -> tuple[str, BaseModel]:
-            try:
-                result = tool(**arguments)
-            except TriplewiseError as error:
-                raise ToolException(str(error)) from error
-            return result.model_dump_json(exclude_defaults=True), result
-
-        return call
-
-    return [
-        StructuredTool.from_function(
-            with_artifact(tool),
-            name=f"{prefix}{tool.__name__}",
-            description=getdoc(tool),
-            response_format="content_and_artifact",
-            handle_tool_error=True,
-        )
-        for tool in AssistantTools(kg, preset, **settings).tools()
-    ]
-
-
-def _id(kg: KnowledgeGraph, term: Term) -> str:
-    return term.value if isinstance(term, Literal) else kg.profile.short(term)
 
 
 def _relation_counts(kg: KnowledgeGraph, node: IRI) -> dict[Side, int | None]:
@@ -307,33 +254,54 @@ def _relation_counts(kg: KnowledgeGraph, node: IRI) -> dict[Side, int | None]:
     n = node.n3()
     result = kg.query(
         f"SELECT ?p ?out (COUNT(*) AS ?n) WHERE {{ {{ {n} ?p ?x BIND(1 AS ?out) }} UNION "
-        f"{{ ?x ?p {n} BIND(0 AS ?out) }} }} GROUP BY ?p ?out",
+        f"{{ ?x ?p {n} BIND(0 AS ?out) }} }} GROUP BY ?p ?out ORDER BY DESC(?out) ?p",
         timeout=min(COUNT_SECONDS, kg.timeout),
     )
-    counts: dict[Side, int | None] = {}
-    if result.outcome.ok:
-        for relation, out, number in result.rows:
-            if isinstance(relation, IRI) and not kg.profile.excludes(relation):
-                counts[relation, whole_number(out) == 1] = whole_number(number)
-    else:
+    if not result.outcome.ok:
         around = kg.relations(node)
-        counts = dict.fromkeys([*((r, True) for r in around.forward), *((r, False) for r in around.backward)])
-    return dict(sorted(counts.items(), key=lambda item: (not item[0][1], item[0][0].value)))
+        return dict.fromkeys([*((r, True) for r in around.forward), *((r, False) for r in around.backward)])
+    return {
+        (relation, whole_number(out) == 1): whole_number(number)
+        for relation, out, number in result.rows
+        if isinstance(relation, IRI) and not kg.profile.excludes(relation)
+    }
 
 
-def _relation_facts(
-    kg: KnowledgeGraph, counts: dict[Side, int | None], values: dict[Side, tuple[Named, ...]]
-) -> tuple[RelationFacts, ...]:
-    """Return relations with their labels, counts and values, in the order of the values."""
-    ids = {relation: kg.profile.short(relation) for relation, _ in values}
-    texts = relation_texts(kg, ids.values())
-    return tuple(
-        RelationFacts(
-            id=ids[relation],
-            label=texts[ids[relation]].label,
-            direction="out" if out else "in",
-            count=counts[relation, out],
-            values=of,
+def with_errors(
+    tool: Callable[..., BaseModel],
+    kind: type[Exception],
+    form: Callable[[BaseModel], Any] = lambda result: result,
+) -> Callable[..., Any]:
+    """Return a tool whose errors are of another kind, in their own words, and its result in another form."""
+
+    @wraps(tool)
+    def call(**arguments: Any) -> Any:
+        try:
+            return form(tool(**arguments))
+        except TriplewiseError as error:
+            raise kind(str(error)) from error
+
+    return call
+
+
+def tools_for(
+    kg: Any = "demo", *, preset: str = "agent", prefix: str = "", **settings: Any
+) -> list[BaseTool]:
+    """Return LangChain tools over a knowledge graph: ask, search, describe, relations, paths, query.
+
+    A tool's message is JSON, its artifact the same as an object. Errors of a call are messages too.
+
+    Args:
+        prefix: of the tools' names, e.g. `films_`, for an agent with several graphs.
+        kg, preset, settings, and what is raised: as of `ask`.
+    """
+    return [
+        StructuredTool.from_function(
+            with_errors(tool, ToolException, lambda r: (r.model_dump_json(exclude_defaults=True), r)),
+            name=f"{prefix}{tool.__name__}",
+            description=getdoc(tool),
+            response_format="content_and_artifact",
+            handle_tool_error=True,
         )
-        for (relation, out), of in values.items()
-    )
+        for tool in AssistantTools(kg, preset, **settings).tools()
+    ]

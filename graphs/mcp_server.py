@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from importlib.metadata import version
 from inspect import getdoc
 from typing import Annotated, Any
@@ -14,9 +12,9 @@ from typing import Annotated, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from triplewise.graphs.assistant_tools import AskResult, AssistantTools, ask_result
+from triplewise.graphs.assistant_tools import AskResult, AssistantTools, with_errors
 from triplewise.graphs.cli.run import DOING
 from triplewise.tools.core.errors import TriplewiseError
 
@@ -39,9 +37,7 @@ def mcp_server(tools: AssistantTools) -> MCPServer[Any]:
     async def ask(
         question: Annotated[str, Field(description="In plain language.")], run: Context
     ) -> AskResult:
-        state: dict[str, Any] = {}
-        phases = 0
-        modes = ["tasks", "values"]
+        phases, state, modes = 0, dict[str, Any](), ["tasks", "values"]
         try:
             stream = tools.graph.astream({"question": question}, context=tools.context, stream_mode=modes)
             async for mode, data in stream:
@@ -52,19 +48,9 @@ def mcp_server(tools: AssistantTools) -> MCPServer[Any]:
                     await run.report_progress(phases, message=DOING.get(data["name"], data["name"]))
         except TriplewiseError as error:
             raise ToolError(str(error)) from error
-        return ask_result(state["answer"])
-
-    def explained(tool: Callable[..., BaseModel]) -> Callable[..., BaseModel]:
-        @wraps(tool)
-        def call(**arguments: Any) -> BaseModel:
-            try:
-                return tool(**arguments)
-            except TriplewiseError as error:
-                raise ToolError(str(error)) from error
-
-        return call
+        return AskResult.of(state["answer"])
 
     for tool in tools.tools():
-        served = ask if tool == tools.ask else explained(tool)
+        served = ask if tool == tools.ask else with_errors(tool, ToolError)
         server.add_tool(served, description=getdoc(tool), annotations=READ_ONLY, structured_output=True)
     return server

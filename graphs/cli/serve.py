@@ -70,8 +70,8 @@ def serve(
             raise ConfigurationError(f"--dataset {pair!r} needs the form IRI=KG, e.g. urn:films=films.ttl")
         datasets[iri] = ServedGraph.open(request.preset, settings | {"kg": kg})
     main = ServedGraph.open(request.preset, settings)
-    examples = demo_questions() if main.context.kg == "demo" else ()
-    app = Service(main, datasets, jobs, host in LOOPBACK, examples).app
+    questions = demo_questions() if main.context.kg == "demo" else ()
+    app = Service(main, datasets, jobs, host in LOOPBACK, questions).app
     _run(app, host, port, main.kg.name)
 
 

@@ -7,11 +7,10 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-import pytest
-from langchain_core.messages import ToolMessage
+import rdflib
+from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
@@ -23,7 +22,6 @@ import triplewise
 from tests.graphs.conftest import Cli
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs.assistant_tools import AssistantTools
-from triplewise.tools.core.errors import ConfigurationError
 
 NOISY = """
 import functools, os, sys
@@ -52,14 +50,14 @@ def text_of(result: CallToolResult) -> str:
 async def use(server: Any) -> None:
     """Call each tool."""
     unreadable: list[Exception] = []
-    progress: list[str | None] = []
+    doing: list[str | None] = []
 
     async def listen(message: object) -> None:
         if isinstance(message, Exception):
             unreadable.append(message)
 
-    async def on_progress(done: float, total: float | None, message: str | None) -> None:
-        progress.append(message)
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        doing.append(message)
 
     async with Client(server, message_handler=listen) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -76,11 +74,14 @@ async def use(server: Any) -> None:
         question = {"question": "Who wrote Dracula?"}
         result = await client.call_tool("ask", question, progress_callback=on_progress)
         answer: Any = result.structured_content
-        assert answer["answers"] == [{"id": "Q36184", "label": "Bram Stoker"}]
-        assert answer["status"] == "answered"
+        assert (answer["status"], answer["values"], answer["labels"]) == (
+            "answered",
+            ["Q36184"],
+            ["Bram Stoker"],
+        )
         assert answer["proof"] == ["(Dracula, author, Bram Stoker)"]
-        assert progress[0] == "finding the entities"
-        assert progress[-1] == "collecting the proof"
+        assert doing[0] == "finding the entities"
+        assert doing[-1] == "collecting the proof"
 
         (match,) = (await call("search", text="tokyo", kind="entity", limit=1))["matches"]
         assert match["id"] == "Q1490"
@@ -93,7 +94,7 @@ async def use(server: Any) -> None:
         assert {"capital", "country"} <= {r["label"] for r in around["relations"]}
         assert max(r["count"] for r in around["relations"] if r["direction"] == "in") > 1
         (shortest, *_) = (await call("paths", source="Dracula", target="Bram Stoker"))["paths"]
-        assert [fact["relation"]["label"] for fact in shortest] == ["author"]
+        assert shortest == ["(Dracula [dbr:Dracula], author, Bram Stoker [Q36184])"]
         rows = await call("query", sparql="SELECT ?city { e:Q17 r:P36 ?city }")
         assert rows["rows"] == [{"city": {"id": "Q1490", "label": "Tokyo"}}]
 
@@ -133,7 +134,12 @@ def test_an_agent_of_ones_own_uses_the_tools() -> None:
     tools = triplewise.tools_for("demo", prefix="kg_")
     replies: list[Any] = [
         {"tool_calls": [("kg_describe", {"entity": "Dracula"}), ("kg_search", {"text": "x", "limit": 0})]},
-        {"tool_calls": [("kg_query", {"sparql": "DROP ALL"}), ("kg_ask", {"question": "Who wrote Dracula?"})]},
+        {
+            "tool_calls": [
+                ("kg_query", {"sparql": "DROP ALL"}),
+                ("kg_ask", {"question": "Who wrote Dracula?"}),
+            ]
+        },
         "Bram Stoker.",
     ]
     with OpenAIServer(replies) as server:
@@ -144,7 +150,8 @@ def test_an_agent_of_ones_own_uses_the_tools() -> None:
         agent.add_edge(START, "model")
         agent.add_conditional_edges("model", tools_condition)
         agent.add_edge("tools", "model")
-        messages = agent.compile().invoke({"messages": [("user", "Who wrote Dracula?")]})["messages"]
+        asked = MessagesState(messages=[HumanMessage("Who wrote Dracula?")])
+        messages = agent.compile().invoke(asked)["messages"]
         offered = {tool["function"]["name"]: tool["function"] for tool in server.requests[0].body["tools"]}
     assert offered["kg_describe"]["parameters"]["properties"]["entity"]["description"]
     assert offered["kg_ask"]["description"].startswith("Answer a question")
@@ -157,5 +164,11 @@ def test_an_agent_of_ones_own_uses_the_tools() -> None:
     assert messages[-1].content == "Bram Stoker."
 
 
-def test_a_mediator_is_shown_by_what_it_holds_and_ids_by_their_form(tmp_path: Path) -> None:
-    pass
+def test_a_mediator_is_shown_by_what_it_holds() -> None:
+    graph = rdflib.Graph().parse(
+        data="""@prefix : <http://example.org/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+        :alien rdfs:label "Alien" ; :cast [ :actor :weaver ; :role "Ripley" ] .
+        :weaver rdfs:label "Sigourney Weaver" ."""
+    )
+    (cast,) = AssistantTools(graph).describe("Alien").relations
+    assert [value.label for value in cast.values] == ["actor: Sigourney Weaver; role: Ripley"]
