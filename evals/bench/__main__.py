@@ -33,7 +33,7 @@ def show(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
         form = ",.3g" if isinstance(value, float) and value < 100 else ",.0f"
         return value if isinstance(value, str) else format(value, form)
 
-    table = columns(tuple(rows[0]), (map(cell, row.values()) for row in rows), right=True)
+    table = columns(tuple(rows[0]), ([cell(value) for value in row.values()] for row in rows), right=True)
     Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 

@@ -46,15 +46,15 @@ def terminal(table: Table, width: int = 1_000) -> RenderableType:
         right = _is_numeric(table, i)
         drawn.add_column(Text(column), justify="right" if right else "left", overflow="fold", no_wrap=right)
     for row in table.rows[:ROWS_SHOWN]:
-        texts = []
+        shown: list[Text] = []
         for cell in row:
             text = Text(cell.text, style="italic cyan" if cell.published else "bold" if cell.best else "")
             if cell.note:
                 text.append(f" [{notes[cell.note]}]", style="dim")
             for more in _small_lines(cell):
                 text.append(f"\n{more}", style="dim")
-            texts.append(text)
-        drawn.add_row(*texts)
+            shown.append(text)
+        drawn.add_row(*shown)
     below = [*_below(table), *(f"[{number}] {note}" for note, number in notes.items())]
     if len(table.rows) > ROWS_SHOWN:
         below.append(f"... and {len(table.rows) - ROWS_SHOWN} more; --markdown and --html have all of them")

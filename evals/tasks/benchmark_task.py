@@ -32,6 +32,7 @@ from triplewise.evals.training import seeds_of
 from triplewise.nodes.sql import require_model
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import Record
+from triplewise.tools.core.values import Compare
 
 DEFAULT_N = 1_000
 """Questions that a task draws unless told otherwise."""
@@ -256,7 +257,7 @@ def own_task(
     preset: str = "agent",
     settings: Mapping[str, Any] | None = None,
     phases: Mapping[str, Any] | None = None,
-    compare: scorers.Compare = "names",
+    compare: Compare = "names",
 ) -> Task:
     """Return the Inspect task of questions of one's own, asked and scored as the benchmarks are.
 

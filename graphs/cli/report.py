@@ -256,8 +256,8 @@ class Report:
             self.labels.fetch_rules([rule])
             self.row("Read as", self.labels.replace(rule.text()))
         if unsure and answer.rivals:
-            texts = (f"{_first(r.labels)}  ({r.confidence:.0%}: {r.rule})" for r in answer.rivals)
-            self.rows("Or", map(self.labels.replace, texts))
+            others = [f"{_first(r.labels)}  ({r.confidence:.0%}: {r.rule})" for r in answer.rivals]
+            self.rows("Or", [self.labels.replace(other) for other in others])
         if query := answer.sparql or answer.sql:
             from rich.syntax import Syntax
 

@@ -491,7 +491,7 @@ def test_a_setting_that_is_given_wins_though_it_is_the_default() -> None:
 
 
 def test_it_is_a_part_of_chains() -> None:
-    chain = (
+    chain: Any = (
         RunnableLambda(lambda text: {"question": text}) | build_graph() | (lambda state: state["answer"].text)
     )
     assert chain.batch(["Who wrote Dracula?"] * 2) == ["Bram Stoker."] * 2

@@ -198,7 +198,7 @@ def test_a_thread_is_a_conversation(server: str, monkeypatch: pytest.MonkeyPatch
     with get_sync_client(url=server, timeout=CALL_SECONDS) as client:
         thread = client.threads.create()["thread_id"]
         for text, answer in (("What is the capital of Peru?", "Lima."), ("And of Brazil?", "Brasília.")):
-            message = {"messages": [{"role": "user", "content": text}]}
+            message: Any = {"messages": [{"role": "user", "content": text}]}
             state: Any = client.runs.wait(thread, "chat", input=message, context=CONTEXT)
             assert state["messages"][-1]["content"].startswith(answer)
 
@@ -207,7 +207,8 @@ def test_what_a_model_writes_streams(server: str, monkeypatch: pytest.MonkeyPatc
     from langgraph_sdk import get_sync_client
 
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    question, context = {"question": "Where is Japan?"}, {"model": "scripted", "max_steps": 1}
+    question: Any = {"question": "Where is Japan?"}
+    context: Any = {"model": "scripted", "max_steps": 1}
     with get_sync_client(url=server, timeout=CALL_SECONDS) as client:
         parts = client.runs.stream(
             None, "queryagent", input=question, context=context, stream_mode="messages-tuple"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Constraint, Rule, no_return
@@ -229,6 +229,6 @@ def types_of(kg: KnowledgeGraph, nodes: Sequence[Term]) -> dict[Term, str]:
         return {}
     where = f"VALUES ?x {{ {values} }} ?x {links}"
     ask = partial(kg.query, f"SELECT DISTINCT ?t WHERE {{ {where} ?t }}", limit=TYPES)
-    labels = partial(kg.read_labels, f"{where} ?s", TYPES)
-    result = kg.together([ask, labels])[0] if kg.is_remote else ask()
-    return kg.labels(result.column("t")) if result is not None and result.rows else {}
+    reads: list[Callable[[], Any]] = [ask, partial(kg.read_labels, f"{where} ?s", TYPES)]
+    result: Result = kg.together(reads)[0] if kg.is_remote else ask()
+    return kg.labels(result.column("t")) if result.rows else {}
