@@ -12,7 +12,7 @@ import typer
 from triplewise.tools.core.terms import CONTROLS
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions
     from rich.table import Table
     from rich.text import Text
 
@@ -67,21 +67,46 @@ def examples(*commands: str) -> str:
 
 
 def columns(
-    heads: Sequence[str], rows: Iterable[Sequence[str | Text]], title: str = "", right: bool = False
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    title: str = "",
+    right: bool = False,
+    whole: bool = False,
 ) -> Table:
-    """Return a table with a heading for each column, which wraps instead of cutting.
+    """Return a table with a heading for each column, which wraps between words instead of cutting.
 
     Args:
         right: set all columns but the first to the right, for numbers.
+        whole: break no line of the first column.
     """
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
+    lines = [tuple(heads), *map(tuple, rows)]
+
+    class WordTable(Table):
+        """Shrinks no column below its longest word, where there is room."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
+            texts = [[str(line[i]) for line in lines] for i in range(len(heads))]
+            full = [max(len(part) for text in cells for part in text.split("\n")) for cells in texts]
+            words = [max(len(word) for text in cells for word in ("", *text.split())) for cells in texts]
+            words[0] = full[0] if whole else words[0]
+            room = options.max_width - 2 * len(heads)
+            if sum(words) <= room < sum(full):
+                while sum(full) > room:  # the widest gives first
+                    at = max((i for i in range(len(heads)) if full[i] > words[i]), key=full.__getitem__)
+                    full[at] -= 1
+                for column, width in zip(self.columns, full, strict=True):
+                    column.width = width
+            yield from super().__rich_console__(console, options)
+
+    table = WordTable(box=None, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
     table.title = Text(title, "bold") if title else None
     for number, head in enumerate(heads):
         table.add_column(head, overflow="fold", justify="right" if right and number else "left")
-    for row in rows:
+    table.columns[0].no_wrap = whole
+    for row in lines[1:]:
         table.add_row(*row)
     return table
 
@@ -90,9 +115,9 @@ def pairs(title: str, rows: Iterable[tuple[str, str]]) -> Table:
     """Return a table of names and values, which wraps instead of cutting."""
     from rich.text import Text
 
-    table = columns(("", ""), [(name, Text(value)) for name, value in rows], title)
+    table = columns(("", ""), [(name, Text(value)) for name, value in rows], title, whole=True)
     table.show_header = False
-    table.columns[0].style, table.columns[0].no_wrap = "dim", True
+    table.columns[0].style = "dim"
     return table
 
 

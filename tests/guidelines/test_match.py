@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -214,3 +215,12 @@ def test_step_and_budget_come_from_the_memory_unless_they_are_given() -> None:
     arity = SHIPPED.match(Feedback("add_fact", error="arity"), memory, step=42)
     assert arity is not None
     assert arity.text.endswith("Thought 42 and Action 42.")
+
+
+def test_a_person_is_told_what_was_wrong_and_not_what_to_write() -> None:
+    for guideline in SHIPPED:
+        match = SHIPPED.match(guideline.example.feedback, guideline.example.memory, **guideline.given)
+        assert match is not None
+        if match.severity == "error":
+            assert match.reason, guideline.id
+            assert not re.search(r"(Thought|Action) \d", match.reason), guideline.id
