@@ -89,7 +89,7 @@ class ServedGraph:
 
     def probe(self) -> None:
         """Ask the graph for any triple. Raises `KGUnavailableError` if it does not answer."""
-        probe = self.kg.query("ASK { ?s ?p ?o }")
+        probe = self.kg.session().query("ASK { ?s ?p ?o }")
         if not probe.outcome.ok:
             raise KGUnavailableError(f"{self.kg.name}: {probe.message}")
 
@@ -176,7 +176,7 @@ class Service:
             raise RefusedError(400, 'no query: send {"query": "SELECT ..."}')
         async with self._turn():
             timeout = self.main.context.query_timeout
-            run = partial(run_query, self.main.kg, sparql, timeout=timeout, limit=MOST_ROWS)
+            run = partial(run_query, self.main.kg.session(), sparql, timeout=timeout, limit=MOST_ROWS)
             result = await asyncio.to_thread(run)
         return JSONResponse(result)
 
@@ -218,7 +218,7 @@ class Service:
                         for phase, update in data.items():
                             yield "done", {"phase": phase, "detail": _detail(phase, update or {})}
                 state = State.model_validate((await self._graph.aget_state(config)).values)
-                trace = await asyncio.to_thread(trace_of, state, self.main.kg)
+                trace = await asyncio.to_thread(trace_of, state, self.main.kg.session())
             keys = ("question", "status", "confidence", "answer", "labels", "sparql")
             self._runs[run] = {name: trace[name] for name in keys}
             if len(self._runs) > HELD_RUNS:
