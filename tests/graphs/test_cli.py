@@ -348,7 +348,7 @@ def test_kg_load_info_profile_and_ask(cli: Cli, films: Path, tmp_path: Path) -> 
 
 def test_presets_graph_guidelines_and_demo(cli: Cli) -> None:
     assert "for-policy" in cli("presets").out
-    assert "inspect -.-> correct" in cli("graph", "--preset", "oda").out
+    assert "inspect -. &nbsp;error&nbsp; .-> correct" in cli("graph", "--preset", "oda").out
     assert "fact_empty" in cli("guidelines", "list").out
     assert "leads to an empty result" in " ".join(cli("guidelines", "show", "fact_empty").out.split())
     assert "triplewise ask" in cli("demo").out
