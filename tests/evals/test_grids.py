@@ -371,7 +371,7 @@ for outcome in run_grid(file, cells, log_dir=Path(sys.argv[2])):
 
 
 def test_the_command_lists_shows_runs_and_tells_what_failed(closed: Path, tmp_path: Path) -> None:
-    asked = CliRunner()
+    asked = CliRunner(env={"COLUMNS": "160"})
     assert all(name in asked.invoke(app, ["grid"]).output for name in PAPERS)
     text = GRID + "  - {row: no hops, set: {hops: 9}}\n  - {row: words, system: direct}\n"
     path = str(write(tmp_path, text).document.path)
