@@ -76,9 +76,9 @@ class Labels:
 
     def replace(self, text: str, tag: bool = False) -> Text:
         """Return text with every id in it that has a label replaced by the label, tagged if asked."""
-        # Ids that could be taken for words stay; the longest are looked for first.
-        ids = [i for i, label in self.labels.items() if label != i and not i.isalpha()]
-        names = "|".join(map(re.escape, sorted(ids, key=len, reverse=True))) or "(?!)"
+        # Ids that could be taken for words stay, except in rules; the longest are looked for first.
+        ids = sorted((i for i, label in self.labels.items() if label != i), key=len, reverse=True)
+        names = "|".join(rf"(?<=-\[){i}(?=\]-)" if i.isalpha() else re.escape(i) for i in ids) or "(?!)"
         result, end = Text(), 0
         for match in re.finditer(rf"(?<![\w:/?.])(?:{names})(?![\w:/])", text):
             short, label = match.group(), self.labels[match.group()]
