@@ -13,7 +13,7 @@ START → link → plan → observe → act → inspect ─┬─ error ──�
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
@@ -26,6 +26,8 @@ from triplewise.nodes.environment import Phase, PhaseNode
 from triplewise.nodes.review import choose, review
 from triplewise.nodes.state import Input, State
 from triplewise.tools.kg.protocol import Outcome
+
+G = TypeVar("G", bound=CompiledStateGraph[Any, Any, Any, Any])
 
 RECURSION_LIMIT = 1_000
 """Node runs a question may take; the budgets of the context end it long before."""
@@ -121,9 +123,13 @@ def build_graph(
     for name, (router, places) in BRANCHES.items():
         graph.add_conditional_edges(name, router, places)
     compiled = graph.compile(checkpointer=checkpointer, name=preset if isinstance(preset, str) else "own")
-    attributes = {name: value for name, value in vars(compiled).items() if name != "__orig_class__"}
-    limited: QuestionGraph = QuestionGraph(**attributes).with_config(recursion_limit=RECURSION_LIMIT)
+    limited: QuestionGraph = as_kind(QuestionGraph, compiled).with_config(recursion_limit=RECURSION_LIMIT)
     return limited
+
+
+def as_kind(kind: type[G], compiled: CompiledStateGraph[Any, Context, Any, Any]) -> G:
+    """Return a compiled machine as one of a subclass."""
+    return kind(**{name: value for name, value in vars(compiled).items() if name != "__orig_class__"})
 
 
 def serializer() -> JsonPlusSerializer:

@@ -35,7 +35,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from triplewise.graphs.build import build_graph
+from triplewise.graphs.build import as_kind, build_graph
 from triplewise.graphs.chat import build_chat
 from triplewise.nodes.context import OUTSIDE, Context
 from triplewise.tools.actions import TOOLSETS
@@ -137,8 +137,7 @@ class ServedGraph(CompiledStateGraph[Any, Context, Any, Any]):
 
 def served(preset: str, build: Callable[..., Graph] = build_graph) -> Callable[[ServerRuntime[Any]], Graph]:
     """Return what the server makes the graph of a preset with."""
-    built = build(preset, context_schema=ServedContext)
-    graph = ServedGraph(**{name: value for name, value in vars(built).items() if name != "__orig_class__"})
+    graph = as_kind(ServedGraph, build(preset, context_schema=ServedContext))
 
     def graph_for(runtime: ServerRuntime[Any]) -> Graph:
         """Return the graph, once no setting is unknown: the server would drop those without a word."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from collections import Counter
@@ -17,7 +18,7 @@ from triplewise.graphs.cli.console import progress_bars, say
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Answer
 from triplewise.tools.core.errors import ConfigurationError, DataError, TriplewiseError, UserError
-from triplewise.tools.core.files import json_lines, lines_of
+from triplewise.tools.core.files import json_lines, lines_of, write_text, writing
 
 COLUMNS = ("id", "question", "status", "confidence", "answer", "values", "query", "reason", "seconds")
 """Columns of the answers; several answers of one question stand in one cell, split by ` | `."""
@@ -89,7 +90,7 @@ def ask_all(source: str, out: Path | None, jobs: int, preset: str, settings: Map
     if answers:
         file.write("\n")  # ends the line that was being written when it was cut off
     try:
-        with progress_bars() as report:
+        with progress_bars("the same command goes on" if part is not None else "") as report:
             report("asking", len(answers), len(questions))
             asked = {pool.submit(one, key): key for key in questions if key not in answers}
             for future in as_completed(asked):
@@ -97,10 +98,6 @@ def ask_all(source: str, out: Path | None, jobs: int, preset: str, settings: Map
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
                 file.flush()
                 report("asking", len(answers), len(questions), _tally(answers.values()))
-    except KeyboardInterrupt:
-        if part is not None:
-            say("cut off; the same command goes on", "notice")
-        raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         if part is not None:
@@ -148,10 +145,12 @@ def _write(out: Path, records: list[dict[str, Any]]) -> None:
 
         pd.DataFrame(records, columns=list(COLUMNS)).to_parquet(out)
         return
-    with out.open("w", encoding="utf-8", newline="") as file:
-        if out.suffix == ".jsonl":
-            file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-        else:
-            writer = csv.DictWriter(file, COLUMNS)
-            writer.writeheader()
-            writer.writerows(records)
+    text = io.StringIO(newline="")
+    if out.suffix == ".jsonl":
+        text.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    else:
+        writer = csv.DictWriter(text, COLUMNS)
+        writer.writeheader()
+        writer.writerows(records)
+    with writing(out):
+        write_text(out, text.getvalue())

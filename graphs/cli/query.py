@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from os.path import isfile
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,6 +16,7 @@ import typer
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import columns, echo, echo_json, examples, out, say
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.files import read_text
 
 SEARCH_EXAMPLES = examples(
     'triplewise search "goethe"',
@@ -76,12 +78,9 @@ def query(
     if sparql == "-":
         sparql = sys.stdin.read()
     elif "{" not in sparql:
-        try:
-            sparql = Path(sparql).read_text(encoding="utf-8")
-        except OSError as error:
-            raise ConfigurationError(
-                f"{sparql!r} is neither a query nor a file ({error.strerror})"
-            ) from error
+        if not isfile(sparql):  # also where it could not be a path at all
+            raise ConfigurationError(f"{sparql!r} is neither a query nor a file")
+        sparql = read_text(Path(sparql))
     graph = open_kg(kg or "demo", profile=profile)
     result = run_query(graph, sparql, timeout=timeout, limit=limit, exact=as_csv or as_json)
     if "boolean" in result:
