@@ -14,7 +14,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -81,7 +81,7 @@ class ServedGraph:
         """
         context = Context(**settings)
         opened = environment(context.resolved(find_preset(preset).settings))
-        served = cls(replace(context, interactive=False, review=False), preset, opened.kg)
+        served = cls(context.changed(interactive=False, review=False), preset, opened.kg)
         served.probe()
         if not opened.context.embedded:
             _ = opened.model
@@ -206,7 +206,7 @@ class Service:
                 start: Any = Command(resume=request.query_params.get("pick", "0"))
             else:
                 start = {"question": _question(request), "entities": {}}
-            context = replace(self.main.context, interactive=True)
+            context = self.main.context.changed(interactive=True)
             async with self._turn():
                 stream = self._graph.astream(start, config, context=context, stream_mode=["tasks", "updates"])
                 async for mode, data in stream:

@@ -23,6 +23,7 @@ import yaml
 from tests.support.sparql_server import Scripted, SparqlServer
 from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs.cli.app import run
+from triplewise.graphs.presets import find_preset
 
 serve = pytest.importorskip("triplewise.graphs.serve", exc_type=ImportError, reason="needs the extra serve")
 
@@ -150,7 +151,7 @@ def test_the_challenge_is_spoken(server: httpx.Client) -> None:
 
 def test_some_wait_and_others_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "MOST_WAITING", 2)
-    app = serve.Service(serve.ServedGraph.open("agent", {"kg": "demo"}), {}, jobs=1).app
+    app = serve.Service(serve.serve.ServedGraph.open("agent", {"kg": "demo"}), {}, jobs=1).app
 
     async def ask() -> list[int]:
         transport = httpx.ASGITransport(app)
@@ -185,7 +186,7 @@ def test_an_endpoint_that_fails_says_so(tmp_path: Path) -> None:
     replies = [Scripted('{"head": {}, "boolean": true}'), Scripted("no entry for you", status=403)]
     with SparqlServer(replies) as endpoint:
         settings = {"kg": endpoint.url, "profile": "wikidata", "seeds": "none"}
-        app = serve.Service(serve.ServedGraph.open("agent", settings), {}).app
+        app = serve.Service(serve.serve.ServedGraph.open("agent", settings), {}).app
         client = TestClient(app, base_url="http://localhost")
         for path in ("/health", "/api/ask?question=Who+wrote+Dracula"):
             reply = client.get(path)
@@ -301,3 +302,11 @@ def test_the_page(browser: Any, server: httpx.Client, width: int, scheme: str, t
     assert page.locator("img").count() == 0
     see("hostile")
     context.close()
+
+
+def test_a_served_graph_runs_with_the_settings_of_its_preset() -> None:
+    agent = find_preset("agent").settings
+    served = serve.ServedGraph.open("agent", {"kg": "demo", "max_steps": 7})
+    settings = served.context.resolved(agent)
+    assert settings.max_actions == agent["max_actions"]
+    assert (settings.max_steps, settings.interactive) == (7, False)
