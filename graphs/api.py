@@ -1,7 +1,4 @@
-"""The whole of triplewise in some functions: `ask` a question, many of them, or follow one phase by phase.
-
-Each is a few lines over the compiled graph (`build_graph`, `Context`), which does all the rest.
-"""
+"""The whole of triplewise in some functions over the compiled graph, which does all the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from triplewise.nodes.state import Answer
 Entities = Mapping[str, str | None]
 """Entities known already: mention -> id, or None to have it linked."""
 
-_graph: Any = lru_cache(maxsize=None)(build_graph)  # a preset each
+_graph: Any = lru_cache(maxsize=16)(build_graph)
 
 
 def ask(
@@ -42,8 +39,8 @@ def ask(
         ConfigurationError: a setting that cannot work. DataError: no such graph.
         ModelUnavailableError, KGUnavailableError: a model or an endpoint that does not answer.
     """
-    state = _graph(preset).invoke(_input(question, entities), context=Context(kg=kg, **settings))
-    answer: Answer = state["answer"]
+    run = {"question": question, "entities": dict(entities or {})}
+    answer: Answer = _graph(preset).invoke(run, context=Context(kg=kg, **settings))["answer"]
     return answer
 
 
@@ -56,27 +53,22 @@ async def aask(
     **settings: Any,
 ) -> Answer:
     """Answer a question without holding a thread while a model writes; as `ask`."""
-    context = Context(kg=kg, **settings)
-    answer: Answer = (await _graph(preset).ainvoke(_input(question, entities), context=context))["answer"]
+    run = {"question": question, "entities": dict(entities or {})}
+    state = await _graph(preset).ainvoke(run, context=Context(kg=kg, **settings))
+    answer: Answer = state["answer"]
     return answer
 
 
 def ask_many(
-    questions: Iterable[str],
-    kg: Any = "demo",
-    *,
-    jobs: int = 4,
-    preset: str = "agent",
-    **settings: Any,
+    questions: Iterable[str], kg: Any = "demo", *, jobs: int = 4, preset: str = "agent", **settings: Any
 ) -> Iterator[Answer]:
     """Answer questions, `jobs` at a time; yield the answers in the order of the questions.
 
     A question that raises ends it; the answers before it have been given. Arguments as of `ask`.
     """
-    one = partial(ask, kg=kg, preset=preset, **settings)
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="triplewise-ask")
     try:
-        yield from pool.map(one, questions)
+        yield from pool.map(partial(ask, kg=kg, preset=preset, **settings), questions)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -90,10 +82,6 @@ def stream(
     **settings: Any,
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each phase with its update of the state as it happens; the last is `answer`. As `ask`."""
-    context = Context(kg=kg, **settings)
-    for update in _graph(preset).stream(_input(question, entities), context=context, stream_mode="updates"):
+    run = {"question": question, "entities": dict(entities or {})}
+    for update in _graph(preset).stream(run, context=Context(kg=kg, **settings), stream_mode="updates"):
         yield from update.items()
-
-
-def _input(question: str, entities: Entities | None) -> dict[str, Any]:
-    return {"question": question, "entities": dict(entities or {})}

@@ -25,7 +25,7 @@ from triplewise.nodes.environment import environment
 from triplewise.nodes.state import Answer, AnswerStatus
 from triplewise.tools.actions.terms import triple_lines
 from triplewise.tools.core.errors import TriplewiseError
-from triplewise.tools.core.terms import IRI, Literal, Term, whole_number
+from triplewise.tools.core.terms import IRI, Literal, whole_number
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.kg.vocabulary import node_descriptions, node_labels, relation_texts, triple_labels
@@ -133,10 +133,7 @@ class AssistantTools:
         self.graph: Any = build_graph(preset)
         opened = environment(self.context.resolved(find_preset(preset).settings))
         self.kg, self._encoder, self._seconds = opened.kg, opened.encoder, opened.context.query_timeout
-
-    def tools(self) -> list[Callable[..., BaseModel]]:
-        """Return the tools, which say by their docstrings and annotations what they do."""
-        return [self.ask, self.search, self.describe, self.relations, self.paths, self.query]
+        self.all = (self.ask, self.search, self.describe, self.relations, self.paths, self.query)
 
     def ask(self, question: Annotated[str, Field(description="In plain language.")]) -> AskResult:
         """Answer a question from the knowledge graph, with a confidence, the query, and facts that prove it.
@@ -197,7 +194,6 @@ class AssistantTools:
         return QueryResult.model_validate(rows)
 
     def _session(self) -> KnowledgeGraph:
-        """Return the graph for one call."""
         return self.kg.session(deadline=Deadline(self._seconds))
 
     def _around(self, entity: str, about: str = "", values: int = 0, most: int | None = None) -> EntityFacts:
@@ -210,22 +206,25 @@ class AssistantTools:
             sides = closest_relations(kg, about, list(counts), self._encoder, DESCRIBED)
         facts = facts_by_relation(kg, node, sides, values) if sides and values else []
         # What an entity is called; a mediator, by what it holds.
-        names: dict[Side, dict[Term, list[str]]] = {side: {} for side in sides}
+        names: dict[Side, dict[str, list[str]]] = {side: {} for side in sides}
         labels = triple_labels(kg, [fact.triple for fact in facts], exact=False)
         for fact, (subject, relation, obj) in zip(facts, labels, strict=True):
             hop = fact.through or fact.triple
             out = hop.subject == node
-            name = f"{relation}: {obj}" if fact.through else obj if out else subject
-            names[hop.relation, out].setdefault(hop.object if out else hop.subject, []).append(name)
-        relations, texts = [], relation_texts(kg, [kg.profile.short(r) for r, _ in sides])
+            end, name = (hop.object, obj) if out else (hop.subject, subject)
+            id = end.value if isinstance(end, Literal) else kg.profile.short(end)
+            name = f"{relation}: {obj}" if fact.through else name
+            names[hop.relation, out].setdefault(id, []).append(name)
+        short, relations = kg.profile.short, []
+        texts = relation_texts(kg, [short(predicate) for predicate, _ in sides])
         for (predicate, out), ends in names.items():
-            id, direction = kg.profile.short(predicate), "out" if out else "in"
-            ids = (t.value if isinstance(t, Literal) else kg.profile.short(t) for t in ends)
-            shown = [
-                {"id": i, "label": "; ".join(parts)} for i, parts in zip(ids, ends.values(), strict=True)
-            ]
-            about_it = {"id": id, "label": texts[id].label, "direction": direction, "values": shown}
-            relations.append(RelationFacts.model_validate(about_it | {"count": counts[predicate, out]}))
+            id, count = short(predicate), counts[predicate, out]
+            shown = tuple(Named(id=end, label="; ".join(parts)) for end, parts in ends.items())
+            direction: OneOf["out", "in"] = "out" if out else "in"
+            label = texts[id].label
+            relations.append(
+                RelationFacts(id=id, label=label, direction=direction, count=count, values=shown)
+            )
         left = len(counts) - len(sides)
         notice = f"{left} more relations: say what it is `about`, or call `relations`" if left else ""
         return EntityFacts(entity=linked, relations=tuple(relations), notice=notice)
@@ -234,8 +233,10 @@ class AssistantTools:
 def _link(kg: KnowledgeGraph, text: str) -> tuple[IRI, LinkedNode]:
     """Return the entity of an id or a name. Raises `ConfigurationError` if there is none."""
     node, others = read_iri(text, kg.profile), list[Named]()
-    exists = "ASK {{ {{ {0} ?p ?o }} UNION {{ ?s ?q {0} }} }}"
-    if node is None or not kg.query(exists.format(node.n3())).boolean:
+    if (
+        node is None
+        or not kg.query(f"ASK {{ {{ {node.n3()} ?p ?o }} UNION {{ ?s ?q {node.n3()} }} }}").boolean
+    ):
         (linked,) = link(text, kg, {text: None})
         node = read_iri(linked.id, kg.profile)
         assert node is not None, "what is linked by its name is no literal"
@@ -303,5 +304,5 @@ def tools_for(
             response_format="content_and_artifact",
             handle_tool_error=True,
         )
-        for tool in AssistantTools(kg, preset, **settings).tools()
+        for tool in AssistantTools(kg, preset, **settings).all
     ]

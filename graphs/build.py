@@ -13,6 +13,7 @@ START → link → plan → observe → act → inspect ─┬─ error ──�
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from itertools import pairwise
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -31,9 +32,6 @@ G = TypeVar("G", bound=CompiledStateGraph[Any, Any, Any, Any])
 
 RECURSION_LIMIT = 1_000
 """Node runs a question may take; the budgets of the context end it long before."""
-
-
-# Routers return the label of a branch, as drawings show it; `BRANCHES` has where it leads.
 
 
 def after_inspect(
@@ -67,21 +65,14 @@ def after_choose(state: State) -> Literal["another entity", "done"]:
     return "another entity" if state.answer is None else "done"
 
 
+_INSPECTED = {"error": "correct", "facts to review": "review", "progress": "reflect"}
 BRANCHES: dict[str, tuple[Callable[..., str], dict[Hashable, str]]] = {
-    "inspect": (
-        after_inspect,
-        {
-            "error": "correct",
-            "facts to review": "review",
-            "progress": "reflect",
-            "finished, or budget spent": "answer",
-        },
-    ),
+    "inspect": (after_inspect, {**_INSPECTED, "finished, or budget spent": "answer"}),
     "reflect": (after_reflect, {"new focus": "observe", "same focus": "act"}),
     "answer": (after_answer, {"unsure": "choose", "done": END}),
     "choose": (after_choose, {"another entity": "plan", "done": END}),
 }
-"""Phase -> its router, and label -> the phase that follows."""
+"""Phase -> its router, and where each label that it may return, as drawings show it, leads to."""
 
 
 def build_graph(
@@ -104,20 +95,16 @@ def build_graph(
         ConfigurationError: unknown preset, phase or variant; the message lists the legal ones.
     """
     chosen = find_preset(preset)
-    settings = chosen.settings
     # Inputs and outputs are dictionaries; their keys are those of `Input` and `State`.
     graph: StateGraph[State, Context, Any, Any] = StateGraph(
         State, context_schema=context_schema, input_schema=Input
     )
     for name, phase in choose_phases(chosen, phases).items():
-        graph.add_node(name, PhaseNode(phase, settings, name))
-    graph.add_node("review", PhaseNode(review, settings))
-    graph.add_node("choose", PhaseNode(choose, settings))
-    graph.add_edge(START, "link")
-    graph.add_edge("link", "plan")
-    graph.add_edge("plan", "observe")
-    graph.add_edge("observe", "act")
-    graph.add_edge("act", "inspect")
+        graph.add_node(name, PhaseNode(phase, chosen.settings, name))
+    graph.add_node("review", PhaseNode(review, chosen.settings))
+    graph.add_node("choose", PhaseNode(choose, chosen.settings))
+    for start, end in pairwise((START, "link", "plan", "observe", "act", "inspect")):
+        graph.add_edge(start, end)
     graph.add_edge("correct", "act")
     graph.add_edge("review", "reflect")
     for name, (router, places) in BRANCHES.items():
@@ -133,10 +120,7 @@ def as_kind(kind: type[G], compiled: CompiledStateGraph[Any, Context, Any, Any])
 
 
 def serializer() -> JsonPlusSerializer:
-    """Return the serializer for a checkpointer of one's own: it gives back the types of the state, no others.
-
-    >>> SqliteSaver(connection, serde=serializer())  # doctest: +SKIP
-    """
+    """Return the `serde` of a checkpointer of one's own: it gives back the types of the state, no others."""
     types: set[type] = {Outcome}  # in the state as plain texts, by its type hints
     waiting: list[Any] = [State]
     while waiting:

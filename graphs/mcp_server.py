@@ -50,7 +50,7 @@ def mcp_server(tools: AssistantTools) -> MCPServer[Any]:
             raise ToolError(str(error)) from error
         return AskResult.of(state["answer"])
 
-    for tool in tools.tools():
+    for tool in tools.all:
         served = ask if tool == tools.ask else with_errors(tool, ToolError)
         server.add_tool(served, description=getdoc(tool), annotations=READ_ONLY, structured_output=True)
     return server

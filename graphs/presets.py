@@ -128,8 +128,8 @@ def choose_phases(preset: Preset, swapped: Mapping[str, str | Phase]) -> dict[st
     for name in swapped:
         if name not in VARIANTS:
             raise ConfigurationError.unknown("phase", name, VARIANTS)
-    phases: dict[str, Phase] = {}
-    for name, variants in VARIANTS.items():
-        choice = swapped.get(name, preset.phases[name])
-        phases[name] = find_part(f"variant of phase {name}", choice, variants, callable)
-    return phases
+    chosen = {**preset.phases, **swapped}
+    return {
+        name: find_part(f"variant of phase {name}", chosen[name], variants, callable)
+        for name, variants in VARIANTS.items()
+    }

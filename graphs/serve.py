@@ -1,18 +1,14 @@
-"""The web service: a page, its API, and the API of the TEXT2SPARQL challenge.
+"""The web service: a page, its API, and the API of the TEXT2SPARQL challenge, all told in docs/serve.md.
 
 Graph, model and settings are the operator's. A client gives a question, the number of a reading, a rating or
-a read-only query, and chooses nothing else.
-
-`/` is the page; `/api/ask`, `/api/stream`, `/api/query` and `/api/rate` are its API, `/text2sparql` is that
-of the challenge, `/health` tells whether the graph answers. docs/serve.md has what each takes and gives.
-An error is `{"error": "..."}` in words for the person, with status 400, 403, 404, 502 or 503.
+a read-only query, and chooses nothing else. An error is `{"error": "..."}` in words for the person.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +21,7 @@ from uuid import uuid4
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from platformdirs import user_data_path
+from pydantic import TypeAdapter, ValidationError
 from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -98,7 +95,8 @@ class Service:
     """Answers requests; `app` is the ASGI application.
 
     Args:
-        main: the graph of the page and of `/api`. datasets: id -> the graph of a TEXT2SPARQL dataset.
+        main: the graph of the page and of `/api`.
+        datasets: id -> the graph of a TEXT2SPARQL dataset; without any, `main` stands for each.
         jobs: questions and queries that are worked on at a time; others wait.
         local: whether it listens on this machine alone, and answers to no other name.
         examples: questions that the page offers.
@@ -110,41 +108,35 @@ class Service:
         datasets: Mapping[str, ServedGraph],
         jobs: int = 4,
         local: bool = True,
-        examples: tuple[str, ...] = (),
+        examples: Sequence[str] = (),
     ) -> None:
         self.main, self.datasets = main, datasets
-        self._page, self._policy = render_service(main.kg.name, _model_name(main.context), examples)
+        self._model = "no language model" if main.context.embedded else str(main.context.model)
+        html, policy = render_service(main.kg.name, self._model, examples)
+        self._page = HTMLResponse(html, headers={"Content-Security-Policy": policy})
         self._saver = InMemorySaver()
         self._graph_alone: Any = build_graph(main.preset)
         self._graph: Any = build_graph(main.preset, checkpointer=self._saver)
-        self._turns, self._waiting = asyncio.Semaphore(jobs), 0
+        self._turns, self._jobs, self._present = asyncio.Semaphore(jobs), jobs, 0
         self._runs: dict[str, Mapping[str, Any]] = {}
         self._ratings = user_data_path("triplewise") / "ratings.jsonl"
-        routes = [
-            Route("/", self.page),
-            Route("/health", self.health),
-            Route("/api/ask", self.ask),
-            Route("/api/stream", self.stream),
-            Route("/api/query", self.query, methods=["POST"]),
-            Route("/api/rate", self.rate, methods=["POST"]),
-            Route("/text2sparql", self.text2sparql),
-        ]
         self.app = Starlette(
-            routes=routes,
+            routes=[
+                Route("/", lambda request: self._page),
+                Route("/health", self.health),
+                Route("/api/ask", self.ask),
+                Route("/api/stream", self.stream),
+                Route("/api/query", self.query, methods=["POST"]),
+                Route("/api/rate", self.rate, methods=["POST"]),
+                Route("/text2sparql", self.text2sparql),
+            ],
             middleware=[Middleware(SameOrigin, hosts=LOOPBACK if local else ())],
             exception_handlers={TriplewiseError: _failure},
         )
 
-    async def page(self, request: Request) -> Response:
-        """Return the page."""
-        return HTMLResponse(self._page, headers={"Content-Security-Policy": self._policy})
-
     async def health(self, request: Request) -> Response:
         """Say whether the graph answers."""
-        try:
-            await asyncio.to_thread(self.main.probe)
-        except KGUnavailableError as error:
-            raise RefusedError(503, str(error)) from error
+        await asyncio.to_thread(self.main.probe)
         return JSONResponse({"status": "ok", "graph": self.main.kg.name, "triplewise": version("triplewise")})
 
     async def ask(self, request: Request) -> Response:
@@ -155,10 +147,11 @@ class Service:
     async def text2sparql(self, request: Request) -> Response:
         """Return the query for a question, as the challenge's client expects it; "" where none is known."""
         dataset, question = request.query_params.get("dataset", ""), _question(request)
-        if dataset not in self.datasets:
-            ids = ", ".join(self.datasets) or "none; --dataset IRI=KG adds one"
-            raise RefusedError(404, f"unknown dataset {dataset!r}; this server has: {ids}")
-        state = await self._answer(self.datasets[dataset], question)
+        served = self.datasets.get(dataset) if self.datasets else self.main
+        if served is None:
+            known = ", ".join(self.datasets)
+            raise RefusedError(404, f"unknown dataset {dataset!r}; this server has: {known}")
+        state = await self._answer(served, question)
         query = state.answer.sparql if state.answer else ""
         return JSONResponse({"dataset": dataset, "question": question, "query": query})
 
@@ -185,14 +178,14 @@ class Service:
         body = await _body(request)
         if (answered := self._runs.get(str(body.get("run")))) is None:
             raise RefusedError(404, "no such run here any more; ask the question again")
-        if body.get("rating") not in ("right", "wrong"):
-            raise RefusedError(400, f'rating: "right" or "wrong", got {body.get("rating")!r}')
-        record = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "rating": body["rating"]}
-        record |= {"graph": self.main.kg.name, "model": _model_name(self.main.context), **answered}
+        if (rating := body.get("rating")) not in ("right", "wrong"):
+            raise RefusedError(400, f'rating: "right" or "wrong", got {rating!r}')
+        record = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "rating": rating}
+        record |= {"graph": self.main.kg.name, "model": self._model, **answered}
         self._ratings.parent.mkdir(parents=True, exist_ok=True)
         with self._ratings.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
-        return JSONResponse({"rating": body["rating"]})
+        return JSONResponse({"rating": rating})
 
     async def _events(self, request: Request) -> AsyncIterator[tuple[str, Any]]:
         """Yield name and data of the events of a new run, or of one that goes on with a picked reading."""
@@ -235,25 +228,21 @@ class Service:
     async def _answer(self, served: ServedGraph, question: str) -> State:
         """Return the state that a question ends in."""
         async with self._turn():
-            values = await self._graph_alone.ainvoke(
-                {"question": question, "entities": {}}, context=served.context
-            )
+            run = {"question": question, "entities": {}}
+            values = await self._graph_alone.ainvoke(run, context=served.context)
         return State.model_validate(values)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
         """Wait for a turn. Raises `RefusedError` where too many wait already."""
-        if self._waiting >= MOST_WAITING:
-            raise RefusedError(503, f"busy: {self._waiting} others wait already; try again in a minute")
-        self._waiting += 1
+        if (waiting := self._present - self._jobs) >= MOST_WAITING:
+            raise RefusedError(503, f"busy: {waiting} others wait already; try again in a minute")
+        self._present += 1
         try:
-            await self._turns.acquire()
+            async with self._turns:
+                yield
         finally:
-            self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._turns.release()
+            self._present -= 1
 
 
 class SameOrigin:
@@ -269,10 +258,10 @@ class SameOrigin:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request on, or answer it with 403."""
-        if scope["type"] != "http" or not (message := self._objection(scope)):
-            await self.app(scope, receive, send)
-        else:
+        if scope["type"] == "http" and (message := self._objection(scope)):
             await JSONResponse({"error": message}, 403)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
 
     def _objection(self, scope: Scope) -> str:
         headers = Headers(scope=scope)
@@ -280,20 +269,18 @@ class SameOrigin:
         if self._hosts and urlsplit(f"//{host}").hostname not in self._hosts:
             return f"this server answers to {', '.join(self._hosts)}, not to {host!r}; see --host"
         # Browsers name the site of the asking page, though not over plain HTTP from another machine.
-        site = headers.get("sec-fetch-site")
-        if site is None and origin is not None and urlsplit(origin).netloc != host:
-            site = "cross-site"
+        is_own = origin is None or urlsplit(origin).netloc == host
+        site = headers.get("sec-fetch-site", "same-origin" if is_own else "cross-site")
         is_link = scope["path"] == "/" and scope["method"] == "GET"
-        return "" if is_link or site in (None, "none", "same-origin") else "pages of other sites may not ask"
+        return "" if is_link or site in ("none", "same-origin") else "pages of other sites may not ask"
 
 
 def _question(request: Request) -> str:
     """Return the question of a request. Raises `RefusedError` without one, or if it is too long."""
     question = request.query_params.get("question", "").strip()
     if not question or len(question) > MOST_CHARACTERS:
-        raise RefusedError(
-            400, f"`question` needs 1 to {MOST_CHARACTERS:,} characters, got {len(question):,}"
-        )
+        message = f"`question` needs 1 to {MOST_CHARACTERS:,} characters, got {len(question):,}"
+        raise RefusedError(400, message)
     return question
 
 
@@ -306,18 +293,16 @@ async def _body(request: Request) -> dict[str, Any]:
         if len(content) > MOST_BYTES:
             raise RefusedError(400, f"the body is longer than {MOST_BYTES:,} bytes")
     try:
-        body = json.loads(content)
-    except ValueError as error:
-        raise RefusedError(400, f"the body is no JSON: {error}") from error
-    if not isinstance(body, dict):
-        raise RefusedError(400, "the body needs to be a JSON object")
-    return body
+        return TypeAdapter(dict[str, Any]).validate_json(content)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise RefusedError(400, f"the body needs to be a JSON object: {reason}") from error
 
 
 def _failure(request: Request, error: Exception) -> Response:
     """Return an error in its own words."""
-    status = getattr(error, "status", 502 if isinstance(error, RunError) else 400)
-    return JSONResponse({"error": str(error)}, status)
+    status = 503 if isinstance(error, KGUnavailableError) else 502 if isinstance(error, RunError) else 400
+    return JSONResponse({"error": str(error)}, getattr(error, "status", status))
 
 
 def _detail(phase: str, update: Mapping[str, Any]) -> str:
@@ -327,7 +312,3 @@ def _detail(phase: str, update: Mapping[str, Any]) -> str:
     if phase == "plan":
         return f"rules: {len(update.get('rules', ()))}"
     return str(update["steps"][-1].call) if phase == "act" and update.get("steps") else ""
-
-
-def _model_name(context: Context) -> str:
-    return "no language model" if context.embedded else str(context.model)

@@ -37,6 +37,7 @@ from starlette.types import Receive, Scope, Send
 
 from triplewise.graphs.build import as_kind, build_graph
 from triplewise.graphs.chat import build_chat
+from triplewise.graphs.presets import PRESETS
 from triplewise.nodes.context import OUTSIDE, Context
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.core.configuration import NAME, configuration_file, read_section
@@ -84,8 +85,7 @@ def admit(asked: Mapping[str, Any], allowed: Mapping[str, Mapping[str, Any]]) ->
     Raises:
         ConfigurationError: a setting that is unknown, of a wrong type, or that the operator does not allow.
     """
-    plain: dict[str, Any] = {}
-    named: dict[str, Any] = {}
+    plain, named = dict[str, Any](), dict[str, Any]()
     for name, value in asked.items():
         if name not in KINDS:
             raise ConfigurationError(f"unknown setting {name!r}{did_you_mean(name, KINDS)}")
@@ -166,19 +166,8 @@ class OriginCheck(CORSMiddleware):
             await PlainTextResponse(message, 403)(scope, receive, send)
 
 
-_http = json.loads(
-    os.environ.get("LANGGRAPH_HTTP") or "{}"
-)  # `http` of langgraph.json, as the server gets it
-app = Starlette(middleware=[Middleware(OriginCheck, **_http.get("cors", {}))])
+_HTTP = json.loads(os.environ.get("LANGGRAPH_HTTP") or "{}")  # of langgraph.json, as the server gets it
+app = Starlette(middleware=[Middleware(OriginCheck, **_HTTP.get("cors", {}))])
 
-agent = served("agent")
 chat = served("agent", build_chat)
-agent_sparql = served("agent-sparql")
-queryagent = served("queryagent")
-queryagent_faithful = served("queryagent-faithful")
-oda = served("oda")
-symagent = served("symagent")
-agentbench = served("agentbench")
-agentbench_plain = served("agentbench-plain")
-sql = served("sql")
-sql_paper = served("sql-paper")
+globals().update({name.replace("-", "_"): served(name) for name in PRESETS})  # as langgraph.json names them

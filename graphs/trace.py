@@ -15,18 +15,8 @@ if TYPE_CHECKING:
 
 LENGTH = 1_200
 """Most characters of a step's observation in a trace."""
-MOST = {
-    "answer": 200,
-    "labels": 200,
-    "rows": 40,
-    "proof": 40,
-    "facts": 20,
-    "rules": 12,
-    "dropped": 12,
-    "memory": 60,
-    "observation": 40,
-    "written": 20,
-}
+MOST = {"answer": 200, "labels": 200, "memory": 60, "rules": 12, "dropped": 12, "facts": 20, "written": 20}
+MOST |= {"rows": 40, "proof": 40, "observation": 40}
 """Most entries of a list in a trace; of memory, triples in all."""
 
 
@@ -82,8 +72,8 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
         if len(path) <= free:
             paths.append(path)
             free -= len(path)
-    if left_out := sum(map(len, trace["memory"])) - sum(map(len, paths)):
-        cut["memory"] = left_out
+        else:
+            cut["memory"] = cut.get("memory", 0) + len(path)
     facts = {"facts": trace["observation"], "cuts": list(state.observation_cuts)}
     trace |= {"memory": paths, "cut": cut, "observation": {"from": list(state.observed), **facts}}
     return trace | {"names": _names(state, trace, kg)}
@@ -93,28 +83,31 @@ def whole_trace(state: State) -> dict[str, Any]:
     """Return an ended run, nothing left out: answer, query, proof, rules, steps, corrections, cost."""
     answer = state.answer
     assert answer is not None, "a run that ends has an answer"
-    proof = []
+    plain = asdict(answer)
+    proof, facts = [], []
     for p in answer.proof:
         read = {"id": p.fact, "document": p.document, "source": p.source, "sentence": p.sentence}
         proof.append({**_terms(p.triple), "text": p.text, **({"from_document": read} if p.fact else {})})
-    facts = []
     for f in state.facts:
         provenance = {name: value for name, value in asdict(f).items() if name != "triple"}
         facts.append({"id": f.id, **_terms(f.triple), **provenance})
+    words = (
+        "labels",
+        "text",
+        "reason",
+        "note",
+        "confidence",
+        "unaccounted",
+        "rivals",
+        "sparql",
+        "sql",
+        "rows",
+    )
     return {
         "question": state.question,
         "status": answer.status,
-        "answer": list(answer.values),
-        "labels": list(answer.labels),
-        "text": answer.text,
-        "reason": answer.reason,
-        "note": answer.note,
-        "confidence": answer.confidence,
-        "unaccounted": list(answer.unaccounted),
-        "rivals": [asdict(rival) for rival in answer.rivals],
-        "sparql": answer.sparql,
-        "sql": answer.sql,
-        "rows": list(answer.rows),
+        "answer": answer.values,
+        **{name: plain[name] for name in words},
         "proof": proof,
         "facts": facts,
         "entities": [
@@ -122,30 +115,19 @@ def whole_trace(state: State) -> dict[str, Any]:
             for e in state.linked
         ],
         "rules": [
-            {
-                "rule": r.text(),
-                "provenance": r.provenance,
-                "support": r.support,
-                **{name: round(getattr(r, name), 4) for name in ("precision", "recall", "score")},
-            }
+            {"rule": r.text(), "provenance": r.provenance, "support": r.support}
+            | {name: round(getattr(r, name), 4) for name in ("precision", "recall", "score")}
             for r in state.rules
         ],
         "dropped": [asdict(d) for d in state.dropped],
         "steps": [
-            {
-                "number": s.number,
-                "thought": s.thought,
-                "action": s.call,
-                "outcome": str(s.feedback.outcome),
-                "error": s.feedback.error,
-                "observation": s.observation,
-                "guideline": s.guideline,
-                "rolled_back": s.rolled_back,
-            }
+            {"number": s.number, "thought": s.thought, "action": s.call, "outcome": str(s.feedback.outcome)}
+            | {"error": s.feedback.error, "observation": s.observation}
+            | {"guideline": s.guideline, "rolled_back": s.rolled_back}
             for s in state.steps
         ],
-        "corrections": [asdict(c) for c in answer.corrections],
-        "usage": asdict(answer.usage),
+        "corrections": plain["corrections"],
+        "usage": plain["usage"],
     }
 
 

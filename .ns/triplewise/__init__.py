@@ -13,57 +13,41 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from triplewise.graphs.api import aask, ask, ask_many, stream
-    from triplewise.graphs.assistant_tools import tools_for
-    from triplewise.graphs.build import build_graph
-    from triplewise.nodes.context import Context
-    from triplewise.nodes.state import Answer
-    from triplewise.tools.kg.open import open_kg
+if TYPE_CHECKING:  # for type checkers and editors, which do not run this
+    from triplewise.graphs.api import aask as aask
+    from triplewise.graphs.api import ask as ask
+    from triplewise.graphs.api import ask_many as ask_many
+    from triplewise.graphs.api import stream as stream
+    from triplewise.graphs.assistant_tools import tools_for as tools_for
+    from triplewise.graphs.build import build_graph as build_graph
+    from triplewise.graphs.build import serializer as serializer
+    from triplewise.graphs.presets import PRESETS as PRESETS
+    from triplewise.nodes.context import Context as Context
+    from triplewise.nodes.state import Answer as Answer
+    from triplewise.nodes.state import State as State
+    from triplewise.tools.kg.open import open_kg as open_kg
 
     __version__: str
 
-__all__ = [
-    "Answer",
-    "Context",
-    "__version__",
-    "aask",
-    "ask",
-    "ask_many",
-    "build_graph",
-    "open_kg",
-    "stream",
-    "tools_for",
-]
-
-_MODULES = {
-    "Answer": "nodes.state",
-    "Context": "nodes.context",
-    "aask": "graphs.api",
-    "ask": "graphs.api",
-    "ask_many": "graphs.api",
-    "build_graph": "graphs.build",
-    "open_kg": "tools.kg.open",
-    "stream": "graphs.api",
-    "tools_for": "graphs.assistant_tools",
-}
+_MODULES = {"Answer": "nodes.state", "Context": "nodes.context", "PRESETS": "graphs.presets"}
+_MODULES |= {"State": "nodes.state", "open_kg": "tools.kg.open", "tools_for": "graphs.assistant_tools"}
+_MODULES |= dict.fromkeys(("aask", "ask", "ask_many", "stream"), "graphs.api")
+_MODULES |= dict.fromkeys(("build_graph", "serializer"), "graphs.build")
+__all__ = sorted([*_MODULES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name where it is written."""
+    """Import a name where it is written; `triplewise.graphs` has the same names."""
     if name in _MODULES:
-        value = getattr(import_module(f"triplewise.{_MODULES[name]}"), name)
-    elif name == "__version__":
-        try:
-            value = version("triplewise")
-        except PackageNotFoundError:
-            value = "0"
-    else:
-        raise AttributeError(f"module 'triplewise' has no attribute {name!r}; it has {', '.join(__all__)}")
-    globals()[name] = value
-    return value
+        return getattr(import_module(f"triplewise.{_MODULES[name]}"), name)
+    if name != "__version__":
+        raise AttributeError(f"triplewise has no attribute {name!r}; it has {', '.join(__all__)}")
+    try:
+        return version("triplewise")
+    except PackageNotFoundError:
+        return "0"
 
 
 def __dir__() -> list[str]:
     """Return the public names."""
-    return list(__all__)
+    return __all__

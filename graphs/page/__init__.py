@@ -1,11 +1,8 @@
 """The page of a run or of an evaluation: one HTML file that needs nothing else, no network, no server.
 
-What a page shows are plain values: everything in them is text or plain JSON, and never taken for HTML. The
-template escapes it, the script sets it as text content, and the page's own content security policy allows no
-script but the page's, and no connection.
-
-The page's data are compressed blocks, opened in the browser when needed: of a run one with the list of its
-questions, and blocks of `CHUNK` traces each, so that a page of thousands of questions opens at once.
+What a page shows is text or plain JSON, and never taken for HTML: the template escapes it, the script sets it
+as text content, and the page's own content security policy allows no other script and no connection. Its
+data are compressed blocks, opened in the browser when needed: thousands of questions open at once.
 """
 
 from __future__ import annotations
@@ -18,13 +15,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.files import write_text, writing
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -40,8 +37,6 @@ SERVICE_SCRIPTS = (*SCRIPTS[:5], "service.js")
 
 _GENERATOR, _BEGIN = b'<meta name="generator" content="triplewise">', 4_096
 """What stands among the first bytes of every page."""
-_FIGURE = re.compile(r"\s*[-−+~<>≤≥±$€£]?\s*\.?\d")
-_WORD = re.compile(r"\w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +44,8 @@ class Cell:
     """A cell of a table.
 
     Attributes:
-        text: what it says.
-        detail: a second line in small type, e.g. the model and year of a published figure, or `n = 200`.
-        published: whether the figure is another's, taken from a publication.
-        best: whether to set it off as the best of its row or column.
+        text: what it says. detail: a second line in small type, e.g. the model of a published figure.
+        published: whether the figure is another's. best: whether to set it off in its row or column.
         low, high: confidence interval in the unit of `text`, or None; shown under it.
         number: value to sort by, where `text` is no number. link: `run` or `run/question` to open.
         note: a footnote to the cell, set under the table.
@@ -71,10 +64,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: `rows` have as many cells as there are `columns`; the first column names the row.
-
-    `note` stands under it: what is measured, on what, what is missing.
-    """
+    """A table: a row has as many cells as columns, and the first names it; `note` stands under it."""
 
     title: str
     columns: Sequence[str]
@@ -84,10 +74,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A plot as a Vega-Lite specification (version 5 or 6) with its data inline.
-
-    `alt` says in words what it shows, for those who cannot see it.
-    """
+    """A plot as a Vega-Lite specification with its data inline; `alt` says in words what it shows."""
 
     title: str
     spec: Mapping[str, Any]
@@ -104,8 +91,7 @@ class Question:
         gold: right answers as text; empty where nobody knows them. answer: what was answered, as labels.
         status: answered, unsure, not_found, budget_spent, or crashed.
         score: in [0, 1] by the task's own metric; None where there is no gold.
-        error_class: why it went wrong, "" if it did not.
-        tags: to filter by, e.g. `2-hop` or `guideline: fact_empty`.
+        error_class: why it went wrong, "" if it did not. tags: to filter by, e.g. `2-hop`.
         trace: the run as `triplewise.graphs.trace.trace_of` tells it; {} where none was kept.
     """
 
@@ -122,14 +108,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class RunBlock:
-    """The questions of one run.
+    """The questions of one run, in the order they were asked.
 
     Attributes:
-        name: unique on the page, and part of links to it.
-        about: provenance to print, in order: commit, configuration, data checksum, seeds, model, prices.
-            A value is text or a number; a mapping or list is shown as JSON.
-        questions: in the order they were asked.
-        metric: what `score` measures, e.g. `F1`.
+        name: unique on the page, and part of links to it. metric: what `score` measures, e.g. `F1`.
+        about: provenance to print, in order; a mapping or list is shown as JSON.
     """
 
     name: str
@@ -140,10 +123,7 @@ class RunBlock:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: headings, tables, plots and runs.
-
-    `notes` are said before anything else, e.g. that a graph is partial or triples derive from gold.
-    """
+    """A page; `notes` are said before anything else, e.g. that a graph is partial."""
 
     title: str
     subtitle: str = ""
@@ -171,7 +151,7 @@ def render_page(page: Page) -> str:
         style=_read("page.css"),
         policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
         f"script-src {_digest(script)} blob:; base-uri 'none'; form-action 'none'",
-        blocks=[{"id": name, "data": _compress(text)} for name, text in _blocks(page)],
+        blocks=_blocks(page),
         interval=interval,
         footnotes=footnotes,
         in_words=_columns_in_words,
@@ -205,14 +185,8 @@ def write_page(path: Path | str, page: Page) -> Path:
     path = Path(path)
     check_page(path)
     content = render_page(page)
-    target = path.resolve()
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_text(content, encoding="utf-8")
-        part.replace(target)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise DataError(f"cannot write the page: {error.strerror or error}", path) from error
+    with writing(path):
+        write_text(path.resolve(), content)
     return path
 
 
@@ -246,78 +220,8 @@ def interval(cell: Cell) -> str:
     if cell.low is None or cell.high is None:
         return ""
     decimals = re.search(r"\.(\d+)", cell.text)
-    places = len(decimals.group(1)) if decimals else 0
+    places = len(decimals[1]) if decimals else 0
     return f"{cell.low:.{places}f}–{cell.high:.{places}f}"
-
-
-def _blocks(page: Page) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts of the blocks of data that the page's script reads."""
-    for number, run in enumerate(page.runs):
-        listed = [
-            {
-                "id": q.id,
-                "question": q.question,
-                "gold": _first(q.gold),
-                "answer": _first(q.answer),
-                "status": q.status,
-                "score": q.score,
-                "error": q.error_class,
-                "tags": list(q.tags),
-            }
-            for q in run.questions
-        ]
-        about = [
-            [name, value if isinstance(value, str) else _json(value)] for name, value in run.about.items()
-        ]
-        index = {"name": run.name, "metric": run.metric, "chunk": CHUNK, "about": about, "questions": listed}
-        yield f"run-{number}", _json(index)
-        for at in range(0, len(run.questions), CHUNK):
-            yield f"run-{number}-{at // CHUNK}", _json([q.trace for q in run.questions[at : at + CHUNK]])
-    if page.charts:
-        try:
-            from vl_convert import javascript_bundle
-        except ImportError as error:
-            raise ConfigurationError("plots need vl-convert: pip install 'triplewise[evals]'") from error
-        yield "charts", _json([chart.spec for chart in page.charts])
-        yield "vega", str(javascript_bundle("window.vegaEmbed = vegaEmbed;"))
-
-
-def _json(value: Any) -> str:
-    """Return a value as JSON; what JSON does not know, as a path or a date, is written as its text."""
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _compress(text: str) -> str:
-    """Return text as gzip in base64, which has no character that means anything in HTML.
-
-    The same text gives the same bytes. Half a surrogate pair becomes `?`.
-    """
-    return base64.b64encode(gzip.compress(text.encode(errors="replace"), 6, mtime=0)).decode()
-
-
-def _first(values: Sequence[str]) -> list[str]:
-    """Return a list, its end in words where it is very long."""
-    rest = len(values) - MOST
-    return [*values[:MOST], *([f"… and {rest:,} more"] if rest > 0 else [])]
-
-
-def _columns_in_words(table: Table) -> set[int]:
-    """Return the indices of the columns, beside the first, that hold words and no figure."""
-    texts = [(i, cell.text) for row in table.rows for i, cell in enumerate(row) if i]
-    figures = {i for i, text in texts if _FIGURE.match(text)}
-    return {i for i, text in texts if _WORD.search(text)} - figures
-
-
-def _marks(table: Table) -> tuple[set[int], set[int]]:
-    """Return the rows and columns that are published throughout: marked at their head, not in each cell."""
-    rows = {i for i, row in enumerate(table.rows) if len(row) > 1 and all(cell.published for cell in row)}
-    others = [row for i, row in enumerate(table.rows) if i not in rows]
-    columns = {
-        i
-        for i in range(1, len(table.columns))
-        if others and all(i < len(row) and row[i].published for row in others)
-    }
-    return rows, columns
 
 
 def footnotes(table: Table) -> dict[str, int]:
@@ -326,8 +230,66 @@ def footnotes(table: Table) -> dict[str, int]:
     return {note: number for number, note in enumerate(notes, 1)}
 
 
+def _columns_in_words(table: Table) -> set[int]:
+    """Return the indices of the columns, beside the first, that hold words and no figure."""
+    texts = [(i, cell.text) for row in table.rows for i, cell in enumerate(row) if i]
+    figures = {i for i, text in texts if re.match(r"\s*[-−+~<>≤≥±$€£]?\s*\.?\d", text)}
+    return {i for i, text in texts if re.search(r"\w", text)} - figures
+
+
+def _marks(table: Table) -> tuple[set[int], set[int]]:
+    """Return the rows and columns that are published throughout: marked at their head, not in each cell."""
+    rows = {i for i, row in enumerate(table.rows) if len(row) > 1 and all(cell.published for cell in row)}
+    others = (row for i, row in enumerate(table.rows) if i not in rows)
+    columns = enumerate(zip(*others, strict=True))
+    return rows, {i for i, cells in columns if i and all(cell.published for cell in cells)}
+
+
+def _blocks(page: Page) -> Iterator[dict[str, str]]:
+    """Yield the blocks of data that the page's script reads: of a run its list, then its traces."""
+    for number, run in enumerate(page.runs):
+        listed = []
+        for q in run.questions:
+            plain = {name: getattr(q, name) for name in ("id", "question", "status", "score", "tags")}
+            listed.append(
+                plain | {"gold": _first(q.gold), "answer": _first(q.answer), "error": q.error_class}
+            )
+        about = [(n, value if isinstance(value, str) else _json(value)) for n, value in run.about.items()]
+        index = {"name": run.name, "metric": run.metric, "chunk": CHUNK, "about": about, "questions": listed}
+        yield _block(f"run-{number}", _json(index))
+        for at in range(0, len(run.questions), CHUNK):
+            traces = [q.trace for q in run.questions[at : at + CHUNK]]
+            yield _block(f"run-{number}-{at // CHUNK}", _json(traces))
+    if page.charts:
+        try:
+            from vl_convert import javascript_bundle
+        except ImportError as error:
+            raise ConfigurationError("plots need vl-convert: pip install 'triplewise[evals]'") from error
+        yield _block("charts", _json([chart.spec for chart in page.charts]))
+        yield _block("vega", str(javascript_bundle("window.vegaEmbed = vegaEmbed;")))
+
+
+def _block(id: str, text: str) -> dict[str, str]:
+    """Return text as gzip in base64, which has no character that means anything in HTML.
+
+    The same text gives the same bytes. Half a surrogate pair becomes `?`.
+    """
+    packed = gzip.compress(text.encode(errors="replace"), 6, mtime=0)
+    return {"id": id, "data": base64.b64encode(packed).decode()}
+
+
+def _json(value: Any) -> str:
+    """Return a value as JSON; what JSON does not know, as a path or a date, is written as its text."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _first(values: Sequence[str]) -> list[str]:
+    """Return a list, its end in words where it is very long."""
+    rest = len(values) - MOST
+    return [*values[:MOST], *([f"… and {rest:,} more"] if rest > 0 else [])]
+
+
 def _read(name: str) -> str:
-    """Return a file of this package."""
     return (files("triplewise.graphs.page") / name).read_text(encoding="utf-8")
 
 
@@ -336,8 +298,7 @@ def _digest(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-@lru_cache(maxsize=2)
-def _template(name: str, scripts: tuple[str, ...]) -> tuple[Template, str]:
+def _template(name: str, scripts: Sequence[str]) -> tuple[Template, str]:
     """Return a template, which escapes all but what it marks as safe, and its page's whole script."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
