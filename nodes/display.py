@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from triplewise.nodes.state import Answer
 
-COLUMN, ROW, MOST = 230, 44, 16
+COLUMN, ROW, MOST = 280, 44, 16
 """Width and height of a node's place in a drawing, in pixels, and the most facts that are drawn."""
 _COLOURS = {"answered": "#1a7f37", "unsure": "#9a6700"}
 _CELL = 'style="text-align:left;padding:2px 12px 2px 0"'
@@ -52,7 +52,7 @@ def drawing(facts: Sequence[tuple[str, str, str]]) -> str:
     for node, x in column.items():
         y = sum(other == x for other, _ in places.values())
         places[node] = (x, y)
-    at = {node: (x * COLUMN + 100, y * ROW + 24) for node, (x, y) in places.items()}
+    at = {node: (x * COLUMN + 110, y * ROW + 24) for node, (x, y) in places.items()}
     width, height = (max(p[i] for p in at.values()) + (110, 30)[i] for i in (0, 1))
     lines, boxes = [], []
     for subject, relation, object_ in facts:
@@ -61,11 +61,12 @@ def drawing(facts: Sequence[tuple[str, str, str]]) -> str:
         middle = f'x="{(x1 + x2) / 2:g}" y="{(y1 + y2) / 2 - 4:g}" font-size="10"'
         boxes.append(f'<text {middle} fill="#57606a">{_cut(relation, 18)}</text>')
     for node, (x, y) in at.items():
-        place = f'x="{x - 80}" y="{y - 13}" width="160" height="26" rx="6"'
+        place = f'x="{x - 90}" y="{y - 13}" width="180" height="26" rx="6"'
         boxes.append(f'<rect {place} fill="#ddf4ff" stroke="#54aeff"/>')
         title = f"<title>{escape(node)}</title>{_cut(node, 24)}"
         boxes.append(f'<text x="{x}" y="{y + 4}" font-size="12" fill="#1f2328">{title}</text>')
-    size = f'width="{width}" height="{height}" text-anchor="middle" font-family="sans-serif"'
+    size = f'viewBox="0 0 {width} {height}" width="{width}" style="max-width:100%" text-anchor="middle" '
+    size += 'font-family="sans-serif"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(lines + boxes)}</svg>'
 
 
