@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
@@ -383,11 +382,6 @@ def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
         names = list(dict.fromkeys([*forward, *backward]))
         texts = relation_texts(kg, names)
         encoder = environment(context).ranking_encoder
-
-        def vectors(labels: Sequence[str]) -> np.ndarray:
-            assert encoder is not None
-            return vectors_of(kg, encoder).vectors(labels, encoder)
-
         ranked = rank_relations(
             question,
             [(n, texts[n].label) for n in names],
@@ -395,7 +389,7 @@ def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
             encoder=encoder,
             cut=context.relation_cut,
             shuffle_seed=context.shuffle_seed,
-            vectors=vectors,
+            store=None if encoder is None else vectors_of(kg, encoder),
         )
         order = {n: i for i, n in enumerate(ranked)}
         return (

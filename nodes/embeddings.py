@@ -72,7 +72,7 @@ class OpenAIEncoder(CachingEncoder):
         self.server = server
         self._prices = load_prices(prices)
         self._record: Callable[[Usage], None] = lambda usage: None
-        self._shared = self
+        self.shared = self
 
     def session(self, record: Callable[[Usage], None]) -> Self:
         """Return the same encoder with its vectors; `record` is given the usage of each request."""
@@ -86,9 +86,9 @@ class OpenAIEncoder(CachingEncoder):
     @property
     def dimension(self) -> int:
         """Length of a vector, known from the first reply; asks for one where there was none yet."""
-        if not self._shared._dimension:
+        if not self.shared._dimension:
             self.encode(["dimension"])
-        return self._shared._dimension
+        return self.shared._dimension
 
     @cached_property
     def _client(self) -> OpenAI:
@@ -112,7 +112,7 @@ class OpenAIEncoder(CachingEncoder):
         sent, tries = [t if t.strip() else " " for t in texts], 0
         while True:
             try:
-                reply = self._shared._client.embeddings.create(model=self.server.model, input=sent)
+                reply = self.shared._client.embeddings.create(model=self.server.model, input=sent)
                 rows = [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
                 break
             except client_errors(own=True) as error:
@@ -123,13 +123,13 @@ class OpenAIEncoder(CachingEncoder):
         tokens = reported or estimate_tokens(sent)
         self._record(Usage(0, tokens, 0, self._prices.cost(self.server.model, tokens, 0), not reported))
         vectors = np.asarray(rows if len({len(row) for row in rows}) == 1 else [], np.float32)
-        expected = (len(texts), self._shared._dimension or vectors.shape[-1])
+        expected = (len(texts), self.shared._dimension or vectors.shape[-1])
         if vectors.shape != expected or not expected[1] or not np.isfinite(vectors).all():
             raise ModelUnavailableError(
                 f"{self.server.where} sent no usable embeddings: {len(texts)} vectors of equal length were "
                 f"due, got shape {vectors.shape}; is {self.server.model!r} an embedding model?"
             )
-        self._shared._dimension = vectors.shape[1]
+        self.shared._dimension = vectors.shape[1]
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
 

@@ -269,7 +269,7 @@ class Binder:
             method="hybrid",
             encoder=self.encoder,
             cut=self.beam,
-            vectors=vectors_of(self.kg, self.encoder).vectors,
+            store=vectors_of(self.kg, self.encoder),
         )
         yield from ((*sides[int(i)], rank) for rank, i in enumerate(ranked))
 

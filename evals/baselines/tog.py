@@ -208,7 +208,7 @@ def relations_around(paths: Sequence[Path], question: str, context: Context) -> 
             encoder=encoder,
             cut=context.relation_cut,
             shuffle_seed=context.shuffle_seed,
-            vectors=None if store is None else lambda words: store.vectors(words, encoder),
+            store=store,
         )
         ways.append([steps[int(i)] for i in ranked])
     return ways, trouble

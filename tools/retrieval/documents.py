@@ -14,7 +14,6 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 from threading import Lock
@@ -25,7 +24,7 @@ from triplewise.tools.core.facts import Passage
 from triplewise.tools.core.files import write_json
 from triplewise.tools.retrieval.document_files import ENDINGS, LONGEST, PASSAGE, read_file
 from triplewise.tools.retrieval.encoder import Encoder
-from triplewise.tools.retrieval.passage_index import SHOWN, Documents, PassageIndex
+from triplewise.tools.retrieval.passage_index import Documents, PassageIndex
 from triplewise.tools.retrieval.wikipedia import WIKIPEDIA, open_wikipedia
 
 if TYPE_CHECKING:
@@ -51,25 +50,17 @@ class RetrieverDocuments:
         self._retriever = retriever
 
     def find(
-        self,
-        name: str,
-        relation: str = "",
-        question: str = "",
-        *,
-        aliases: Sequence[str] = (),
-        limit: int = SHOWN,
+        self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
     ) -> tuple[Passage, ...]:
         """Return passages about an entity, best first; see `Documents.find`."""
         query = " ".join(filter(None, (name, relation))) or question
-        passages = (
-            Passage(d.page_content, str(d.metadata.get("title", "")), str(d.metadata.get("source", "")))
-            for d in (self._retriever.invoke(query) if query else ())
-        )
         names = [n.casefold() for n in (name, *aliases) if n]
-        named = (
-            p for p in passages if not names or any(n in f"{p.title} {p.text}".casefold() for n in names)
-        )
-        return tuple(islice(named, limit))
+        named = []
+        for document in self._retriever.invoke(query) if query else ():
+            text, title = document.page_content, str(document.metadata.get("title", ""))
+            if not names or any(n in f"{title} {text}".casefold() for n in names):
+                named.append(Passage(text, title, str(document.metadata.get("source", ""))))
+        return tuple(named[:limit])
 
 
 def open_documents(
@@ -107,34 +98,30 @@ def cache_folder() -> Path:
     return user_cache_path("triplewise") / "documents"
 
 
-@lru_cache(maxsize=4)
-def _open_folder(folder: Path, stamps: tuple[_Stamp, ...], encoder: Encoder | None) -> PassageIndex:
-    """Return the documents of a folder in one state of its files: when one changes, they are opened anew."""
-    return PassageIndex(_read_folder(folder, stamps), encoder, cache_folder() / "vectors")
-
-
 def _stamps(folder: Path) -> tuple[_Stamp, ...]:
     """Return what tells the state of every document in a folder and its sub-folders, sorted by path."""
     stamps: list[_Stamp] = []
     for place, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if not f.startswith(".")]
         for name in names:
-            if name.lower().endswith(ENDINGS) and not name.startswith("."):
-                file = Path(place, name)
-                with suppress(OSError):  # gone meanwhile, or a link to nowhere
-                    facts = file.stat()
-                    if not S_ISREG(facts.st_mode):  # reading a pipe would wait for ever
-                        _log.warning("left out: %s is a pipe or a device, no file", file)
-                        continue
+            if not name.lower().endswith(ENDINGS) or name.startswith("."):
+                continue
+            file = Path(place, name)
+            with suppress(OSError):  # gone meanwhile, or a link to nowhere
+                facts = file.stat()
+                if S_ISREG(facts.st_mode):
                     stamps.append((file.relative_to(folder).as_posix(), facts.st_size, facts.st_mtime_ns))
+                else:  # reading a pipe would wait for ever
+                    _log.warning("left out: %s is a pipe or a device, no file", file)
     if not stamps:
         endings = f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
         raise DataError(f"no document in it; it should hold files that end in {endings}", folder)
     return tuple(sorted(stamps))
 
 
-def _read_folder(folder: Path, stamps: Sequence[_Stamp]) -> list[Passage]:
-    """Return the passages of the files: of unchanged ones from the cache, of the others read now."""
+@lru_cache(maxsize=4)
+def _open_folder(folder: Path, stamps: tuple[_Stamp, ...], encoder: Encoder | None) -> PassageIndex:
+    """Return the documents of a folder in one state of its files: unchanged ones from the cache."""
     cache = cache_folder() / f"{hashlib.sha256(str(folder).encode()).hexdigest()[:20]}.json"
     cached: dict[_Stamp, list[str]] = {}  # title and passages of each file
     with suppress(OSError, ValueError, TypeError, KeyError):  # none, or a damaged one
@@ -148,7 +135,7 @@ def _read_folder(folder: Path, stamps: Sequence[_Stamp]) -> list[Passage]:
             files[stamp] = cached[stamp] if stamp in cached else read_file(folder / stamp[0])
         except DataError as error:
             unreadable.append(error)
-    if len(unreadable) == len(stamps):
+    if not files:
         raise unreadable[0]
     for failure in unreadable:
         _log.warning("left out: %s", failure)
@@ -157,4 +144,5 @@ def _read_folder(folder: Path, stamps: Sequence[_Stamp]) -> list[Passage]:
             write_json(cache, {"format": FORMAT, "files": list(files.items())})
         except OSError as error:
             _log.warning("passages cannot be kept in %s: %s", cache.parent, error.strerror or error)
-    return [Passage(text, title, name) for (name, *_), (title, *texts) in files.items() for text in texts]
+    passages = [Passage(text, title, name) for (name, *_), (title, *texts) in files.items() for text in texts]
+    return PassageIndex(passages, encoder, cache_folder() / "vectors")

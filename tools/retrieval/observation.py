@@ -25,27 +25,19 @@ from triplewise.tools.kg.protocol import (
     Hop,
     KnowledgeGraph,
     Outcome,
-    Result,
     batches,
     terms_n3,
 )
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
-from triplewise.tools.retrieval.ranking import PairRanker, tail_text, way_text
+from triplewise.tools.retrieval.ranking import Pair, PairRanker, tail_text, way_text
 
-BUNDLE_CAP = 50_000
-"""Bundles read at most by one query."""
-SAMPLES = 20
-"""Samples taken by one query."""
-BUNDLES = 400
-"""Bundles (facts of one node over one relation) read at most where not everything can be read."""
-SAMPLED = 40
-"""Samples drawn at most in a turn: each is a query of its own inside a larger one."""
+BUNDLE_CAP, SAMPLES = 50_000, 20
+"""Bundles whose size is asked for, and samples that are taken, at most by one query."""
+BUNDLES, SAMPLED = 400, 40
+"""Bundles read at most where not everything can be read, and samples drawn at most, in a turn."""
 MEDIATORS = 300
 """Mediators read through at most in a turn."""
-
-RelationScores = Callable[[Sequence[str]], np.ndarray]
-"""How close relation texts are to the question, float32 of shape (n,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +77,15 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate for the observation: one fact, or two that a mediator joins.
+    """A candidate for the observation: a fact, or two that a mediator joins; how its way and end read."""
 
-    Attributes:
-        hops: the facts, in the order they are walked from the entity of the turn.
-        far: where the last fact leads. relation, tail: how the way and its end read.
-    """
-
-    hops: tuple[Triple, ...]
-    far: Term
-    relation: str
-    tail: str
+    hops: tuple[Hop, ...]
+    pair: Pair
 
     @property
     def key(self) -> tuple[Triple, ...]:
         """The facts in an order that is the same from either end."""
-        return self.hops if len(self.hops) == 1 else tuple(sorted(self.hops, key=lambda t: t.n3()))
+        return tuple(sorted((h.triple for h in self.hops), key=lambda t: t.n3()))
 
 
 @dataclass(slots=True)
@@ -111,45 +96,41 @@ class _Subgraph:
     visited: set[Term] = field(default_factory=set)
     facts: dict[tuple[Triple, ...], ScoredFact] = field(default_factory=dict)
 
-    def refine(self, ranked: Sequence[tuple[Candidate, float]], keep: float) -> None:
-        """Append the top N, and look from the ends of their top P percent in the next turn."""
-        self.visited.update(self.frontier)
-        for candidate, score in ranked:
-            self.facts[candidate.key] = ScoredFact(candidate.hops, score)
-        top = ranked[: max(1, round(len(ranked) * keep / 100))]
-        ends = dict.fromkeys(c.far for c, _ in top)
-        self.frontier = [n for n in ends if isinstance(n, IRI) and n not in self.visited]
-
 
 def observe(
     kg: KnowledgeGraph,
     question: str,
     entities: Sequence[Term],
     encoder: Encoder,
-    settings: ObserveSettings | None = None,
+    settings: ObserveSettings,
 ) -> Observation:
     """The observation subgraph around task-relevant entities (Algorithm 1).
 
     Each entity has turns of its own; what they read is read together, so that the number of queries depends
     on neither entities nor nodes. A fact that was appended is no candidate again.
     """
-    settings = settings or ObserveSettings()
     ranker = PairRanker(kg, question, encoder)
     neighbourhood = Neighbourhood(kg, ranker.closeness, settings)
     subgraphs = [_Subgraph([entity]) for entity in dict.fromkeys(entities)]
     around: dict[Term, list[Candidate]] = {}
     for _ in range(settings.depth):
-        new = list(dict.fromkeys(n for s in subgraphs for n in s.frontier if n not in around))
-        around |= neighbourhood.update(new)
+        frontier = dict.fromkeys(n for s in subgraphs for n in s.frontier)
+        around |= neighbourhood.update([n for n in frontier if n not in around])
         for subgraph in subgraphs:
             near = {c.key: c for n in subgraph.frontier for c in around[n] if c.key not in subgraph.facts}
-            candidates = list(near.values())
-            best = ranker.best([(c.relation, c.tail) for c in candidates], settings.width)
-            subgraph.refine([(candidates[i], score) for i, score in best], settings.keep)
+            candidates = list(near.items())
+            best = ranker.best([c.pair for _, c in candidates], settings.width)
+            # Refine: append the top N, and look from the ends of their top P percent in the next turn.
+            subgraph.visited.update(subgraph.frontier)
+            for i, score in best:
+                key, candidate = candidates[i]
+                subgraph.facts[key] = ScoredFact(tuple(h.triple for h in candidate.hops), score)
+            top = best[: max(1, round(len(best) * settings.keep / 100))]
+            ends = dict.fromkeys(candidates[i][1].hops[-1].far for i, _ in top)
+            subgraph.frontier = [n for n in ends if isinstance(n, IRI) and n not in subgraph.visited]
     facts: dict[tuple[Triple, ...], ScoredFact] = {}
     for subgraph in subgraphs:
-        for key, fact in subgraph.facts.items():
-            facts.setdefault(key, fact)
+        facts |= {key: fact for key, fact in subgraph.facts.items() if key not in facts}
     return Observation(tuple(sorted(facts.values(), key=lambda f: -f.score)), neighbourhood.cuts)
 
 
@@ -158,11 +139,17 @@ class Neighbourhood:
 
     Args:
         kg: what is read, all of it within the KG's own time-out.
-        closeness: of relation texts to the question; decides what is left out where there is too much.
+        closeness: of relation texts to the question, float32 of shape (n,); decides what is left out where
+            there is too much.
         settings: facts read at most in a turn, their direction, and the seed of samples.
     """
 
-    def __init__(self, kg: KnowledgeGraph, closeness: RelationScores, settings: ObserveSettings) -> None:
+    def __init__(
+        self,
+        kg: KnowledgeGraph,
+        closeness: Callable[[Sequence[str]], np.ndarray],
+        settings: ObserveSettings,
+    ) -> None:
         self._kg, self._closeness, self._settings = kg, closeness, settings
         self._deadline = Deadline(kg.timeout)
         self._cuts: dict[str, None] = {}
@@ -191,9 +178,8 @@ class Neighbourhood:
         texts = relation_texts(self._kg, [short(f.triple.relation) for way in ways for f in way])
         for way in ways:
             relation = " ".join(way_text(texts[short(f.triple.relation)], f.forward) for f in way)
-            far, hops = way[-1].far, tuple(f.triple for f in way)
-            candidate = Candidate(hops, far, relation, tail_text(self._kg, far, labels))
-            candidates[way[0].near].append(candidate)
+            pair = relation, tail_text(self._kg, way[-1].far, labels)
+            candidates[way[0].near].append(Candidate(way, pair))
         return candidates
 
     def facts(self, nodes: Sequence[Term]) -> list[Hop]:
@@ -246,9 +232,8 @@ class Neighbourhood:
         if len(mediators) > MEDIATORS:
             close = self._closeness_of({f.triple.relation for f in joins})
             order = sorted(joins, key=lambda f: (-close[f.triple.relation], f.far.n3()))
-            self._cuts[f"{MEDIATORS} of {len(mediators):,} nodes that only join others were read through"] = (
-                None
-            )
+            cut = f"{MEDIATORS} of {len(mediators):,} nodes that only join others were read through"
+            self._cuts[cut] = None
             mediators = list(dict.fromkeys(f.far for f in order))[:MEDIATORS]
         beyond: dict[Term, list[Hop]] = {}
         for fact in self.facts(mediators) if mediators else ():
@@ -270,12 +255,6 @@ class Bundle:
         return self.node.n3(), self.relation.value, not self.forward
 
 
-def hop_order(hop: Hop) -> tuple[str, bool, str, str, str]:
-    """An order of hops from several nodes that does not depend on the engine."""
-    triple = hop.triple
-    return hop.near.n3(), not hop.forward, triple.relation.value, triple.subject.value, triple.object.n3()
-
-
 def bundle_sizes(
     kg: KnowledgeGraph, nodes: Sequence[Term], direction: Direction, deadline: Deadline
 ) -> tuple[dict[Bundle, int], str]:
@@ -283,29 +262,24 @@ def bundle_sizes(
 
     One query for up to 500 nodes. Returns what is known and, if that is not all, why ("" if it is).
     """
-    sizes: dict[Bundle, int] = {}
-    problem = ""
-    for batch in batches(dict.fromkeys(nodes), BATCH):
+    queries, nodes = [], list(dict.fromkeys(nodes))
+    for batch in batches(nodes, BATCH):
         sides = []
         subjects = [n for n in batch if isinstance(n, IRI)]  # no fact leaves a literal
         if direction != "backward" and subjects:
             sides.append(f"{{ VALUES ?n {{ {terms_n3(subjects)} }} ?n ?p ?o }}")
         if direction != "forward":
             sides.append(f"{{ VALUES ?n {{ {terms_n3(batch)} }} ?s ?q ?n }}")
-        if not sides:
+        if sides:
+            where = " UNION ".join(sides)
+            queries.append(f"SELECT ?n ?p ?q (COUNT(*) AS ?c) WHERE {{ {where} }} GROUP BY ?n ?p ?q")
+    rows, problem = _rows(kg, queries, BUNDLE_CAP, deadline)
+    sizes, given = dict[Bundle, int](), _by_text(nodes)
+    for cell, out, into, size in rows:
+        node, relation, count = _as_given(cell, given), out or into, whole_number(size)
+        if node is None or not isinstance(relation, IRI) or count is None or kg.profile.excludes(relation):
             continue
-        sparql = f"SELECT ?n ?p ?q (COUNT(*) AS ?c) WHERE {{ {' UNION '.join(sides)} }} GROUP BY ?n ?p ?q"
-        result = kg.query(sparql, timeout=deadline.left, limit=BUNDLE_CAP)
-        problem = problem or _problem(result)
-        if result.outcome is Outcome.TIMEOUT:
-            continue
-        given = _by_text(batch)
-        for cell, out, into, size in result.rows:
-            node, relation, count = _as_given(cell, given), out or into, whole_number(size)
-            if node is None or not isinstance(relation, IRI) or count is None:
-                continue
-            if not kg.profile.excludes(relation):
-                sizes[Bundle(node, relation, out is not None)] = count
+        sizes[Bundle(node, relation, out is not None)] = count
     return sizes, problem
 
 
@@ -329,21 +303,36 @@ def read_bundles(
     sampled = [b for b in order if sizes[b] > counts[b]]
     queries = [_whole_query(part) for part in batches(whole, BATCH)]
     queries += [_samples_query(part, counts, seed) for part in batches(sampled, SAMPLES)]
+    rows, problem = _rows(kg, queries, sum(counts.values()), deadline)
     given = _by_text([end for b in order for end in (b.node, b.relation)])
     hops: set[Hop] = set()
-    problem, most = "", sum(counts.values())
+    for near, leaving, obj, arriving, subject in rows:
+        node, out, into = (_as_given(cell, given) for cell in (near, leaving, arriving))
+        if isinstance(node, IRI) and isinstance(out, IRI) and obj is not None:
+            hops.add(Hop.between(node, out, obj, True))
+        elif node is not None and isinstance(into, IRI) and isinstance(subject, IRI):
+            hops.add(Hop.between(node, into, subject, False))
+
+    def place(hop: Hop) -> tuple[str, bool, str, str, str]:  # an order that does not depend on the engine
+        triple = hop.triple
+        return hop.near.n3(), not hop.forward, triple.relation.value, triple.subject.value, triple.object.n3()
+
+    return sorted(hops, key=place), problem
+
+
+def _rows(
+    kg: KnowledgeGraph, queries: Sequence[str], limit: int, deadline: Deadline
+) -> tuple[list[tuple[Term | None, ...]], str]:
+    """The rows of some queries, and why they are not all there are."""
+    rows: list[tuple[Term | None, ...]] = []
+    problem = ""
     for sparql in queries:
-        result = kg.query(sparql, timeout=deadline.left, limit=most)
-        problem = problem or _problem(result)
-        if result.outcome is Outcome.TIMEOUT:
-            continue
-        for near, leaving, obj, arriving, subject in result.rows:
-            node, out, into = (_as_given(cell, given) for cell in (near, leaving, arriving))
-            if isinstance(node, IRI) and isinstance(out, IRI) and obj is not None:
-                hops.add(Hop.between(node, out, obj, True))
-            elif node is not None and isinstance(into, IRI) and isinstance(subject, IRI):
-                hops.add(Hop.between(node, into, subject, False))
-    return sorted(hops, key=hop_order), problem
+        result = kg.query(sparql, timeout=deadline.left, limit=limit)
+        if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+            problem = problem or f"{result.outcome}{': ' if result.message else ''}{result.message}"
+        if result.outcome is not Outcome.TIMEOUT:
+            rows += result.rows
+    return rows, problem
 
 
 def _by_text(terms: Iterable[Term]) -> dict[str, IRI]:
@@ -353,13 +342,6 @@ def _by_text(terms: Iterable[Term]) -> dict[str, IRI]:
 def _as_given(cell: Term | None, given: Mapping[str, IRI]) -> Term | None:
     """A term as a query was given it: Virtuoso may return the IRI of a lone VALUES row as a string."""
     return given.get(cell.value, cell) if isinstance(cell, Literal) and not cell.language else cell
-
-
-def _problem(result: Result) -> str:
-    """Why a result is not all there is."""
-    if result.outcome in (Outcome.ROWS, Outcome.EMPTY):
-        return ""
-    return f"{result.outcome}: {result.message}" if result.message else str(result.outcome)
 
 
 def _whole_query(bundles: Sequence[Bundle]) -> str:

@@ -20,8 +20,6 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.retrieval.encoder import Encoder, VectorStore, open_encoder
 from triplewise.tools.retrieval.ranking import Bm25, fuse
 
-SHOWN = 5
-"""Passages a search gives."""
 COMPARED = 50
 """Passages that are compared by vectors at least: those that BM25 puts first."""
 
@@ -31,13 +29,7 @@ class Documents(Protocol):
     """Passages that can be searched by the name of an entity and what is asked of it."""
 
     def find(
-        self,
-        name: str,
-        relation: str = "",
-        question: str = "",
-        *,
-        aliases: Sequence[str] = (),
-        limit: int = SHOWN,
+        self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
     ) -> tuple[Passage, ...]:
         """Return passages about an entity, best first; those that name it nowhere are left out.
 
@@ -68,13 +60,7 @@ class PassageIndex:
         self._lock = RLock()
 
     def find(
-        self,
-        name: str,
-        relation: str = "",
-        question: str = "",
-        *,
-        aliases: Sequence[str] = (),
-        limit: int = SHOWN,
+        self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
     ) -> tuple[Passage, ...]:
         """Return passages that bear the name or an alias in title or text, best first; see `Documents.find`.
 
@@ -94,10 +80,8 @@ class PassageIndex:
                     places, lexical = places[first], lexical[first]
                 # The title says what `it` and `he` are.
                 chosen = [self.passages[i] for i in places.tolist()]
-                vectors = self._vectors.vectors(
-                    [f"{p.title}: {p.text}" if p.title else p.text for p in chosen]
-                )
-                dense = vectors @ self._vectors.encoder.encode([query])[0]
+                texts = [f"{p.title}: {p.text}" if p.title else p.text for p in chosen]
+                dense = self._vectors.vectors(texts) @ self._vectors.encoder.encode([query])[0]
                 places = places[np.argsort(-fuse([lexical, dense]), kind="stable")]
             return tuple(self.passages[i] for i in places[:limit].tolist())
 

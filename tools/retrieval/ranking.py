@@ -18,8 +18,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -32,17 +32,15 @@ from triplewise.tools.kg.protocol import KnowledgeGraph, batches
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder, VectorStore, open_encoder, vectors_of
 
+T = TypeVar("T")
 CUT = 40
 """How many relations the paper keeps."""
 DEFAULT = "sentence-transformers"
 """The paper's best strategy on two of its three benchmarks (table 7), and the one that needs no server."""
-METHODS = ("none", "hybrid", "sentence-transformers", "openai")
+METHODS = ("none", "hybrid", DEFAULT, "openai")
 """The strategies of table 7; `openai` is the paper's own."""
-
 FUSION_DAMPING = 60
 """Reciprocal rank fusion's usual constant: how little the very first ranks weigh more than the next."""
-Vectors = Callable[[Sequence[str]], np.ndarray]
-"""Unit vectors of texts, float32 of shape (n, dimension)."""
 
 Pair = tuple[str, str]
 """The texts of a relation and a tail."""
@@ -62,7 +60,6 @@ MISSING_TAILS = 300
 """Tails without vectors that are encoded so that the map can be used."""
 MAP_PAIRS, LEAST_PAIRS = 6_000, 500
 """Pairs that a map is fitted on, and below how many none is."""
-
 PORTION = 5_000
 """Facts read between two reports of `make_vectors`."""
 
@@ -88,18 +85,6 @@ class Bm25:
         return np.asarray(self._index.get_scores(list(words)), np.float32)
 
 
-def faiss_scores(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """The inner product of each unit vector with a query, by an exact Faiss search, float32 of shape (n,)."""
-    import faiss
-
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    index.add(np.ascontiguousarray(vectors, np.float32))
-    products, places = index.search(np.ascontiguousarray(query[None], np.float32), len(vectors))
-    scores = np.zeros(len(vectors), np.float32)
-    scores[places[0]] = products[0]
-    return scores
-
-
 def fuse(rankings: Sequence[np.ndarray]) -> np.ndarray:
     """Reciprocal rank fusion (Cormack et al., 2009) of scores of the same texts, float64 of shape (texts,).
 
@@ -120,7 +105,7 @@ def rank_relations(
     encoder: Encoder | None = None,
     cut: int = CUT,
     shuffle_seed: int | None = None,
-    vectors: Vectors | None = None,
+    store: VectorStore | None = None,
 ) -> list[str]:
     """Ids of the `cut` relations that fit the question best; ordered also where there are no more than that.
 
@@ -131,11 +116,9 @@ def rank_relations(
             (the same, with an encoder that asks an embedding server) or `hybrid` (BM25 and Faiss search,
             fused by rank).
         encoder: needed by all but `none`.
-        cut: how many to keep.
         shuffle_seed: shuffles what is kept, as the paper does so that order hints at nothing;
             None leaves it best first.
-        vectors: where the vectors of relation texts come from, such as a store that keeps them; the encoder
-            by default. The question is always embedded by the encoder.
+        store: keeps the vectors of relation texts.
 
     Raises:
         ConfigurationError: unknown method, or no encoder for one that needs it.
@@ -149,17 +132,30 @@ def rank_relations(
             raise ConfigurationError(
                 f"relation ranking {method!r} needs an encoder; pass one, or choose method 'none'"
             )
-        query, of_texts = encoder.encode([question])[0], (vectors or encoder.encode)(texts)
-        scores = of_texts @ query
+        query = encoder.encode([question])[0]
+        vectors = store.vectors(texts, encoder) if store is not None else encoder.encode(texts)
+        scores = vectors @ query
         if method == "hybrid":
             import bm25s
 
             words = bm25s.tokenize([question, *texts], stopwords=[], return_ids=False, show_progress=False)
-            scores = fuse([faiss_scores(of_texts, query), Bm25(words[1:]).scores(words[0])])
+            scores = fuse([_faiss_scores(vectors, query), Bm25(words[1:]).scores(words[0])])
     best = [ids[i] for i in np.argsort(-scores, kind="stable")[: max(cut, 0)]]
     if shuffle_seed is not None:
         random.Random(shuffle_seed).shuffle(best)
     return best
+
+
+def _faiss_scores(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """The inner product of each unit vector with a query, by an exact Faiss search, float32 of shape (n,)."""
+    import faiss
+
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(np.ascontiguousarray(vectors, np.float32))
+    products, places = index.search(np.ascontiguousarray(query[None], np.float32), len(vectors))
+    scores = np.zeros(len(vectors), np.float32)
+    scores[places[0]] = products[0]
+    return scores
 
 
 class PairRanker:
@@ -181,9 +177,8 @@ class PairRanker:
         """Places and scores of the `width` best pairs, best first; equal ones in the order given."""
         if not pairs:
             return []
-        numbers = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
-        distinct = self._scores(list(numbers), width)
-        scores = distinct[[numbers[pair] for pair in pairs]]
+        distinct, numbers = _numbered(pairs)
+        scores = self._scores(distinct, width)[numbers]
         return [(int(i), float(scores[i])) for i in np.argsort(-scores, kind="stable")[:width]]
 
     def _scores(self, pairs: Sequence[Pair], width: int) -> np.ndarray:
@@ -204,36 +199,25 @@ class PairRanker:
         parts, weights = _Parts([pairs[i] for i in missing.tolist()]), load_map(self._store)
         if weights is not None and (self._store.find(parts.tails) < 0).sum() <= MISSING_TAILS:
             relations, tails = self._store.vectors(parts.relations), self._store.vectors(parts.tails)
-            guess = parts.linear(relations, tails, weights @ self._query)
-            encode(missing[_highest(guess, most)])
-        elif len(missing) <= FEWEST_COLD:
+            encode(missing[_highest(parts.linear(relations, tails, weights @ self._query), most)])
+            return scores
+        if len(missing) <= FEWEST_COLD:
             encode(missing)
-        else:
-            self._encode_promising(parts, missing, scores, encode, width)
-        return scores
-
-    def _encode_promising(
-        self,
-        parts: _Parts,
-        places: np.ndarray,
-        scores: np.ndarray,
-        encode: Callable[[np.ndarray], None],
-        width: int,
-    ) -> None:
-        """Encode some of the pairs at `places`: drawn ones, then the best by a regression on those so far."""
+            return scores
+        # Without a map: drawn ones first, then the best by a regression on those that were encoded so far.
         embedded = open_encoder()
         assert isinstance(embedded, EmbeddedEncoder)
         relations, tails = self._store.vectors(parts.relations), embedded.static(parts.tails)
-        encode(np.random.default_rng(_SEED).choice(places, DRAWN, replace=False))
+        encode(np.random.default_rng(_SEED).choice(missing, DRAWN, replace=False))
         for count in (*[DRAWN] * ROUNDS, PROMISING_COLD * width):
-            scored = np.flatnonzero(np.isfinite(scores[places]))
+            scored = np.flatnonzero(np.isfinite(scores[missing]))
             inputs = np.hstack([relations[parts.relation[scored]], tails[parts.tail[scored]]])
-            goal = scores[places[scored]]
+            goal = scores[missing[scored]]
             inner = inputs @ inputs.T + _RIDGE * np.eye(len(scored), dtype=np.float32)
-            weights = inputs.T @ np.linalg.solve(inner, goal - goal.mean())
-            guess = parts.linear(relations, tails, weights)
+            guess = parts.linear(relations, tails, inputs.T @ np.linalg.solve(inner, goal - goal.mean()))
             guess[scored] = -np.inf
-            encode(places[_highest(guess, min(count, len(places) - len(scored)))])
+            encode(missing[_highest(guess, min(count, len(missing) - len(scored)))])
+        return scores
 
 
 class _Parts:
@@ -249,10 +233,10 @@ class _Parts:
         return np.asarray((relations @ weights[:cut])[self.relation] + (tails @ weights[cut:])[self.tail])
 
 
-def _numbered(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """Distinct texts, and the number of each text among them."""
-    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    return list(numbers), np.fromiter((numbers[text] for text in texts), np.int64, len(texts))
+def _numbered(values: Sequence[T]) -> tuple[list[T], np.ndarray]:
+    """Distinct values, and the number of each value among them."""
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    return list(numbers), np.fromiter((numbers[value] for value in values), np.int64, len(values))
 
 
 def _highest(scores: np.ndarray, count: int) -> np.ndarray:
@@ -297,28 +281,19 @@ def way_text(text: RelationText, forward: bool) -> str:
 
 def tail_text(kg: KnowledgeGraph, far: Term, labels: Mapping[Term, str]) -> str:
     """Return the text of an end: its label, a literal as people write it, else its short form."""
-    if isinstance(far, Literal):
-        return readable(far)
-    return labels.get(far) or kg.profile.short(far)
+    return readable(far) if isinstance(far, Literal) else labels.get(far) or kg.profile.short(far)
 
 
-@dataclass(frozen=True, slots=True)
-class VectorReport:
-    """The vectors made: texts of relations and ends, whole pairs, new vectors among them, and seconds."""
+class VectorReport(NamedTuple):
+    """How many texts of relations and ends have vectors, how many of these are new, and the seconds taken."""
 
     texts: int
-    pairs: int
     new: int
     seconds: float
 
 
 def make_vectors(
-    folder: Path,
-    kg: KnowledgeGraph,
-    encoder: Encoder,
-    *,
-    pairs: bool = False,
-    progress: Progress = lambda stage, done, total: None,
+    folder: Path, kg: KnowledgeGraph, encoder: Encoder, progress: Progress = lambda stage, done, total: None
 ) -> VectorReport:
     """Make the vectors of a loaded KG, and the map from relations and ends to pairs, in its folder.
 
@@ -326,26 +301,22 @@ def make_vectors(
 
     Args:
         folder: of the loaded graph. kg: the same graph, opened. encoder: makes the vectors.
-        pairs: also encode every "relation tail", so that no question ever waits for one.
         progress: called with the progress.
     """
     start, store = time.perf_counter(), vectors_of(kg, encoder)
-    before, texts, whole = len(store), set[str](), set[str]()
+    before, texts = len(store), set[str]()
     sample: list[Pair] = []
     draw = random.Random(_SEED)
     for number, pair in enumerate(_pairs(folder, kg, progress)):
         texts.update(pair)
-        if pairs:
-            whole.add(" ".join(pair))
         # Reservoir sampling: each fact is as likely to be drawn as any other.
         if number < MAP_PAIRS:
             sample.append(pair)
         elif (place := draw.randrange(number + 1)) < MAP_PAIRS:
             sample[place] = pair
     store.add(sorted(texts), lambda done: progress("vectors of relations and ends", done, len(texts)))
-    store.add(sorted(whole), lambda done: progress("vectors of pairs", done, len(whole)))
     fit_map(store, sample)
-    return VectorReport(len(texts), len(whole), len(store) - before, round(time.perf_counter() - start, 1))
+    return VectorReport(len(texts), len(store) - before, time.perf_counter() - start)
 
 
 def _pairs(folder: Path, kg: KnowledgeGraph, progress: Progress) -> Iterator[Pair]:

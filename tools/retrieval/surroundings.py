@@ -14,17 +14,15 @@ from operator import itemgetter
 
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, whole_number
 from triplewise.tools.kg.literals import readable
-from triplewise.tools.kg.protocol import Hop, KnowledgeGraph
+from triplewise.tools.kg.protocol import Hop, KnowledgeGraph, terms_n3
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.ranking import rank_relations
 
 RELATIONS, VALUES, MEDIATORS = 16, 4, 2
 """Relations of an entity that are looked at, and values, or mediators, of each that are shown."""
-WITHIN = 120
-"""Facts read about the mediators among the values."""
-HELD = 6
-"""Facts of one mediator that are shown."""
+WITHIN, HELD = 120, 6
+"""Facts read about the mediators among the values, and facts of one that are shown."""
 LONG = 60
 """Characters above which a value is clipped."""
 
@@ -38,17 +36,16 @@ class NearbyFact:
 
 
 def surroundings(
-    kg: KnowledgeGraph, question: str, nodes: Iterable[Term], encoder: Encoder, most: int = RELATIONS
+    kg: KnowledgeGraph, question: str, nodes: Iterable[Term], encoder: Encoder
 ) -> list[NearbyFact]:
     """Return some facts of the relations around each node that fit a question best, best relation first."""
-    return [fact for node in nodes for fact in _around(kg, question, node, encoder, most)]
-
-
-def _around(kg: KnowledgeGraph, question: str, node: Term, encoder: Encoder, most: int) -> list[NearbyFact]:
-    around = kg.relations(node)
-    sides = [*((r, True) for r in around.forward), *((r, False) for r in around.backward)]
-    chosen = closest_relations(kg, question, sides, encoder, most)
-    return facts_by_relation(kg, node, chosen, VALUES + 1) if chosen else []
+    facts = []
+    for node in nodes:
+        around = kg.relations(node)
+        sides = [*((r, True) for r in around.forward), *((r, False) for r in around.backward)]
+        chosen = closest_relations(kg, question, sides, encoder, RELATIONS)
+        facts += facts_by_relation(kg, node, chosen, VALUES + 1) if chosen else []
+    return facts
 
 
 def closest_relations(
@@ -57,13 +54,8 @@ def closest_relations(
     """Return those relations, each with its direction, that fit a question best, best first."""
     shorts = {kg.profile.short(r): r for r, _ in sides}
     texts = relation_texts(kg, shorts)
-    ranked = rank_relations(
-        question,
-        [(short, texts[short].label) for short in shorts],
-        encoder=encoder,
-        cut=most,
-        vectors=lambda labels: vectors_of(kg, encoder).vectors(labels, encoder),
-    )
+    named = [(short, texts[short].label) for short in shorts]
+    ranked = rank_relations(question, named, encoder=encoder, cut=most, store=vectors_of(kg, encoder))
     place = {shorts[short]: i for i, short in enumerate(ranked)}
     return sorted((s for s in sides if s[0] in place), key=lambda s: place[s[0]])[:most]
 
@@ -103,15 +95,11 @@ def _mediator_facts(kg: KnowledgeGraph, values: Iterable[Term], node: Term) -> d
     mediators = [v for v in nodes if kg.profile.is_mediator(v, labels.get(v))]
     facts: dict[Term, list[Triple]] = {}
     if mediators:
-        listed = " ".join(m.n3() for m in mediators)
-        result = kg.query(f"SELECT ?m ?r ?v WHERE {{ VALUES ?m {{ {listed} }} ?m ?r ?v }}", limit=WITHIN)
-        for m, r, v in result.rows:
-            if (
-                isinstance(m, IRI)
-                and isinstance(r, IRI)
-                and v not in (None, node)
-                and not kg.profile.excludes(r)
-            ):
+        sparql = f"SELECT ?m ?r ?v WHERE {{ VALUES ?m {{ {terms_n3(mediators)} }} ?m ?r ?v }}"
+        for m, r, v in kg.query(sparql, limit=WITHIN).rows:
+            if not isinstance(m, IRI) or not isinstance(r, IRI) or v is None or v == node:
+                continue
+            if not kg.profile.excludes(r):
                 facts.setdefault(m, []).append(Triple(m, r, v))
     return facts
 
@@ -143,15 +131,16 @@ def grouped_lines(
             return term.value  # as it is written in a query, not yes or no
         text = readable(term) if isinstance(term, Literal) else labels.get(term, "")
         text = text if len(text) <= LONG else f"{text[: LONG - 3]}..."
+        if isinstance(term, Literal):
+            return text
         short = profile.short(term)
-        return (
-            text if isinstance(term, Literal) else f"{text} [{short}]" if text not in ("", short) else short
-        )
+        return f"{text} [{short}]" if text not in ("", short) else short
 
     def line(head: str, values: Mapping[Term, Sequence[str]]) -> str:
         shown = most or (MEDIATORS if any(values.values()) else VALUES)  # mediators take more words
         rest = f", ... ({len(values)} in all)" if most else ", ..."
-        listed = ", ".join(_shown(value(v), own) for v, own in list(values.items())[:shown])
+        first = list(values.items())[:shown]  # a mediator is shown by what it holds
+        listed = ", ".join(f"{{{'; '.join(own[:HELD])}}}" if own else value(v) for v, own in first)
         return f"{head}: {listed}{rest if len(values) > shown else ''}"
 
     place = {topic: i for i, topic in enumerate(topics)}
@@ -186,11 +175,6 @@ def topics_of(kg: KnowledgeGraph, facts: Sequence[NearbyFact], first: Sequence[s
         if not topics.keys() & set(pair):
             topics[max(pair, key=counts.__getitem__)] = None
     return list(topics)
-
-
-def _shown(value: str, within: Sequence[str]) -> str:
-    """A value, or what its mediator holds."""
-    return f"{{{'; '.join(within[:HELD])}}}" if within else value
 
 
 def within(

@@ -18,21 +18,16 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.kg.protocol import LRUCache
 from triplewise.tools.retrieval.document_files import passages
 from triplewise.tools.retrieval.encoder import Encoder
-from triplewise.tools.retrieval.passage_index import SHOWN, PassageIndex
+from triplewise.tools.retrieval.passage_index import PassageIndex
 
 WIKIPEDIA = "wikipedia"
-REQUEST_SECONDS = 8.0
-"""Seconds one request may take."""
-SEARCH_SECONDS = 25.0
-"""Seconds one search may take with all its requests."""
-PAGES = 3
-"""Pages of one search."""
-CHARACTERS = 30_000
-"""Characters read of one page."""
+REQUEST_SECONDS, SEARCH_SECONDS = 8.0, 25.0
+"""Seconds that one request, and one search with all its requests, may take."""
+PAGES, CHARACTERS = 3, 30_000
+"""Pages of one search, and characters read of one page."""
+AGENT = "triplewise (https://github.com/triplewise/triplewise)"
 REMEMBERED = 256
 """Searches of a wiki whose pages are remembered, the least recent ones leave first."""
-
-_AGENT = "triplewise (https://github.com/triplewise/triplewise)"
 
 
 class WikipediaDocuments:
@@ -50,13 +45,7 @@ class WikipediaDocuments:
         self._searches = LRUCache[str, PassageIndex](REMEMBERED)
 
     def find(
-        self,
-        name: str,
-        relation: str = "",
-        question: str = "",
-        *,
-        aliases: Sequence[str] = (),
-        limit: int = SHOWN,
+        self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
     ) -> tuple[Passage, ...]:
         """Return passages of the pages about an entity, best first; see `Documents.find`.
 
@@ -69,7 +58,7 @@ class WikipediaDocuments:
         if index is None:
             index = PassageIndex(self._fetch(topic), self._encoder)
             self._searches[normalise(topic)] = index
-        return index.find(name, relation, question, aliases=aliases, limit=limit)
+        return index.find(name, relation, question, aliases, limit)
 
     def _fetch(self, topic: str) -> list[Passage]:
         """Search the wiki, and fetch the pages it finds."""
@@ -78,7 +67,7 @@ class WikipediaDocuments:
             from langchain_community.utilities.wikipedia import WikipediaAPIWrapper
         server, fetched = urlsplit(self.url).hostname, list[Passage]()
         try:
-            with httpx.Client(headers={"User-Agent": _AGENT}, follow_redirects=True) as http:
+            with httpx.Client(headers={"User-Agent": AGENT}, follow_redirects=True) as http:
                 # Without validation, which would put a client without time-outs in the place of ours.
                 wiki = WikipediaAPIWrapper.model_construct(
                     wiki_client=_Wiki(http, self.url, self._seconds),

@@ -106,17 +106,20 @@ def test_each_text_is_embedded_once() -> None:
 
 
 def test_second_start_reads_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = EmbeddedEncoder(cache=tmp_path / "new").encode(["a"])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new"))
+    expected = EmbeddedEncoder().encode(["a"])
 
-    def forbidden(tensors: object, weights: str) -> bytes:
+    def forbidden(tensors: object, file: str) -> bytes:
         raise AssertionError("built again")
 
     monkeypatch.setattr(encoder_module, "build_graph", forbidden)
-    assert np.array_equal(EmbeddedEncoder(cache=tmp_path / "new").encode(["a"]), expected)
+    assert np.array_equal(EmbeddedEncoder().encode(["a"]), expected)
 
 
-def test_damaged_weights_are_named(tmp_path: Path) -> None:
-    weights, cache = tmp_path / "model.safetensors", tmp_path / "cache"
+def test_damaged_weights_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = tmp_path / "model.safetensors"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(encoder_module, "weights_file", lambda: weights)
     whole = (get_model_path() / "model.safetensors").read_bytes()
     for content, message in (
         (None, "reinstall"),
@@ -126,7 +129,7 @@ def test_damaged_weights_are_named(tmp_path: Path) -> None:
         if content is not None:
             weights.write_bytes(content)
         with pytest.raises(DataError, match=message):
-            EmbeddedEncoder(folder=tmp_path, cache=cache)
+            EmbeddedEncoder()
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.retrieval.encoder import VectorStore
 from triplewise.tools.retrieval.ranking import rank_relations
 
 RELATIONS = [
@@ -37,16 +39,12 @@ def test_hybrid_uses_common_words_too() -> None:
 
 
 @pytest.mark.parametrize("method", ["sentence-transformers", "hybrid", "openai"])
-def test_vectors_of_relations_may_come_from_a_store(method: str) -> None:
-    encoder, asked = _Letters(), []
-
-    def vectors(texts: Sequence[str]) -> np.ndarray:
-        asked.append(list(texts))
-        return encoder.encode(texts)
-
-    kept = rank_relations("who was the director", RELATIONS, method, encoder, vectors=vectors)
+def test_vectors_of_relations_may_come_from_a_store(method: str, tmp_path: Path) -> None:
+    encoder = _Letters()
+    store = VectorStore(encoder, tmp_path)
+    kept = rank_relations("who was the director", RELATIONS, method, encoder, store=store)
     assert kept == rank_relations("who was the director", RELATIONS, method, encoder)
-    assert asked == [[text for _, text in RELATIONS]]
+    assert len(store) == len(RELATIONS)
 
 
 def test_shuffling_happens_after_the_cut_and_repeats() -> None:
