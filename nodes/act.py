@@ -47,7 +47,6 @@ from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
 from triplewise.tools.linking.search import node_types
 from triplewise.tools.planning.lexical.question import form_of
 from triplewise.tools.pyql.text import read_term, scan_arguments
-from triplewise.tools.retrieval.encoder import vectors_of
 from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, within
 
@@ -381,15 +380,14 @@ def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
     def rank(forward: list[str], backward: list[str]) -> tuple[list[str], list[str]]:
         names = list(dict.fromkeys([*forward, *backward]))
         texts = relation_texts(kg, names)
-        encoder = environment(context).ranking_encoder
         ranked = rank_relations(
             question,
             [(n, texts[n].label) for n in names],
             method=context.ranking,
-            encoder=encoder,
+            encoder=environment(context).ranking_encoder,
             cut=context.relation_cut,
             shuffle_seed=context.shuffle_seed,
-            store=None if encoder is None else vectors_of(kg, encoder),
+            kg=kg,
         )
         order = {n: i for i, n in enumerate(ranked)}
         return (

@@ -74,7 +74,7 @@ from triplewise.tools.pyql.text import (
     scan_arguments,
     write_node,
 )
-from triplewise.tools.retrieval.encoder import Encoder, vectors_of
+from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import rank_relations
 
 ACTIONS = {
@@ -269,7 +269,7 @@ class Binder:
             method="hybrid",
             encoder=self.encoder,
             cut=self.beam,
-            store=vectors_of(self.kg, self.encoder),
+            kg=self.kg,
         )
         yield from ((*sides[int(i)], rank) for rank, i in enumerate(ranked))
 

@@ -62,7 +62,6 @@ from triplewise.tools.kg.vocabulary import node_labels, relation_texts
 from triplewise.tools.planning.bodies import answers, ground, rename, rule_program, without_topic
 from triplewise.tools.planning.lexical.question import decides
 from triplewise.tools.pyql.text import read_relation, read_term, write_node
-from triplewise.tools.retrieval.encoder import vectors_of
 from triplewise.tools.retrieval.observation import Bundle, bundle_sizes, read_bundles
 from triplewise.tools.retrieval.ranking import rank_relations
 
@@ -196,7 +195,6 @@ def relations_around(paths: Sequence[Path], question: str, context: Context) -> 
     for bundle in sorted(sizes, key=lambda b: b.place):
         around.setdefault(bundle.node, []).append((Step(bundle.relation, bundle.forward), sizes[bundle]))
     encoder, ways = environment(context).ranking_encoder, []
-    store = None if encoder is None else vectors_of(kg, encoder)
     for path in paths:
         back = Step(path.hops[-1].triple.relation, not path.hops[-1].forward) if path.hops else None
         steps = [step for step, size in around.pop(path.end, []) if step != back or size > 1]
@@ -208,7 +206,7 @@ def relations_around(paths: Sequence[Path], question: str, context: Context) -> 
             encoder=encoder,
             cut=context.relation_cut,
             shuffle_seed=context.shuffle_seed,
-            store=store,
+            kg=kg,
         )
         ways.append([steps[int(i)] for i in ranked])
     return ways, trouble

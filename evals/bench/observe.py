@@ -75,7 +75,7 @@ def of_size(
     start = time.perf_counter()
     exact = remembering.encode([" ".join(pair) for pair in pairs])
     exhaustive = time.perf_counter() - start
-    warm, seen = vectors_of(_kg_in(root / "warm"), encoder), vectors_of(_kg_in(root / "seen"), remembering)
+    warm, seen = vectors_of(kg_in(root / "warm"), encoder), vectors_of(kg_in(root / "seen"), remembering)
     warm.add(sorted({text for pair in (*pairs, *spare) for text in pair}))
     fit_map(warm, spare)
     seen.add(" ".join(pair) for pair in pairs)
@@ -89,7 +89,7 @@ def of_size(
             if state is not None:
                 shutil.copytree(state, folder)
             start = time.perf_counter()
-            best = PairRanker(_kg_in(folder), question, encoder).best(pairs, WIDTH)
+            best = PairRanker(kg_in(folder), question, encoder).best(pairs, WIDTH)
             seconds.append(time.perf_counter() - start)
             shutil.rmtree(folder, ignore_errors=True)
             gold = np.argsort(-(exact @ encoder.encode([question])[0]), kind="stable")[:WIDTH]
@@ -100,7 +100,7 @@ def of_size(
     return rows
 
 
-def _kg_in(folder: Path) -> Any:
+def kg_in(folder: Path) -> Any:
     """A stand-in for a KG: all that ranking needs of one is where its vectors lie."""
     kg: Any = type("Folder", (), {"cache_dirs": (folder,), "origin": None})()
     kg.shared = kg

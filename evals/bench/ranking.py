@@ -21,10 +21,11 @@ import numpy as np
 import typer
 
 from triplewise.evals.bench.gold_programs import PREFIX, query_iri, question_records
+from triplewise.evals.bench.observe import kg_in
 from triplewise.evals.data import graph, prepared
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts
-from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder, VectorStore
+from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder
 from triplewise.tools.retrieval.ranking import CUT, DEFAULT, rank_relations
 
 FILES = {
@@ -83,7 +84,7 @@ def ranked(
     """Return the order of each case, and milliseconds a case; vectors of relation texts lie in a folder."""
     encoder.encode([case.question for case in found])  # the same for all: not what is measured
     start = time.perf_counter()
-    store = VectorStore(encoder, folder)
+    kg = kg_in(folder)
     orders = [
         rank_relations(
             case.question,
@@ -91,7 +92,7 @@ def ranked(
             method,
             encoder,
             cut=len(case.relations),
-            store=store,
+            kg=kg,
         )
         for case in found
     ]

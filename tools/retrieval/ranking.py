@@ -105,7 +105,7 @@ def rank_relations(
     encoder: Encoder | None = None,
     cut: int = CUT,
     shuffle_seed: int | None = None,
-    store: VectorStore | None = None,
+    kg: KnowledgeGraph | None = None,
 ) -> list[str]:
     """Ids of the `cut` relations that fit the question best; ordered also where there are no more than that.
 
@@ -118,7 +118,7 @@ def rank_relations(
         encoder: needed by all but `none`.
         shuffle_seed: shuffles what is kept, as the paper does so that order hints at nothing;
             None leaves it best first.
-        store: keeps the vectors of relation texts.
+        kg: whose store keeps the vectors of relation texts.
 
     Raises:
         ConfigurationError: unknown method, or no encoder for one that needs it.
@@ -133,7 +133,7 @@ def rank_relations(
                 f"relation ranking {method!r} needs an encoder; pass one, or choose method 'none'"
             )
         query = encoder.encode([question])[0]
-        vectors = store.vectors(texts, encoder) if store is not None else encoder.encode(texts)
+        vectors = vectors_of(kg, encoder).vectors(texts, encoder) if kg is not None else encoder.encode(texts)
         scores = vectors @ query
         if method == "hybrid":
             import bm25s

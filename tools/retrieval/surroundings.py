@@ -16,7 +16,7 @@ from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, whole_n
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.protocol import Hop, KnowledgeGraph, terms_n3
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.retrieval.encoder import Encoder, vectors_of
+from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import rank_relations
 
 RELATIONS, VALUES, MEDIATORS = 16, 4, 2
@@ -55,7 +55,7 @@ def closest_relations(
     shorts = {kg.profile.short(r): r for r, _ in sides}
     texts = relation_texts(kg, shorts)
     named = [(short, texts[short].label) for short in shorts]
-    ranked = rank_relations(question, named, encoder=encoder, cut=most, store=vectors_of(kg, encoder))
+    ranked = rank_relations(question, named, encoder=encoder, cut=most, kg=kg)
     place = {shorts[short]: i for i, short in enumerate(ranked)}
     return sorted((s for s in sides if s[0] in place), key=lambda s: place[s[0]])[:most]
 

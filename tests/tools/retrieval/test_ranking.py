@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.retrieval.encoder import VectorStore
+from triplewise.tools.kg import open_kg
+from triplewise.tools.retrieval.encoder import vectors_of
 from triplewise.tools.retrieval.ranking import rank_relations
 
 RELATIONS = [
@@ -39,12 +40,15 @@ def test_hybrid_uses_common_words_too() -> None:
 
 
 @pytest.mark.parametrize("method", ["sentence-transformers", "hybrid", "openai"])
-def test_vectors_of_relations_may_come_from_a_store(method: str, tmp_path: Path) -> None:
-    encoder = _Letters()
-    store = VectorStore(encoder, tmp_path)
-    kept = rank_relations("who was the director", RELATIONS, method, encoder, store=store)
+def test_vectors_of_relations_may_come_from_a_store(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "facts.txt").write_text("a|likes|b\n")
+    encoder, kg = _Letters(), open_kg(tmp_path / "facts.txt")
+    kept = rank_relations("who was the director", RELATIONS, method, encoder, kg=kg)
     assert kept == rank_relations("who was the director", RELATIONS, method, encoder)
-    assert len(store) == len(RELATIONS)
+    assert (vectors_of(kg, encoder).find([text for _, text in RELATIONS]) >= 0).all()
 
 
 def test_shuffling_happens_after_the_cut_and_repeats() -> None:
