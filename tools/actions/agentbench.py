@@ -156,7 +156,7 @@ def _check_offered(context: ActionContext, start: str, relation: str, way: str) 
 def _make(context: ActionContext, sets: Sets) -> Feedback:
     """Return what the newest set holds, with one query for values and one for labels."""
     kg, n = context.kg, len(sets.calls) - 1
-    result = kg.query(sets.program(n, kg.profile).preview_sparql(kg.profile, context.preview + 1))
+    result = kg.query(sets.program(n, kg.profile).sparql(kg.profile, context.preview + 1))
     return replace(_values(context, n, result), program=sets.text())
 
 
@@ -202,7 +202,7 @@ def _types(context: ActionContext, sets: Sets, n: int) -> list[str]:
     for predicate in kg.profile.type_predicates:
         fact = Fact(program.answer[0], IRI(predicate), kind)
         typed = PyQL((*program.clauses, fact), (kind,))
-        result = kg.query(typed.preview_sparql(kg.profile, SHOWN_TYPES))
+        result = kg.query(typed.sparql(kg.profile, SHOWN_TYPES))
         if result.outcome.ok and result.rows:
             return list(names(kg, result.column(kind.name)).values())
     return []

@@ -144,7 +144,7 @@ def sample(
     outputs = set() if computed else {c.output for c in clauses if isinstance(c, Aggregate | Value)}
     if not (columns := tuple(v for v in variables if v not in outputs)):
         return []
-    result = kg.query(PyQL(clauses, columns).preview_sparql(kg.profile, SAMPLE))
+    result = kg.query(PyQL(clauses, columns).sparql(kg.profile, SAMPLE))
     return [v for row in result.rows for v in row if v is not None]
 
 

@@ -49,6 +49,7 @@ from triplewise.tools.pyql.program import (
     all_facts,
     owners,
 )
+from triplewise.tools.pyql.sparql import instantiate
 from triplewise.tools.pyql.text import NUMERIC, apply, read_variable
 
 ROWS = 5
@@ -190,14 +191,14 @@ def preview(context: ActionContext, program: PyQL) -> Feedback:
         said = "This is a yes/no question now." if program.boolean else "The query is empty."
         return Feedback(observation=said, program=text)
     most = context.preview * ROWS_A_VALUE
-    result = kg.query(program.preview_sparql(kg.profile, most))
+    result = kg.query(program.sparql(kg.profile, most))
     if result.boolean is not None:
         return Feedback(outcome=Outcome.ROWS, observation=_yes_no(result.boolean), program=text)
     feedback = _values(context, program, result, len(result.rows) >= most)
     if program.boolean and result.outcome is Outcome.EMPTY:
         # No is an answer: nothing is wrong with a yes/no question whose pattern does not hold.
         return Feedback(outcome=Outcome.ROWS, observation=_NO, program=text)
-    return replace(feedback, program=text, triples=program.instances(result))
+    return replace(feedback, program=text, triples=instantiate(program.facts(), result))
 
 
 def _yes_no(holds: bool) -> str:

@@ -15,9 +15,9 @@ from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter,
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
-from triplewise.tools.pyql.program import PyQL
+from triplewise.tools.pyql.program import Fact, PyQL
 from triplewise.tools.pyql.raw_sparql import parts_of, proof_sparql, read_sparql
-from triplewise.tools.pyql.sparql import Template, instantiate
+from triplewise.tools.pyql.sparql import instantiate
 
 SHOWN_ROWS = 10
 """Rows of a result that the model is shown."""
@@ -88,7 +88,7 @@ def _table(kg: KnowledgeGraph, rows: Result, count: int) -> str:
     return "\n".join([*lines, f"... {count} rows in all"] if count > len(rows.rows) else lines)
 
 
-def _missing(kg: KnowledgeGraph, patterns: list[Template]) -> list[str]:
+def _missing(kg: KnowledgeGraph, patterns: list[Fact]) -> list[str]:
     """The first patterns that nothing meets together: those before it find something."""
     for n in range(1, min(len(patterns), PATTERNS) + 1):
         found = kg.query(proof_sparql(patterns[:n]), limit=1)

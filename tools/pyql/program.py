@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal as OneOf
-from typing import NoReturn, TypeAlias, get_args
+from typing import NoReturn, TypeAlias, cast, get_args
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable, text
@@ -45,24 +45,20 @@ class _Named:
         nodes: Iterable[object] = ()
         match self:
             case Fact(start, _, end) | Filter(start, _, end):
-                nodes = (start, end)
+                nodes = start, end
             case Typed(variable) | AnyOf(variable) | Extreme(variable) | TimeWindow(variable):
-                return (variable,)
+                nodes = (variable,)
             case Aggregate(of, output, per=per):
-                nodes = (of, per, output)
+                nodes = of, per, output
             case Value(output, expression):
-                nodes = (*variables_of(expression), output)
+                nodes = *variables_of(expression), output
             case Optional(fact):
-                return fact.mentions
+                nodes = fact.mentions
             case Union(alternatives):
-                nodes = [v for pattern in alternatives for item in pattern for v in item.mentions]
+                nodes = (v for pattern in alternatives for item in pattern for v in item.mentions)
             case Not(pattern):
-                nodes = [v for item in pattern for v in item.mentions]
-        named: dict[Variable, None] = {}
-        for node in nodes:
-            if isinstance(node, Variable):
-                named[node] = None
-        return tuple(named)
+                nodes = (v for item in pattern for v in item.mentions)
+        return tuple(dict.fromkeys(node for node in nodes if isinstance(node, Variable)))
 
     @property
     def binds(self) -> tuple[Variable, ...]:
@@ -73,8 +69,7 @@ class _Named:
             case Aggregate(output=output) | Value(output=output):
                 return (output,)
             case Union(alternatives):
-                bound = [v for pattern in alternatives for item in pattern for v in item.binds]
-                return tuple(dict.fromkeys(bound))
+                return tuple(dict.fromkeys(v for a in alternatives for item in a for v in item.binds))
         return ()
 
 
@@ -220,30 +215,6 @@ class Order:
     limit: int = 0
 
 
-def _uses(clauses: Iterable[Clause], entities: set[Variable], values: set[Variable]) -> None:
-    """Add the variables that clauses use as entities, and as numbers, dates or text, to two sets."""
-    for clause in clauses:
-        match clause:
-            case Fact(subject=Variable() as subject) | Optional(Fact(subject=Variable() as subject)):
-                entities.add(subject)
-            case Typed(variable=variable) | AnyOf(variable=variable) | TimeWindow(mediator=variable):
-                entities.add(variable)
-            case Aggregate(output=output):
-                values.add(output)
-            case Value():
-                values.update(clause.mentions)
-            case Filter(left, operator, right):
-                # Text may be the name of an entity.
-                measured = any(isinstance(s, Literal) and not is_text(s) for s in (left, right))
-                if operator in COMPARISONS[2:] or measured:
-                    values.update(clause.mentions)
-            case Union(alternatives):
-                for pattern in alternatives:
-                    _uses(pattern, entities, values)
-            case Not(pattern):
-                _uses(pattern, entities, values)
-
-
 def is_text(literal: Literal) -> bool:
     """Whether a literal is plain text, in a language or in none."""
     return bool(literal.language) or literal.datatype == XSD + "string"
@@ -276,19 +247,14 @@ class PyQL:
     variables: tuple[Variable, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        bound: dict[Variable, None] = {}
-        for clause in self.clauses:
-            bound.update(dict.fromkeys(clause.binds))
+        bound = dict.fromkeys(v for clause in self.clauses for v in clause.binds)
         object.__setattr__(self, "variables", tuple(bound))
 
     @property
     def local_variables(self) -> tuple[Variable, ...]:
         """Variables that live only inside an `add_not`."""
-        inside: dict[Variable, None] = {}
-        for clause in self.clauses:
-            if isinstance(clause, Not):
-                inside.update(dict.fromkeys(clause.mentions))
-        return tuple([v for v in inside if v not in self.variables])
+        inside = [v for c in self.clauses if isinstance(c, Not) for v in c.mentions if v not in self.variables]
+        return tuple(dict.fromkeys(inside))
 
     def facts(self) -> tuple[Fact, ...]:
         """Triple patterns that every solution meets."""
@@ -296,22 +262,20 @@ class PyQL:
 
     def add_fact(self, subject: Node, relation: Node, object: Node) -> PyQL:
         """Add a triple pattern. With both ends fixed it asks whether it holds: yes or no."""
-        fact = self._checked_fact(subject, relation, object)
+        fact = _checked_fact(subject, relation, object)
         added = self._with(fact)
         return added if fact.mentions or self.answer else added.ask()
 
     def add_optional(self, subject: Node, relation: Node, object: Node) -> PyQL:
         """Add a fact that may be missing: one end is a new variable, the other one that is bound."""
-        fact = self._checked_fact(subject, relation, object)
+        fact = _checked_fact(subject, relation, object)
         if len(fact.mentions) != 2 or len(set(fact.mentions) & set(self.variables)) != 1:
-            _refuse(
-                "bad_pattern", "add_optional joins a variable of the facts with a new one", **self._existing()
-            )
+            self._refuse("bad_pattern", "add_optional joins a variable of the facts with a new one")
         return self._with(Optional(fact))
 
     def add_type(self, variable: Node, type: Node) -> PyQL:
         """Keep instances of a type (of its subclasses too, where the profile knows subclasses)."""
-        return self._with(self._checked_type(variable, type))
+        return self._with(_checked_type(variable, type))
 
     def add_filter(self, left: Node, operator: str, right: Node, kind: Kind = "") -> PyQL:
         """Compare two values.
@@ -321,9 +285,8 @@ class PyQL:
             operator: one of `OPERATORS`; `contains`, `starts_with` and `ends_with` ignore case.
             kind: how to compare values whose datatypes differ.
         """
-        if not self.clauses:
-            _refuse("filter_before_fact", "add_filter needs a fact first: nothing is bound yet")
-        clause = self._checked_filter(left, operator, right, kind)
+        self._need_fact("add_filter")
+        clause = _checked_filter(left, operator, right, kind)
         for variable in clause.mentions:
             self._bound(variable, "add_filter")
         return self._with(clause)
@@ -359,11 +322,10 @@ class PyQL:
         """Bind `output` (default `?sum_NAME`) to the sum, average or number of values, of each `per`."""
         of = self._bound(variable, "add_aggregate")
         one = None if per is None else self._bound(per, "add_aggregate")
-        for known in FUNCTIONS:
-            if known == function:
-                result = self._output(output, f"{function}_{of.name}")
-                return self._with(Aggregate(of, result, True, one, known, kind))
-        _refuse("bad_comparison", f"{function!r} is none of {', '.join(FUNCTIONS)}", given=function)
+        if function not in FUNCTIONS:
+            _refuse("bad_comparison", f"{function!r} is none of {', '.join(FUNCTIONS)}", given=function)
+        result = self._output(output, f"{function}_{of.name}")
+        return self._with(Aggregate(of, result, True, one, cast(Function, function), kind))
 
     def add_value(self, output: Node | None, expression: Expression, kind: Kind = "") -> PyQL:
         """Bind `output` (default `?value`) to a number computed from bound variables."""
@@ -375,18 +337,17 @@ class PyQL:
 
     def undo(self) -> PyQL:
         """Take back what was added last: the answer or the order, else `ask`, else the last clause."""
-        fixed = any(isinstance(c, Fact) and not c.mentions for c in self.clauses)
+        # A fact with both ends fixed makes it a yes/no question by itself.
+        fixed = [isinstance(c, Fact) and not c.mentions for c in self.clauses]
         if self.answer:
-            return replace(self, answer=(), boolean=fixed)
+            return replace(self, answer=(), boolean=any(fixed))
         if self.order:
             return replace(self, order=None)
-        if self.boolean and not fixed:
+        if self.boolean and not any(fixed):
             return replace(self, boolean=False)
         if not self.clauses:
             _refuse("nothing_to_undo", "the program is empty: there is nothing to take back")
-        rest = self.clauses[:-1]
-        still = any(isinstance(c, Fact) and not c.mentions for c in rest)
-        return replace(self, clauses=rest, boolean=still)
+        return replace(self, clauses=self.clauses[:-1], boolean=any(fixed[:-1]))
 
     def add_most(self, counted: Node, per: Node, output: Node | None = None) -> PyQL:
         """Keep the `per` values with the most `counted` values; ties are kept."""
@@ -417,13 +378,12 @@ class PyQL:
 
     def add_not(self, pattern: Iterable[PatternItem]) -> PyQL:
         """Drop the solutions for which a pattern holds."""
-        if not self.clauses:
-            _refuse("filter_before_fact", "add_not needs a fact first: nothing is bound yet")
+        self._need_fact("add_not")
         clause = Not(self._pattern(pattern, set(self.variables)))
         if any(isinstance(item, Extreme | Union) for item in clause.pattern):
             _refuse("bad_pattern", "add_not takes triples and comparisons only")
         if not set(clause.mentions) & set(self.variables):
-            _refuse("bad_pattern", "add_not must name a variable that a fact has bound", **self._existing())
+            self._refuse("bad_pattern", "add_not must name a variable that a fact has bound")
         return self._with(clause)
 
     def add_time_window(
@@ -439,10 +399,9 @@ class PyQL:
         variable = self._bound(mediator, "add_time_window")
         dates = [check_date(d)[:10] if d else "" for d in (start, end)]
         if not any(dates) or (all(dates) and dates[1] < dates[0][: len(dates[1])]):
-            _refuse(
-                "bad_date", f"no period from {start!r} to {end!r}: give a start, an end or both, in order"
-            )
-        relations = self._relation(from_relation), self._relation(to_relation)
+            message = f"no period from {start!r} to {end!r}: give a start, an end or both, in order"
+            _refuse("bad_date", message)
+        relations = _checked_relation(from_relation), _checked_relation(to_relation)
         return self._with(TimeWindow(variable, *relations, *dates))
 
     def add_order(self, variable: Node, descending: bool = True, limit: int = 0) -> PyQL:
@@ -454,13 +413,10 @@ class PyQL:
 
     def set_answer(self, *variables: Node) -> PyQL:
         """Say which variables the query returns."""
-        if not self.clauses:
-            _refuse("answer_before_fact", "set_answer needs a fact first: nothing is bound yet")
+        self._need_fact("set_answer", "answer_before_fact")
         if not variables:
-            _refuse("bad_variable", "set_answer needs a variable", **self._existing())
-        answer: dict[Variable, None] = {}
-        for variable in variables:
-            answer[self._bound(variable, "set_answer")] = None
+            self._refuse("bad_variable", "set_answer needs a variable")
+        answer = dict.fromkeys([self._bound(variable, "set_answer") for variable in variables])
         return replace(self, answer=tuple(answer), boolean=False)
 
     def ask(self) -> PyQL:
@@ -470,21 +426,18 @@ class PyQL:
     def check_complete(self) -> None:
         """Raise `ActionError` if the program cannot be executed as the final query."""
         if not (self.answer or self.boolean):
-            _refuse("execute_before_answer", "no answer is set: use set_answer or ask", **self._existing())
+            self._refuse("execute_before_answer", "no answer is set: use set_answer or ask")
         if not self.clauses:
             _refuse("execute_before_fact", "the program holds no fact yet")
 
-    def sparql(self, profile: Profile) -> str:
-        """The query as SPARQL: SELECT DISTINCT of the answer (or of all variables), or ASK."""
+    def sparql(self, profile: Profile, preview: int = 0) -> str:
+        """The query as SPARQL: SELECT DISTINCT of the answer (or of all variables), or ASK.
+
+        preview: at most so many rows (0: all); an ASK is previewed by the solutions it asks for.
+        """
         from triplewise.tools.pyql.sparql import write_query
 
-        return write_query(self, profile)
-
-    def preview_sparql(self, profile: Profile, limit: int) -> str:
-        """SELECT of the answer, or of all variables that are visible, with at most `limit` rows."""
-        from triplewise.tools.pyql.sparql import write_query
-
-        return write_query(self, profile, preview=limit)
+        return write_query(self, profile, preview)
 
     def where(self, profile: Profile) -> str:
         """The group pattern that binds all variables, without braces and prefixes, for relation look-ups."""
@@ -492,38 +445,23 @@ class PyQL:
 
         return write_where(self, profile)
 
-    def proof_sparql(self, profile: Profile, answers: Sequence[Term] = (), limit: int = 0) -> str:
-        """SELECT of all that is needed to instantiate the facts behind the answers.
-
-        Args:
-            profile: shape of the KG.
-            answers: values of the first answer variable to prove; none: all.
-            limit: at most so many rows (0: all).
-        """
+    def proof_sparql(self, profile: Profile, answers: Sequence[Term] = ()) -> str:
+        """SELECT of all that instantiates the facts behind some answers (of the first variable; none: all)."""
         from triplewise.tools.pyql.sparql import write_proof
 
-        return write_proof(self, profile, answers, limit)
+        return write_proof(self, profile, answers)
 
     def proof(self, profile: Profile, result: Result) -> tuple[Triple, ...]:
         """The proof triples in the result of `proof_sparql`, each once, in order of the rows."""
-        from triplewise.tools.pyql.sparql import instantiate_proof
+        from triplewise.tools.pyql.sparql import instantiate, proof_facts
 
-        return instantiate_proof(self, profile, result)
+        return instantiate(proof_facts(self, profile), result)
 
-    def instances(self, result: Result) -> tuple[Triple, ...]:
-        """The facts instantiated with the rows of a preview; facts with unbound ends are left out."""
-        from triplewise.tools.pyql.sparql import Template, instantiate
-
-        return instantiate([Template(f.subject, f.relation, f.object) for f in self.facts()], result)
-
-    def text(self, profile: Profile | None = None) -> str:
-        """One action per line, with short ids where a profile is given."""
+    def text(self, profile: Profile) -> str:
+        """One action per line, with short ids."""
         from triplewise.tools.pyql.text import write_program
 
         return write_program(self, profile)
-
-    def __str__(self) -> str:
-        return self.text()
 
     @classmethod
     def parse(cls, text: str, profile: Profile) -> PyQL:
@@ -533,57 +471,46 @@ class PyQL:
         return read_program(text, profile)
 
     def _with(self, clause: Clause) -> PyQL:
-        """The program with one more clause; what it holds already is not added twice.
-
-        Raises `bad_variable` if the clause reuses a name that lives only inside an `add_not`.
-        """
+        """The program with one more clause; what it holds already is not added twice."""
         if clause in self.clauses and not isinstance(clause, Extreme):
             return self
-        self._check_kinds(clause)
+        entities, values = _roles((*self.clauses, clause))
+        if both := entities & values:  # no engine finds anything then
+            name = min(v.n3() for v in both)
+            if isinstance(clause, Filter):
+                _refuse("bad_comparison", f"{name} is an entity: it has no value to compare", given=name)
+            _refuse("bad_subject", f"{name} holds values, not entities: it cannot be a subject", given=name)
         maybe = {v for c in self.clauses if isinstance(c, Optional) for v in c.binds}
         maybe -= {v for c in self.clauses if not isinstance(c, Optional) for v in c.binds}
         hanging = clause.mentions if isinstance(clause, TimeWindow | Not) else clause.binds
-        if loose := sorted(v.n3() for v in maybe.intersection(hanging)):
-            _refuse(
-                "bad_pattern", f"{loose[0]} may be missing, so no fact can hang on it: use add_fact for it"
-            )
+        if loose := maybe.intersection(hanging):
+            name = min(v.n3() for v in loose)
+            _refuse("bad_pattern", f"{name} may be missing, so no fact can hang on it: use add_fact for it")
         clash = set(clause.mentions) & set(self.local_variables)
         if clash and not isinstance(clause, Not):
             name = min(v.n3() for v in clash)
             _refuse("bad_variable", f"{name} lives only inside add_not: choose another name", given=name)
         return replace(self, clauses=(*self.clauses, clause))
 
-    def _check_kinds(self, clause: Clause) -> None:
-        """Refuse what uses one variable as an entity and as a value: no engine finds anything then."""
-        entities: set[Variable] = set()
-        values: set[Variable] = set()
-        _uses((*self.clauses, clause), entities, values)
-        if not (both := entities & values):
-            return
-        name = min(v.n3() for v in both)
-        if isinstance(clause, Filter):
-            _refuse("bad_comparison", f"{name} is an entity: it has no value to compare", given=name)
-        _refuse("bad_subject", f"{name} holds values, not entities: it cannot be a subject", given=name)
+    def _refuse(self, code: str, message: str, **detail: object) -> NoReturn:
+        """Refuse what another variable would make right: the detail names those there are."""
+        _refuse(code, message, **detail, existing=[v.n3() for v in self.variables])
 
-    def _existing(self) -> dict[str, object]:
-        """Detail for messages: the variables there are."""
-        return {"existing": [v.n3() for v in self.variables]}
+    def _need_fact(self, action: str, code: str = "filter_before_fact") -> None:
+        if not self.clauses:
+            _refuse(code, f"{action} needs a fact first: nothing is bound yet")
 
     def _bound(self, node: Node, action: str) -> Variable:
-        """A variable that a clause binds. Raises `unknown_variable` for one that none does."""
+        """A variable that a clause binds."""
+        form = node.n3()
         if not isinstance(node, Variable):
             code = "max_not_variable" if action in ("add_max", "add_min") else "bad_variable"
-            _refuse(code, f"{action} needs a variable, not {node.n3()}", given=node.n3(), **self._existing())
-        if not self.clauses:
-            _refuse("filter_before_fact", f"{action} needs a fact first: nothing is bound yet")
+            self._refuse(code, f"{action} needs a variable, not {form}", given=form)
+        self._need_fact(action)
         if node not in self.variables:
             names = ", ".join(v.n3() for v in self.variables)
-            _refuse(
-                "unknown_variable",
-                f"{node.n3()} is not a created variable; existing variables: {names}",
-                given=node.n3(),
-                **self._existing(),
-            )
+            message = f"{form} is not a created variable; existing variables: {names}"
+            self._refuse("unknown_variable", message, given=form)
         return node
 
     def _output(self, node: Node | None, default: str) -> Variable:
@@ -592,63 +519,9 @@ class PyQL:
         if node is None:
             return Variable(fresh(default, taken))
         if not isinstance(node, Variable) or node.name in taken:
-            _refuse(
-                "count_output_not_variable",
-                f"the number needs a new variable, not {node.n3()}",
-                given=node.n3(),
-                **self._existing(),
-            )
+            message = f"the number needs a new variable, not {node.n3()}"
+            self._refuse("count_output_not_variable", message, given=node.n3())
         return node
-
-    def _relation(self, node: Node) -> IRI:
-        """A relation: an IRI, never a variable or literal."""
-        if not isinstance(node, IRI):
-            _refuse("bad_relation", f"{node.n3()} is not the id of a relation", given=node.n3())
-        return node
-
-    def _checked_fact(self, subject: Node, relation: Node, object: Node) -> Fact:
-        """A fact that can hold."""
-        if isinstance(subject, Literal):
-            _refuse("bad_subject", f"the literal {subject.n3()} cannot be a subject", given=subject.n3())
-        if subject == object:
-            _refuse(
-                "subject_equals_object", f"subject and object are both {subject.n3()}", given=subject.n3()
-            )
-        return Fact(subject, self._relation(relation), object)
-
-    def _checked_type(self, variable: Node, type: Node) -> Typed:
-        """A type clause that can hold."""
-        if not isinstance(variable, Variable):
-            _refuse("bad_variable", f"add_type needs a variable, not {variable.n3()}", given=variable.n3())
-        if not isinstance(type, IRI):
-            _refuse("bad_type", f"{type.n3()} is not the id of a type", given=type.n3())
-        return Typed(variable, type)
-
-    def _checked_filter(self, left: Node, operator: str, right: Node, kind: Kind) -> Filter:
-        """A comparison that makes sense."""
-        if operator not in OPERATORS:
-            _refuse(
-                "bad_operator",
-                f"{operator!r} is not an operator; use one of {', '.join(OPERATORS)}",
-                given=operator,
-                legal=list(OPERATORS),
-            )
-        if operator in MATCHES:
-            left, right = (text(s.value) if isinstance(s, Literal) else s for s in (left, right))
-        is_name = any(isinstance(s, Literal) for s in (left, right)) and operator not in COMPARISONS[2:]
-        clause = Filter(left, operator, right, kind if is_name or kind != "name" else "")
-        if not clause.mentions or left == right:
-            _refuse(
-                "bad_comparison", f"{left.n3()} {operator} {right.n3()} compares no variable with anything"
-            )
-        if operator in MATCHES and isinstance(right, IRI):
-            _refuse("bad_comparison", f"{operator} needs text, not the entity {right.n3()}")
-        if operator in COMPARISONS[2:] and any(isinstance(side, IRI) for side in (left, right)):
-            _refuse("bad_comparison", f"entities can only be compared with = and !=, not {operator}")
-        for side in (left, right):
-            if isinstance(side, Literal) and side.datatype in TEMPORAL:
-                check_date(side.value)
-        return clause
 
     def _pattern(
         self, items: Iterable[PatternItem], bound: set[Variable], outside: Sequence[Variable] = ()
@@ -656,35 +529,100 @@ class PyQL:
         """A pattern whose filters compare what it binds, what is `bound` where it stands, or `outside`."""
         pattern: list[PatternItem] = []
         for item in items:
+            compared: Iterable[Variable] = ()
+            visible, where = {*bound, *outside}, ": put its triple before the filter"
             match item:
                 case Fact(subject, relation, object):
-                    checked: PatternItem = self._checked_fact(subject, relation, object)
+                    item = _checked_fact(subject, relation, object)
                 case Typed(variable, type):
-                    checked = self._checked_type(variable, type)
+                    item = _checked_type(variable, type)
                 case Filter(left, operator, right, kind):
-                    checked = self._checked_filter(left, operator, right, kind)
-                    if loose := [v for v in checked.mentions if v not in {*bound, *outside}]:
-                        _refuse(
-                            "unknown_variable",
-                            f"{loose[0].n3()} is not bound in this pattern: put its triple before the filter",
-                            given=loose[0].n3(),
-                            existing=sorted(v.n3() for v in {*bound, *outside}),
-                        )
+                    item = _checked_filter(left, operator, right, kind)
+                    compared = item.mentions
                 case Extreme(variable):
-                    if variable not in bound:
-                        _refuse(
-                            "unknown_variable",
-                            f"{variable.n3()} is not bound in this pattern before its superlative",
-                            given=variable.n3(),
-                        )
-                    checked = item
+                    compared, visible, where = (variable,), bound, " before its superlative"
                 case Union(alternatives):
-                    checked = Union(tuple(self._pattern(a, set()) for a in alternatives))
-            bound |= set(checked.binds)
-            pattern.append(checked)
+                    item = Union(tuple(self._pattern(a, set()) for a in alternatives))
+            for name in [v.n3() for v in compared if v not in visible]:
+                message, existing = f"{name} is not bound in this pattern{where}", [v.n3() for v in visible]
+                _refuse("unknown_variable", message, given=name, existing=sorted(existing))
+            bound |= set(item.binds)
+            pattern.append(item)
         if not (any(isinstance(i, Fact | Typed | Union) for i in pattern) or (outside and pattern)):
             _refuse("bad_pattern", "a pattern needs at least one triple (subject, relation, object)")
         return tuple(dict.fromkeys(pattern))
+
+
+def _roles(clauses: Iterable[Clause]) -> tuple[set[Variable], set[Variable]]:
+    """The variables that clauses use as entities, and those they use as numbers, dates or text."""
+    entities, values = set[Variable](), set[Variable]()
+    for clause in clauses:
+        inside: Iterable[Pattern] = ()
+        match clause:
+            case Fact(subject=Variable() as subject) | Optional(Fact(subject=Variable() as subject)):
+                entities.add(subject)
+            case Typed(variable=variable) | AnyOf(variable=variable) | TimeWindow(mediator=variable):
+                entities.add(variable)
+            case Aggregate(output=output):
+                values.add(output)
+            case Value():
+                values.update(clause.mentions)
+            case Filter(left, operator, right):
+                # Text may be the name of an entity.
+                measured = any(isinstance(s, Literal) and not is_text(s) for s in (left, right))
+                if operator in COMPARISONS[2:] or measured:
+                    values.update(clause.mentions)
+            case Union(alternatives):
+                inside = alternatives
+            case Not(pattern):
+                inside = (pattern,)
+        for pattern in inside:
+            inner = _roles(pattern)
+            entities, values = entities | inner[0], values | inner[1]
+    return entities, values
+
+
+def _checked_relation(node: Node) -> IRI:
+    if not isinstance(node, IRI):
+        _refuse("bad_relation", f"{node.n3()} is not the id of a relation", given=node.n3())
+    return node
+
+
+def _checked_fact(subject: Node, relation: Node, object: Node) -> Fact:
+    if isinstance(subject, Literal):
+        _refuse("bad_subject", f"the literal {subject.n3()} cannot be a subject", given=subject.n3())
+    if subject == object:
+        message = f"subject and object are both {subject.n3()}"
+        _refuse("subject_equals_object", message, given=subject.n3())
+    return Fact(subject, _checked_relation(relation), object)
+
+
+def _checked_type(variable: Node, type: Node) -> Typed:
+    if not isinstance(variable, Variable):
+        _refuse("bad_variable", f"add_type needs a variable, not {variable.n3()}", given=variable.n3())
+    if not isinstance(type, IRI):
+        _refuse("bad_type", f"{type.n3()} is not the id of a type", given=type.n3())
+    return Typed(variable, type)
+
+
+def _checked_filter(left: Node, operator: str, right: Node, kind: Kind) -> Filter:
+    if operator not in OPERATORS:
+        message = f"{operator!r} is not an operator; use one of {', '.join(OPERATORS)}"
+        _refuse("bad_operator", message, given=operator, legal=list(OPERATORS))
+    if operator in MATCHES:
+        left, right = (text(s.value) if isinstance(s, Literal) else s for s in (left, right))
+    is_name = any(isinstance(s, Literal) for s in (left, right)) and operator not in COMPARISONS[2:]
+    clause = Filter(left, operator, right, kind if is_name or kind != "name" else "")
+    if not clause.mentions or left == right:
+        _refuse("bad_comparison", f"{left.n3()} {operator} {right.n3()} compares no variable with anything")
+    if operator in MATCHES and isinstance(right, IRI):
+        _refuse("bad_comparison", f"{operator} needs text, not the entity {right.n3()}")
+    if operator in COMPARISONS[2:] and any(isinstance(side, IRI) for side in (left, right)):
+        _refuse("bad_comparison", f"entities can only be compared with = and !=, not {operator}")
+    for side in (left, right):
+        if isinstance(side, Literal) and side.datatype in TEMPORAL:
+            check_date(side.value)
+    return clause
 
 
 def all_facts(clauses: Iterable[Clause]) -> Iterator[Fact]:

@@ -12,7 +12,8 @@ from triplewise.tools.core.terms import IRI, Literal, Node, Term, Variable, text
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import node_labels
-from triplewise.tools.pyql.sparql import STANDARD, Template
+from triplewise.tools.pyql.program import Fact
+from triplewise.tools.pyql.sparql import STANDARD
 
 _PARSER = Lock()
 """rdflib's parser is one for all threads, and two that parse at once fail."""
@@ -97,7 +98,7 @@ class QueryParts(NamedTuple):
     path), all IRIs and literals, and the names of its operations in the algebra, comparisons by their sign.
     """
 
-    patterns: list[Template]
+    patterns: list[Fact]
     terms: list[Term]
     operations: set[str]
 
@@ -109,7 +110,7 @@ def parts_of(sparql: str) -> QueryParts:
     from rdflib.plugins.sparql.algebra import translateQuery, traverse
     from rdflib.plugins.sparql.parser import parseQuery
 
-    found: list[Template] = []
+    found: list[Fact] = []
     terms: dict[Term, None] = {}
     operations: set[str] = set()
 
@@ -122,7 +123,7 @@ def parts_of(sparql: str) -> QueryParts:
             for triple in node.triples:  # type: ignore[attr-defined]
                 subject, relation, end = (_node(part) for part in triple)
                 if isinstance(subject, IRI | Variable) and isinstance(relation, IRI) and end is not None:
-                    found.append(Template(subject, relation, end))
+                    found.append(Fact(subject, relation, end))
 
     try:
         with _PARSER:
@@ -153,7 +154,7 @@ def _node(part: object) -> Node | None:
     return None
 
 
-def proof_sparql(patterns: Sequence[Template]) -> str:
+def proof_sparql(patterns: Sequence[Fact]) -> str:
     """Return the query whose rows instantiate patterns (`sparql.instantiate`)."""
     lines = " . ".join(f"{t.subject.n3()} {t.relation.n3()} {t.object.n3()}" for t in patterns)
     return f"SELECT * WHERE {{ {lines} }}"

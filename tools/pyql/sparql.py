@@ -29,7 +29,6 @@ from triplewise.tools.pyql.program import (
     Not,
     Operation,
     Optional,
-    Pattern,
     PyQL,
     TimeWindow,
     Typed,
@@ -40,12 +39,21 @@ from triplewise.tools.pyql.program import (
 )
 
 Lines = tuple[str, ...]
+Tag = tuple[str, str]
+"""Variable and value that mark a branch of a union."""
+TaggedFact = tuple[Fact, Tag | None]
+"""A fact to instantiate with a row, where that comes from its branch."""
 # No dots: pyoxigraph refuses two of them in a local name, which other engines accept.
 _LOCAL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?")
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _BARE = {"integer": r"-?(?:0|[1-9]\d*)", "decimal": r"-?\d+\.\d+", "boolean": r"true|false"}
 DOUBLE = f"{XSD}double"
 STANDARD = {"rdf": RDF, "rdfs": RDFS, "xsd": XSD}
+_YEAR = re.compile(r"(?P<year>-?\d+)(?:(?P<day>-01-01|-12-31)(?:T\S+|Z|[+-]\d\d:\d\d)?)?")
+_PLAIN_YEAR = re.compile(r"\d{4}")
+_EDGES = {"<": "-01-01", ">=": "-01-01", ">": "-12-31", "<=": "-12-31"}
+"""Comparisons with a whole year: the day of it that they name."""
+_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 class Names:
@@ -88,16 +96,6 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
-    """A fact to instantiate with a row; `tag` is the marker variable and value of its union branch."""
-
-    subject: IRI | Variable
-    relation: IRI
-    object: Node
-    tag: tuple[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Block:
     """One piece of a group pattern.
 
@@ -115,79 +113,69 @@ class Block:
     alone: tuple[str, Lines] | None = None
 
 
-@dataclass
 class Writer:
-    """Turns the clauses of one program into blocks."""
+    """Turns the clauses of one program into blocks.
 
-    program: PyQL
-    profile: Profile
-    names: Names
-    proving: bool = False
-    blocks: list[Block] = field(default_factory=list)
-    templates: list[Template] = field(default_factory=list)
+    `facts` are those written so far, to be instantiated with a row of the query.
+    """
 
-    def __post_init__(self) -> None:
-        self._taken = {v.name for v in (*self.program.variables, *self.program.local_variables)}
+    def __init__(self, program: PyQL, profile: Profile, names: Names, proving: bool = False) -> None:
+        self.program, self.profile, self.names, self.proving = program, profile, names, proving
+        self.facts: list[TaggedFact] = []
+        self._taken = {v.name for v in (*program.variables, *program.local_variables)}
 
-    def write(self, needed: Iterable[Variable]) -> list[Block]:
-        """Blocks of all clauses; `needed` are the variables that the query's head names."""
-        clauses = self.program.clauses
-        for i, clause in enumerate(clauses):
-            later = {v for c in clauses[i + 1 :] for v in c.mentions} | set(needed)
-            match clause:
-                case Fact() | Typed() | Filter():
-                    self.blocks += self._items((clause,))
-                case AnyOf(variable, nodes):
-                    listed = " ".join(map(self.names, nodes))
-                    one = frozenset((variable,))
-                    self.blocks.append(Block((f"VALUES {variable.n3()} {{ {listed} }}",), one, one, one))
-                case Union():
-                    self.blocks.append(self._union(clause))
-                case Not():
-                    self.blocks.append(self._not(clause))
-                case TimeWindow():
-                    self.blocks.append(self._window(clause))
-                case Extreme():
-                    self.blocks += self._extreme(clause, self.blocks)
-                case Aggregate():
-                    self._aggregate(clause, later)
-                case Value():
-                    self.blocks.append(self._value(clause))
-                case Optional(fact):
-                    (block,) = self._items((fact,))
-                    lines = ("OPTIONAL {", *_indent(block.lines), "}")
-                    self.blocks.append(replace(block, lines=lines, sure=frozenset()))
-            self.blocks = _closed(self.blocks, clause, clauses[i + 1 :])
-        return self.blocks
+    def write(
+        self, clauses: Sequence[Clause], needed: Iterable[Variable] = (), tag: Tag | None = None
+    ) -> list[Block]:
+        """Blocks of clauses, or of a pattern.
 
-    def _items(self, pattern: Pattern, tag: tuple[str, str] | None = None) -> list[Block]:
-        """Blocks of triples, types and filters, and of superlatives and unions among them."""
+        Args:
+            needed: the variables that the query's head names.
+            tag: of the union's branch that they are.
+        """
         blocks: list[Block] = []
-        lines: Lines
-        for i, item in enumerate(pattern):
-            blocks = _closed(blocks, pattern[i - 1], pattern[i:]) if i else blocks
-            match item:
-                case Fact():
-                    self.templates.append(Template(item.subject, item.relation, item.object, tag))
-                    lines = (self._triple(item.subject, self.names(item.relation), item.object),)
+        for i, clause in enumerate(clauses):
+            mentions, binds, rest = frozenset(clause.mentions), frozenset(clause.binds), clauses[i + 1 :]
+            match clause:
+                case Fact(subject, relation, end):
+                    self.facts.append((clause, tag))
+                    line = self._triple(subject, self.names(relation), end)
+                    blocks.append(Block((line,), mentions, binds, binds))
                 case Typed():
-                    lines = self._typed(item, tag)
+                    blocks.append(Block(self._typed(clause, tag), mentions, binds, binds))
                 case Filter():
-                    lines = (f"FILTER({self._condition(item)})",)
-                case Extreme():
-                    blocks += self._extreme(item, blocks)
-                    continue
+                    blocks.append(Block((f"FILTER({self._condition(clause)})",), mentions))
+                case AnyOf(variable, nodes):
+                    line = f"VALUES {variable.n3()} {{ {' '.join(map(self.names, nodes))} }}"
+                    blocks.append(Block((line,), mentions, binds, binds))
+                case Value(output, expression, kind):
+                    line = f"BIND({self._expression(expression, kind)} AS {output.n3()})"
+                    blocks.append(Block((line,), mentions, binds))
+                case Optional(fact):
+                    (block,) = self.write((fact,))
+                    lines = ("OPTIONAL {", *_indent(block.lines), "}")
+                    blocks.append(replace(block, lines=lines, sure=frozenset()))
                 case Union():
-                    blocks.append(self._union(item))
-                    continue
-            bound = frozenset(item.binds)
-            blocks.append(Block(lines, frozenset(item.mentions), bound, bound))
+                    blocks.append(self._union(clause))
+                case Not(pattern):
+                    outside, self.facts, self.proving = (self.facts, self.proving), [], False
+                    lines = ("FILTER NOT EXISTS {", *_indent(_lines(self.write(pattern))), "}")
+                    self.facts, self.proving = outside
+                    blocks.append(Block(lines, mentions & frozenset(self.program.variables)))
+                case TimeWindow():
+                    blocks.append(self._window(clause))
+                case Extreme():
+                    blocks += self._extreme(clause, blocks)
+                case Aggregate():
+                    later = {v for c in rest for v in c.mentions} | set(needed)
+                    blocks = self._aggregate(clause, blocks, later)
+            blocks = _closed(blocks, clause, rest)
         return blocks
 
     def _triple(self, subject: Node, path: str, object: Node) -> str:
         return f"{self.names(subject)} {path} {self.names(object)} ."
 
-    def _typed(self, item: Typed, tag: tuple[str, str] | None) -> Lines:
+    def _typed(self, item: Typed, tag: Tag | None) -> Lines:
         """The instance-of path, with the closure over subclasses. A proof names the type in between."""
         is_a = self._path(self.profile.type_predicates or Profile().type_predicates)
         narrower = self._path(self.profile.subclass_predicates)
@@ -195,7 +183,7 @@ class Writer:
             return (self._triple(item.variable, f"{is_a}/{narrower}*" if narrower else is_a, item.type),)
         between = self._new(f"{item.variable.name}_type")
         for relation in self.profile.type_predicates[:1]:
-            self.templates.append(Template(item.variable, IRI(relation), between, tag))
+            self.facts.append((Fact(item.variable, IRI(relation), between), tag))
         return (
             self._triple(item.variable, is_a, between),
             self._triple(between, f"{narrower}*", item.type),
@@ -208,20 +196,33 @@ class Writer:
 
     def _condition(self, item: Filter) -> str:
         """The expression of a filter."""
+        sides = (item.left, item.right)
         if item.kind == "name":
             return self._name_condition(item)
         if item.operator in MATCHES:
             texts = [
                 f"LCASE(STR({s.n3()}))" if isinstance(s, Variable) else self.names(string(s.value.lower()))
-                for s in (item.left, item.right)
+                for s in sides
             ]
             return f"{MATCHES[item.operator]}({', '.join(texts)})"
         if item.kind == "date":
-            length = min([10, *(len(s.value) for s in (item.left, item.right) if isinstance(s, Literal))])
-            sides = [self._day(side, length) for side in (item.left, item.right)]
-        else:
-            sides = [self._key(item.left, item.kind), self._key(item.right, item.kind)]
-        return f"{sides[0]} {item.operator} {sides[1]}"
+            return self._date_condition(item)
+        left, right = (self._key(side, item.kind) for side in sides)
+        return f"{left} {item.operator} {right}"
+
+    def _date_condition(self, item: Filter) -> str:
+        """Dates of any type as text, to the precision of the one given; compared with a year, their years."""
+        left, sign, right = item.left, item.operator, item.right
+        if isinstance(left, Literal):
+            left, sign, right = right, _TURNED.get(sign, sign), left
+        given = right.value if isinstance(right, Literal) else ""
+        # What is before the first day of a year is before that year, also where nothing but years is known.
+        if (match := _YEAR.fullmatch(given)) and match["day"] in (None, _EDGES.get(sign)):
+            if not _PLAIN_YEAR.fullmatch(match["year"]):
+                return f"{self._year(self.names(left))} {sign} {int(match['year'])}"
+            given = match["year"]
+        length = min(10, len(given) or 10)
+        return f"{self._day(left, length)} {sign} {self._day(right, length)}"
 
     def _name_condition(self, item: Filter) -> str:
         """Whether a node has a label or an alias that compares like that."""
@@ -238,10 +239,14 @@ class Writer:
         return f"{exists} {{ {self._triple(node, path, own)} FILTER({condition}) }}"
 
     def _day(self, side: Node, length: int) -> str:
-        """A date's text, cut to the precision of the comparison."""
+        """The first letters of a date."""
         if isinstance(side, Variable):
             return f"SUBSTR(STR({self.names(side)}), 1, {length})"
         return self.names(string(side.value[:length]))
+
+    def _year(self, written: str) -> str:
+        """The year of a date as a number; YEAR() would be an error for all but dateTime."""
+        return f'{self.names(IRI(XSD + "integer"))}(REPLACE(STR({written}), "^(-?[0-9]+).*$", "$1"))'
 
     def _key(self, side: Node, kind: Kind) -> str:
         """What is compared instead of a value whose datatype says too little."""
@@ -260,11 +265,10 @@ class Writer:
         if not clause.binds:
             return Block((f"FILTER({' || '.join(f'({c})' for c in conditions)})",), mentions)
         tag = self._new("alternative") if self.proving or any(outer) else None
-        lines: list[str] = []
-        sure: list[frozenset[Variable]] = []
+        lines, sure = list[str](), list[frozenset[Variable]]()
         for i, pattern in enumerate(clause.alternatives):
-            own = tuple(item for item in pattern if item not in outer[i])
-            blocks = self._items(own, (tag.name, str(i)) if tag else None)
+            own = [item for item in pattern if item not in outer[i]]
+            blocks = self.write(own, tag=(tag.name, str(i)) if tag else None)
             marker = (f"BIND({i} AS {tag.n3()})",) if tag else ()
             lines += ["{" if not i else "} UNION {", *_indent((*_lines(blocks), *marker))]
             sure.append(frozenset().union(*(b.sure for b in blocks)))
@@ -273,20 +277,13 @@ class Writer:
             lines += [f"FILTER({tag.n3()} != {i} || ({c}))" for i, c in enumerate(conditions) if c]
         return Block(tuple(lines), mentions, frozenset(clause.binds), sure[0].intersection(*sure))
 
-    def _not(self, clause: Not) -> Block:
-        outside, self.templates, self.proving = (self.templates, self.proving), [], False
-        inside = _lines(self._items(clause.pattern))
-        self.templates, self.proving = outside
-        visible = frozenset(clause.mentions) & frozenset(self.program.variables)
-        return Block(("FILTER NOT EXISTS {", *_indent(inside), "}"), visible)
-
     def _window(self, clause: TimeWindow) -> Block:
         """Two optional ends, and the conditions under which the periods overlap."""
         lines, name = [], clause.mediator.name
         first, last = self._new(f"{name}_from"), self._new(f"{name}_to")
         for relation, end in ((clause.from_relation, first), (clause.to_relation, last)):
             lines.append(f"OPTIONAL {{ {self._triple(clause.mediator, self.names(relation), end)} }}")
-            self.templates.append(Template(clause.mediator, relation, end))
+            self.facts.append((Fact(clause.mediator, relation, end), None))
         if clause.end:
             # The limit's last day, where it is a month or year.
             limit = clause.end + "-12-31"[3 * (clause.end.lstrip("-").count("-")) :]
@@ -305,26 +302,16 @@ class Writer:
         variable = clause.variable
         inside, _ = _connected(before, {variable})
         name = "MAX" if clause.largest else "MIN"
-        best = self._new(f"{name.lower()}_{variable.name}")
-        key = self._key(variable, clause.kind)
+        best, key = self._new(f"{name.lower()}_{variable.name}"), self._key(variable, clause.kind)
         # Values that would make the whole MAX an error are kept out.
         guard: Lines = ()
         if clause.kind == "number":
             guard = (f"FILTER(BOUND({variable.n3()}) && {key} = {key})",)
         elif not any(variable in b.sure for b in inside):
             guard = (f"FILTER(BOUND({variable.n3()}))",)
-        head = f"SELECT ({name}({key}) AS {best.n3()}) WHERE {{"
-        lines = _subquery(head, (*_lines(inside), *guard))
-        return [
-            Block(lines, frozenset({best}), frozenset(), frozenset()),
-            Block((f"FILTER({key} = {best.n3()})",), frozenset({variable, best})),
-        ]
-
-    def _value(self, clause: Value) -> Block:
-        """A number bound to a new variable; none where it cannot be computed."""
-        written = self._expression(clause.expression, clause.kind)
-        line = f"BIND({written} AS {clause.output.n3()})"
-        return Block((line,), frozenset(clause.mentions), frozenset({clause.output}))
+        lines = _subquery(f"SELECT ({name}({key}) AS {best.n3()}) WHERE {{", (*_lines(inside), *guard))
+        keep = Block((f"FILTER({key} = {best.n3()})",), frozenset({variable, best}))
+        return [Block(lines, frozenset({best})), keep]
 
     def _expression(self, expression: Expression, kind: Kind) -> str:
         match expression:
@@ -333,8 +320,7 @@ class Writer:
             case Operation("abs", (operand,)):
                 return f"ABS({self._expression(operand, kind)})"
             case Operation("year", (operand,)):
-                digits = f'REPLACE(STR({self._expression(operand, "")}), "^(-?[0-9]+).*$", "$1")'
-                return f"{self.names(IRI(XSD + 'integer'))}({digits})"
+                return self._year(self._expression(operand, ""))
             case Operation(sign, operands):
                 # Some engines divide integers as integers.
                 times = "1.0 * " if sign == "/" else ""
@@ -344,28 +330,27 @@ class Writer:
                 return self._key(expression, kind)
         return self.names(expression)
 
-    def _aggregate(self, clause: Aggregate, later: set[Variable]) -> None:
-        per = (clause.per,) if clause.per else ()
-        inside, outside = _connected(self.blocks, {clause.of, *per})
-        outputs = frozenset({clause.output, *per})
-        group = _lines(inside)
+    def _aggregate(self, clause: Aggregate, blocks: list[Block], later: set[Variable]) -> list[Block]:
+        """The blocks with an aggregate, which stands for those it works on where nothing later names them."""
+        per, of, output = (clause.per,) if clause.per else (), clause.of, clause.output.n3()
+        inside, outside = _connected(blocks, {of, *per})
+        outputs, group = frozenset({clause.output, *per}), _lines(inside)
         if clause.function == "count":
-            value = f"COUNT({'DISTINCT ' if clause.distinct else ''}{clause.of.n3()})"
+            value = f"COUNT({'DISTINCT ' if clause.distinct else ''}{of.n3()})"
         else:
-            key = self._key(clause.of, clause.kind)
+            key = self._key(of, clause.kind)
             value = f"{'SUM' if clause.function == 'sum' else 'AVG'}({key})"
             # What is no number would make the whole sum an error.
             guard = f"FILTER({f'{key} = {key}' if clause.kind else f'isNumeric({key})'})"
-            columns = dict.fromkeys((*per, *owners(self.program, clause.of), clause.of))
+            columns = dict.fromkeys((*per, *owners(self.program, of), of))
             head = f"SELECT DISTINCT {' '.join(v.n3() for v in columns)} WHERE {{"
             group = _subquery(head, (*group, guard))
         each = "".join(f"{v.n3()} " for v in per)
-        head, tail = f"SELECT {each}({value} AS {clause.output.n3()}) WHERE {{", f" GROUP BY {each.strip()}"
-        lines = _subquery(head, group, "}" + (tail if per else ""))
+        head = f"SELECT {each}({value} AS {output}) WHERE {{"
+        lines = _subquery(head, group, f"}} GROUP BY {each.strip()}" if per else "}")
         block = Block(lines, outputs, outputs, outputs, None if per else (head, group))
         hidden = frozenset().union(*(b.binds for b in inside)) - outputs
-        replaced = not self.proving and not hidden & later
-        self.blocks = [*(outside if replaced else self.blocks), block]
+        return [*(blocks if self.proving or hidden & later else outside), block]
 
     def _new(self, name: str) -> Variable:
         """A variable that the program does not use."""
@@ -425,34 +410,22 @@ def _subquery(head: str, group: Lines, tail: str = "}") -> Lines:
     return ("{", *_indent((head, *_indent(group), tail)), "}")
 
 
-def _modifiers(program: PyQL, limit: int) -> Lines:
-    """ORDER BY and LIMIT."""
-    lines = []
-    if program.order is not None:
-        key = program.order.variable.n3()
-        lines.append(f"ORDER BY {f'DESC({key})' if program.order.descending else key}")
-        limit = min(x for x in (program.order.limit, limit) if x) if program.order.limit or limit else 0
-    return (*lines, *((f"LIMIT {limit}",) if limit else ()))
-
-
-def write_query(program: PyQL, profile: Profile, preview: int = 0) -> str:
-    """The whole query: ASK, or SELECT of the answer or of all visible variables.
-
-    Args:
-        program: the program.
-        profile: shape of the KG.
-        preview: cap on the rows (0: none); an ASK is previewed by the solutions it asks for.
-    """
-    names = Names(profile.prefixes)
-    ordered = {program.order.variable} if program.order else set()
-    blocks = Writer(program, profile, names).write({*program.answer, *ordered})
+def write_query(program: PyQL, profile: Profile, preview: int) -> str:
+    """See `PyQL.sparql`."""
+    names, order = Names(profile.prefixes), program.order
+    needed = {*program.answer, *([order.variable] if order else [])}
+    blocks = Writer(program, profile, names).write(program.clauses, needed)
     bound = frozenset().union(*(b.binds for b in blocks))
     shown = program.answer or tuple(v for v in program.variables if v in bound)
-    group = _lines(blocks)
-    tail = _modifiers(program, preview)
+    group, tail = _lines(blocks), list[str]()
+    if order:
+        key = order.variable.n3()
+        tail.append(f"ORDER BY {f'DESC({key})' if order.descending else key}")
+    if limits := [n for n in (order.limit if order else 0, preview) if n]:
+        tail.append(f"LIMIT {min(limits)}")
     if program.boolean and not (preview and shown):
-        head, tail = "ASK {", ()
-    elif len(blocks) == 1 and blocks[0].alone and not program.order:
+        head, tail = "ASK {", []
+    elif len(blocks) == 1 and blocks[0].alone and not order:
         head, group = blocks[0].alone
     else:
         columns = " ".join(v.n3() for v in shown) or "*"
@@ -461,53 +434,51 @@ def write_query(program: PyQL, profile: Profile, preview: int = 0) -> str:
 
 
 def write_where(program: PyQL, profile: Profile) -> str:
-    """The group pattern that binds all variables, with full IRIs."""
-    return "\n".join(_lines(Writer(program, profile, Names(None)).write(program.variables)))
+    """See `PyQL.where`."""
+    return "\n".join(_lines(Writer(program, profile, Names(None)).write(program.clauses, program.variables)))
 
 
-def write_proof(program: PyQL, profile: Profile, answers: Sequence[Term], limit: int) -> str:
-    """SELECT of everything that `instantiate_proof` needs, for the answers given."""
+def write_proof(program: PyQL, profile: Profile, answers: Sequence[Term]) -> str:
+    """See `PyQL.proof_sparql`."""
     names = Names(profile.prefixes)
     writer = Writer(program, profile, names, proving=True)
-    blocks = writer.write(program.variables)
-    columns: dict[str, None] = dict.fromkeys(v.name for v in (*program.answer[:1], *program.variables))
-    for t in writer.templates:
-        columns |= dict.fromkeys(n.name for n in (t.subject, t.object) if isinstance(n, Variable))
-        columns |= {t.tag[0]: None} if t.tag else {}
-    group = _lines(blocks)
+    group = _lines(writer.write(program.clauses, program.variables))
+    columns = dict.fromkeys(v.name for v in (*program.answer[:1], *program.variables))
+    for fact, tag in writer.facts:
+        columns |= dict.fromkeys(v.name for v in fact.mentions)
+        columns |= {tag[0]: None} if tag else {}
     if answers and program.answer:
         variable, forms = program.answer[0].n3(), [names(a) for a in answers]
         # Literals are compared by value, since engines rewrite their text.
         is_node = all(isinstance(a, IRI) for a in answers)
         values = f"VALUES {variable} {{ {' '.join(forms)} }}"
         group = (*group, values if is_node else f"FILTER({variable} IN ({', '.join(forms)}))")
-    tail = (f"LIMIT {limit}",) if limit else ()
     head = f"SELECT DISTINCT {' '.join(f'?{name}' for name in columns) or '*'} WHERE {{"
-    return names.header() + "\n".join((head, *_indent(group), "}", *tail)) + "\n"
+    return names.header() + "\n".join((head, *_indent(group), "}")) + "\n"
 
 
-def instantiate(templates: Iterable[Template], result: Result) -> tuple[Triple, ...]:
-    """The triples that the rows of a result make of some templates.
+def proof_facts(program: PyQL, profile: Profile) -> list[TaggedFact]:
+    """The facts that the rows of `write_proof` instantiate."""
+    writer = Writer(program, profile, Names(None), proving=True)
+    writer.write(program.clauses, program.variables)
+    return writer.facts
+
+
+def instantiate(facts: Iterable[Fact | TaggedFact], result: Result) -> tuple[Triple, ...]:
+    """The triples that the rows of a result make of some facts.
 
     None where an end is unbound, or the row comes from another branch of a union.
     """
-    triples: dict[Triple, None] = {}
-    templates = list(templates)
+    triples = dict[Triple, None]()
+    tagged = [(fact, None) if isinstance(fact, Fact) else fact for fact in facts]
     for row in result.rows:
         values = {v: term for v, term in zip(result.variables, row, strict=True) if term is not None}
-        for t in templates:
-            if t.tag and (t.tag[0] not in values or values[t.tag[0]].value != t.tag[1]):
+        for fact, tag in tagged:
+            if tag and (tag[0] not in values or values[tag[0]].value != tag[1]):
                 continue
             subject, end = (
-                values.get(n.name) if isinstance(n, Variable) else n for n in (t.subject, t.object)
+                values.get(n.name) if isinstance(n, Variable) else n for n in (fact.subject, fact.object)
             )
             if isinstance(subject, IRI) and end is not None:
-                triples[Triple(subject, t.relation, end)] = None
+                triples[Triple(subject, fact.relation, end)] = None
     return tuple(triples)
-
-
-def instantiate_proof(program: PyQL, profile: Profile, result: Result) -> tuple[Triple, ...]:
-    """The facts behind the rows of `write_proof`."""
-    writer = Writer(program, profile, Names(None), proving=True)
-    writer.write(program.variables)
-    return instantiate(writer.templates, result)

@@ -231,3 +231,47 @@ def test_the_proof_names_the_branch_and_the_type_that_hold(kg: EmbeddedKG) -> No
         Triple(IRI(EX + "iselle"), IRI(EX + "category"), IRI(EX + "storm")),
         Triple(IRI(EX + "iselle"), kind, IRI(EX + "Hurricane")),
     }
+
+
+YEARS = """
+@prefix : <http://example.org/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+:year44 :at "1944"^^xsd:gYear . :year45 :at "1945"^^xsd:gYear . :year46 :at "1946Z"^^xsd:gYear .
+:month45 :at "1945-05"^^xsd:gYearMonth . :first45 :at "1945-01-01"^^xsd:date .
+:last45 :at "1945-12-31Z"^^xsd:date . :last44 :at "1944-12-31"^^xsd:date . :first46 :at "1946-01-01"^^xsd:date .
+:noon45 :at "1945-12-31T12:00:00Z"^^xsd:dateTime . :noon46 :at "1946-01-01T12:00:00Z"^^xsd:dateTime .
+:bc44 :at "-0044"^^xsd:gYear . :ides44 :at "-0044-03-15"^^xsd:date . :bc500 :at "-0500"^^xsd:gYear .
+"""
+BEFORE_CHRIST = {"bc44", "ides44", "bc500"}
+BEFORE = BEFORE_CHRIST | {"year44", "last44"}
+IN_1945 = {"year45", "month45", "first45", "last45", "noon45"}
+AFTER = {"year46", "first46", "noon46"}
+
+
+@pytest.mark.parametrize(
+    ("comparison", "expected"),
+    [
+        ("<, 1945", BEFORE),
+        (">, 1945", AFTER),
+        ("=, 1945", IN_1945),
+        (">=, 1945", IN_1945 | AFTER),
+        ("<=, 1945", BEFORE | IN_1945),
+        ("!=, 1945", BEFORE | AFTER),
+        # What a question's "before 1945" becomes: the first or last day of the year that is meant.
+        ("<, 1945-01-01", BEFORE),
+        (">, 1945-12-31", AFTER),
+        (">=, 1945-01-01", IN_1945 | AFTER),
+        ("<=, 1945-12-31", BEFORE | IN_1945),
+        ('<, "-0044"^^xsd:gYear', {"bc500"}),
+        ("<=, -44", BEFORE_CHRIST),
+        ('>, "-0500-12-31"^^xsd:date', BEFORE - {"bc500"} | IN_1945 | AFTER),
+        ("=, -44", {"bc44", "ides44"}),
+    ],
+)
+def test_dates_of_every_type_compare_with_a_year_by_their_years(comparison: str, expected: set[str]) -> None:
+    store = ox.Store()
+    store.load(YEARS.encode(), format=ox.RdfFormat.TURTLE)
+    found = answers(
+        EmbeddedKG(store, PROFILE, "years"),
+        f"add_fact(?x, at, ?d); add_filter(?d, {comparison}, date); set_answer(?x)",
+    )
+    assert found == expected

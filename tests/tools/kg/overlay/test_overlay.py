@@ -85,7 +85,7 @@ def test_programs_find_the_same(kgs: tuple[KnowledgeGraph, ...], program: PyQL) 
     # Which of equally great rows a LIMIT leaves is up to the engine.
     assume(program.clauses and not (program.order and program.order.limit))
     same([kg.query(program.sparql(PROFILE)) for kg in kgs])
-    shown = [kg.query(program.proof_sparql(PROFILE, ENTITIES[:2], 0)) for kg in kgs]
+    shown = [kg.query(program.proof_sparql(PROFILE, ENTITIES[:2])) for kg in kgs]
     same(shown)
 
 
