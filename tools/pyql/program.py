@@ -253,7 +253,9 @@ class PyQL:
     @property
     def local_variables(self) -> tuple[Variable, ...]:
         """Variables that live only inside an `add_not`."""
-        inside = [v for c in self.clauses if isinstance(c, Not) for v in c.mentions if v not in self.variables]
+        inside = [
+            v for c in self.clauses if isinstance(c, Not) for v in c.mentions if v not in self.variables
+        ]
         return tuple(dict.fromkeys(inside))
 
     def facts(self) -> tuple[Fact, ...]:
@@ -446,7 +448,7 @@ class PyQL:
         return write_where(self, profile)
 
     def proof_sparql(self, profile: Profile, answers: Sequence[Term] = ()) -> str:
-        """SELECT of all that instantiates the facts behind some answers (of the first variable; none: all)."""
+        """SELECT of what instantiates the facts behind some answers of the first variable (none: all)."""
         from triplewise.tools.pyql.sparql import write_proof
 
         return write_proof(self, profile, answers)

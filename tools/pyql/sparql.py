@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Node, Term, Triple, Variable
 from triplewise.tools.core.terms import text as string

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from typing import cast
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable
@@ -49,28 +50,20 @@ _ABSOLUTE = re.compile(
 _LITERAL = re.compile(
     r"""(?s)(["'])(?P<body>.*)\1(?:@(?P<lang>[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*)|\^\^(?P<type>\S+))?"""
 )
-_BARE = tuple(
-    (re.compile(pattern), name)
-    for pattern, name in (
-        (r"[+-]?\d+", "integer"),
-        (r"[+-]?\d*\.\d+", "decimal"),
-        (r"[+-]?(?:\d+\.?\d*|\.\d+)[eE][+-]?\d+", "double"),
-        (r"true|false", "boolean"),
-        (r"-?\d{4,}-\d\d-\d\d", "date"),
-        (r"-?\d{4,}-\d\d", "gYearMonth"),
-        (r"-?\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?", "dateTime"),
-    )
-)
+_BARE = {
+    "integer": r"[+-]?\d+",
+    "decimal": r"[+-]?\d*\.\d+",
+    "double": r"[+-]?(?:\d+\.?\d*|\.\d+)[eE][+-]?\d+",
+    "boolean": r"true|false",
+    "date": r"-?\d{4,}-\d\d-\d\d",
+    "gYearMonth": r"-?\d{4,}-\d\d",
+    "dateTime": r"-?\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?",
+}
 _UNESCAPE = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _OPEN, _CLOSE = "([{", ")]}"
-NUMERIC = frozenset(
-    XSD + name
-    for name in (
-        *("integer", "decimal", "double", "float", "int", "long", "short", "byte"),
-        *("nonNegativeInteger", "positiveInteger", "nonPositiveInteger", "negativeInteger"),
-        *("unsignedInt", "unsignedLong", "unsignedShort", "unsignedByte"),
-    )
-)
+_NUMBERS = """integer decimal double float int long short byte nonNegativeInteger positiveInteger
+nonPositiveInteger negativeInteger unsignedInt unsignedLong unsignedShort unsignedByte"""
+NUMERIC = frozenset(XSD + name for name in _NUMBERS.split())
 
 
 def scan_arguments(text: str, start: int = 0) -> tuple[list[str], int]:
@@ -119,16 +112,14 @@ def _closing_quote(text: str, i: int) -> int:
 def read_variable(form: str, code: str = "bad_variable") -> Variable:
     """The variable written as `?name`. Raises `ActionError` with the code given."""
     form = form.strip()
+    if not form.startswith("?"):
+        raise ActionError(code, f"{form!r} is not a variable: write ?name", given=form)
     try:
-        if form.startswith("?"):
-            return Variable(form[1:])
+        return Variable(form[1:])
     except ValueError:
-        raise ActionError(
-            "bad_variable",
-            f"{form!r} is no variable name: use a question mark, then letters, digits and underscores",
-            given=form,
-        ) from None
-    raise ActionError(code, f"{form!r} is not a variable: write ?name", given=form)
+        rule = "use a question mark, then letters, digits and underscores"
+        message = f"{form!r} is no variable name: {rule}"
+        raise ActionError("bad_variable", message, given=form) from None
 
 
 def read_literal(form: str) -> Literal | None:
@@ -159,10 +150,7 @@ def _typed(value: str, datatype: str) -> Literal:
 
 def bare_datatype(form: str) -> str | None:
     """The datatype of a bare number, date or boolean (`5`, `2014-07-31`, `true`); None for all else."""
-    for pattern, name in _BARE:
-        if pattern.fullmatch(form):
-            return XSD + name
-    return None
+    return next((XSD + name for name, pattern in _BARE.items() if re.fullmatch(pattern, form)), None)
 
 
 def read_bare(form: str) -> Literal | None:
@@ -185,12 +173,11 @@ def read_node(form: str, profile: Profile, code: str = "bad_object") -> Node:
     if (iri := read_iri(form, profile)) is not None:
         return iri
     if read_bare(form) is not None:
-        raise ActionError(
-            "bare_number_node",
+        message = (
             f"the bare number {form} is no node: write a typed literal, for example "
-            f'"{form}"^^xsd:integer, or bind a variable with add_fact and compare it with add_filter',
-            given=form,
+            f'"{form}"^^xsd:integer, or bind a variable with add_fact and compare it with add_filter'
         )
+        raise ActionError("bare_number_node", message, given=form)
     raise ActionError(code, f"{form!r} is neither an entity id, a literal nor a variable", given=form)
 
 
@@ -233,7 +220,7 @@ def read_relation(form: str, profile: Profile) -> IRI:
     return iri
 
 
-def write_node(node: Node, profile: Profile | None) -> str:
+def write_node(node: Node, profile: Profile) -> str:
     """The form of a term that `read_node` (or `read_value`) reads back as the same term."""
     if isinstance(node, IRI):
         return write_iri(node, profile)
@@ -242,17 +229,15 @@ def write_node(node: Node, profile: Profile | None) -> str:
     return node.n3()
 
 
-def write_value(node: Node, profile: Profile | None) -> str:
+def write_value(node: Node, profile: Profile) -> str:
     """Like `write_node`, with numbers and dates bare where that says the same."""
     if isinstance(node, Literal) and not node.language and bare_datatype(node.value) == node.datatype:
         return node.value
     return write_node(node, profile)
 
 
-def write_iri(iri: IRI, profile: Profile | None, relation: bool = False) -> str:
+def write_iri(iri: IRI, profile: Profile, relation: bool = False) -> str:
     """The short form of an IRI if it is safe among commas and reads back the same, else `<IRI>`."""
-    if profile is None:
-        return iri.n3()
     short = profile.short(iri)
     unsafe = (
         re.search(r"[,()\[\]{}<>&\"'?]|[^\S ]", short)
@@ -267,19 +252,12 @@ _SIGNS: dict[type[ast.AST], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", a
 _FUNCTIONS = ("abs", "year")
 _LONGEST = 300
 """Characters of an expression at most."""
-
-
-def is_expression(form: str) -> bool:
-    """Whether a form computes with variables: `?a - ?b`, `year(?date)`."""
-    return "?" in form and not re.fullmatch(r"""\?\w+|["'<].*""", form, re.DOTALL)
+_EXPRESSION = re.compile(r"""(?s)(?!\?\w+$|["'<]).*\?.*""")
+"""What computes with variables: `?a - ?b`, `year(?date)`."""
 
 
 def read_expression(form: str) -> Expression:
-    """The expression that a form means: variables, numbers, + - * /, abs(), year() and brackets.
-
-    Raises:
-        ActionError: `bad_expression`.
-    """
+    """The expression that a form means: see the error `bad_expression` that it raises for all else."""
     # Python's own grammar, with names that it allows for the variables.
     names: dict[str, Variable] = {}
 
@@ -308,18 +286,17 @@ def read_expression(form: str) -> Expression:
             raise ValueError
         return read(ast.parse(written, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ActionError(
-            "bad_expression",
-            f"{form!r} cannot be computed: use variables, numbers, + - * /, abs(), year() and brackets",
-            given=form,
-        ) from None
+        message = f"{form!r} cannot be computed: use variables, numbers, + - * /, abs(), year() and brackets"
+        raise ActionError("bad_expression", message, given=form) from None
 
 
 def write_expression(expression: Expression) -> str:
     """The form that `read_expression` reads back."""
     match expression:
-        case Variable() | Literal():
-            return write_value(expression, None)
+        case Variable():
+            return expression.n3()
+        case Literal(value):
+            return value
         case Operation("neg", (operand,)):
             return f"-({write_expression(operand)})"
         case Operation(name, (operand,)):
@@ -334,84 +311,77 @@ _OPERATORS = {"==": "=", "≠": "!=", "<>": "!=", "≤": "<=", "≥": ">=", "sta
 OPEN_END = "none"
 
 
-def write_program(program: PyQL, profile: Profile | None) -> str:
+def write_program(program: PyQL, profile: Profile) -> str:
     """The program, one action per line."""
-    lines: list[str] = []
-    for clause in program.clauses:
-        lines.append(write_clause(clause, profile))
-    if program.order is not None:
-        order = program.order
+    lines = [_write_clause(clause, profile) for clause in program.clauses]
+    if order := program.order:
         direction = "desc" if order.descending else "asc"
         lines.append(f"add_order({order.variable.n3()}, {direction}, {order.limit})")
     if program.answer:
         lines.append(f"set_answer({', '.join(v.n3() for v in program.answer)})")
-    if program.boolean:
-        lines.append("ask()")
-    return "\n".join(lines)
+    return "\n".join([*lines, "ask()"] if program.boolean else lines)
 
 
-def write_clause(clause: Clause, profile: Profile | None) -> str:
+def _write_clause(clause: Clause, profile: Profile) -> str:
     """The action that adds a clause."""
     match clause:
         case Fact():
-            return f"add_fact({write_item(clause, profile)})"
+            name, arguments = "add_fact", [_write_item(clause, profile)]
         case Typed():
-            return f"add_type({clause.variable.n3()}, {write_iri(clause.type, profile)})"
+            name, arguments = "add_type", [clause.variable.n3(), write_iri(clause.type, profile)]
         case Filter():
-            return _call("add_filter", write_item(clause, profile), clause.kind)
+            name, arguments = "add_filter", [_write_item(clause, profile)]
         case Extreme():
-            return _call("add_max" if clause.largest else "add_min", clause.variable.n3(), clause.kind)
+            name, arguments = "add_max" if clause.largest else "add_min", [clause.variable.n3(), clause.kind]
         case Aggregate(of, output, distinct, per, function, kind):
             each = per.n3() if per else ""
             if function != "count":
-                return _call("add_aggregate", function, of.n3(), output.n3(), each, kind)
-            everything = "" if distinct else "all"
-            return _call("add_group" if per else "add_count", of.n3(), each, output.n3(), everything)
+                name, arguments = "add_aggregate", [function, of.n3(), output.n3(), each, kind]
+            else:
+                name = "add_group" if per else "add_count"
+                arguments = [of.n3(), each, output.n3(), "" if distinct else "all"]
         case Value():
-            return _call("add_value", clause.output.n3(), write_expression(clause.expression), clause.kind)
+            name = "add_value"
+            arguments = [clause.output.n3(), write_expression(clause.expression), clause.kind]
         case Optional():
-            return f"add_optional({write_item(clause.fact, profile)})"
+            name, arguments = "add_optional", [_write_item(clause.fact, profile)]
         case AnyOf(variable, nodes):
-            equal = (f"({variable.n3()}, =, {write_iri(node, profile)})" for node in nodes)
-            return _call("add_union", *equal)
+            name = "add_union"
+            arguments = [f"({variable.n3()}, =, {write_iri(node, profile)})" for node in nodes]
         case Union():
-            return _call("add_union", *(write_pattern(p, profile) for p in clause.alternatives))
+            name, arguments = "add_union", [write_pattern(p, profile) for p in clause.alternatives]
         case Not():
-            return f"add_not({write_pattern(clause.pattern, profile)})"
-        case TimeWindow():
-            relations = (write_iri(r, profile, True) for r in (clause.from_relation, clause.to_relation))
-            ends = [clause.start or OPEN_END, clause.end or OPEN_END]
-            return _call("add_time_window", clause.mediator.n3(), *relations, *ends)
-
-
-def _call(name: str, *arguments: str) -> str:
+            name, arguments = "add_not", [write_pattern(clause.pattern, profile)]
+        case TimeWindow(mediator, first, last, start, end):
+            relations = (write_iri(r, profile, True) for r in (first, last))
+            name, arguments = (
+                "add_time_window",
+                [mediator.n3(), *relations, start or OPEN_END, end or OPEN_END],
+            )
     return f"{name}({', '.join(a for a in arguments if a)})"
 
 
-def write_item(item: PatternItem, profile: Profile | None) -> str:
+def _write_item(item: PatternItem, profile: Profile) -> str:
     """The parts of a triple, type (`?x, a, Q5`), filter (`?x, >, 5`), superlative (`max, ?x`) or union."""
     match item:
         case Fact():
             relation = write_iri(item.relation, profile, True)
-            return f"{write_node(item.subject, profile)}, {relation}, {write_node(item.object, profile)}"
+            parts = [write_node(item.subject, profile), relation, write_node(item.object, profile)]
         case Typed():
-            return f"{item.variable.n3()}, a, {write_iri(item.type, profile)}"
+            parts = [item.variable.n3(), "a", write_iri(item.type, profile)]
         case Filter():
-            return f"{write_value(item.left, profile)}, {item.operator}, {write_value(item.right, profile)}"
+            left, right = (write_value(side, profile) for side in (item.left, item.right))
+            parts = [left, item.operator, right, item.kind]
         case Extreme():
-            parts = ("max" if item.largest else "min", item.variable.n3(), item.kind)
-            return ", ".join(part for part in parts if part)
+            parts = ["max" if item.largest else "min", item.variable.n3(), item.kind]
         case Union():
-            return ", ".join(("union", *(write_pattern(p, profile) for p in item.alternatives)))
+            parts = ["union", *(write_pattern(p, profile) for p in item.alternatives)]
+    return ", ".join(part for part in parts if part)
 
 
-def write_pattern(pattern: Pattern, profile: Profile | None) -> str:
+def write_pattern(pattern: Pattern, profile: Profile) -> str:
     """A pattern as `(s, r, o) & (s, r, o)`."""
-    written = []
-    for item in pattern:
-        kind = f", {item.kind}" if isinstance(item, Filter) and item.kind else ""
-        written.append(f"({write_item(item, profile)}{kind})")
-    return " & ".join(written)
+    return " & ".join(f"({_write_item(item, profile)})" for item in pattern)
 
 
 def read_program(text: str, profile: Profile) -> PyQL:
@@ -448,6 +418,10 @@ class Reader:
         """The parts of one bracketed item of a pattern."""
         return parts
 
+    def fact(self, subject: str, relation: str, end: str) -> tuple[Node, IRI, Node]:
+        """The parts of a triple."""
+        return self.node(subject, "bad_subject"), self.relation(relation), self.node(end)
+
     def pattern(self, form: str) -> Pattern:
         """The pattern written as `(s, r, o) & (s, r, o)`."""
         items, rest = [], form.strip()
@@ -473,20 +447,30 @@ class Reader:
                     return Filter(*self.comparison(left, operator, right, kind))
                 if operator == "a":
                     type_ = self.node(right, "bad_type")
-                    if not isinstance(type_, IRI):
-                        raise _bad_pattern(", ".join(parts))
-                    return Typed(read_variable(left), type_)
-                subject, end = self.node(left, "bad_subject"), self.node(right)
-                if isinstance(subject, Literal):
-                    raise ActionError("bad_subject", f"the literal {left} cannot be a subject", given=left)
-                return Fact(subject, self.relation(operator), end)
+                    if isinstance(type_, IRI):
+                        return Typed(read_variable(left), type_)
+                else:
+                    subject, relation, end = self.fact(left, operator, right)
+                    if isinstance(subject, Literal):
+                        message = f"the literal {left} cannot be a subject"
+                        raise ActionError("bad_subject", message, given=left)
+                    return Fact(subject, relation, end)
         raise _bad_pattern(", ".join(parts))
 
     def comparison(
         self, left: str, operator: str, right: str, kind: list[str]
     ) -> tuple[Node, str, Node, Kind]:
         """Both sides, the operator and the kind of a filter; what text is matched with stays text."""
-        sign = read_operator(operator, self.profile)
+        given = operator.strip().strip("'\"`")
+        sign = _OPERATORS.get(given.lower(), given.lower())
+        if sign not in OPERATORS:
+            iri = read_iri(operator, self.profile, relation=True)
+            # Where names are ids, any words are read as an entity: those are no relation.
+            entities = tuple(set(self.profile.entity_namespaces) - set(self.profile.relation_namespaces))
+            is_relation = iri is not None and len(given) > 1 and not iri.value.startswith(entities)
+            code = "relation_as_operator" if is_relation else "bad_operator"
+            message = f"{given!r} is not an operator; use one of {', '.join(OPERATORS)}"
+            raise ActionError(code, message, given=given, legal=list(OPERATORS))
         is_text = sign in MATCHES and not right.startswith(("?", '"', "'"))
         return self.value(left), sign, string(right) if is_text else self.value(right), _kind(kind)
 
@@ -500,33 +484,26 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
     """
     match name, list(arguments):
         case "add_fact", [subject, relation, end]:
-            return program.add_fact(
-                reader.node(subject, "bad_subject"), reader.relation(relation), reader.node(end)
-            )
+            return program.add_fact(*reader.fact(subject, relation, end))
+        case "add_optional", [subject, relation, end]:
+            return program.add_optional(*reader.fact(subject, relation, end))
         case "add_type", [variable, type_]:
             return program.add_type(read_variable(variable), reader.node(type_, "bad_type"))
-        case "add_optional", [subject, relation, end]:
-            return program.add_optional(
-                reader.node(subject, "bad_subject"), reader.relation(relation), reader.node(end)
-            )
         case "add_filter", [left, operator, right, *kind]:
             sides = []
             for form in (left, right):
-                if is_expression(form):
+                if _EXPRESSION.fullmatch(form):
                     output = Variable(fresh("value", (v.name for v in program.variables)))
                     program, form = program.add_value(output, read_expression(form)), output.n3()
                 sides.append(form)
             return program.add_filter(*reader.comparison(sides[0], operator, sides[1], kind))
         case "add_value", [output, expression, *kind]:
-            return program.add_value(
-                read_variable(output, "count_output_not_variable"), read_expression(expression), _kind(kind)
-            )
+            result = read_variable(output, "count_output_not_variable")
+            return program.add_value(result, read_expression(expression), _kind(kind))
         case "add_aggregate", [function, variable, *rest]:
             kinds = [a for a in rest if not a.startswith("?")]
-            result, each, *_ = [*(read_variable(a) for a in rest if a.startswith("?")), None, None]
-            return program.add_aggregate(
-                function.lower(), read_variable(variable), result, each, _kind(kinds)
-            )
+            given, each, *_ = [*(read_variable(a) for a in rest if a.startswith("?")), None, None]
+            return program.add_aggregate(function.lower(), read_variable(variable), given, each, _kind(kinds))
         case "add_max", [variable, *kind]:
             return program.add_max(read_variable(variable, "max_not_variable"), _kind(kind))
         case "add_min", [variable, *kind]:
@@ -546,10 +523,10 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
         case "add_not", parts:
             return program.add_not([reader.item(parts)])
         case "add_time_window", [mediator, first, last, start, *end] if len(end) < 2:
-            ends = [_date(form) for form in (start, *end)]
-            return program.add_time_window(
-                read_variable(mediator), reader.relation(first), reader.relation(last), *ends
-            )
+            bare = [re.sub(r"\^\^\S+$", "", form.strip()).strip("\"'") for form in (start, *end)]
+            ends = ["" if form.lower() in (OPEN_END, "null", "open") else form for form in bare]
+            relations = reader.relation(first), reader.relation(last)
+            return program.add_time_window(read_variable(mediator), *relations, *ends)
         case "add_order", [variable, *rest] if len(rest) < 3:
             direction, limit = [*rest, *("desc", "0")[len(rest) :]]
             if direction.lower() not in ("asc", "desc") or not limit.isdecimal():
@@ -559,58 +536,27 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
             return program.set_answer(*[read_variable(form, "unknown_variable") for form in forms])
         case "ask", []:
             return program.ask()
-    raise ActionError(
-        "unknown_action", f"{name} with {len(arguments)} arguments is no construct action", name=name
-    )
-
-
-def read_operator(form: str, profile: Profile) -> str:
-    """The operator meant. Raises `bad_operator`, or `relation_as_operator` for what looks like a relation."""
-    given = form.strip().strip("'\"`")
-    operator = _OPERATORS.get(given.lower(), given.lower())
-    if operator in OPERATORS:
-        return operator
-    iri = read_iri(form, profile, relation=True)
-    # Where names are ids, any words are read as an entity: those are no relation.
-    entities = tuple(set(profile.entity_namespaces) - set(profile.relation_namespaces))
-    is_relation = iri is not None and len(given) > 1 and not iri.value.startswith(entities)
-    raise ActionError(
-        "relation_as_operator" if is_relation else "bad_operator",
-        f"{given!r} is not an operator; use one of {', '.join(OPERATORS)}",
-        given=given,
-        legal=list(OPERATORS),
-    )
+    message = f"{name} with {len(arguments)} arguments is no construct action"
+    raise ActionError("unknown_action", message, name=name)
 
 
 def _kind(arguments: list[str]) -> Kind:
     """The kind of comparison written as a last argument."""
     given = ", ".join(arguments)
-    for kind in KINDS:
-        if kind == given:
-            return kind
-    raise ActionError(
-        "bad_comparison", f"{given!r} is no kind of comparison: {', '.join(KINDS[1:])}", given=given
-    )
+    if given not in KINDS:
+        message = f"{given!r} is no kind of comparison: {', '.join(KINDS[1:])}"
+        raise ActionError("bad_comparison", message, given=given)
+    return cast(Kind, given)
 
 
 def _output(arguments: list[str]) -> tuple[Variable | None, bool]:
     """The variable for a number, and whether only distinct values count."""
     everything = bool(arguments) and arguments[-1].lower() == "all"
-    outputs = [
-        read_variable(a, "count_output_not_variable") for a in arguments[: len(arguments) - everything]
-    ]
+    forms = arguments[: len(arguments) - everything]
+    outputs = [read_variable(form, "count_output_not_variable") for form in forms]
     return outputs[0] if outputs else None, not everything
 
 
 def _bad_pattern(form: str) -> ActionError:
-    return ActionError(
-        "bad_pattern",
-        f"{form!r} is no pattern: write (subject, relation, object), joined by & where there are several",
-        given=form,
-    )
-
-
-def _date(form: str) -> str:
-    """The date of a time window's end; "" for an open one."""
-    bare = re.sub(r"\^\^\S+$", "", form.strip()).strip("\"'")
-    return "" if bare.lower() in ("", OPEN_END, "null", "open") else bare
+    rule = "write (subject, relation, object), joined by & where there are several"
+    return ActionError("bad_pattern", f"{form!r} is no pattern: {rule}", given=form)

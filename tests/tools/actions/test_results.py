@@ -106,15 +106,6 @@ def test_a_clause_that_is_there_already_changes_nothing(kg: EmbeddedKG) -> None:
     assert "unchanged" not in feedback_of(kg, DIRECTED, "execute()").detail
 
 
-def test_relations_of_a_program_stand_in_unions_and_negations_too(kg: EmbeddedKG) -> None:
-    bench = ActionContext(kg=kg, program=DIRECTED)
-    union = Call("add_union", ("(?film, P31, Q10)", "(?film, P279, Q10)"))
-    feedback = TOOLSETS["pyql"].execute(bench, union)
-    assert feedback.detail["relations"] == ["P57", "P31", "P279"]
-    negation = Call("add_not", ("?film", "P577", "?day"))
-    assert TOOLSETS["pyql"].execute(bench, negation).detail["relations"] == ["P57", "P577"]
-
-
 @pytest.mark.parametrize(
     ("fact", "facts"),
     [

@@ -81,7 +81,10 @@ def test_an_action_never_changes_the_program_it_extends(actions: list[Step], act
         after = action(before)
         least = min(len(before.clauses), len(after.clauses))
         assert after.clauses[:least] == before.clauses[:least]
-    assert (before.text(PROFILE), (before.clauses, before.answer, before.boolean, before.order)) == (text, parts)
+    assert (before.text(PROFILE), (before.clauses, before.answer, before.boolean, before.order)) == (
+        text,
+        parts,
+    )
 
 
 def rounded(row: Iterable[Term | None]) -> tuple[object, ...]:
