@@ -237,7 +237,8 @@ YEARS = """
 @prefix : <http://example.org/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
 :year44 :at "1944"^^xsd:gYear . :year45 :at "1945"^^xsd:gYear . :year46 :at "1946Z"^^xsd:gYear .
 :month45 :at "1945-05"^^xsd:gYearMonth . :first45 :at "1945-01-01"^^xsd:date .
-:last45 :at "1945-12-31Z"^^xsd:date . :last44 :at "1944-12-31"^^xsd:date . :first46 :at "1946-01-01"^^xsd:date .
+:last45 :at "1945-12-31Z"^^xsd:date . :last44 :at "1944-12-31"^^xsd:date .
+:first46 :at "1946-01-01"^^xsd:date .
 :noon45 :at "1945-12-31T12:00:00Z"^^xsd:dateTime . :noon46 :at "1946-01-01T12:00:00Z"^^xsd:dateTime .
 :bc44 :at "-0044"^^xsd:gYear . :ides44 :at "-0044-03-15"^^xsd:date . :bc500 :at "-0500"^^xsd:gYear .
 """
