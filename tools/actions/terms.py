@@ -223,7 +223,7 @@ class Resolver(Reader):
         """The id that a form stands for, None if it is one itself or means nothing known."""
         memory, bare = self.context.memory, form.strip("'\"")
         ids = set(memory.linked) | set(memory.seen)
-        if form in ids:
+        if form in ids or (form != bare and bare in memory.seen and self._is_text(bare)):
             return None
         if bare in ids:
             return bare
@@ -244,6 +244,14 @@ class Resolver(Reader):
         labels = self.context.kg.labels(seen.values()) if seen else {}
         named = [i for i, iri in seen.items() if labels.get(iri, "").casefold() == same]
         return named[0] if len(named) == 1 else None
+
+    def _is_text(self, value: str) -> bool:
+        """Whether a value that was shown is a text, though it could be an id too: no node of the graph."""
+        node = read_iri(value, self.profile)
+        if value in self.context.memory.linked or node is None:
+            return False
+        around = self.context.kg.relations(node)
+        return around.outcome.ok and not (around.forward or around.backward)
 
     def _offered(self) -> list[str]:
         """All relations that were shown so far, by look-ups first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
@@ -22,6 +23,7 @@ from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.profile import load_profile
 
 TURTLE = """
@@ -164,6 +166,17 @@ def test_linked_literals_are_found_by_their_text() -> None:
     assert run(bench, "get_relation(1.0)").relations == {"forward": [], "backward": ["a.b.frequency"]}
     feedback = run(bench, "add_fact(?f, a.b.frequency, 1.0)")
     assert feedback.values == {"f": ["UnName_Entity"]}
+
+
+def test_quoted_text_is_no_node_where_any_word_may_be_an_id(tmp_path: Path) -> None:
+    lines = (f'e:p{i} e:price {i} ; e:currency "{"EUR" if i % 2 else "USD"}" .' for i in range(9))
+    (tmp_path / "prices.ttl").write_text("@prefix e: <http://e/> .\n" + "\n".join(lines))
+    kg = open_kg(tmp_path / "prices.ttl")
+    memory = ReasoningMemory(seen=frozenset({"EUR", "p3"}))
+    bench = ActionContext(kg, memory=memory)
+    calls = ("add_fact(?x, currency, ?c)", 'add_filter(?c, =, "EUR")', "set_answer(?x)", "execute()")
+    assert set(run(bench, *calls).answers) == {"p1", "p3", "p5", "p7"}
+    assert run(bench, 'add_fact("p3", price, ?n)').values == {"n": ["3"]}
 
 
 def test_yes_and_no(bench: ActionContext) -> None:
