@@ -450,7 +450,7 @@ LATER = 3
 
 
 def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str]:
-    """Return one line a mention: its node, and the others it may mean where the linker is not sure.
+    """Return one line for what a mention may mean: its node, and others where the linker is not sure.
 
     Each with its description or, where it has none, its classes: a film is told from a mountain of its name.
     """
@@ -468,7 +468,7 @@ def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str
     for entity, near in zip(linked, meanings, strict=True):
         best, *others = map(text, near) if near else (f"{entity.label}: {entity.id}",)
         lines.append(f"{best}; or {', '.join(others)}" if others else best)
-    return lines
+    return list(dict.fromkeys(lines))
 
 
 def rule_lines(state: State) -> list[str]:
