@@ -36,6 +36,7 @@ from triplewise.nodes.environment import environment
 from triplewise.nodes.learning import (
     TRAJECTORIES,
     VALIDATED,
+    Learner,
     LearningConfig,
     LearningContext,
     LearningState,
@@ -49,7 +50,6 @@ from triplewise.nodes.learning import (
 )
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import exclusive, write_json, write_text
-from triplewise.tools.learning.learner import Learner
 from triplewise.tools.learning.questions import Question, read_questions, split
 from triplewise.tools.learning.trajectory import Journal
 

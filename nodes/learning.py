@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import Context as Isolated
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field
@@ -29,16 +30,10 @@ from triplewise.nodes.state import Answer, State, Step
 from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.learning.exploration import Explorer
-from triplewise.tools.learning.learner import (
-    POLICIES,
-    Json,
-    Learner,
-    Policy,
-    encoder_learner,
-    model_learner,
-)
-from triplewise.tools.learning.model_training import LoraSettings
+from triplewise.tools.learning.encoder_training import train_encoder
+from triplewise.tools.learning.exploration import Explorer, unrewarded
+from triplewise.tools.learning.model_training import LoraSettings, train_and_serve
+from triplewise.tools.learning.model_training import Progress as TrainingProgress
 from triplewise.tools.learning.questions import Question, reward_of, short_answers
 from triplewise.tools.learning.trajectory import (
     Journal,
@@ -52,6 +47,17 @@ from triplewise.tools.linking.linker import link
 JOBS = {"embedded": 1, "model": 8}
 TRAJECTORIES, VALIDATED = "trajectories.jsonl", "validated.jsonl"
 
+Policy = Literal["embedded", "model"]
+Learner: TypeAlias = Callable[
+    [Sequence[Trajectory], Path, int, Mapping[str, Any], TrainingProgress], dict[str, Any]
+]
+"""Updates a policy from trajectories (SymAgent 4.3.2), and returns the settings that use what was learned.
+
+Called with the training set, a folder of this update's own, the iteration of self-learning (from 0), the
+settings that earlier updates have changed, and what reports progress. Called again after a kill with the same
+arguments it goes on, and trains nothing again that was trained. Raises `ConfigurationError` where the person
+has to do something first; the message says what.
+"""
 Recipe = Literal["full", "no-refine", "no-merge", "distilled"]
 """How the training set is made (SymAgent, table 4).
 
@@ -59,7 +65,6 @@ Recipe = Literal["full", "no-refine", "no-merge", "distilled"]
 rejection sampling, which keeps those with a reward. `no-merge`: the refined ones directly, with a reward,
 whatever the explored ones were worth. `distilled`: another model's, with a reward.
 """
-RECIPES: tuple[Recipe, ...] = ("full", "no-refine", "no-merge", "distilled")
 
 BuildAgent: TypeAlias = Callable[..., Any]
 """`build_graph`: preset and swapped phases to an agent. It is handed in, since graphs stand above nodes."""
@@ -89,7 +94,7 @@ class LearningConfig:
     share: float = 0.1
     policy: Policy = "embedded"
     preset: str = "agent"
-    context: dict[str, Json] = field(default_factory=dict)
+    context: dict[str, Any] = field(default_factory=dict)
     recipe: Recipe = "full"
     distill: str = ""
     iterations: int = 2
@@ -97,13 +102,12 @@ class LearningConfig:
     attempts: int = 1
     jobs: int = 0
     seed: int = 0
-    learner: dict[str, Json] = field(default_factory=dict)
+    learner: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.policy not in POLICIES:
-            raise ConfigurationError.unknown("policy", self.policy, POLICIES)
-        if self.recipe not in RECIPES:
-            raise ConfigurationError.unknown("variant", self.recipe, RECIPES)
+        for what, given, legal in (("policy", self.policy, Policy), ("variant", self.recipe, Recipe)):
+            if given not in get_args(legal):
+                raise ConfigurationError.unknown(what, given, get_args(legal))
         if (self.recipe == "distilled") != bool(self.distill):
             raise ConfigurationError("variant distilled goes with a file of another model's trajectories")
         if self.iterations < 1 or self.attempts < 1:
@@ -179,7 +183,7 @@ class LearningState(BaseModel):
     )
     stopped: str = Field(default="", description="Why the run ended, in words; empty while it goes on.")
 
-    def with_figures(self, **figures: Json) -> list[dict[str, Any]]:
+    def with_figures(self, **figures: Any) -> list[dict[str, Any]]:
         """Return the rounds with figures added to the present one."""
         earlier, present = self.rounds[: self.iteration], self.rounds[self.iteration :]
         return [*earlier, {"iteration": self.iteration, **(present[0] if present else {}), **figures}]
@@ -188,7 +192,7 @@ class LearningState(BaseModel):
 def learner_for(config: LearningConfig, context: Context, kg: KnowledgeGraph) -> Learner:
     """Return what updates the policy. Raises `ConfigurationError` on settings that cannot work."""
     if config.policy == "embedded":
-        return encoder_learner(kg, context.encoder, config.seed)
+        return partial(train_encoder, kg=kg, base=context.encoder, seed=config.seed)
     if context.calling != "react" or context.history != "chat":
         raise ConfigurationError(
             "the model policy learns from conversations of Thought and Action texts: it needs the settings "
@@ -204,7 +208,8 @@ def learner_for(config: LearningConfig, context: Context, kg: KnowledgeGraph) ->
         raise ConfigurationError(
             "the model policy needs --base-url: the server (vLLM) that serves the model and its adapters"
         )
-    return model_learner(base, url, api_key_for(context.api_key_env, url), LoraSettings.of(lora))
+    key = api_key_for(context.api_key_env, url)
+    return partial(train_and_serve, base=base, url=url, key=key, lora=LoraSettings.of(lora))
 
 
 class Attempts:
@@ -247,17 +252,8 @@ class Attempts:
         return trajectory if self.context.embedded else self._opened(trajectory, state)
 
     def _unrewarded(self, question: Question, status: str) -> Trajectory:
-        """Return a trajectory of these attempts that found nothing."""
-        return Trajectory(
-            id=question.id,
-            question=question.question,
-            entities={m: i for m, i in question.entities.items() if i},
-            answers=question.answers,
-            iteration=self.iteration,
-            origin=self.origin,
-            policy=self.context.encoder if self.context.embedded else self.context.model,
-            status=status,
-        )
+        policy = self.context.encoder if self.context.embedded else self.context.model
+        return unrewarded(question, self.iteration, self.origin, policy, status)
 
     def with_prompt(self, trajectory: Trajectory) -> Trajectory:
         """Return another model's trajectory with what this agent's model is shown of the question."""

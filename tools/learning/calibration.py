@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.planning.confidence import FEATURES, MODEL_FEATURES, Calibration, most_probable
+from triplewise.tools.planning.confidence import FEATURES, MODEL_FEATURES, Calibration
 
 PRECISION = 0.9
 """What share of the answers shown as answered shall be right."""
@@ -55,19 +55,33 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
             f"{len(answered)} questions were answered, {int(right.sum())} of them rightly; a calibration "
             f"takes {LEAST} answers at least, 5 of them right and 5 wrong"
         )
-    names, weights = list(answered[0].features), _weights(answered)
+    groups = np.array([row.group for row in answered])
+    weights = _weights(groups)
     by_strength = {c: cross_validated(answered, c) for c in STRENGTHS}
-    losses = {c: _loss(estimates, right, weights) for c, estimates in by_strength.items()}
-    near = [c for c, loss in losses.items() if loss <= NEAR * min(losses.values())]
-    strength = min(near, key=lambda c: _mean_error(answered, by_strength[c]))
+    losses = {}
+    for c, estimates in by_strength.items():
+        chosen = np.clip(np.where(right, estimates, 1 - estimates), 1e-6, 1.0)
+        losses[c] = np.average(-np.log(chosen), weights=weights)
+
+    def mean_error(c: float) -> float:  # of the graphs, where one too sure makes up for no other
+        parts = [groups == group for group in np.unique(groups)]
+        errors = [calibration_error(by_strength[c][p], right[p], np.ones(p.sum())) for p in parts]
+        return float(np.mean(errors))
+
+    strength = min((c for c in STRENGTHS if losses[c] <= NEAR * min(losses.values())), key=mean_error)
     estimates = by_strength[strength]
-    coefficients, bias, means, scales = _fit(_table(answered), right, weights, strength, names)
-    least = _least_confidence(estimates, right, weights)
+    # The lowest threshold above a half whose answers are right as often as `PRECISION` asks for.
+    order = np.argsort(-estimates, kind="stable")
+    precision = np.cumsum((weights * right)[order]) / np.cumsum(weights[order])
+    is_last = np.diff(estimates[order], append=0.0) < 0  # of those with the same estimate
+    good = np.flatnonzero((precision >= PRECISION) & is_last & (estimates[order] > 0.5))
+    least = round(float(estimates[order][good[-1]]), 4) if len(good) else 1.0
+    model = _fit(answered, weights, strength)
+    parts = {"weights": model.weights, "means": model.means, "scales": model.scales}
+    rounded = {part: {name: round(v, 4) for name, v in values.items()} for part, values in parts.items()}
     return Calibration(
-        weights=_rounded(names, coefficients),
-        means=_rounded(names, means),
-        scales=_rounded(names, scales),
-        bias=round(bias, 4),
+        **rounded,
+        bias=round(model.bias, 4),
         min_confidence=least,
         provenance={**(provenance or {}), "C": strength, "left out": figures(rows, estimates, least)},
     )
@@ -75,17 +89,15 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
 
 def cross_validated(rows: Sequence[Row], strength: float) -> np.ndarray:
     """Return the probability of each answer by a model that has not seen its graph (of one: its fold)."""
-    table, names = _table(rows), list(rows[0].features)
-    right, weights = np.array([row.is_right for row in rows]), _weights(rows)
-    groups = np.array([row.group for row in rows])
-    if len(set(groups)) == 1:
-        groups = np.arange(len(rows)) % FOLDS
-    estimates = np.zeros(len(rows))
+    names = [row.group for row in rows]
+    groups = np.array(names) if len(set(names)) > 1 else np.arange(len(rows)) % FOLDS
+    weights, estimates = _weights(np.array(names)), np.zeros(len(rows))
     for group in np.unique(groups):
-        inside, rest = groups == group, groups != group
-        coefficients, bias, means, scales = _fit(table[rest], right[rest], weights[rest], strength, names)
-        estimates[inside] = 1 / (1 + np.exp(-bias - ((table[inside] - means) / scales) @ coefficients))
-    return np.minimum(estimates, [most_probable(row.features) for row in rows])
+        rest = np.flatnonzero(groups != group)
+        model = _fit([rows[i] for i in rest], weights[rest], strength)
+        for i in np.flatnonzero(groups == group):
+            estimates[i] = model.probability(rows[i].features)
+    return estimates
 
 
 def figures(rows: Sequence[Row], estimates: np.ndarray, least: float) -> dict[str, dict[str, float]]:
@@ -96,32 +108,32 @@ def figures(rows: Sequence[Row], estimates: np.ndarray, least: float) -> dict[st
     the share of unanswerable questions that get none, `ece` the expected calibration error, `aurc` the area
     under the risk-coverage curve.
     """
-    by_row = dict(zip((id(row) for row in rows if row.features), estimates.tolist(), strict=True))
+    groups, right = np.array([row.group for row in rows]), np.array([row.is_right for row in rows])
+    given, answerable = np.array([bool(r.features) for r in rows]), np.array([r.is_answerable for r in rows])
+    confidence = np.zeros(len(rows))
+    confidence[given] = estimates
+    shown = given & (confidence >= least)
     result = {}
+
+    def share(values: np.ndarray, among: np.ndarray, weights: np.ndarray) -> float:
+        total = weights[among].sum()
+        return round(float(weights[among & values].sum() / total), 4) if total else 1.0
+
     for group in (*dict.fromkeys(row.group for row in rows), "all"):
-        part = [row for row in rows if group in (row.group, "all")]
-        weights = _weights(part)
-        confidence = np.array([by_row.get(id(row), 0.0) for row in part])
-        right, given = np.array([r.is_right for r in part]), np.array([bool(r.features) for r in part])
-        answerable = np.array([r.is_answerable for r in part])
-        shown = given & (confidence >= least)
+        part = (groups == group) | (group == "all")
+        weights = np.zeros(len(rows))
+        weights[part] = _weights(groups[part])
+        answers = confidence[part & given], right[part & given], weights[part & given]
         result[group] = {
-            "questions": len(part),
-            "right": _mean(right, weights, answerable),
-            "precision": _mean(right, weights, shown),
-            "answered": _mean(shown, weights, answerable),
-            "refused": _mean(~shown, weights, ~answerable),
-            "ece": calibration_error(confidence[given], right[given], weights[given]),
-            "aurc": risk_coverage(confidence[given], right[given], weights[given]),
+            "questions": int(part.sum()),
+            "right": share(right, answerable, weights),
+            "precision": share(right, shown, weights),
+            "answered": share(shown, answerable, weights),
+            "refused": share(~shown, ~answerable, weights),
+            "ece": calibration_error(*answers),
+            "aurc": risk_coverage(*answers),
         }
     return result
-
-
-def _mean_error(rows: Sequence[Row], estimates: np.ndarray) -> float:
-    """Return the mean calibration error of the graphs, where one too sure makes up for no other."""
-    groups, right = np.array([row.group for row in rows]), np.array([row.is_right for row in rows])
-    parts = [groups == group for group in np.unique(groups)]
-    return float(np.mean([calibration_error(estimates[p], right[p], np.ones(p.sum())) for p in parts]))
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
@@ -139,63 +151,34 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray
     return round(float(np.sum(risk * weights[order]) / covered[-1]), 4) if len(weights) else 0.0
 
 
-def _least_confidence(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
-    """Return the lowest threshold above a half whose answers are right as often as `PRECISION` asks for."""
-    order = np.argsort(-estimates, kind="stable")
-    precision = np.cumsum((weights * right)[order]) / np.cumsum(weights[order])
-    is_last = np.diff(estimates[order], append=0.0) < 0  # of those with the same estimate
-    good = np.flatnonzero((precision >= PRECISION) & is_last & (estimates[order] > 0.5))
-    return round(float(estimates[order][good[-1]]), 4) if len(good) else 1.0
-
-
-def _weights(rows: Sequence[Row]) -> np.ndarray:
+def _weights(groups: np.ndarray) -> np.ndarray:
     """Return weights by which every graph counts the same, 1 on average."""
-    groups = [row.group for row in rows]
-    sizes = {group: groups.count(group) for group in set(groups)}
-    return np.array([len(rows) / len(sizes) / sizes[group] for group in groups])
+    _, place, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    return np.asarray(len(groups) / len(sizes) / sizes[place])
 
 
-def _table(rows: Sequence[Row]) -> np.ndarray:
-    """Return the features of rows, a column each in the order of the first row's."""
-    return np.array([[row.features[name] for name in rows[0].features] for row in rows])
-
-
-def _fit(
-    table: np.ndarray, right: np.ndarray, weights: np.ndarray, strength: float, names: Sequence[str]
-) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
-    """Return coefficients, bias, and the means and scales of the features.
+def _fit(rows: Sequence[Row], weights: np.ndarray, strength: float) -> Calibration:
+    """Return a logistic regression on scaled features.
 
     A feature whose coefficient contradicts what is known of it (`FEATURES`) has learned the ways of one
     graph: it is left out, the worst one first.
     """
     from sklearn.linear_model import LogisticRegression
 
+    names, known = list(rows[0].features), {**FEATURES, **MODEL_FEATURES}
+    table = np.array([[row.features[name] for name in names] for row in rows])
+    right, signs = np.array([row.is_right for row in rows]), np.array([known[name][0] for name in names])
     means = np.average(table, axis=0, weights=weights)
     scales = np.sqrt(np.average((table - means) ** 2, axis=0, weights=weights))
     scales = np.where(scales > 1e-6, scales, 1.0)
-    known = {**FEATURES, **MODEL_FEATURES}
-    scaled, signs = (table - means) / scales, np.array([known[name][0] for name in names])
-    chosen, coefficients = np.ones(len(signs), bool), np.zeros(len(signs))
+    chosen, coefficients = np.ones(len(names), bool), np.zeros(len(names))
     while True:
         model = LogisticRegression(C=strength, max_iter=2_000)
-        model.fit(scaled[:, chosen], right, sample_weight=weights)
+        model.fit(((table - means) / scales)[:, chosen], right, sample_weight=weights)
         coefficients[:] = 0.0
         coefficients[chosen] = model.coef_[0]
         if (coefficients * signs).min() >= 0:
-            return coefficients, float(model.intercept_[0]), means, scales
+            break
         chosen[(coefficients * signs).argmin()] = False
-
-
-def _loss(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
-    """Return the mean log loss."""
-    chosen = np.clip(np.where(right, estimates, 1 - estimates), 1e-6, 1.0)
-    return float(np.average(-np.log(chosen), weights=weights))
-
-
-def _mean(values: np.ndarray, weights: np.ndarray, of: np.ndarray) -> float:
-    """Return the weighted share of what holds among some; 1 of none."""
-    return round(float(np.average(values[of], weights=weights[of])), 4) if of.any() else 1.0
-
-
-def _rounded(names: Sequence[str], values: np.ndarray) -> dict[str, float]:
-    return {name: round(float(value), 4) for name, value in zip(names, values, strict=True)}
+    parts = (dict(zip(names, values.tolist(), strict=True)) for values in (coefficients, means, scales))
+    return Calibration(*parts, bias=float(model.intercept_[0]), min_confidence=0.0)

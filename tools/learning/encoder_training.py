@@ -13,7 +13,7 @@ import os
 import random
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -24,18 +24,13 @@ import numpy as np
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.learning.learner import Progress, progress_callback
+from triplewise.tools.learning.model_training import Progress, progress_callback
 from triplewise.tools.learning.trajectory import Trajectory
 from triplewise.tools.planning.bodies import rename
 from triplewise.tools.planning.lexical.question import QuestionView, view
 from triplewise.tools.planning.lexical.score import Scorer, path_similarities, path_text, words_of
 from triplewise.tools.retrieval.encoder import EMBEDDED, WEIGHTS_SHA256, Encoder, open_encoder, weights_file
-from triplewise.tools.retrieval.learned_encoder import (
-    ADAPTER,
-    LearnedEncoder,
-    Manifest,
-    write_manifest,
-)
+from triplewise.tools.retrieval.learned_encoder import ADAPTER, LearnedEncoder, Manifest, write_manifest
 
 if TYPE_CHECKING:
     import torch
@@ -48,41 +43,25 @@ LEAST_SURE = 0.1
 LEAST_EXAMPLES = 4
 LEAST_F1 = 0.1
 """Trajectories whose answers are worse teach nothing: their recall comes from reaching everything."""
-LONGER = 2
-"""Paths a question that go one relation beyond the right one."""
-LAYERS = 6
-"""Layers of all-MiniLM-L6-v2."""
+LONGER, NEGATIVES = 2, 5
+"""Paths a question that go one relation beyond the right one, and paths not taken that are shown with it."""
+LAYERS, UPPER = 6, 2
+"""Layers of all-MiniLM-L6-v2, and how many of them learn, from the top."""
 MODULES = r"attention\.self\.(query|key|value)|attention\.output\.dense|intermediate\.dense|output\.dense"
+RANK, ALPHA, DROPOUT = 16, 32, 0.05
+"""Of LoRA: its scale is alpha / rank."""
+EPOCHS, PATIENCE = 10, 3
+"""Most passes, and those without a better one after which learning ends; the best on held-out questions is
+kept, or what learning started from if none is better."""
+BATCH, RATE = 16, 1e-3
+"""Questions a step, whose paths are each other's negatives; peak learning rate, warmed up and decayed."""
+TEMPERATURE = 0.05
+"""Of the softmax over paths."""
+PATH_WEIGHTS = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Candidates for the weight of what is learned."""
 
 Chain = tuple[tuple[str, bool], ...]
 """Relations by short id, each with whether it is walked forward."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingSettings:
-    """How the encoder is trained.
-
-    Attributes:
-        upper: layers that learn, from the top. rank, alpha, dropout: of LoRA (scale is alpha / rank).
-        epochs: most passes; the one best on held-out questions is kept, or what learning started from if
-            none is better. patience: passes without a better one after which learning ends.
-        batch: questions a step.
-        negatives: paths not taken that are shown with a question; those of the batch are negatives too.
-        rate: peak learning rate, warmed up and decayed linearly. temperature: of the softmax.
-        weights: candidates for the weight of what is learned.
-    """
-
-    upper: int = 2
-    rank: int = 16
-    alpha: int = 32
-    dropout: float = 0.05
-    epochs: int = 10
-    patience: int = 3
-    batch: int = 16
-    negatives: int = 5
-    rate: float = 1e-3
-    temperature: float = 0.05
-    weights: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,29 +85,31 @@ class PathExample:
 def train_encoder(
     trajectories: Sequence[Trajectory],
     into: Path,
-    *,
-    base: str = EMBEDDED,
-    kg: KnowledgeGraph,
-    seed: int = 0,
+    iteration: int = 0,
+    settings: Mapping[str, Any] | None = None,
     progress: Progress = lambda doing, done, total: None,
-    settings: TrainingSettings | None = None,
-) -> None:
-    """Train the embedded encoder on relation choices; minutes on two cores, the same for the same seed.
+    *,
+    kg: KnowledgeGraph,
+    base: str = EMBEDDED,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Train the embedded encoder on relation choices: a `Learner`; minutes on two cores.
 
     Args:
         trajectories: merged ones (equation 7); those without choices or answers are left out.
         into: the new encoder's folder, by which `open_encoder` opens it. It appears complete or not at all:
             one that is there stays, and what a kill left is cleared away.
-        base: `embedded`, or the folder of an encoder learned before, from which learning goes on.
-        kg: has the words of the relations. seed: of the adapter, order, dropout and sampling.
-        progress: called with the progress of the training.
+        settings: their `encoder` was learned before, and learning goes on from it; else from `base`.
+        kg: has the words of the relations. seed: of the adapter, order, dropout and sampling; the same
+            encoder for the same seed and iteration.
 
     Raises:
         ConfigurationError: too few trajectories to learn from, or a base that cannot learn.
     """
+    base, seed = str((settings or {}).get("encoder", base)), seed + iteration
+    learned_settings = {"encoder": str(into)}
     if into.is_dir():
-        return
-    settings = settings or TrainingSettings()
+        return learned_settings
     encoder = open_encoder(base)
     if base != EMBEDDED and not isinstance(encoder, LearnedEncoder):
         raise ConfigurationError(f"encoder {base!r} cannot learn; only {EMBEDDED!r} and what it learned can")
@@ -140,18 +121,16 @@ def train_encoder(
         )
     learned, held_out = hold_out(examples, seed)
     progress("reading relations", 0, None)
-    train, validation = (
-        training_rows(part, kg, encoder, settings.negatives, seed) for part in (learned, held_out)
-    )
+    rows = [training_rows(part, kg, encoder, seed) for part in (learned, held_out)]
     into = into.absolute()
     into.parent.mkdir(parents=True, exist_ok=True)
     for leftover in into.parent.glob(f".{into.name}-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     part = Path(tempfile.mkdtemp(dir=into.parent, prefix=f".{into.name}-"))
     try:
-        _train_adapter(train, validation, part, base, seed, settings, progress)
+        _train_adapter(*rows, part, base, seed, progress)
         manifest = Manifest(
-            scale=settings.alpha / settings.rank,
+            scale=ALPHA / RANK,
             path_weight=1.0,
             base=base,
             weights=WEIGHTS_SHA256,
@@ -160,10 +139,11 @@ def train_encoder(
             iteration=encoder.manifest.iteration + 1 if isinstance(encoder, LearnedEncoder) else 1,
         )
         write_manifest(part, manifest)
-        write_manifest(part, _weigh(manifest, LearnedEncoder(part), held_out, kg, settings.weights))
+        write_manifest(part, _weigh(manifest, LearnedEncoder(part), held_out, kg))
         os.replace(part, into)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+    return learned_settings
 
 
 def path_examples(trajectories: Iterable[Trajectory], seed: int = 0) -> list[PathExample]:
@@ -205,26 +185,23 @@ def hold_out(examples: Sequence[PathExample], seed: int) -> tuple[list[PathExamp
     by those before it too.
     """
 
-    def share(example: PathExample) -> float:
-        digest = hashlib.sha256(f"held out {seed} {example.question}".encode()).digest()
+    def share(place: int) -> float:
+        digest = hashlib.sha256(f"held out {seed} {examples[place].question}".encode()).digest()
         return int.from_bytes(digest[:8]) / 2**64
 
-    order = sorted(range(len(examples)), key=lambda i: share(examples[i]))
-    count = min(max(sum(share(e) < HELD_OUT for e in examples), 1), len(examples) - 1)
+    order = sorted(range(len(examples)), key=share)
+    count = min(max(sum(share(i) < HELD_OUT for i in order), 1), len(examples) - 1)
     learned, held_out = sorted(order[count:]), sorted(order[:count])
     return [examples[i] for i in learned], [examples[i] for i in held_out]
 
 
 def training_rows(
-    examples: Sequence[PathExample], kg: KnowledgeGraph, encoder: Encoder, negatives: int, seed: int
+    examples: Sequence[PathExample], kg: KnowledgeGraph, encoder: Encoder, seed: int
 ) -> list[dict[str, Any]]:
     """Return examples as texts: `question`, `path` (the chosen one), `negative_1` ..., and `label` (weight).
 
-    Two thirds of the negatives are those nearest to the question, the others are drawn; a question with
-    fewer has its own path in their place, which gives no loss.
-
-    Args:
-        encoder: judges nearness: that which is to be trained, as it is now.
+    Two thirds of the negatives are those nearest to the question by the encoder as it is now, the others are
+    drawn; a question with fewer has its own path in their place, which gives no loss.
     """
     relations = {r for e in examples for path in (e.chosen, *e.others) for r, _ in path}
     texts = relation_texts(kg, sorted(relations))
@@ -235,15 +212,16 @@ def training_rows(
         if others:
             similarity = encoder.encode(others) @ encoder.encode([question])[0]
             others = [others[i] for i in (-similarity).argsort(kind="stable")]
-        near, rest = others[: negatives - negatives // 3], others[negatives - negatives // 3 :]
-        drawn = random.Random(f"{seed} {number}").sample(rest, min(negatives // 3, len(rest)))
-        shown = [*near, *drawn, *[chosen] * negatives][:negatives]
+        count = NEGATIVES // 3
+        near, rest = others[: NEGATIVES - count], others[NEGATIVES - count :]
+        drawn = random.Random(f"{seed} {number}").sample(rest, min(count, len(rest)))
+        shown = [*near, *drawn, *[chosen] * NEGATIVES][:NEGATIVES]
         columns = {f"negative_{i}": text for i, text in enumerate(shown, 1)}
         rows.append({"question": question, "path": chosen, **columns, "label": example.weight})
     return rows
 
 
-def model_with_adapter(settings: TrainingSettings, learned: Path | None = None) -> SentenceTransformer:
+def model_with_adapter(learned: Path | None = None) -> SentenceTransformer:
     """Return all-MiniLM-L6-v2 with a LoRA adapter on its upper layers: a new one, or a learned encoder's."""
     from peft import LoraConfig
     from sentence_transformers import SentenceTransformer
@@ -258,20 +236,17 @@ def model_with_adapter(settings: TrainingSettings, learned: Path | None = None) 
         config_kwargs={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
     )
     model.model_card_data.widget = [{}]  # no examples for a model card that nobody reads
-    layers = "|".join(str(i) for i in range(LAYERS - settings.upper, LAYERS))
     if learned is not None:
         model.load_adapter(str(learned), is_trainable=True)
         return model
-    model.add_adapter(
-        LoraConfig(
-            r=settings.rank, lora_alpha=settings.alpha, lora_dropout=settings.dropout, bias="none",
-            target_modules=rf".*encoder\.layer\.({layers})\.({MODULES})",
-        )
-    )  # fmt: skip
+    layers = "|".join(str(i) for i in range(LAYERS - UPPER, LAYERS))
+    target = rf".*encoder\.layer\.({layers})\.({MODULES})"
+    lora = LoraConfig(r=RANK, lora_alpha=ALPHA, lora_dropout=DROPOUT, bias="none", target_modules=target)
+    model.add_adapter(lora)
     return model
 
 
-def choice_loss(model: SentenceTransformer, temperature: float) -> torch.nn.Module:
+def choice_loss(model: SentenceTransformer) -> torch.nn.Module:
     """Return the loss of choosing a path: softmax over the paths of a batch, each question weighed.
 
     A row is a question, its path, and negatives. Every path of the batch that reads otherwise than the chosen
@@ -296,7 +271,7 @@ def choice_loss(model: SentenceTransformer, temperature: float) -> torch.nn.Modu
             )
             embedded = self.model({"input_ids": tokens, "attention_mask": mask})["sentence_embedding"]
             vectors = torch.nn.functional.normalize(embedded, dim=-1)
-            scores = vectors[:rows] @ vectors[rows:].T / temperature  # (questions, paths)
+            scores = vectors[:rows] @ vectors[rows:].T / TEMPERATURE  # (questions, paths)
             paths = tokens[rows:]
             same = (paths[:, None] == paths[None]).all(-1)
             repeated = same.tril(-1).any(1)  # the same text earlier in the batch counts once
@@ -316,7 +291,6 @@ def _train_adapter(
     folder: Path,
     base: str,
     seed: int,
-    settings: TrainingSettings,
     progress: Progress,
 ) -> None:
     """Train, and write the adapter that has the least loss on held-out questions into the folder."""
@@ -330,10 +304,10 @@ def _train_adapter(
     checkpoints = folder / "checkpoints"
     arguments = SentenceTransformerTrainingArguments(
         output_dir=str(checkpoints),
-        per_device_train_batch_size=settings.batch,
-        per_device_eval_batch_size=settings.batch,
-        num_train_epochs=settings.epochs,
-        learning_rate=settings.rate,
+        per_device_train_batch_size=BATCH,
+        per_device_eval_batch_size=BATCH,
+        num_train_epochs=EPOCHS,
+        learning_rate=RATE,
         weight_decay=0.01,
         warmup_steps=0.1,
         eval_strategy="epoch",
@@ -350,15 +324,15 @@ def _train_adapter(
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = model_with_adapter(settings, None if base == EMBEDDED else Path(base))
+        model = model_with_adapter(None if base == EMBEDDED else Path(base))
         before = {k: v.detach().clone() for k, v in model.get_adapter_state_dict().items()}
         trainer = SentenceTransformerTrainer(
             model=model,
             args=arguments,
             train_dataset=datasets.Dataset.from_list(train),
             eval_dataset=datasets.Dataset.from_list(validation),
-            loss=choice_loss(model, settings.temperature),
-            callbacks=[progress_callback(progress), EarlyStoppingCallback(settings.patience)],
+            loss=choice_loss(model),
+            callbacks=[progress_callback(progress), EarlyStoppingCallback(PATIENCE)],
         )
         trainer.remove_callback(PrinterCallback)
         loss_before = trainer.evaluate()["eval_loss"]
@@ -372,11 +346,7 @@ def _train_adapter(
 
 
 def _weigh(
-    manifest: Manifest,
-    encoder: LearnedEncoder,
-    held_out: Sequence[PathExample],
-    kg: KnowledgeGraph,
-    weights: Sequence[float],
+    manifest: Manifest, encoder: LearnedEncoder, held_out: Sequence[PathExample], kg: KnowledgeGraph
 ) -> Manifest:
     """Choose the weight of what was learned: that with most right choices on held-out questions.
 
@@ -391,8 +361,8 @@ def _weigh(
         scores.append((np.array(scorer.scores(bodies)), similarities))
     right = {
         weight: float(np.mean([np.argmax(words + weight * learned) == 0 for words, learned in scores]))
-        for weight in (0.0, *weights)
+        for weight in (0.0, *PATH_WEIGHTS)
     }
-    best = max(weights, key=lambda w: (right[w], w))
+    best = max(PATH_WEIGHTS, key=lambda w: (right[w], w))
     sure = max(LEAST_SURE, float(np.quantile([learned[0] for _, learned in scores], 0.25)))
     return replace(manifest, path_weight=best, sure=sure, accuracy=right[best], before=right[0.0])

@@ -27,6 +27,23 @@ REFINED_BODIES = 30
 """Bodies at each topic entity that a refinement runs for their reward."""
 
 
+def unrewarded(
+    question: Question, iteration: int, origin: Origin, policy: str, status: str = ""
+) -> Trajectory:
+    """Return an attempt at a question that found nothing."""
+    entities = {mention: node for mention, node in question.entities.items() if node}
+    return Trajectory(
+        question.id,
+        question.question,
+        question.answers,
+        entities,
+        iteration=iteration,
+        origin=origin,
+        policy=policy,
+        status=status,
+    )
+
+
 @dataclass
 class Explorer:
     """Makes attempts with one encoder. Rewards of rules are remembered: the graph does not change.
@@ -47,7 +64,7 @@ class Explorer:
         try:
             linked = link(question.question, self.kg, given=question.entities, encoder=self.encoder)
         except ConfigurationError as error:
-            return replace(self._trajectory(question, None, "explored"), status=f"crashed: {error}")
+            return unrewarded(question, self.iteration, "explored", self.encoder.name, f"crashed: {error}")
         plan = make_plan(question.question, linked, self.kg, self.encoder, settings=self.settings)
         return self._trajectory(question, plan.rules[0] if plan.rules else None, "explored")
 
@@ -85,15 +102,7 @@ class Explorer:
 
         The first attempt has a plan to make, a refined one knows it: so the refined is shorter (equation 7).
         """
-        attempt = Trajectory(
-            question.id,
-            question.question,
-            question.answers,
-            {mention: node for mention, node in question.entities.items() if node},
-            iteration=self.iteration,
-            origin=origin,
-            policy=self.encoder.name,
-        )
+        attempt = unrewarded(question, self.iteration, origin, self.encoder.name)
         if rule is None:
             return attempt
         reward = self.reward(question, rule)

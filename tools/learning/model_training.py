@@ -11,18 +11,19 @@ import json
 import shlex
 import shutil
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import write_json
-from triplewise.tools.learning.learner import Json, Progress, progress_callback
 from triplewise.tools.learning.trajectory import Messages, Trajectory, training_conversation
 
-PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "down_proj", "up_proj", "gate_proj")
+Progress: TypeAlias = Callable[[str, int, int | None], object]
+"""Called with what is being done, how much of it is done, and of how much (None where that is unknown)."""
+
 SERVING_SECONDS = 120.0
 """Seconds a server may take to load an adapter."""
 REPORT = "training.json"
@@ -51,7 +52,10 @@ class LoraSettings:
     rank: int = 32
     alpha: int = 32
     dropout: float = 0.05
-    targets: tuple[str, ...] = PROJECTIONS
+    targets: Sequence[str] = (
+        *("q_proj", "k_proj", "v_proj", "o_proj"),
+        *("down_proj", "up_proj", "gate_proj"),
+    )
     learning_rate: float = 2e-5
     epochs: float = 3.0
     batch: int = 2
@@ -63,16 +67,39 @@ class LoraSettings:
     checkpointing: bool | None = None
 
     @classmethod
-    def of(cls, values: Mapping[str, Json]) -> LoraSettings:
+    def of(cls, values: Mapping[str, Any]) -> LoraSettings:
         """Read settings from plain JSON. Raises `ConfigurationError` on an unknown name."""
         legal = {f.name for f in fields(cls)}
-        for name in values:
-            if name not in legal:
-                raise ConfigurationError.unknown("setting of LoRA", name, legal)
-        given = dict(values)
-        if isinstance(given.get("targets"), list):
-            given["targets"] = tuple(given["targets"])
-        return cls(**given)
+        for name in values.keys() - legal:
+            raise ConfigurationError.unknown("setting of LoRA", name, legal)
+        return cls(**values)
+
+
+def train_and_serve(
+    trajectories: Sequence[Trajectory],
+    into: Path,
+    iteration: int,
+    settings: Mapping[str, Any],
+    progress: Progress,
+    *,
+    base: str,
+    url: str,
+    key: str,
+    lora: LoraSettings,
+) -> dict[str, Any]:
+    """Train an adapter of a language model, and have the server serve it that is asked: a `Learner`.
+
+    Each update trains on the adapter of the one before (SymAgent 4.3.2).
+
+    Args:
+        base: what is trained, by hub name or folder: the model that the server serves.
+        url, key: of the server. lora: how the adapter is trained.
+    """
+    before = str(settings.get("model", "")).removeprefix("openai:")
+    previous = into.parent / before if before else None
+    train_adapter(trajectories, into, base=base, previous=previous, settings=lora, progress=progress)
+    serve_adapter(url, into.name, into, base=base, rank=lora.rank, key=key)
+    return {"model": f"openai:{into.name}"}
 
 
 def train_adapter(
@@ -80,19 +107,17 @@ def train_adapter(
     into: Path,
     *,
     base: str,
+    settings: LoraSettings,
     previous: Path | None = None,
-    settings: LoraSettings | None = None,
     progress: Progress = lambda doing, done, total: None,
-) -> dict[str, Json]:
+) -> dict[str, Any]:
     """Train an adapter on trajectories and save it, with its tokenizer, in a folder.
 
     A training that was killed goes on from its last checkpoint; one that is complete is not repeated.
 
     Args:
         trajectories: with `system` and `prompt`, as the model acted on them.
-        into: the folder. base: the model, by hub name or folder.
-        previous: an adapter to train on, instead of a new one.
-        settings: see `LoraSettings`. progress: called with the steps done.
+        base: the model, by hub name or folder. previous: an adapter to train on, instead of a new one.
 
     Returns:
         Examples, steps, and the loss at the first and the last steps.
@@ -102,19 +127,16 @@ def train_adapter(
         DataError: no trajectory has anything to learn.
     """
     if (into / REPORT).is_file():
-        done: dict[str, Json] = json.loads((into / REPORT).read_text(encoding="utf-8"))
+        done: dict[str, Any] = json.loads((into / REPORT).read_text(encoding="utf-8"))
         return done
-    settings = settings or LoraSettings()
     tokenizer = load_tokenizer(base)
     # An observation may have as many characters as an example has tokens: about a quarter of it.
     conversations = [c for t in trajectories if (c := training_conversation(t, settings.max_tokens))]
     if not conversations:
         raise DataError("no trajectory has a thought or an action to learn from", into)
     records = training_records(tokenizer, conversations)
-    checkpoints = into / "checkpoints"
-    trainer = make_trainer(
-        load_with_adapter(base, previous, settings), tokenizer, records, checkpoints, settings, progress
-    )
+    model, checkpoints = load_with_adapter(base, previous, settings), into / "checkpoints"
+    trainer = make_trainer(model, tokenizer, records, checkpoints, settings, progress)
     trainer.train(resume_from_checkpoint=last_checkpoint(checkpoints))
     trainer.model.save_pretrained(into)
     tokenizer.save_pretrained(into)
@@ -145,24 +167,23 @@ def training_records(tokenizer: Any, conversations: Sequence[Messages]) -> list[
     """
     from jinja2 import TemplateError
 
-    templates = _library("trl.chat_template_utils")
     merged = []
     for system, question, *rest in conversations:
         content = f"{system['content']}\n\n{question['content']}".strip()
         merged.append([{"role": "user", "content": content}, *rest])
-    for form in (conversations, merged):
+    form: Sequence[Messages] = conversations
+    try:
+        tokenizer.apply_chat_template(form[0], tokenize=False)
+    except TemplateError:
+        form = merged
         try:
             tokenizer.apply_chat_template(form[0], tokenize=False)
-        except TemplateError as refusal:
-            error = refusal
-        else:
-            break
-    else:
-        raise ConfigurationError(
-            f"the chat template of {tokenizer.name_or_path} refuses conversations of the agent: {error}"
-        )
+        except TemplateError as error:
+            raise ConfigurationError(
+                f"the chat template of {tokenizer.name_or_path} refuses conversations of the agent: {error}"
+            ) from error
     try:
-        templates.get_training_chat_template(tokenizer)
+        _library("trl.chat_template_utils").get_training_chat_template(tokenizer)
     except (ValueError, TemplateError):
         return [
             {"prompt": messages[:at], "completion": [message]}
@@ -174,11 +195,7 @@ def training_records(tokenizer: Any, conversations: Sequence[Messages]) -> list[
 
 
 def load_tokenizer(base: str) -> Any:
-    """Load the tokenizer of a model, with a chat template and a token to pad with.
-
-    Raises:
-        ConfigurationError: it cannot be loaded.
-    """
+    """Load the tokenizer of a model, with a chat template and a token to pad with."""
     try:
         tokenizer = _library("transformers").AutoTokenizer.from_pretrained(base)
     except (OSError, ValueError) as error:
@@ -191,11 +208,7 @@ def load_tokenizer(base: str) -> Any:
 
 
 def load_with_adapter(base: str, previous: Path | None, settings: LoraSettings) -> Any:
-    """Load a model with a trainable adapter: a new one, or one trained before.
-
-    Raises:
-        ConfigurationError: either cannot be loaded.
-    """
+    """Load a model with a trainable adapter: a new one, or one trained before."""
     import torch
 
     peft, transformers = _library("peft"), _library("transformers")
@@ -261,7 +274,6 @@ def make_trainer(
         seed=settings.seed,
         data_seed=settings.seed,
     )
-
     trainer = trl.SFTTrainer(
         model=model,
         args=config,
@@ -291,12 +303,7 @@ def last_checkpoint(checkpoints: Path) -> str | None:
 
 
 def serve_adapter(url: str, name: str, folder: Path, *, base: str, rank: int, key: str) -> None:
-    """See to it that a server answers for an adapter by its name.
-
-    Args:
-        url: of the server, `http://HOST:PORT/v1`. name: the model name to be. folder: the adapter's.
-        base: the base model, and rank: the adapter's, for the command that starts the server.
-        key: the server's key.
+    """See to it that a server, `http://HOST:PORT/v1`, answers for an adapter by its name.
 
     Raises:
         ConfigurationError: it does not, and cannot be made to; says the command, and how to go on.
@@ -318,6 +325,25 @@ def serve_adapter(url: str, name: str, folder: Path, *, base: str, rank: int, ke
                 f"  VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve {shlex.quote(base)} --enable-lora "
                 f"--max-lora-rank {rank} --lora-modules {module}"
             ) from error
+
+
+def progress_callback(progress: Progress) -> Any:
+    """Return a callback for a transformers trainer that passes on how many steps are done."""
+    import transformers
+
+    class ProgressCallback(transformers.TrainerCallback):
+        """Passes on each step, and the loss on held-out examples."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+            progress("training", state.global_step, state.max_steps)
+
+        on_step_end = on_train_begin
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+            loss = rest["metrics"]["eval_loss"]
+            progress(f"loss {loss:.3f} on held-out questions", state.global_step, state.max_steps)
+
+    return ProgressCallback()
 
 
 def _computes_bfloat16() -> bool:

@@ -30,10 +30,7 @@ def read_questions(path: Path) -> list[Question]:
     """Read the questions of a JSON-lines file (plain or .gz), with lines as `question_parts` reads them.
 
     A line may have an `id`; without it a question is named by its line. Questions without answers are left
-    out: nothing can be learned from them.
-
-    Raises:
-        DataError: a line is no such record, an id stands twice, or no question has answers.
+    out. Raises `DataError` where a line is no such record, an id stands twice, or no question has answers.
     """
     questions: dict[str, Question] = {}
     for number, record in json_lines(path):

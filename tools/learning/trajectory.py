@@ -1,17 +1,6 @@
 """Trajectories of the agent, as self-learning explores, refines, merges and trains on them (SymAgent 4.3).
 
-On disk they are JSON lines, with the attributes of `Trajectory` as keys. `id`, `question` and `answers` are
-needed; what is left out has its default. An example, wrapped here for reading:
-
-```json
-{"id": "q1", "question": "who directed Alien?", "entities": {"Alien": "Q103569"}, "answers": ["Q56005"],
- "predicted": ["Q56005"], "reward": 1.0, "f1": 1.0,
- "turns": [{"thought": "...", "call": "search_neighbor(Q103569, P57)",
-  "observation": "Ridley Scott [Q56005]."}],
- "choices": [{"chosen": "P57", "offered": ["P57", "P58", "P161"], "before": []}],
- "prompt": "", "iteration": 0, "origin": "explored", "policy": "embedded", "status": "answered",
- "system": "", "rule": "Q103569 -[P57]-> ?director"}
-```
+On disk they are JSON lines, with the attributes of `Trajectory` as keys; what is left out has its default.
 """
 
 from __future__ import annotations
@@ -20,7 +9,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import ClassVar, Literal, NamedTuple
@@ -99,9 +87,7 @@ class Trajectory:
     rule: str = ""
 
 
-@cache
-def _adapter() -> TypeAdapter[Trajectory]:
-    return TypeAdapter(Trajectory)
+_ADAPTER = TypeAdapter(Trajectory)
 
 
 def write_line(trajectory: Trajectory) -> str:
@@ -113,11 +99,10 @@ def read_trajectories(path: Path) -> list[Trajectory]:
     """Return all trajectories of a file. Raises `DataError`, naming the line, if it cannot be read."""
     trajectories = []
     # Not splitlines(): texts may hold the other characters that it takes for the end of a line.
-    lines = read_text(path).split("\n")
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         try:
             if line.strip():
-                trajectories.append(_adapter().validate_json(line))
+                trajectories.append(_ADAPTER.validate_json(line))
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"])) or "line"
@@ -137,9 +122,7 @@ class Journal:
     There is one trajectory of each question, iteration and origin. A last line that was cut short by a kill
     is taken off when the file is opened. Safe to use from threads.
 
-    Args:
-        path: the file, made where it is missing.
-        notify: called with a message where a line was taken off.
+    `notify` is called with a message where a line was taken off.
 
     Raises:
         DataError: a line other than the last one is broken, or the file cannot be written.
@@ -158,11 +141,7 @@ class Journal:
         self._trajectories = {(t.iteration, t.origin, t.id): t for t in read_trajectories(path)}
 
     def append(self, trajectory: Trajectory) -> None:
-        """Add a trajectory: one write of the whole line, then synced to the disk.
-
-        Raises:
-            ValueError: there is one of this question, iteration and origin already.
-        """
+        """Add a trajectory: one write of the whole line, then synced to the disk."""
         key = trajectory.iteration, trajectory.origin, trajectory.id
         with self._lock:
             if key in self._trajectories:
@@ -203,15 +182,11 @@ class Opening(NamedTuple):
 
 def conversation(opening: Opening, turns: Sequence[Turn]) -> Messages:
     """Return all messages up to the turn that is to be written next; turns are numbered from 1."""
-    messages = [
-        {"role": "system", "content": opening.system},
-        {"role": "user", "content": opening.prompt},
-    ]
+    texts = [("system", opening.system), ("user", opening.prompt)]
     for number, turn in enumerate(turns, 1):
-        reply = f"Thought {number}: {turn.thought}\nAction {number}: {turn.call}"
-        messages.append({"role": "assistant", "content": reply})
-        messages.append({"role": "user", "content": f"Observation {number}: {turn.observation}"})
-    return messages
+        texts.append(("assistant", f"Thought {number}: {turn.thought}\nAction {number}: {turn.call}"))
+        texts.append(("user", f"Observation {number}: {turn.observation}"))
+    return [{"role": role, "content": content} for role, content in texts]
 
 
 def training_conversation(trajectory: Trajectory, observation_limit: int) -> Messages:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,8 @@ import pytest
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.learning import encoder_training
 from triplewise.tools.learning.encoder_training import (
-    TrainingSettings,
     choice_loss,
     hold_out,
     model_with_adapter,
@@ -34,7 +34,17 @@ from triplewise.tools.retrieval.learned_encoder import ADAPTER, LearnedEncoder
 pytestmark = pytest.mark.usefixtures("one_thread")
 RELATIONS = ("alpha", "beta", "gamma", "delta")
 ASKED = {"alpha": "grumbled at", "beta": "twisted by", "gamma": "polished with", "delta": "sung under"}
-SMALL = TrainingSettings(upper=1, rank=8, epochs=8, batch=8, negatives=3, rate=3e-3)
+SMALL = {"UPPER": 1, "RANK": 8, "EPOCHS": 8, "BATCH": 8, "NEGATIVES": 3, "RATE": 3e-3}
+QUICK = {"RANK": 4, "EPOCHS": 1, "NEGATIVES": 2}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small() -> Iterator[None]:
+    """Trainings of seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SMALL.items():
+            patch.setattr(encoder_training, name, value)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +87,7 @@ def folder(
 ) -> Path:
     """A learned encoder."""
     into = tmp_path_factory.mktemp("learned") / "encoder"
-    train_encoder(trajectories, into, kg=kg, settings=SMALL)
+    train_encoder(trajectories, into, kg=kg)
     return into
 
 
@@ -100,8 +110,8 @@ def test_another_way_to_say_the_chosen_path_is_no_negative(kg: KnowledgeGraph) -
     """Two questions of a batch with the same path do not push it away from each other."""
     import torch
 
-    model = model_with_adapter(SMALL)
-    loss = choice_loss(model, 0.05)
+    model = model_with_adapter()
+    loss = choice_loss(model)
     columns = [model.tokenize(["who made it", "who built it"]), model.tokenize(["maker", "maker"])]
     assert loss(columns, torch.ones(2)).item() == pytest.approx(0.0, abs=1e-6)
 
@@ -110,16 +120,17 @@ def test_opened_again_it_is_the_same_and_what_was_trained_is_what_runs(folder: P
     texts = ["what was entity twisted by", "beta"]
     one, other = LearnedEncoder(folder), LearnedEncoder(shutil.copytree(folder, tmp_path / "copied"))
     assert (one.encode(texts) == other.encode(texts)).all()
-    trained = model_with_adapter(SMALL, folder).encode(texts, normalize_embeddings=True)
+    trained = model_with_adapter(folder).encode(texts, normalize_embeddings=True)
     assert np.allclose(trained, one.encode(texts), atol=1e-3)
 
 
 def test_the_same_seed_gives_the_same_encoder(
-    kg: KnowledgeGraph, trajectories: list[Trajectory], tmp_path: Path
+    kg: KnowledgeGraph, trajectories: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick = TrainingSettings(upper=1, rank=4, epochs=1, batch=8, negatives=2)
+    for name, value in QUICK.items():
+        monkeypatch.setattr(encoder_training, name, value)
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        train_encoder(trajectories, tmp_path / name, kg=kg, seed=seed, settings=quick)
+        train_encoder(trajectories, tmp_path / name, kg=kg, seed=seed)
     a, b, c = (hashlib.sha256((tmp_path / n / ADAPTER).read_bytes()).digest() for n in "abc")
     assert a == b != c
 
@@ -163,21 +174,25 @@ def test_a_killed_training_leaves_nothing(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_encoder(trajectories, tmp_path / "killed", kg=kg, progress=kill, settings=SMALL)
+        train_encoder(trajectories, tmp_path / "killed", kg=kg, progress=kill)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_kill_left_is_cleared_and_learning_goes_on_from_a_learned_encoder(
-    kg: KnowledgeGraph, trajectories: list[Trajectory], folder: Path, tmp_path: Path
+    kg: KnowledgeGraph,
+    trajectories: list[Trajectory],
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / ".next-half").mkdir()
-    quick = TrainingSettings(upper=1, rank=8, epochs=1, batch=8, negatives=2)
-    train_encoder(trajectories, tmp_path / "next", base=str(folder), kg=kg, settings=quick)
+    monkeypatch.setattr(encoder_training, "EPOCHS", 1)
+    train_encoder(trajectories, tmp_path / "next", base=str(folder), kg=kg)
     assert [path.name for path in tmp_path.iterdir()] == ["next"]
     assert LearnedEncoder(tmp_path / "next").manifest.iteration == 2
     assert first(kg, str(tmp_path / "next"), made(kg, 11, "gamma"))
     written = (tmp_path / "next" / ADAPTER).stat().st_mtime_ns
-    train_encoder(trajectories, tmp_path / "next", kg=kg, settings=quick)
+    train_encoder(trajectories, tmp_path / "next", kg=kg)
     assert (tmp_path / "next" / ADAPTER).stat().st_mtime_ns == written
 
 
@@ -219,7 +234,7 @@ def test_the_policy_explores_refines_and_learns(kg: KnowledgeGraph, tmp_path: Pa
     assert all(r.reward >= e.reward and r.f1 >= e.f1 for r, e in zip(refined, explored, strict=True))
     assert all(r.f1 == 1.0 and r.choices[0].chosen.endswith(q.id.rstrip("0123456789"))
                for r, q in zip(refined, asked, strict=True))  # fmt: skip
-    train_encoder(refined, tmp_path / "e", kg=kg, settings=SMALL)
+    train_encoder(refined, tmp_path / "e", kg=kg)
     learned = Explorer(kg, open_encoder(str(tmp_path / "e")))
     fresh = Question("new", f"what was Thing9 {ASKED['delta']}", {"Thing9": kg.profile.short(_iri("t9"))},
                      (kg.profile.short(_iri("delta9")),))  # fmt: skip

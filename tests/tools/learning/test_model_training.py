@@ -163,7 +163,8 @@ def test_a_complete_training_is_not_repeated(base: str, tmp_path: Path) -> None:
     settings = replace(SETTINGS, epochs=1.0)
     report = train_adapter(TRAJECTORIES[:2], tmp_path, base=base, settings=settings)
     weights = (tmp_path / "adapter_model.safetensors").stat().st_mtime_ns
-    assert train_adapter(TRAJECTORIES[:2], tmp_path, base=base) == json.loads(json.dumps(report))
+    again = train_adapter(TRAJECTORIES[:2], tmp_path, base=base, settings=settings)
+    assert again == json.loads(json.dumps(report))
     assert (tmp_path / "adapter_model.safetensors").stat().st_mtime_ns == weights
 
 
@@ -179,6 +180,6 @@ def test_what_cannot_work_is_said(base: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="unknown setting of LoRA 'rnk'"):
         LoraSettings.of({"rnk": 8})
     with pytest.raises(ConfigurationError, match="--base-model"):
-        train_adapter(TRAJECTORIES, tmp_path, base=str(tmp_path / "nothing"))
+        train_adapter(TRAJECTORIES, tmp_path, base=str(tmp_path / "nothing"), settings=SETTINGS)
     with pytest.raises(DataError, match="no trajectory has a thought"):
-        train_adapter([replace(TRAJECTORIES[0], turns=())], tmp_path, base=base)
+        train_adapter([replace(TRAJECTORIES[0], turns=())], tmp_path, base=base, settings=SETTINGS)
