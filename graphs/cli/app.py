@@ -10,14 +10,13 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.resources import files
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from triplewise.graphs.cli import ask, calibrate, chat, facts, guidelines, kg, learn, plan, query, serve
-from triplewise.graphs.cli.console import EXIT_CODES, examples, out, pairs, say
-from triplewise.graphs.cli.options import DEFAULT_PRESET
+from triplewise.graphs.cli import options as o
+from triplewise.graphs.cli.console import EXIT_CODES, Interrupted, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
 
 USER_ERROR, RUN_ERROR, INTERRUPTED = 2, 3, 130
@@ -28,38 +27,52 @@ os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
 
 app = typer.Typer(
     name="triplewise",
-    help="Answers questions from a knowledge graph: with the query, the facts that prove it, and every "
-    "mistake that was caught on the way.",
-    epilog=examples(
-        'triplewise ask "Where was Goethe\'s unmarried partner born?"',
-        'triplewise ask "Who directed Alien?" --kg films.ttl',
-        "triplewise demo",
-    )
-    + f"\n\n{EXIT_CODES}",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(epilog=f"{ask.EXAMPLES}\n\n{EXIT_CODES}")(ask.ask)
-app.command(epilog=chat.EXAMPLES)(chat.chat)
-app.command(epilog=learn.EPILOG)(learn.learn)
-app.command(epilog=calibrate.EXAMPLES)(calibrate.calibrate)
-app.command(epilog=query.SEARCH_EXAMPLES)(query.search)
-app.command(epilog=query.QUERY_EXAMPLES)(query.query)
-app.add_typer(kg.commands, name="kg")
-app.add_typer(plan.commands, name="plan")
-app.add_typer(guidelines.commands, name="guidelines")
-app.add_typer(facts.commands, name="facts")
-app.add_typer(serve.commands, name="serve")
-
-
+for module in (ask, chat, learn, calibrate, query):
+    app.add_typer(module.commands)
+for name, module in {
+    "kg": kg,
+    "plan": plan,
+    "guidelines": guidelines,
+    "facts": facts,
+    "serve": serve,
+}.items():
+    app.add_typer(module.commands, name=name)
 config = typer.Typer(help="The configuration file, triplewise.toml.", no_args_is_help=True)
 app.add_typer(config, name="config")
 
 
-@config.command("show", epilog=examples("triplewise config show"))
+@o.command(app, add="callback", after=EXIT_CODES, invoke_without_command=True)
+def top(
+    context: typer.Context,
+    version: bool = o.flag("Show the version.", "--version"),
+    debug: bool = o.flag("Show the traceback of an error. May stand anywhere.", "--debug"),
+) -> None:
+    """Answers questions from a knowledge graph: with the query, the facts that prove it, and every mistake
+    that was caught on the way.
+
+    Examples:
+        triplewise ask "Where was Goethe's unmarried partner born?"
+        triplewise ask "Who directed Alien?" --kg films.ttl
+        triplewise demo
+    """
+    if version:
+        typer.echo(f"triplewise {importlib.metadata.version('triplewise')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@o.command(config, "show")
 def show_config() -> None:
-    """Print where the configuration file lies and what it says; or where one would be looked for."""
+    """Print where the configuration file lies and what it says; or where one would be looked for.
+
+    Examples:
+        triplewise config show
+    """
     from triplewise.tools.core.configuration import SECTIONS, configuration_file, places, read_section
 
     path = configuration_file()
@@ -73,9 +86,13 @@ def show_config() -> None:
     typer.echo(json.dumps(tables, indent=2))
 
 
-@app.command(epilog=examples("triplewise presets"))
+@o.command(app)
 def presets() -> None:
-    """List the presets: what each is made of, and the variants of each phase."""
+    """List the presets: what each is made of, and the variants of each phase.
+
+    Examples:
+        triplewise presets
+    """
     from triplewise.graphs.presets import PRESETS, VARIANTS
 
     console = out()
@@ -84,29 +101,31 @@ def presets() -> None:
         settings = ", ".join(f"{setting}={value}" for setting, value in preset.settings.items())
         console.print(pairs(name, (("is", preset.summary), ("phases", phases), ("settings", settings))))
         console.print()
-    heading = "Variants of each phase, for build_graph(preset, phase=variant)"
-    console.print(pairs(heading, [(phase, ", ".join(variants)) for phase, variants in VARIANTS.items()]))
+    console.print("Variants of each phase, for build_graph(preset, phase=variant)", style="bold")
+    console.print(pairs("", [(phase, ", ".join(variants)) for phase, variants in VARIANTS.items()]))
 
 
-@app.command(epilog=examples("triplewise graph", "triplewise graph --preset oda > oda.mmd"))
-def graph(
-    preset: Annotated[
-        str, typer.Option("--preset", metavar="P", help="See `triplewise presets`.")
-    ] = DEFAULT_PRESET,
-) -> None:
-    """Print the state machine as a Mermaid drawing."""
+@o.command(app)
+def graph(preset: str = o.option("P", "See `triplewise presets`.", o.DEFAULT_PRESET)) -> None:
+    """Print the state machine as a Mermaid drawing.
+
+    Examples:
+        triplewise graph
+        triplewise graph --preset oda > oda.mmd
+    """
     from triplewise.graphs.build import build_graph
 
     typer.echo(build_graph(preset).get_graph().draw_mermaid())
 
 
-@app.command(epilog=examples("triplewise demo"))
+@o.command(app)
 def demo() -> None:
-    """Show what the demo graph is about, with questions to try."""
-    import yaml
+    """Show what the demo graph is about, with questions to try.
 
-    data = yaml.safe_load((files("triplewise.graphs.cli") / "demo.yaml").read_text(encoding="utf-8"))
-    console = out()
+    Examples:
+        triplewise demo
+    """
+    data, console = serve.demo_contents(), out()
     console.print(data["about"].strip() + "\n")
     for topic in data["topics"]:
         console.print(topic["topic"], style="bold")
@@ -144,21 +163,6 @@ def evaluate(context: typer.Context) -> object:
     return result
 
 
-@app.callback(invoke_without_command=True)
-def _top(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error. May stand anywhere.")
-    ] = False,
-) -> None:
-    if version:
-        typer.echo(f"triplewise {importlib.metadata.version('triplewise')}")
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
 def main() -> None:
     """Run the command line and leave with its exit code."""
     relax_collector()
@@ -193,8 +197,6 @@ def run(arguments: Sequence[str], commands: typer.Typer = app, name: str = "trip
     command = typer.main.get_command(commands)
     try:
         result = command.main([a for a in arguments if a != "--debug"], prog_name=name, standalone_mode=False)
-    except KeyboardInterrupt:
-        result = INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last place: it is reported, and the exit code says it failed
         if debug:
             traceback.print_exc()
@@ -207,6 +209,9 @@ def run(arguments: Sequence[str], commands: typer.Typer = app, name: str = "trip
 def _explain(error: Exception) -> int:
     """Say what went wrong and what to do about it; return the exit code."""
     match error:
+        case Interrupted():
+            say(f"interrupted{f'; {error}' if str(error) else ''}", "error")
+            return INTERRUPTED
         case typer.TyperException():
             context = getattr(error, "ctx", None)
             command = context.command_path if context is not None else "triplewise"

@@ -5,205 +5,185 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import echo, echo_json, examples, out, say
+from triplewise.graphs.cli.console import EXIT_CODES, Interrupted, echo, echo_json, out, say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from triplewise.graphs.cli.run import Run
+    from triplewise.graphs.cli.runs import RunRequest
+    from triplewise.nodes.state import Answer
 
-EXAMPLES = examples(
-    'triplewise ask "Who wrote Dracula?"',
-    'triplewise ask "Who directed Alien?" --kg films.ttl --entity "Alien=Q103569"',
-    'triplewise ask "Which rivers are in Peru?" --kg https://query.wikidata.org/sparql',
-    'triplewise ask "Who wrote Dracula?" --model openai:qwen3 --base-url http://localhost:8000/v1',
-    'triplewise ask "Who wrote Dracula?" --model openai:gpt-4o-mini --set cascade=0.9',
-    'triplewise ask "Who wrote Dracula?" --preset oda --set max_steps=12 --json',
-    'triplewise ask "Which film won most awards?" --db films.sqlite --model openai:gpt-4o-mini',
-    'triplewise ask "Who directed Early Frost?" --kg films.ttl --documents texts --review',
-    'triplewise ask "Who wrote Dracula?" --config learned/settings.yaml',
-    'triplewise ask "Who wrote Dracula?" --trace dracula.html',
-    'triplewise ask "What currency is used in Mexico?" --interactive',
-    "triplewise ask --file questions.csv --out answers.csv --jobs 8",
-    "triplewise ask --resume",
-)
-
+NEEDS_TERMINAL = {
+    "interactive": "asks on a terminal, and standard input is none; leave it out, --json has the readings as "
+    "`rivals`",
+    "review": "asks about facts on a terminal, and standard input is none; run it on one, or leave it out, "
+    "and decide afterwards with `triplewise facts accept|reject`",
+}
 UNSURE = 4
 """Exit code of a run that has an answer but is not sure of it."""
 
+commands = typer.Typer()
 
-@o.unfold
+
+@dataclass(frozen=True)
+class AskOptions(o.RunOptions):
+    """Settings that `ask` has options for, besides those of every run."""
+
+    db: str | None = o.option(
+        "URL|FILE", "Ask a relational database: SQLite, DuckDB, CSV, PostgreSQL, MySQL. Implies --preset sql."
+    )
+    documents: str | None = o.option(
+        "FOLDER|wikipedia",
+        "What to read where the graph has a gap: text and HTML files, or Wikipedia online. Implies "
+        "--preset symagent.",
+    )
+    overlay: str | None = o.option(
+        "WHICH", "See kept facts besides the graph: accepted ones, or proposed ones too.", shown="none"
+    )
+    facts: str | None = o.option("FILE", "Keep facts read from documents there. See `triplewise facts`.")
+    review: bool = o.flag("Ask for your yes before a fact read from a document is used.", "--review")
+    interactive: bool = o.flag("Pick a reading yourself where the answer is not sure.", "--interactive")
+
+
+@dataclass(frozen=True)
+class Output:
+    """How a run is shown."""
+
+    as_json: o.Json = False
+    quiet: bool = o.flag("Print the answer alone, a line a value.", "--quiet", "-q")
+    verbose: bool = o.flag(
+        "Show plan, observation, steps, corrections, cost, and what a model writes.", "--verbose", "-v"
+    )
+    trace: Path | None = o.option("FILE.html", "Write the run as a page to open in a browser, too.")
+
+    def follow(self, request: RunRequest, saver: Any, resume: bool, page: Path | None) -> Answer:
+        """Run a request and show it; return the answer. Raises as `Run`."""
+        from triplewise.graphs.cli.report import Report
+        from triplewise.graphs.cli.run import Run, write_run
+
+        run: Run = Run(request, saver, lambda shown: ask_person(shown, run))
+        if self.as_json or self.quiet:
+            for _ in run.updates(resume):
+                continue
+        else:
+            console = out()
+            report = Report(console, run.kg, run.toolset, verbose=self.verbose)
+            if self.verbose:
+                report.row("Question", request.question)
+            on_token = report.token if self.verbose and console.is_terminal else None
+            # What a model writes leaves no line for the status.
+            is_still = on_token is not None or not console.is_terminal
+            waiting = "opening the knowledge graph"
+            with report.whole_lines(), nullcontext() if is_still else console.status(waiting) as status:
+                for phase, update in run.updates(resume, status, on_token):
+                    if self.verbose:
+                        report.phase(phase, update)
+            report.answer(run.answer, run.state.followed)
+        if self.as_json:
+            echo_json(run.document())
+        elif self.quiet:
+            echo("\n".join(run.answer.labels) or run.answer.text)
+        if page is not None:
+            write_run(page, run)
+        return run.answer
+
+
+@o.command(commands, after=EXIT_CODES)
 def ask(
-    options: o.RunOptions,
-    question: Annotated[
-        str | None, typer.Argument(metavar="QUESTION", help="The question, in quotes.", show_default=False)
-    ] = None,
-    db: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL|FILE",
-            help="Ask a relational database: SQLite, DuckDB, CSV, PostgreSQL, MySQL. Implies --preset sql.",
-        ),
-    ] = None,
-    preset: o.Preset = None,
+    context: typer.Context,
+    options: AskOptions,
+    output: Output,
+    question: str | None = o.argument("QUESTION", "The question, in quotes.", None),
     entity: o.Entities = None,
-    file: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|-",
-            help="Ask all questions of a file: one a line, or the column `question` of a .csv or .jsonl; "
-            "- reads standard input.",
-        ),
-    ] = None,
-    answers: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="With --file: a .csv, .jsonl or .parquet. [dim](JSON lines)[/dim]"
-        ),
-    ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="With --file: questions asked at a time.")] = 4,
-    documents: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER|wikipedia",
-            help="What to read where the graph has a gap: text and HTML files, or Wikipedia online. "
-            "Implies --preset symagent.",
-        ),
-    ] = None,
-    overlay: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHICH",
-            help="See kept facts besides the graph: accepted ones, or proposed ones too. [dim](none)[/dim]",
-        ),
-    ] = None,
-    facts: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Keep facts read from documents there. See `triplewise facts`."),
-    ] = None,
-    review: Annotated[
-        bool, typer.Option("--review", help="Ask for your yes before a fact read from a document is used.")
-    ] = False,
-    interactive: Annotated[
-        bool, typer.Option("--interactive", help="Pick a reading yourself where the answer is not sure.")
-    ] = False,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Settings and preset as YAML, e.g. what `triplewise learn` leaves; other options go "
-            "before it.",
-        ),
-    ] = None,
-    as_json: o.Json = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the answer alone, a line a value.")
-    ] = False,
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose",
-            "-v",
-            help="Show plan, observation, steps, corrections, cost, and what a model writes.",
-        ),
-    ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the last run that was cut off.")
-    ] = False,
-    thread: Annotated[
-        str | None, typer.Option(metavar="ID", help="Name the run, to find its checkpoints or resume it.")
-    ] = None,
+    file: str | None = o.option(
+        "FILE|-",
+        "Ask all questions of a file: one a line, or the column `question` of a .csv or .jsonl; - reads "
+        "standard input.",
+    ),
+    out_: Path | None = o.option(
+        "FILE", "With --file: a .csv, .jsonl or .parquet.", None, "--out", shown="JSON lines, printed"
+    ),
+    jobs: int = o.option("N", "With --file: questions asked at a time.", 4, min=1),
+    config: Path | None = o.option(
+        "FILE",
+        "Settings and preset as YAML, e.g. what `triplewise learn` leaves; other options go before it.",
+    ),
+    resume: bool = o.flag("Go on with the last run that was cut off.", "--resume"),
+    thread: str | None = o.option("ID", "Name the run, to find its checkpoints or resume it."),
     checkpoints: o.Checkpoints = None,
-    no_checkpoints: Annotated[
-        bool, typer.Option("--no-checkpoints", help="Save nothing; a killed run is lost.")
-    ] = False,
-    trace: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.html", help="Write the run as a page to open in a browser, too."),
-    ] = None,
+    no_checkpoints: bool = o.flag("Save nothing; a killed run is lost.", "--no-checkpoints"),
 ) -> None:
-    """Answer a question, with the query, the facts that prove it, and what was corrected."""
+    """Answer a question, with the query, the facts that prove it, and what was corrected.
+
+    Examples:
+        triplewise ask "Who wrote Dracula?"
+        triplewise ask "Who directed Alien?" --kg films.ttl --entity "Alien=Q103569"
+        triplewise ask "Which rivers are in Peru?" --kg https://query.wikidata.org/sparql
+        triplewise ask "Who wrote Dracula?" --model openai:qwen3 --base-url http://localhost:8000/v1
+        triplewise ask "Who wrote Dracula?" --model openai:gpt-4o-mini --set cascade=0.9
+        triplewise ask "Who wrote Dracula?" --preset oda --set max_steps=12 --json
+        triplewise ask "Which film won most awards?" --db films.sqlite --model openai:gpt-4o-mini
+        triplewise ask "Who directed Early Frost?" --kg films.ttl --documents texts --review
+        triplewise ask "Who wrote Dracula?" --config learned/settings.yaml
+        triplewise ask "Who wrote Dracula?" --trace dracula.html
+        triplewise ask "What currency is used in Mexico?" --interactive
+        triplewise ask --file questions.csv --out answers.csv --jobs 8
+        triplewise ask --resume
+    """
     from triplewise.graphs.cli.runs import open_checkpoints
 
-    if trace is not None:
+    page = None
+    if output.trace is not None:
         from triplewise.graphs.page import check_page
 
-        check_page(trace)
-        trace = trace.absolute()
-    named = {"db": db, "documents": documents, "overlay": overlay, "facts": facts, "review": review or None}
-    named["interactive"] = interactive or None
-    request = None
-    if not resume:
-        file_preset, settings = o.read_config(config)
-        settings = options.context_settings(**settings | {k: v for k, v in named.items() if v is not None})
-        if file is not None:
-            from triplewise.graphs.cli.batch import ask_all
+        check_page(output.trace)
+        page = output.trace.absolute()
+    if file is not None:
+        from triplewise.graphs.cli.batch import ask_all
 
-            if question or entity or trace or interactive or review:
-                raise ConfigurationError(
-                    "--file goes without QUESTION, --entity, --trace, --interactive, --review"
-                )
-            request = o.run_request("?", preset or file_preset, [], settings, thread)
-            raise typer.Exit(ask_all(file, answers, jobs, request.preset, request.context))
-        request = o.run_request(question, preset or file_preset, entity or [], settings, thread)
-    elif options != o.RunOptions() or any((question, preset, entity, config, *named.values())):
+        others = {"QUESTION", "--entity", "--trace", "--interactive", "--review", "--resume"}
+        if wrong := others.intersection(o.given(context)):
+            raise ConfigurationError(f"--file goes without {', '.join(sorted(wrong))}")
+        request = options.request(config=config)
+        raise typer.Exit(ask_all(file, out_, jobs, request.preset, request.context))
+    begun = (
+        "resume",
+        "thread",
+        "checkpoints",
+        "as_json",
+        "quiet",
+        "verbose",
+        "trace",
+        "header",
+        "token",
+        "user",
+    )
+    if resume and (extra := o.given(context, *begun)):
         raise ConfigurationError(
-            "--resume takes question and settings of the run it goes on with; leave them out"
+            f"--resume takes question and settings of the run it goes on with: not {', '.join(extra)}; "
+            "leave them out"
         )
+    request = options.request(question, entity, thread, config) if not resume else None
     store = None if no_checkpoints else open_checkpoints(checkpoints, lambda message: say(message, "notice"))
     try:
         if request is None:
-            if store is None:
-                raise ConfigurationError("--resume needs checkpoints; leave out --no-checkpoints")
+            assert store is not None, "--no-checkpoints is refused beside --resume"
             request = store.unfinished(thread)
-        if request.context.get("interactive") and not sys.stdin.isatty():
-            raise ConfigurationError(
-                "--interactive asks on a terminal, and standard input is none; leave it out, --json has the "
-                "readings as `rivals`"
-            )
-        if request.context.get("review") and not sys.stdin.isatty():
-            raise ConfigurationError(
-                "--review asks about facts on a terminal, and standard input is none; run it on one, or "
-                "leave --review out and decide afterwards with `triplewise facts accept|reject`"
-            )
+            options.log_in(request.context.get("kg", "demo"))
+        for name, why in NEEDS_TERMINAL.items():
+            if request.context.get(name) and not sys.stdin.isatty():
+                raise ConfigurationError(f"--{name} {why}")
         with chdir(request.folder), store.running(request) if store else nullcontext():
-            from triplewise.graphs.cli.report import Report
-            from triplewise.graphs.cli.run import Run, write_run
-
-            run: Run = Run(request, store.saver if store else None, lambda shown: ask_person(shown, run))
-            if as_json or quiet:
-                for _ in run.updates(resume):
-                    continue
-            else:
-                console = out()
-                report = Report(console, run.kg, run.toolset, verbose=verbose)
-                if verbose:
-                    report.row("Question", request.question)
-                waiting = "opening the knowledge graph"
-                on_token = report.token if verbose and console.is_terminal else None
-                # What a model writes leaves no line for the status.
-                is_still = on_token is not None or not console.is_terminal
-                with nullcontext() if is_still else console.status(waiting) as status:
-                    for phase, update in run.updates(resume, status, on_token):
-                        if verbose:
-                            report.phase(phase, update)
-                report.answer(run.answer, run.state.followed)
-            answer = run.answer
-            if as_json:
-                echo_json(run.document())
-            elif quiet:
-                echo("\n".join(answer.labels) or answer.text)
-            if trace is not None:
-                write_run(trace, run)
+            answer = output.follow(request, store.saver if store else None, resume, page)
     except KeyboardInterrupt:
-        if store and store.saver:
-            say("cut off; `triplewise ask --resume` goes on", "notice")
-        raise
+        raise Interrupted("`triplewise ask --resume` goes on" if store and store.saver else "") from None
     finally:
         if store is not None:
             store.close()
@@ -217,7 +197,7 @@ def ask_person(shown: Mapping[str, Any], run: Run) -> Any:
     if shown.get("error"):
         say(str(shown["error"]), "notice")
     if "facts" in shown:
-        return review_facts(shown)
+        return review_facts(shown["facts"])
     labels = Labels(run.kg)
     labels.fetch_rules(run.state.rules)
     return pick_reading(shown, lambda rule: labels.replace(rule).plain)
@@ -246,12 +226,11 @@ def pick_reading(shown: Mapping[str, Any], readable: Callable[[str], str]) -> st
     return typed("Which one? A number; Enter for 1, 0 for none: ") or "1"
 
 
-def review_facts(shown: Mapping[str, Any]) -> dict[str, bool] | str:
-    """Ask a person about each fact that an interrupted run shows; return the decisions by id.
+def review_facts(facts: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
+    """Ask a person about each fact; return the decisions by id.
 
     Asks on stderr, so that `--json` prints nothing else. Raises `KeyboardInterrupt` at the end of input.
     """
-    facts: Sequence[Mapping[str, Any]] = shown["facts"]
     words, verb = "y(es), n(o), all, none", ("fact was", "it") if len(facts) == 1 else ("facts were", "they")
     say(f"{len(facts)} {verb[0]} read from documents. May {verb[1]} be used? {words}")
     decisions: dict[str, bool] = {}
@@ -261,13 +240,9 @@ def review_facts(shown: Mapping[str, Any]) -> dict[str, bool] | str:
         say(f'  "{fact["sentence"]}" in {fact["document"]}')
         for conflict in fact["conflicts"]:
             say(f"contradicts {conflict}", "notice")
-        word = ""
-        while not word:
-            word = typed("Use it? ")
-            if word in ("all", "none"):
-                return decisions | {f["id"]: word == "all" for f in facts[number - 1 :]}
-            if word[:1] not in ("y", "n"):
-                say(f"{word!r} is neither of {words}", "notice")
-                word = ""
+        while (word := typed("Use it? "))[:1] not in ("y", "n") and word != "all":
+            say(f"{word!r} is neither of {words}", "notice")
+        if word in ("all", "none"):
+            return decisions | {f["id"]: word == "all" for f in facts[number - 1 :]}
         decisions[fact["id"]] = word[0] == "y"
     return decisions

@@ -6,23 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, examples, out, pairs, progress_bars, say
+from triplewise.graphs.cli.console import columns, out, pairs, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from triplewise.tools.kg import KnowledgeGraph
     from triplewise.tools.learning.calibration import Row
 
-EXAMPLES = examples(
-    "triplewise calibrate questions.jsonl --kg films",
-    "triplewise calibrate a.jsonl b.jsonl --kg films --out films.calibration.yaml",
-    "triplewise calibrate questions.jsonl --kg films --model openai:gpt-4o-mini",
-)
 AT_ONCE = 4
 """Questions that a language model is asked at a time."""
 
@@ -73,21 +68,20 @@ def collect(
         yield from pool.map(row, questions)
 
 
-@o.unfold
+commands = typer.Typer()
+
+
+@o.command(commands)
 def calibrate(
-    options: o.RunOptions,
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="QUESTIONS...",
-            help="JSON lines (plain or .gz) with `question`, `answers` ([] where the graph holds none) "
-            "and, if you like, `entities`.",
-        ),
-    ],
-    to: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="Where to write it. [dim](the folder of the graph)[/dim]"),
-    ] = None,
+    options: o.ModelOptions,
+    files: list[Path] = o.argument(
+        "QUESTIONS...",
+        "JSON lines (plain or .gz) with `question`, `answers` ([] where the graph holds none) and, if "
+        "you like, `entities`.",
+    ),
+    out_: Path | None = o.option(
+        "FILE", "Where to write it.", None, "--out", shown="the folder of the graph"
+    ),
 ) -> None:
     """Train the confidence of answers on questions of your own.
 
@@ -99,6 +93,11 @@ def calibrate(
     With --model, that language model is asked, and its answers get a confidence of their own, kept in the
     same file: by the words its query accounts for, by whether the plan without a model has the same answers,
     and by what went wrong on the way. Without this its answers have none.
+
+    Examples:
+        triplewise calibrate questions.jsonl --kg films
+        triplewise calibrate a.jsonl b.jsonl --kg films --out films.calibration.yaml
+        triplewise calibrate questions.jsonl --kg films --model openai:gpt-4o-mini
     """
     from triplewise.nodes.context import Context
     from triplewise.nodes.environment import environment
@@ -110,7 +109,7 @@ def calibrate(
     settings = options.context_settings()
     context = Context(**settings)
     graph = environment(context).kg
-    if (path := to or own_file(graph)) is None:
+    if (path := out_ or own_file(graph)) is None:
         raise ConfigurationError(
             f"{context.kg} is no folder that could keep a calibration; name a file with --out, and give it "
             "to later questions by --set calibration=FILE"

@@ -6,55 +6,59 @@ import sys
 import uuid
 from contextlib import chdir, nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import examples, out, say
+from triplewise.graphs.cli.console import echo, out, say
+from triplewise.graphs.cli.query import run_by_hand
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
 
 if TYPE_CHECKING:
     from triplewise.graphs.cli.runs import Checkpoints, RunRequest
 
-EXAMPLES = examples(
-    "triplewise chat",
-    "triplewise chat --kg films.ttl --model openai:gpt-4o-mini",
-    "triplewise chat --resume",
-)
 HELP = """\
 Ask; then ask on: "And where was she born?", "Only those after 1950", "How many are there?", "And of Italy?"
 /why    how the last question was read, and the facts that prove its answer
 /query  edit the last query and run it (/query SELECT ... runs another one)
 /new    begin another conversation      /quit  leave; `triplewise chat --resume` goes on"""
 
+commands = typer.Typer()
 
-@o.unfold
+
+@o.command(commands)
 def chat(
+    context: typer.Context,
     options: o.RunOptions,
-    preset: o.Preset = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the last conversation.")] = False,
-    thread: Annotated[
-        str | None, typer.Option(metavar="ID", help="Name the conversation, or the one to resume.")
-    ] = None,
+    resume: bool = o.flag("Go on with the last conversation.", "--resume"),
+    thread: str | None = o.option("ID", "Name the conversation, or the one to resume."),
     checkpoints: o.Checkpoints = None,
 ) -> None:
-    """Ask question after question; each may lean on the ones before it."""
+    """Ask question after question; each may lean on the ones before it.
+
+    Examples:
+        triplewise chat
+        triplewise chat --kg films.ttl --model openai:gpt-4o-mini
+        triplewise chat --resume
+    """
     from triplewise.graphs.cli.runs import open_checkpoints
 
-    if resume and (options != o.RunOptions() or preset):
-        raise ConfigurationError("--resume takes the settings of its conversation; leave them out")
+    if resume and (extra := o.given(context, "resume", "thread", "checkpoints", *o.LOGIN_OPTIONS)):
+        raise ConfigurationError(
+            f"--resume takes the settings of its conversation: not {', '.join(extra)}; leave them out"
+        )
     store = open_checkpoints(checkpoints, lambda message: say(message, "notice"))
     try:
         if resume:
             request = store.unfinished(thread, chat=True)
+            options.log_in(request.context.get("kg", "demo"))
         else:
-            settings = options.context_settings()
-            if settings.get("interactive") or settings.get("review"):
+            request = replace(options.request(thread=thread), chat=True)
+            if request.context.get("interactive") or request.context.get("review"):
                 raise ConfigurationError(
                     "a conversation stops for no review; leave interactive and review out"
                 )
-            request = replace(o.run_request("?", preset, [], settings, thread), chat=True)
         is_new = True
         while is_new:
             with chdir(request.folder), store.running(request):
@@ -73,7 +77,8 @@ class Chat:
         from triplewise.graphs.chat import build_chat
         from triplewise.graphs.cli.run import Run
 
-        self.context = Run(request).context  # opens graph and model, to fail early
+        run = Run(request)  # opens graph and model, to fail early
+        self.kg, self.context = run.kg, run.context
         self.graph: Any = build_chat(request.preset, checkpointer=store.saver or InMemorySaver())
         self.config: Any = {"configurable": {"thread_id": request.thread}}
 
@@ -84,7 +89,7 @@ class Chat:
             import readline  # noqa: F401 - gives `input` a history and keys to edit with
         state = self.graph.get_state(self.config)
         for message in state.values.get("messages", ()):
-            typer.echo(f"> {message.text}" if message.type == "human" else f"{message.text}\n")
+            echo(f"> {message.text}" if message.type == "human" else f"{message.text}\n")
         say("/help says how; Ctrl-D leaves")
         with suppress(EOFError, KeyboardInterrupt):
             if state.next:
@@ -106,7 +111,7 @@ class Chat:
         command, _, text = line.partition(" ")
         match command:
             case "/help":
-                typer.echo(HELP)
+                echo(HELP)
             case "/why":
                 self.answer("Why?")
             case "/query":
@@ -124,12 +129,10 @@ class Chat:
         console = out()
         with console.status("looking it up") if console.is_terminal else nullcontext():
             state = self.graph.invoke(start, self.config, context=self.context, durability="sync")
-        typer.echo(f"{state['messages'][-1].text}\n")
+        echo(f"{state['messages'][-1].text}\n")
 
     def query(self, sparql: str) -> None:
         """Run a query; with none given the last one, which a terminal lets the person edit first."""
-        from triplewise.graphs.cli.query import query
-
         exchanges = self.graph.get_state(self.config).values.get("exchanges", ())
         if not sparql and not exchanges:
             raise ConfigurationError("there is no query yet; ask something, or give one: /query SELECT ...")
@@ -143,7 +146,4 @@ class Chat:
                     sparql = input("query> ")
                 finally:
                     readline.set_startup_hook(None)
-        with suppress(typer.Exit):
-            query(
-                sparql, self.context.kg, self.context.profile, 1_000, self.context.query_timeout, False, False
-            )
+        run_by_hand(self.kg, sparql, self.context.query_timeout)

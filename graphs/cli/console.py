@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +22,10 @@ EXIT_CODES = (
     "Exit codes: 0 answered, 1 not found (or a budget was spent first), 2 something you can fix, "
     "3 the run failed (a service, a disk), 4 not sure (--set min_confidence), 130 interrupted."
 )
+
+
+class Interrupted(Exception):  # noqa: N818 - no error, and no one else's to catch
+    """A person pressed Ctrl-C; says how to go on, "" where there is nothing to."""
 
 
 def out(stderr: bool = False) -> Console:
@@ -61,9 +67,13 @@ def say(message: str, kind: Literal["error", "notice", ""] = "") -> None:
 
 
 def examples(*commands: str) -> str:
-    """Return the examples under a command's `--help`."""
-    lines = "\n\n".join(f"  [cyan]{c.replace('[', chr(92) + '[')}[/cyan]" for c in commands)
-    return f"Examples:\n\n{lines}"
+    """Return the examples under a command's `--help`; one too long for a line goes on as a shell has it."""
+    lines = []
+    for command in commands:
+        unbroken = re.sub(r'"[^"]*"|--[\w-]+ ', lambda part: part[0].replace(" ", "\0"), command)
+        parts = textwrap.wrap(unbroken, 72, break_long_words=False, break_on_hyphens=False)
+        lines.append(" \\\n      ".join(parts).replace("\0", " ").replace("[", r"\["))
+    return "Examples:\n\n[cyan]  " + "\n  ".join(lines) + "[/cyan]" if lines else ""
 
 
 def columns(
@@ -126,7 +136,10 @@ def progress_bars(interrupted: str = "") -> Iterator[Callable[..., None]]:
     """Show progress on stderr, one bar a stage.
 
     Gives `report(stage, done, total, note="")`, where total is None if it is not known. Nothing
-    shows before the first report, so that an error then stands alone. `interrupted` is said after Ctrl-C.
+    shows before the first report, so that an error then stands alone.
+
+    Args:
+        interrupted: said after Ctrl-C, which then raises `Interrupted`.
     """
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -157,9 +170,8 @@ def progress_bars(interrupted: str = "") -> Iterator[Callable[..., None]]:
         yield report
         fill()
     except KeyboardInterrupt:
-        progress.stop()
         if interrupted:
-            say(interrupted, "notice")
+            raise Interrupted(interrupted) from None
         raise
     finally:
         progress.stop()

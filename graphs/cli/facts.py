@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, echo, echo_json, examples, out, pairs, say
+from triplewise.graphs.cli.console import columns, echo, echo_json, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import FactStatus
 from triplewise.tools.core.files import writing
@@ -34,30 +34,25 @@ commands = typer.Typer(
 
 
 @dataclass(frozen=True)
-class Store:
-    """Options that say where the facts are."""
+class StoreOptions(o.GraphOptions):
+    """Whose facts, and where they are."""
 
-    kg: Annotated[str, typer.Option(metavar="KG", help=f"Whose facts: {o.KG_FORMS}.")] = "demo"
-    facts: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="The SQLite file that has them, instead of the graph's own."),
-    ] = None
+    facts: str | None = o.option("FILE", "The SQLite file that has them, instead of the graph's own.")
 
-    def open(self) -> FactStore:
+    def open_store(self) -> FactStore:
         """Open the store. Raises `DataError` where the file is something else."""
         from triplewise.tools.kg.overlay.store import open_facts
 
-        return open_facts(self.kg, self.facts)
+        return open_facts(self.source, self.facts)
 
-    def texts(self, facts: Sequence[StoredFact], profile: str | None) -> list[str]:
+    def texts(self, facts: Sequence[StoredFact]) -> list[str]:
         """Return facts with the labels of the graph; a graph that is gone leaves their ids."""
-        from triplewise.tools.kg import open_kg
         from triplewise.tools.kg.overlay.overlay import overlaid
         from triplewise.tools.kg.vocabulary import triple_text
 
         triples = [f.fact.triple for f in facts]
         try:
-            graph = open_kg(self.kg, profile=profile)
+            graph = self.open_graph()
         except DataError as error:
             say(f"no labels: {error}", "notice")
             return [triple.n3() for triple in triples]
@@ -66,51 +61,41 @@ class Store:
 
 @dataclass(frozen=True)
 class Filters:
-    """Options that say which facts are meant."""
+    """Which facts are meant."""
 
-    status: Annotated[FactStatus | None, typer.Option(help="Only those of this status.")] = None
-    text: Annotated[
-        str, typer.Option(metavar="WORDS", help="Only those with these words in a term or sentence.")
-    ] = ""
-    document: Annotated[
-        str, typer.Option(metavar="WORDS", help="Only those read in such a document (title, path, URL).")
-    ] = ""
-    question: Annotated[str, typer.Option(metavar="WORDS", help="Only those read for such a question.")] = ""
-    least: Annotated[
-        float, typer.Option(metavar="P", min=0.0, max=1.0, help="Only those at least this certain.")
-    ] = 0.0
-    conflicting: Annotated[
-        bool, typer.Option("--conflicting", help="Only those that contradict the graph.")
-    ] = False
+    status: FactStatus | None = o.option("", "Only those of this status.")
+    text: str = o.option("WORDS", "Only those with these words in a term or sentence.", "")
+    document: str = o.option("WORDS", "Only those read in such a document (title, path, URL).", "")
+    question: str = o.option("WORDS", "Only those read for such a question.", "")
+    least: float = o.option("P", "Only those at least this certain.", 0.0, min=0.0, max=1.0)
+    conflicting: bool = o.flag("Only those that contradict the graph.", "--conflicting")
 
     def fact_filter(self, default: tuple[FactStatus, ...] = ()) -> FactFilter:
         """Return what the options ask for, with a default for the status."""
         from triplewise.tools.kg.overlay.store import FactFilter
 
-        return FactFilter(**{**asdict(self), "status": (self.status,) if self.status else default})
+        return FactFilter(**{**vars(self), "status": (self.status,) if self.status else default})
 
 
-@commands.command(
-    "list",
-    epilog=examples(
-        "triplewise facts list --kg films.ttl --status proposed",
-        "triplewise facts list --text Aragorn --least 0.8 --json",
-    ),
-)
-@o.unfold
-def list_facts(store: Store, filters: Filters, profile: o.Profile = None, as_json: o.Json = False) -> None:
-    """List the facts of a graph, oldest first."""
+@o.command(commands, "list")
+def list_facts(store: StoreOptions, filters: Filters, *, as_json: o.Json = False) -> None:
+    """List the facts of a graph, oldest first.
+
+    Examples:
+        triplewise facts list --kg films.ttl --status proposed
+        triplewise facts list --text Aragorn --least 0.8 --json
+    """
+    from rich.text import Text
+
     from triplewise.tools.kg.overlay.store import as_json as plain
 
-    opened = store.open()
+    opened = store.open_store()
     facts = opened.facts(filters.fact_filter())
     if as_json:
         echo_json([plain(f) for f in facts])
     elif facts:
-        from rich.text import Text
-
         rows = []
-        for stored, words in zip(facts, store.texts(facts, profile), strict=True):
+        for stored, words in zip(facts, store.texts(facts), strict=True):
             fact, more = stored.fact, len(stored.readings) - 1
             conflicts = f" contradicts {'; '.join(fact.conflicts)}" if fact.conflicts else ""
             source = f"{fact.document} and {more} more" if more else fact.document
@@ -124,18 +109,18 @@ def list_facts(store: Store, filters: Filters, profile: o.Profile = None, as_jso
         say(f"no facts yet in {opened.path}; `triplewise ask ... --documents FOLDER` reads some", "notice")
 
 
-@commands.command("show", epilog=examples("triplewise facts show 3f2a"))
-@o.unfold
+@o.command(commands, "show")
 def show_fact(
-    id: Annotated[str, typer.Argument(metavar="ID", help="An id, or how it begins.")],
-    store: Store,
-    profile: o.Profile = None,
-    as_json: o.Json = False,
+    store: StoreOptions, id: str = o.argument("ID", "An id, or how it begins."), as_json: o.Json = False
 ) -> None:
-    """Show one fact with everything that is known of it: each document, sentence, question and reader."""
+    """Show one fact with everything that is known of it: each document, sentence, question and reader.
+
+    Examples:
+        triplewise facts show 3f2a
+    """
     from triplewise.tools.kg.overlay.store import as_json as plain
 
-    stored = store.open().get(id)
+    stored = store.open_store().get(id)
     if as_json:
         echo_json(plain(stored))
         return
@@ -147,12 +132,11 @@ def show_fact(
         *(("new", f"{label} ({node})") for node, label in fact.labels.items()),
         *(("contradicts", conflict) for conflict in fact.conflicts),
     ]
-    console.print(pairs(f"{stored.id}  {store.texts([stored], profile)[0]}", rows))
+    console.print(pairs(f"{stored.id}  {store.texts([stored])[0]}", rows))
     for number, r in enumerate(stored.readings, 1):
-        source = f"{r.document} ({r.source})" if r.source not in ("", r.document) else r.document
         rows = [
             ("sentence", r.sentence),
-            ("document", source),
+            ("document", f"{r.document} ({r.source})" if r.source not in ("", r.document) else r.document),
             ("question", r.question),
             ("read", f"{r.time} by {r.reader}, {r.confidence:.0%} sure"),
         ]
@@ -160,27 +144,26 @@ def show_fact(
         console.print(pairs(f"reading {number}", rows))
 
 
-@commands.command(
-    "accept",
-    epilog=examples(
-        "triplewise facts accept 3f2a 9c01 --kg films.ttl",
-        "triplewise facts accept --all --document Aragorn.txt --least 0.8",
-    ),
-)
-@o.unfold
-def accept_facts(store: Store, filters: Filters, ids: Ids = None, every: All = False) -> None:
-    """Say yes to facts: runs with `--overlay accepted` see them."""
-    _decide(store.open(), "accepted", filters, ids, every)
+@o.command(commands, "accept")
+def accept_facts(store: StoreOptions, filters: Filters, *, ids: Ids = None, every: All = False) -> None:
+    """Say yes to facts: runs with `--overlay accepted` see them.
+
+    Examples:
+        triplewise facts accept 3f2a 9c01 --kg films.ttl
+        triplewise facts accept --all --document Aragorn.txt --least 0.8
+    """
+    _decide(store.open_store(), "accepted", filters, ids, every)
 
 
-@commands.command(
-    "reject",
-    epilog=examples("triplewise facts reject 3f2a", "triplewise facts reject --all --conflicting"),
-)
-@o.unfold
-def reject_facts(store: Store, filters: Filters, ids: Ids = None, every: All = False) -> None:
-    """Say no to facts: they are never proposed again."""
-    _decide(store.open(), "rejected", filters, ids, every)
+@o.command(commands, "reject")
+def reject_facts(store: StoreOptions, filters: Filters, *, ids: Ids = None, every: All = False) -> None:
+    """Say no to facts: they are never proposed again.
+
+    Examples:
+        triplewise facts reject 3f2a
+        triplewise facts reject --all --conflicting
+    """
+    _decide(store.open_store(), "rejected", filters, ids, every)
 
 
 def _decide(
@@ -194,7 +177,7 @@ def _decide(
     if bool(ids) == every:
         both = "not both" if ids else "name facts by id, or give --all"
         raise ConfigurationError(f"which facts? give ids, or --all with filters; {both}")
-    if ids and filters != Filters():
+    if ids and any(vars(filters).values()):
         raise ConfigurationError("filters go with --all; beside ids, leave them out")
     facts = [store.get(i) for i in ids] if ids else store.facts(filters.fact_filter(("proposed",)))
     changed = store.decide([fact.id for fact in facts], status) if facts else 0
@@ -202,29 +185,24 @@ def _decide(
     out().print(f"{changed} {'fact' if changed == 1 else 'facts'} {status}{same}")
 
 
-@commands.command(
-    "export",
-    epilog=examples(
-        "triplewise facts export --status accepted > accepted.nt",
-        "triplewise facts export --format nquads -o facts.nq",
-    ),
-)
-@o.unfold
+@o.command(commands, "export")
 def export_facts(
-    store: Store,
+    store: StoreOptions,
     filters: Filters,
-    format: Annotated[
-        Literal["nt", "jsonl", "nquads"],
-        typer.Option(help="nt: bare triples; jsonl and nquads: with provenance."),
-    ] = "nt",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
-    ] = None,
+    format: Literal["nt", "jsonl", "nquads"] = o.option(
+        "", "nt: bare triples; jsonl and nquads: with provenance.", "nt"
+    ),
+    output: Path | None = o.option("FILE", "Write there instead of printing.", None, "--output", "-o"),
 ) -> None:
-    """Write facts for other programs: proposed and accepted ones, if no --status is given."""
+    """Write facts for other programs: proposed and accepted ones, if no --status is given.
+
+    Examples:
+        triplewise facts export --status accepted > accepted.nt
+        triplewise facts export --format nquads -o facts.nq
+    """
     from triplewise.tools.kg.overlay.store import FORMATS
 
-    facts = store.open().facts(filters.fact_filter(("proposed", "accepted")))
+    facts = store.open_store().facts(filters.fact_filter(("proposed", "accepted")))
     text = "".join(f"{line}\n" for line in FORMATS[format](facts))
     if output is None:
         echo(text, nl=False)

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from triplewise.graphs.cli.console import columns, examples, out, pairs, say
+from triplewise.graphs.cli import options as o
+from triplewise.graphs.cli.console import columns, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import read_text
 
@@ -26,7 +27,8 @@ PAPER = {
 """Number of guidelines and times triggered by source, in QueryAgent's table 8 (GrailQA)."""
 
 Extra = Annotated[
-    list[Path] | None, typer.Option(metavar="FILE", help="Your own guidelines, which come first. Repeatable.")
+    list[Path] | None,
+    typer.Option("--file", metavar="FILE", help="Your own guidelines, which come first. Repeatable."),
 ]
 
 commands = typer.Typer(
@@ -34,18 +36,17 @@ commands = typer.Typer(
 )
 
 
-@commands.command(
-    "list",
-    epilog=examples("triplewise guidelines list", "triplewise guidelines list --source kb+memory"),
-)
+@o.command(commands, "list")
 def list_guidelines(
     file: Extra = None,
-    source: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SOURCE", help="Only those of this source, e.g. kb+memory. Repeatable."),
-    ] = None,
+    source: list[str] | None = o.option("SOURCE", "Only those of this source, e.g. kb+memory. Repeatable."),
 ) -> None:
-    """List the guidelines by source: those for every toolset first, each group in the order it is tried."""
+    """List the guidelines by source: those for every toolset first, each group in the order it is tried.
+
+    Examples:
+        triplewise guidelines list
+        triplewise guidelines list --source kb+memory
+    """
     from triplewise.guidelines import SOURCES, load_guidelines
 
     for name in source or ():
@@ -62,12 +63,15 @@ def list_guidelines(
     console.print("The first that matches wins, errors before notes.")
 
 
-@commands.command("show", epilog=examples("triplewise guidelines show fact_empty"))
+@o.command(commands, "show")
 def show_guideline(
-    id: Annotated[str, typer.Argument(metavar="ID", help="As `triplewise guidelines list` shows it.")],
-    file: Extra = None,
+    id: str = o.argument("ID", "As `triplewise guidelines list` shows it."), file: Extra = None
 ) -> None:
-    """Show one guideline, with its example and the text that this example gets."""
+    """Show one guideline, with its example and the text that this example gets.
+
+    Examples:
+        triplewise guidelines show fact_empty
+    """
     from triplewise.guidelines import load_guidelines
 
     guidelines = load_guidelines(file or [])
@@ -91,16 +95,14 @@ def show_guideline(
     out().print(pairs(guideline.id, rows))
 
 
-@commands.command(
-    "check",
-    epilog=examples(
-        "triplewise guidelines check mine.yaml", 'triplewise ask "..." --set guidelines=mine.yaml'
-    ),
-)
-def check_guidelines(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file of guidelines.")],
-) -> None:
-    """Check a file: its form, its expressions, and that every example triggers its own guideline."""
+@o.command(commands, "check")
+def check_guidelines(file: Path = o.argument("FILE", "A YAML file of guidelines.")) -> None:
+    """Check a file: its form, its expressions, and that every example triggers its own guideline.
+
+    Examples:
+        triplewise guidelines check mine.yaml
+        triplewise ask "..." --set guidelines=mine.yaml
+    """
     from triplewise.guidelines import load_guidelines
 
     guidelines = load_guidelines([file])
@@ -111,24 +113,18 @@ def check_guidelines(
     say(f"{file}: {mine} guideline{'' if mine == 1 else 's'}, every example triggers its own")
 
 
-@commands.command(
-    "stats",
-    epilog=examples(
-        'triplewise ask "..." --json >> runs.json; triplewise guidelines stats runs.json',
-        "triplewise guidelines stats logs/metaqa.eval --top 20",
-    ),
-)
+@o.command(commands, "stats")
 def count_guidelines(
-    log: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="LOG...", help="Documents of `ask --json` (JSON or JSON lines), or .eval logs."
-        ),
-    ],
+    log: list[Path] = o.argument("LOG...", "Documents of `ask --json` (JSON or JSON lines), or .eval logs."),
     file: Extra = None,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="Guidelines in the second table.")] = 10,
+    top: int = o.option("N", "Guidelines in the second table.", 10, min=1),
 ) -> None:
-    """Count how often each guideline fired, by source and by id (QueryAgent, tables 8 and 9)."""
+    """Count how often each guideline fired, by source and by id (QueryAgent, tables 8 and 9).
+
+    Examples:
+        triplewise ask "..." --json >> runs.json; triplewise guidelines stats runs.json
+        triplewise guidelines stats logs/metaqa.eval --top 20
+    """
     from rich.text import Text
 
     from triplewise.guidelines import SOURCES, load_guidelines

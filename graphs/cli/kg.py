@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import echo, examples, out, pairs, progress_bars, say
+from triplewise.graphs.cli.console import echo, out, pairs, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
 SAMPLE, PATIENCE = 2_000, 10.0
@@ -25,54 +25,40 @@ commands = typer.Typer(
 )
 
 
-@commands.command(
-    epilog=examples(
-        "triplewise kg load films.ttl --into films",
-        "triplewise kg load kb.txt --into metaqa --profile metaqa",
-        "triplewise kg load dump.nt.zst labels.tsv --into big --on-error skip",
-        "triplewise kg load films.ttl --into films --vectors",
-    )
-)
+@o.command(commands)
 def load(
-    sources: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SOURCES...",
-            help="RDF files (.nt .ttl .rdf .trig, also .gz .zst .bz2), subject|relation|object .txt, "
-            "labels.tsv, folders of RDF files or made by `triplewise kg cut`.",
-        ),
-    ],
     into: Into,
+    sources: list[Path] = o.argument(
+        "SOURCES...",
+        "RDF files (.nt .ttl .rdf .trig, also .gz .zst .bz2), subject|relation|object .txt, labels.tsv, "
+        "folders of RDF files or made by `triplewise kg cut`.",
+    ),
     profile: o.Profile = None,
-    on_error: Annotated[Literal["skip", "stop"], typer.Option(help="What to do at a broken line.")] = "stop",
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace the graph that the folder holds.")
-    ] = False,
-    vectors: Annotated[
-        bool,
-        typer.Option(
-            "--vectors",
-            help="Also make vectors of relations and ends (observing is faster) and of entities (search "
-            "finds them by meaning).",
-        ),
-    ] = False,
+    on_error: Literal["skip", "stop"] = o.option("", "What to do at a broken line.", "stop"),
+    replace: bool = o.flag("Replace the graph that the folder holds.", "--replace"),
+    vectors: bool = o.flag(
+        "Also make vectors of relations and ends (observing is faster) and of entities (search finds "
+        "them by meaning).",
+        "--vectors",
+    ),
 ) -> None:
     """Load files into a folder that opens at once, with an index of its labels.
 
     A load that is interrupted leaves nothing behind. Vectors are made as they are needed, unless they are
     asked for here.
+
+    Examples:
+        triplewise kg load films.ttl --into films
+        triplewise kg load kb.txt --into metaqa --profile metaqa
+        triplewise kg load dump.nt.zst labels.tsv --into big --on-error skip
+        triplewise kg load films.ttl --into films --vectors
     """
     from triplewise.tools.kg.load import load_kg
 
     try:
         with progress_bars() as progress:
             report = load_kg(
-                sources,
-                into,
-                profile=profile,
-                on_error=on_error,
-                progress=progress,
-                replace=replace,
+                sources, into, profile=profile, on_error=on_error, progress=progress, replace=replace
             )
     except ConfigurationError as error:
         raise ConfigurationError(str(error).replace("pass replace=True", "give --replace")) from error
@@ -100,34 +86,30 @@ def load(
             made = make_vectors(report.path, kg, encoder, progress=progress)
             entities = make_entity_vectors(report.path, kg, encoder, progress)
         counts = f"{made.texts:,} relations and ends, {made.new:,} of them new, in {made.seconds:.1f} s"
-        counts += f"; {entities:,} entities"
-        out().print(pairs("\nVectors", [("vectors", counts)]))
+        out().print(pairs("\nVectors", [("vectors", f"{counts}; {entities:,} entities")]))
 
 
-@commands.command(
-    epilog=examples(
-        "triplewise kg index http://localhost:8890/sparql",
-        "triplewise kg index https://sparql.example.org/query --pause 1",
-    )
-)
+@o.command(commands)
 def index(
-    url: Annotated[str, typer.Argument(metavar="URL", help="A SPARQL 1.1 endpoint.")],
+    login: o.Login,
+    url: str = o.argument("URL", "A SPARQL 1.1 endpoint."),
     profile: o.Profile = None,
-    force: Annotated[bool, typer.Option("--force", help="Read the names anew.")] = False,
-    pause: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="How long to wait after each request.")
-    ] = 0.2,
+    force: bool = o.flag("Read the names anew.", "--force"),
+    pause: float = o.option("SECONDS", "How long to wait after each request.", 0.2, min=0.0),
 ) -> None:
     """Read the names of an endpoint once into an index, so that entities are found in any spelling.
 
     It lies in the user's cache, and is used by itself whenever the URL is asked. One request is sent at a
     time. What is broken off goes on where it was when the same command is run again.
+
+    Examples:
+        triplewise kg index http://localhost:8890/sparql
+        triplewise kg index https://sparql.example.org/query --pause 1
     """
-    from triplewise.tools.kg import open_kg
     from triplewise.tools.kg.endpoint import EndpointKG
     from triplewise.tools.kg.endpoint_index import index_endpoint
 
-    kg = open_kg(url, profile=profile)
+    kg = login.open(url, profile=profile)
     if not isinstance(kg, EndpointKG):
         raise ConfigurationError(f"{url} is no endpoint: a graph of files is indexed as it is loaded")
     if (made := kg.indexed) and kg.index is not None and not force:
@@ -145,13 +127,17 @@ def index(
     out().print(pairs(f"Indexed {kg.name}", rows))
 
 
-@commands.command(epilog=examples("triplewise kg info demo", "triplewise kg info https://dbpedia.org/sparql"))
-def info(source: Source, profile: o.Profile = None) -> None:
+@o.command(commands)
+def info(login: o.Login, source: Source, profile: o.Profile = None) -> None:
     """Show what a graph holds: size, relations, labels, profile, some facts.
 
     Only a sample is read, so that this is quick on any endpoint.
+
+    Examples:
+        triplewise kg info demo
+        triplewise kg info https://dbpedia.org/sparql
     """
-    from triplewise.tools.kg import IRI, Triple, open_kg
+    from triplewise.tools.kg import IRI, Triple
     from triplewise.tools.kg.asked_names import full_text_of
     from triplewise.tools.kg.embedded import EmbeddedKG
     from triplewise.tools.kg.endpoint import EndpointKG
@@ -159,8 +145,8 @@ def info(source: Source, profile: o.Profile = None) -> None:
     from triplewise.tools.kg.open import is_store, read_manifest
     from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 
-    kg, console, folder = open_kg(source, profile=profile, timeout=PATIENCE), out(), Path(source).expanduser()
-    shape = kg.profile
+    kg, console = login.open(source, profile=profile, timeout=PATIENCE), out()
+    shape, folder = kg.profile, Path(source).expanduser()
     size, names = "not counted: an endpoint may take minutes to", "looked up in the graph, no index here"
     if is_store(folder):
         manifest = read_manifest(folder)
@@ -178,8 +164,8 @@ def info(source: Source, profile: o.Profile = None) -> None:
         ("triples", size),
         ("labels", names),
         ("profile", shape.name),
-        ("label predicates", " ".join(shape.label_predicates)),
-        ("type predicates", " ".join(shape.type_predicates)),
+        ("label predicates", "\n".join(shape.label_predicates)),
+        ("type predicates", "\n".join(shape.type_predicates)),
     ]
     console.print(pairs(kg.name if isinstance(kg, EndpointKG) else source, rows))
 
@@ -204,107 +190,90 @@ def info(source: Source, profile: o.Profile = None) -> None:
     console.print(pairs("\nSome facts", [("", text) for text in triple_text(kg, spread, exact=False)]))
 
 
-@commands.command(
-    epilog=examples(
-        "triplewise kg profile films.ttl",
-        "triplewise kg profile films.ttl --out films.yaml",
-        'triplewise ask "Who directed Alien?" --kg films.ttl --profile films.yaml',
-    )
-)
+@o.command(commands)
 def profile(
     source: Source,
-    into: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="The YAML file to write. [dim](the terminal)[/dim]"),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    login: o.Login,
+    out_: Path | None = o.option("FILE", "The YAML file to write.", None, "--out", shown="the terminal"),
+    force: bool = o.flag("Overwrite the file.", "--force"),
 ) -> None:
-    """Show the profile of a graph as YAML, each key explained, or write it to edit and use with --profile."""
-    from triplewise.tools.kg import open_kg
+    """Show the profile of a graph as YAML, each key explained, or write it to edit and use with --profile.
+
+    Examples:
+        triplewise kg profile films.ttl
+        triplewise kg profile films.ttl --out films.yaml
+        triplewise ask "Who directed Alien?" --kg films.ttl --profile films.yaml
+    """
     from triplewise.tools.kg.embedded import EmbeddedKG
     from triplewise.tools.kg.infer import infer_profile
 
-    if into is not None and into.exists() and not force:
-        raise ConfigurationError(f"{into} exists already; choose another file or give --force")
-    kg = open_kg(source)
+    if out_ is not None and out_.exists() and not force:
+        raise ConfigurationError(f"{out_} exists already; choose another file or give --force")
+    kg = login.open(source)
     source = source if isinstance(kg, EmbeddedKG) else kg.name
     generic = kg.profile.name == "generic" and not isinstance(kg, EmbeddedKG)
     shape = infer_profile(kg) if generic else kg.profile
-    if into is None:
+    if out_ is None:
         echo(shape.yaml(), nl=False)
         return
-    shape.dump(into)
-    say(f"wrote {into}; edit it, then: triplewise ask ... --kg {source} --profile {into}")
+    shape.dump(out_)
+    say(f"wrote {out_}; edit it, then: triplewise ask ... --kg {source} --profile {out_}")
 
 
-@commands.command(
-    epilog=examples(
-        "triplewise kg cut --seeds ids.txt --from dump.nt.bz2 --into part --profile wikidata",
-        "triplewise kg cut --seeds test.jsonl --from a.nt.gz --from labels.tsv.gz --into part --hops 2",
-        "triplewise kg load part --into kg --profile wikidata",
-    )
-)
+@o.command(commands)
 def cut(
-    seeds: Annotated[
-        Path,
-        typer.Option(
-            "--seeds",
-            metavar="FILE",
-            help="Entities to cut around: ids or IRIs, one a line, or JSON lines with `entities`, "
-            "`topic_entity` or `id`, as data sets have them.",
-        ),
-    ],
-    dumps: Annotated[
-        list[Path],
-        typer.Option(
-            "--from",
-            metavar="DUMP",
-            help="N-Triples (.nt, also .gz .zst .bz2) of any size, or a table of labels (.tsv). Repeatable.",
-        ),
-    ],
     into: Into,
-    hops: Annotated[int, typer.Option(min=1, help="How far from the seeds.")] = 3,
+    seeds: Path = o.option(
+        "FILE",
+        "Entities to cut around: ids or IRIs, one a line, or JSON lines with `entities`, `topic_entity` "
+        "or `id`, as data sets have them.",
+        ...,
+    ),
+    from_: list[Path] = o.option(
+        "DUMP",
+        "N-Triples (.nt, also .gz .zst .bz2) of any size, or a table of labels (.tsv). Repeatable.",
+        ...,
+        "--from",
+    ),
+    hops: int = o.option("N", "How far from the seeds.", 3, min=1),
     profile: o.Profile = None,
-    direction: Annotated[
-        Literal["both", "out"], typer.Option(help="Follow triples both ways, or from subject to object only.")
-    ] = "both",
-    hub_limit: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="A node with more neighbours than this on one side is not expanded on that side "
-            "(`United States`: what it is part of, but not all that is in it). 0: no limit.",
-        ),
-    ] = 10_000,
-    language: Annotated[
-        list[str] | None, typer.Option(metavar="TAG", help="Keep labels in this language only. Repeatable.")
-    ] = None,
-    engine: Annotated[
-        Literal["duckdb", "spark"], typer.Option(help="spark: for a cluster, with Spark's own settings.")
-    ] = "duckdb",
-    memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="What DuckDB may use; the rest goes to disk.")
-    ] = "4GB",
-    threads: Annotated[int | None, typer.Option(min=1, help="Of DuckDB. [dim](all cores)[/dim]")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the cut that the folder holds.")
-    ] = False,
+    direction: Literal["both", "out"] = o.option(
+        "", "Follow triples both ways, or from subject to object only.", "both"
+    ),
+    hub_limit: int = o.option(
+        "N",
+        "A node with more neighbours than this on one side is not expanded on that side (`United "
+        "States`: what it is part of, but not all that is in it). 0: no limit.",
+        10_000,
+        min=0,
+    ),
+    language: list[str] | None = o.option("TAG", "Keep labels in this language only. Repeatable."),
+    engine: Literal["duckdb", "spark"] = o.option(
+        "", "spark: for a cluster, with Spark's own settings.", "duckdb"
+    ),
+    memory: str = o.option("SIZE", "What DuckDB may use; the rest goes to disk.", "4GB"),
+    threads: int | None = o.option("N", "Of DuckDB.", min=1, shown="all cores"),
+    overwrite: bool = o.flag("Replace the cut that the folder holds.", "--overwrite"),
 ) -> None:
     """Cut all triples within some hops of given entities out of a dump, with their labels.
 
     The dump may be larger than memory. What is broken off goes on where it was when the same command is run
     again. DIR then holds triples.nt.gz, labels.nt.gz and cut.json (what was cut, and which hubs were not
     expanded), and `triplewise kg load DIR` takes it as it is.
+
+    Examples:
+        triplewise kg cut --seeds ids.txt --from dump.nt.bz2 --into part --profile wikidata
+        triplewise kg cut --seeds test.jsonl --from a.nt.gz --from labels.tsv.gz --into part --hops 2
+        triplewise kg load part --into kg --profile wikidata
     """
     from triplewise.tools.kg.subset.extract import SubsetSpec, extract_subset
 
-    spec = SubsetSpec(hops, direction, hub_limit, tuple(language or ()))
     with progress_bars(f"what is done is kept in {into}: run the same command again to go on") as progress:
         report = extract_subset(
             seeds,
-            dumps,
+            from_,
             into,
-            spec,
+            SubsetSpec(hops, direction, hub_limit, tuple(language or ())),
             profile=profile or "generic",
             engine=engine,
             memory=memory,
@@ -317,15 +286,15 @@ def cut(
             where = f"{source.path}:{source.first_bad or '?'}"
             say(f"{source.bad_lines:,} lines left out; the first is {where}: {source.message}", "notice")
     if report.unknown_count:
-        more = ", ..." if report.unknown_count > SEEDS else ""
-        names = ", ".join(report.unknown[:SEEDS])
-        say(f"{report.unknown_count:,} seeds are not in the dump: {names}{more}", "notice")
+        names = ", ".join(report.unknown[:SEEDS]) + (", ..." if report.unknown_count > SEEDS else "")
+        say(f"{report.unknown_count:,} seeds are not in the dump: {names}", "notice")
+    hop_rows = [
+        (f"hop {h.number}", f"{h.nodes:,} nodes, {h.triples:,} new triples, {h.hubs:,} hubs left")
+        for h in report.hops
+    ]
     rows = [
         ("seeds", f"{report.seeds:,} in the dump, {report.unknown_count:,} not"),
-        *(
-            (f"hop {h.number}", f"{h.nodes:,} nodes, {h.triples:,} new triples, {h.hubs:,} hubs left")
-            for h in report.hops
-        ),
+        *hop_rows,
         ("triples", f"{report.triples:,}"),
         ("labels", f"{report.labels:,}"),
         ("left out", f"{report.left_out:,} triples of relations that the profile leaves out"),
@@ -335,41 +304,17 @@ def cut(
     out().print(pairs(f"Cut {report.path}", rows))
 
 
-@commands.command(
-    epilog=examples(
-        "triplewise kg thin --kg films --questions test.jsonl --into films-thin --drop 0.5 --seed 1",
-        "triplewise kg thin --kg films.ttl --questions test.jsonl --into thin --drop 1 --every-path",
-        'triplewise ask "Who directed Alien?" --kg films-thin --set documents=articles',
-    )
-)
+@o.command(commands)
 def thin(
-    source: Annotated[
-        str,
-        typer.Option(
-            "--kg",
-            metavar="KG",
-            help="A folder made by `triplewise kg load`, an RDF file, or demo. Only read.",
-        ),
-    ],
-    questions: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE",
-            help="JSON lines (plain or .gz) with `question`, `answers`, and `topic_entity` or `entities`.",
-        ),
-    ],
     into: Into,
-    drop: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE", min=0.0, max=1.0, help="Share of the collected triples that is dropped."
-        ),
-    ],
-    seed: Annotated[int, typer.Option("--seed", help="Of all that is drawn at random.")] = 1,
-    hops: Annotated[int, typer.Option("--hops", min=1, help="Longest path that is looked for.")] = 4,
-    every_path: Annotated[
-        bool, typer.Option("--every-path", help="Collect all shortest paths of an answer, not one of them.")
-    ] = False,
+    kg: str = o.option("KG", "A folder made by `triplewise kg load`, an RDF file, or demo. Only read.", ...),
+    questions: Path = o.option(
+        "FILE", "JSON lines (plain or .gz) with `question`, `answers`, and `topic_entity` or `entities`.", ...
+    ),
+    drop: float = o.option("SHARE", "Share of the collected triples that is dropped.", ..., min=0.0, max=1.0),
+    seed: int = o.option("N", "Of all that is drawn at random.", 1),
+    hops: int = o.option("N", "Longest path that is looked for.", 4, min=1),
+    every_path: bool = o.flag("Collect all shortest paths of an answer, not one of them.", "--every-path"),
     profile: o.Profile = None,
 ) -> None:
     """Make an incomplete graph: drop triples on the shortest paths from questions to their answers.
@@ -378,6 +323,11 @@ def thin(
     paths a share is drawn and dropped; the rest is a graph that `ask` takes. DIR also holds dropped.nt (what
     was dropped: with it the graph is whole again) and thinned.json (how it was done). The same seed drops the
     same triples. What is interrupted leaves nothing in the way: run it again.
+
+    Examples:
+        triplewise kg thin --kg films --questions test.jsonl --into films-thin --drop 0.5 --seed 1
+        triplewise kg thin --kg films.ttl --questions test.jsonl --into thin --drop 1 --every-path
+        triplewise ask "Who directed Alien?" --kg films-thin --set documents=articles
     """
     from triplewise.tools.kg.subset.incomplete import IncompleteSpec, TopicQuestion, make_incomplete
     from triplewise.tools.planning.seeds import read_seeds
@@ -386,7 +336,7 @@ def thin(
     topics = [TopicQuestion(s.question, [t for _, t in s.named], s.answers) for s in read_seeds(questions)]
     with progress_bars() as progress:
         report = make_incomplete(
-            source, topics, into, spec, questions_file=questions, profile=profile, progress=progress
+            kg, topics, into, spec, questions_file=questions, profile=profile, progress=progress
         )
     if report.unknown:
         say(f"{report.unknown:,} questions are about something that the graph does not have", "notice")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, examples, out, progress_bars, say
+from triplewise.graphs.cli.console import columns, out, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,98 +20,65 @@ PATHS = {"kg", "profile", "prompt", "seeds", "documents", "facts", "prices", "en
 """Settings that may name a file or a folder."""
 SHOWN_FAILURES = 10
 """Questions that failed with an error, as they are listed."""
+FORMAT = """\
+Trajectories (DIR/trajectories.jsonl, and what --distill reads) are JSON lines with: id, question, entities \
+(mention -> id), answers (gold), predicted, reward (recall), f1, turns (list of thought, call, observation), \
+choices (list of chosen, offered, before: relations by id, ^ before one walked backwards), system and prompt \
+(what a model was shown first), iteration, origin (explored, refined, distilled, validated), policy, status, \
+rule. Needed are id, question and answers."""
+
+commands = typer.Typer()
 
 
-EPILOG = (
-    examples(
-        "triplewise learn train.jsonl --kg KG --into learned",
-        "triplewise learn --resume --into learned",
-        'triplewise ask "..." --config learned/settings.yaml',
-        "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve Qwen/Qwen2-7B-Instruct --enable-lora "
-        "--max-lora-rank 32 --max-loras 2",
-        "triplewise learn train.jsonl --kg KG --into learned --policy model --preset symagent "
-        "--model openai:Qwen/Qwen2-7B-Instruct --base-url http://localhost:8000/v1",
+@dataclass(frozen=True)
+class Training:
+    """What `LearningConfig` calls by the same names."""
+
+    policy: Literal["embedded", "model"] = o.option(
+        "",
+        "What learns: the embedded encoder (no language model, two cores, minutes), or a LoRA adapter "
+        "of the language model (a GPU).",
+        "embedded",
     )
-    + "\n\nTrajectories (DIR/trajectories.jsonl, and what --distill reads) are JSON lines:\n\n"
-    "  id, question, entities (mention -> id), answers (gold), predicted, reward (recall), f1,\n\n"
-    "  turns (list of thought, call, observation), choices (list of chosen, offered, before: relations by\n\n"
-    "  id, ^ before one walked backwards), system and prompt (what a model was shown first), iteration,\n\n"
-    "  origin (explored, refined, distilled, validated), policy, status, rule.\n\n"
-    "Needed are id, question and answers."
-)
+    iterations: int = o.option("N", "Most rounds of exploring and training.", 2, min=1)
+    epsilon: float = o.option(
+        "GAIN", "A gain in mean validation F1 below this is negligible and ends the run.", 0.001
+    )
+    attempts: int = o.option(
+        "N", "A language model's attempts at each question when exploring; the best is kept.", 1, min=1
+    )
+    jobs: int = o.option("N", "Questions at a time; 0: 1 (embedded policy) or 8 (model).", 0, min=0)
+    seed: int = o.option("N", "Of the held-out share, the attempts and the training.", 0)
 
 
-@o.unfold
+@o.command(commands, after=FORMAT)
 def learn(
-    into: Annotated[Path, typer.Option(metavar="DIR", help="Where everything is kept; made if missing.")],
     options: o.RunOptions,
-    questions: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="QUESTIONS",
-            help="JSON lines with `question`, `answers` (ids, literals or names), and optionally `id`, and "
-            "`entities` or `topic_entity`: a name, a list of names, or a mapping mention -> id.",
-            show_default=False,
-        ),
-    ] = None,
-    policy: Annotated[
-        Literal["embedded", "model"],
-        typer.Option(
-            help="What learns: the embedded encoder (no language model, two cores, minutes), or a LoRA "
-            "adapter of the language model (a GPU)."
-        ),
-    ] = "embedded",
-    base_model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|DIR",
-            help="Weights of the language model: a folder, or a name on the model hub. "
-            "[dim](as --model)[/dim]",
-        ),
-    ] = None,
-    preset: o.Preset = None,
-    validation: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE|SHARE", help="Questions to validate on, or the share of QUESTIONS that is held out."
-        ),
-    ] = "0.1",
-    iterations: Annotated[int, typer.Option(min=1, help="Most rounds of exploring and training.")] = 2,
-    epsilon: Annotated[
-        float, typer.Option(help="A gain in mean validation F1 below this is negligible and ends the run.")
-    ] = 0.001,
-    variant: Annotated[
-        Literal["full", "no-refine", "no-merge", "distilled"],
-        typer.Option(
-            help="How the training set is made (SymAgent, table 4): explored and refined trajectories "
-            "merged; explored ones only, by rejection sampling; refined ones directly; or another model's."
-        ),
-    ] = "full",
-    distill: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Another model's trajectories. Implies --variant distilled."),
-    ] = None,
-    attempts: Annotated[
-        int,
-        typer.Option(
-            min=1, help="A language model's attempts at each question when exploring; the best is kept."
-        ),
-    ] = 1,
-    jobs: Annotated[
-        int, typer.Option(min=0, help="Questions at a time; 0: 1 (embedded policy) or 8 (model).")
-    ] = 0,
-    seed: Annotated[int, typer.Option(help="Of the held-out share, the attempts and the training.")] = 0,
-    lora: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--lora",
-            metavar="NAME=VALUE",
-            help="A setting of LoRA, e.g. epochs=1; defaults are the paper's (table 6). Repeatable.",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with what DIR holds, as it was ordered.")
-    ] = False,
+    training: Training,
+    questions: Path | None = o.argument(
+        "QUESTIONS",
+        "JSON lines with `question`, `answers` (ids, literals or names), and optionally `id`, and "
+        "`entities` or `topic_entity`: a name, a list of names, or a mapping mention -> id.",
+        None,
+    ),
+    into: Path = o.option("DIR", "Where everything is kept; made if missing.", ...),
+    base_model: str | None = o.option(
+        "NAME|DIR", "Weights of the language model: a folder, or a name on the model hub.", shown="as --model"
+    ),
+    validation: str = o.option(
+        "FILE|SHARE", "Questions to validate on, or the share of QUESTIONS that is held out.", "0.1"
+    ),
+    variant: Literal["full", "no-refine", "no-merge", "distilled"] = o.option(
+        "",
+        "How the training set is made (SymAgent, table 4): explored and refined trajectories merged; "
+        "explored ones only, by rejection sampling; refined ones directly; or another model's.",
+        "full",
+    ),
+    distill: Path | None = o.option("FILE", "Another model's trajectories. Implies --variant distilled."),
+    lora: list[str] | None = o.option(
+        "NAME=VALUE", "A setting of LoRA, e.g. epochs=1; defaults are the paper's (table 6). Repeatable."
+    ),
+    resume: bool = o.flag("Go on with what DIR holds, as it was ordered.", "--resume"),
 ) -> None:
     """Let the agent learn from its own trajectories, given nothing but questions and their answers.
 
@@ -120,9 +88,16 @@ def learn(
 
     A run that was killed goes on with --resume, and no question is explored twice. DIR/settings.yaml then
     holds the settings of the best policy, for `triplewise ask --config`.
-    """
-    import yaml
 
+    Examples:
+        triplewise learn train.jsonl --kg KG --into learned
+        triplewise learn --resume --into learned
+        triplewise ask "..." --config learned/settings.yaml
+        VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve Qwen/Qwen2-7B-Instruct --enable-lora \
+--max-lora-rank 32 --max-loras 2
+        triplewise learn train.jsonl --kg KG --into learned --policy model --preset symagent \
+--model openai:Qwen/Qwen2-7B-Instruct --base-url http://localhost:8000/v1
+    """
     from triplewise.nodes.learning import LearningConfig
 
     if resume and questions is not None:
@@ -131,33 +106,34 @@ def learn(
         raise ConfigurationError("no questions; give a file of them, or --resume to go on with a run")
     config = None
     if questions is not None:
-        context = ({"history": "chat"} if policy == "model" else {}) | options.context_settings()
-        for name in PATHS & context.keys():
-            if Path(context[name]).exists():
-                context[name] = str(Path(context[name]).resolve())
-        held_out: dict[str, Any]
-        try:
-            held_out = {"share": float(validation)}
-        except ValueError:
-            held_out = {"validation": str(Path(validation).resolve())}
-        settings = dict(o.split_pair("--lora", pair, "epochs=1") for pair in lora or ())
-        learner = {name: yaml.safe_load(value) for name, value in settings.items()}
+        share = validation.replace(".", "", 1).isdigit()
         config = LearningConfig(
             questions=str(questions.resolve()),
-            policy=policy,
-            preset=preset or o.DEFAULT_PRESET,
-            context=context,
+            preset=options.preset or o.DEFAULT_PRESET,
+            context=_context(options, {"history": "chat"} if training.policy == "model" else {}),
             recipe="distilled" if distill else variant,
             distill=str(distill.resolve()) if distill else "",
-            iterations=iterations,
-            epsilon=epsilon,
-            attempts=attempts,
-            jobs=jobs,
-            seed=seed,
-            learner=({"base_model": base_model} if base_model else {}) | learner,
-            **held_out,
+            learner=({"base_model": base_model} if base_model else {}) | _lora_settings(lora or []),
+            **vars(training),
+            **{"share": float(validation)} if share else {"validation": str(Path(validation).resolve())},
         )
     _run(config, into)
+
+
+def _context(options: o.RunOptions, defaults: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run, with whole paths: it may be resumed from another folder."""
+    context = defaults | options.context_settings()
+    for name in PATHS & context.keys():
+        if Path(context[name]).exists():
+            context[name] = str(Path(context[name]).resolve())
+    return context
+
+
+def _lora_settings(pairs: list[str]) -> dict[str, Any]:
+    import yaml
+
+    settings = dict(o.split_pair("--lora", pair, "epochs=1") for pair in pairs)
+    return {name: yaml.safe_load(value) for name, value in settings.items()}
 
 
 def _run(config: LearningConfig | None, into: Path) -> None:

@@ -1,41 +1,44 @@
-"""Options that several commands share, and the settings of a run that they give."""
+"""How a command and its options are declared, and the options that several commands share."""
+
+# ruff: noqa: RUF009 - an option stands for the default of a field
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
+from getpass import getpass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
+from typer.core import TyperArgument, TyperOption
 
+from triplewise.graphs.cli.console import examples
 from triplewise.tools.core.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
     from triplewise.graphs.cli.runs import RunRequest
+    from triplewise.tools.kg import KnowledgeGraph
 
+Function = TypeVar("Function", bound=Callable[..., None])
+
+DEFAULT_PRESET = "agent"
 KG_FORMS = (
     "demo, an RDF file, a folder of them or one made by `triplewise kg load`, or the URL of a SPARQL endpoint"
 )
-DEFAULT_PRESET = "agent"
+LOGIN = "Login of an endpoint (docs/endpoints.md)"
+LOGIN_OPTIONS = ("header", "token", "user")
 
-Kg = Annotated[str | None, typer.Option(metavar="KG", help=f"Knowledge graph: {KG_FORMS}. [dim](demo)[/dim]")]
 Profile = Annotated[
     str | None,
     typer.Option(metavar="NAME|FILE", help="How the graph is shaped: a packaged profile or a YAML file."),
 ]
-Preset = Annotated[str | None, typer.Option(metavar="P", help="See `triplewise presets`. [dim](agent)[/dim]")]
 Entities = Annotated[
     list[str] | None,
     typer.Option(metavar='"mention=id"', help="An entity you know; without id it is linked. Repeatable."),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="Any other setting of a run, e.g. max_steps=20. Repeatable."
-    ),
 ]
 Checkpoints = Annotated[
     str | None,
@@ -49,73 +52,249 @@ Checkpoints = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
+_type_of_option = TyperOption.display_type_rich
+
+
+def _type_shown(param: TyperOption, ctx: Any) -> str | None:
+    """What `--help` says of the type of a value; nothing where there is no value."""
+    return None if param.is_flag else _type_of_option(param, ctx)
+
+
+setattr(TyperOption, "display_type_rich", _type_shown)  # noqa: B010 - its `<bool>` teaches nobody anything
+setattr(TyperArgument, "display_type_rich", lambda param, ctx: None)  # noqa: B010 - nor does `<list[Path]>`
+
+
+def option(metavar: str, help: str, default: Any = None, *names: str, **more: Any) -> Any:
+    """Return an option, for the default of a parameter; `shown` is what its help gives as default."""
+    shown = more.pop("shown", True)
+    return typer.Option(default, *names, metavar=metavar or None, help=help, show_default=shown, **more)
+
+
+def flag(help: str, *names: str) -> Any:
+    """Return an option without a value, False unless it is given."""
+    return typer.Option(False, *names, help=help)
+
+
+def argument(metavar: str, help: str, default: Any = ...) -> Any:
+    """Return an argument, for the default of a parameter; without a default it must be given."""
+    return typer.Argument(default, metavar=metavar, help=help, show_default=False)
+
+
+def command(
+    group: typer.Typer, name: str | None = None, add: str = "command", after: str = "", **settings: Any
+) -> Callable[[Function], Function]:
+    """Add a function to a group of commands, with its docstring as help.
+
+    A parameter that is a dataclass becomes the options that are its fields. The lines under `Examples:`, last
+    in the docstring, stand below the help, and `after` below them.
+
+    Args:
+        add: `command`, or `callback` for what the group itself does.
+    """
+
+    def decorate(function: Function) -> Function:
+        text, _, lines = inspect.cleandoc(function.__doc__ or "").partition("\n\nExamples:\n")
+        settings["help"] = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+        settings["epilog"] = f"{examples(*map(str.strip, lines.splitlines()))}\n\n{after}".strip()
+        if name:
+            settings["name"] = name
+        getattr(group, add)(**settings)(_unfold(function))
+        return function
+
+    return decorate
+
+
+def _unfold(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function for Typer, which takes the fields of a parameter that is a dataclass as options."""
+    signature = inspect.signature(function, eval_str=True)
+    groups, parameters = dict[str, Any](), list[inspect.Parameter]()
+    for p in signature.parameters.values():
+        if is_dataclass(p.annotation):
+            groups[p.name], hints = p.annotation, get_type_hints(p.annotation, include_extras=True)
+            options = [(f.name, f.default, hints[f.name]) for f in fields(p.annotation)]
+        else:
+            options = [(p.name, p.default, p.annotation)]
+        parameters += [inspect.Parameter(n, p.KEYWORD_ONLY, default=d, annotation=t) for n, d, t in options]
+
+    @functools.wraps(function)
+    def unfolded(**values: Any) -> None:
+        for name, kind in groups.items():
+            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+        function(**values)
+
+    vars(unfolded).update(__signature__=signature.replace(parameters=parameters), __annotations__={})
+    return unfolded
+
+
+def given(context: typer.Context, *besides: str) -> list[str]:
+    """Return the options and arguments that stand on the command line, as a person writes them.
+
+    Args:
+        besides: parameters that do not count, by their names in Python.
+    """
+    return [
+        p.opts[0] if p.opts[0].startswith("-") else str(p.metavar)  # type: ignore[attr-defined]
+        for p in context.command.params
+        if p.name not in besides and "COMMANDLINE" in str(context.get_parameter_source(p.name or ""))
+    ]
+
+
 @dataclass(frozen=True)
-class RunOptions:
-    """Options of a run that `ask`, `plan` and `learn` share."""
+class Login:
+    """The login of an endpoint."""
 
-    kg: Kg = None
-    profile: Profile = None
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="M",
-            help="embedded (no key, no network), openai:NAME, or provider:NAME such as anthropic:NAME. "
-            "[dim](embedded)[/dim]",
-        ),
-    ] = None
-    base_url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="OpenAI-compatible server, e.g. http://localhost:8000/v1."),
-    ] = None
-    seeds: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Answered example questions of this graph, as JSON lines; none for none. "
-            "[dim](those of triplewise plan index)[/dim]",
-        ),
-    ] = None
-    settings: Settings = None
+    header: list[str] | None = option(
+        "NAME:VALUE", "A header sent with every request. Repeatable.", rich_help_panel=LOGIN
+    )
+    token: str | None = option("TOKEN", "A bearer token.", rich_help_panel=LOGIN)
+    user: str | None = option(
+        "NAME", "Whose password is asked for, or is in the environment.", rich_help_panel=LOGIN
+    )
 
-    def context_settings(self, **more: Any) -> dict[str, Any]:
-        """Return the settings of these options, of more, and of `triplewise.toml`, in that order, checked.
-        Those not set are left to the preset.
+    def log_in(self, kg: Any) -> None:
+        """Keep the login for the host of a graph, for as long as this process lives.
 
         Raises:
-            ConfigurationError: an unknown setting, or a value that does not fit; lists what is legal.
+            ConfigurationError: the graph is no endpoint, or the login is none.
+        """
+        from triplewise.tools.core.credentials import keep_login
+
+        login = [name for name in LOGIN_OPTIONS if getattr(self, name)]
+        if not login:
+            return
+        if not isinstance(kg, str) or not kg.startswith(("http://", "https://")):
+            raise ConfigurationError(f"--{login[0]} is for an endpoint, and {kg} is none; leave it out")
+
+        def ask_password() -> str:
+            return getpass(f"Password of {self.user}: ") if sys.stdin.isatty() else ""
+
+        keep_login(kg, self.user or "", ask_password, self.token or "", self.header or [])
+
+    def open(self, kg: str, **settings: Any) -> KnowledgeGraph:
+        """Log in to a graph and open it, as `open_kg`."""
+        from triplewise.tools.kg import open_kg
+
+        self.log_in(kg)
+        return open_kg(kg, **settings)
+
+
+@dataclass(frozen=True)
+class GraphOptions(Login):
+    """Which graph."""
+
+    kg: str | None = option("KG", f"Knowledge graph: {KG_FORMS}.", shown="demo")
+    profile: Profile = None
+
+    @property
+    def source(self) -> str:
+        """The graph of the option, or of `triplewise.toml`, or the demo graph."""
+        return self.kg or str(read_config().get("kg", "demo"))
+
+    def open_graph(self) -> KnowledgeGraph:
+        """Log in to the graph and open it."""
+        return self.open(
+            self.source, profile=self.profile or (None if self.kg else read_config().get("profile"))
+        )
+
+
+@dataclass(frozen=True)
+class SettingOptions(GraphOptions):
+    """A graph, and any setting of a run. Fields that have the name of a setting are that setting."""
+
+    pairs: list[str] | None = option(
+        "NAME=VALUE", "Any other setting of a run, e.g. max_steps=20. Repeatable.", None, "--set"
+    )
+
+    def context_settings(self, config: Path | None = None) -> dict[str, Any]:
+        """Log in to the graph, and return the settings of these options and of the configuration, checked.
+        Those not set are left to the preset.
+
+        Args:
+            config: a file whose settings go before those of `triplewise.toml`.
+
+        Raises:
+            ConfigurationError: an unknown setting, or a value that does not fit; says what is legal.
+            DataError: a file that cannot be read.
         """
         from triplewise.nodes.context import Context
         from triplewise.nodes.models import split_model
 
-        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "settings"}
-        values = (
-            read_config(None)[1] | more | {name: value for name, value in named.items() if value is not None}
-        )
-        values |= parse_settings(self.settings or [])
+        legal = {f.name for f in fields(Context)}
+        options = {f.name: getattr(self, f.name) for f in fields(self) if f.name in legal}
+        values = read_config(config) | {name: v for name, v in options.items() if v not in (None, False)}
+        values |= parse_settings(self.pairs or [])
+        values.pop("preset", None)
         context = Context(**values)
+        self.log_in(context.kg)
         if not context.embedded:
             split_model(context.model)
         return {name: getattr(context, name) for name in values}
 
 
-def unfold(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command for Typer, which takes the fields of each parameter that is a dataclass as options."""
-    signature = inspect.signature(command, eval_str=True)
-    groups: dict[str, Any] = {
-        p.name: p.annotation for p in signature.parameters.values() if is_dataclass(p.annotation)
-    }
-    options = {name: inspect.signature(kind, eval_str=True).parameters for name, kind in groups.items()}
+@dataclass(frozen=True)
+class ModelOptions(SettingOptions):
+    """A graph, settings, and who answers."""
 
-    @functools.wraps(command)
-    def unfolded(**values: Any) -> None:
-        for name, kind in groups.items():
-            values[name] = kind(**{option: values.pop(option) for option in options[name]})
-        command(**values)
+    model: str | None = option(
+        "M",
+        "embedded (no key, no network), openai:NAME, or provider:NAME such as anthropic:NAME.",
+        shown="embedded",
+    )
+    base_url: str | None = option("URL", "OpenAI-compatible server, e.g. http://localhost:8000/v1.")
+    seeds: str | None = option(
+        "FILE",
+        "Answered example questions of this graph, as JSON lines; none for none.",
+        shown="those of `triplewise plan index`",
+    )
 
-    parameters = (q for p in signature.parameters.values() for q in options.get(p.name, {"": p}).values())
-    keywords = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
-    vars(unfolded).update(__signature__=signature.replace(parameters=keywords), __annotations__={})
-    return unfolded
+
+@dataclass(frozen=True)
+class RunOptions(ModelOptions):
+    """Everything a run is made of but its question."""
+
+    preset: str | None = option("P", "See `triplewise presets`.", shown=DEFAULT_PRESET)
+
+    def request(
+        self,
+        question: str | None = "?",
+        entities: Iterable[str] | None = None,
+        thread: str | None = None,
+        config: Path | None = None,
+    ) -> RunRequest:
+        """Return what to run.
+
+        Args:
+            entities: `mention=id` pairs; a mention without id is to be linked. config: as `context_settings`.
+
+        Raises:
+            ConfigurationError: something that cannot be run, found before anything is opened.
+        """
+        from triplewise.graphs.cli.runs import RunRequest
+        from triplewise.graphs.presets import find_preset
+        from triplewise.nodes.context import Context
+        from triplewise.nodes.sql import require_model
+        from triplewise.tools.actions import DATABASE_TOOLSETS
+
+        settings = self.context_settings(config)
+        preset, db = self.preset or read_config(config).get("preset"), settings.get("db")
+        preset = preset or ("sql" if db else "symagent" if settings.get("documents") else DEFAULT_PRESET)
+        toolset = find_preset(preset).settings["toolset"]
+        if db and toolset not in DATABASE_TOOLSETS:
+            raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")
+        if db or toolset == "sparql":
+            require_model(Context(**settings), "asking a database" if db else "writing SPARQL")
+        if not question or not question.strip():
+            raise ConfigurationError('no question; ask one, e.g. triplewise ask "Who wrote Dracula?"')
+        ids: dict[str, str | None] = {}
+        for pair in entities or ():
+            mention, _, node = (part.strip() for part in pair.partition("="))
+            if not mention:
+                raise ConfigurationError(
+                    f'--entity {pair!r} needs the form "mention=id", e.g. "Goethe=Q5879"'
+                )
+            ids[mention] = node or None
+        request = RunRequest(question.strip(), ids, preset, settings)
+        return request if thread is None else replace(request, thread=thread, named=True)
 
 
 def split_pair(option: str, pair: str, example: str) -> tuple[str, str]:
@@ -127,7 +306,7 @@ def split_pair(option: str, pair: str, example: str) -> tuple[str, str]:
 
 
 def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """Return the settings of `--set` pairs, each as its type. Raises `ConfigurationError` as `RunOptions`."""
+    """Return the settings of `--set` pairs, each as its type. Raises `ConfigurationError`."""
     from pydantic import TypeAdapter, ValidationError
 
     from triplewise.nodes.context import Context
@@ -151,8 +330,8 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def read_config(path: Path | None) -> tuple[str | None, dict[str, Any]]:
-    """Return the preset (None for none) and the settings of a `--config` file, or of `triplewise.toml`.
+def read_config(path: Path | None = None) -> dict[str, Any]:
+    """Return the settings of `triplewise.toml`, and of a `--config` file before them, with `preset`.
 
     Raises:
         DataError: it cannot be read, or maps no settings.
@@ -162,54 +341,15 @@ def read_config(path: Path | None) -> tuple[str | None, dict[str, Any]]:
     from triplewise.tools.core.configuration import configuration_file, read_section
     from triplewise.tools.core.files import read_yaml
 
-    values = read_yaml(path).value if path else dict(read_section("settings"))
-    if not isinstance(values, dict):
-        raise DataError("must map settings to values, e.g. `encoder: learned/policy-1`", path)
-    preset = values.pop("preset", None)
-    legal = [f.name for f in fields(Context)]
-    for name in values:
-        if name not in legal:
-            place = path or configuration_file()
-            raise ConfigurationError.unknown(f"setting in {place}", name, ["preset", *legal])
-    return preset, values
-
-
-def run_request(
-    question: str | None,
-    preset: str | None,
-    entities: Iterable[str],
-    settings: Mapping[str, Any],
-    thread: str | None = None,
-) -> RunRequest:
-    """Return what to run.
-
-    Args:
-        entities: `mention=id` pairs; a mention without id is to be linked.
-
-    Raises:
-        ConfigurationError: something that cannot be run, found before anything is opened.
-    """
-    from triplewise.graphs.cli.runs import RunRequest
-    from triplewise.graphs.presets import find_preset
-
-    db = settings.get("db")
-    preset = preset or ("sql" if db else "symagent" if settings.get("documents") else DEFAULT_PRESET)
-    toolset = find_preset(preset).settings["toolset"]
-    if db or toolset == "sparql":
-        from triplewise.nodes.context import Context
-        from triplewise.nodes.sql import require_model
-        from triplewise.tools.actions import DATABASE_TOOLSETS
-
-        if db and toolset not in DATABASE_TOOLSETS:
-            raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")
-        require_model(Context(**settings), "asking a database" if db else "writing SPARQL")
-    if not question or not question.strip():
-        raise ConfigurationError('no question; ask one, e.g. triplewise ask "Who wrote Dracula?"')
-    ids: dict[str, str | None] = {}
-    for pair in entities:
-        mention, _, node = (part.strip() for part in pair.partition("="))
-        if not mention:
-            raise ConfigurationError(f'--entity {pair!r} needs the form "mention=id", e.g. "Goethe=Q5879"')
-        ids[mention] = node or None
-    request = RunRequest(question.strip(), ids, preset, dict(settings))
-    return request if thread is None else replace(request, thread=thread, named=True)
+    legal, settings = ["preset", *(f.name for f in fields(Context))], dict[str, Any]()
+    sources = [(configuration_file(), read_section("settings"))]
+    if path is not None:
+        sources.append((path, read_yaml(path).value))
+    for place, values in sources:
+        if not isinstance(values, dict):
+            raise DataError("must map settings to values, e.g. `encoder: learned/policy-1`", place)
+        for name in values:
+            if name not in legal:
+                raise ConfigurationError.unknown(f"setting in {place}", name, legal)
+        settings |= values
+    return settings

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, echo_json, examples, out, pairs, progress_bars, say
+from triplewise.graphs.cli.console import columns, echo_json, out, pairs, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
 SHOWN = 8
-"""Dropped rules printed."""
+"""Rules and dropped rules printed."""
 
 
 class QuestionOrCommand(TyperGroup):
@@ -37,22 +37,10 @@ commands = typer.Typer(
 )
 
 
-@commands.command(
-    "question",
-    epilog=examples(
-        'triplewise plan "Who wrote Dracula?"',
-        'triplewise plan "..." --kg films --seeds train.jsonl',
-        "triplewise plan index train.jsonl --kg films",
-    )
-    + "\n\nSee also: triplewise plan index --help",
-)
-@o.unfold
+@o.command(commands, "question", after="See also: triplewise plan index --help, triplewise plan seeds --help")
 def show(
-    question: Annotated[
-        str, typer.Argument(metavar="QUESTION", help="The question, in quotes.", show_default=False)
-    ],
     options: o.RunOptions,
-    preset: o.Preset = None,
+    question: str = o.argument("QUESTION", "The question, in quotes."),
     entity: o.Entities = None,
     as_json: o.Json = False,
 ) -> None:
@@ -63,11 +51,16 @@ def show(
     entity. Support: seed questions whose answers it reproduces; precision and recall: how well, over those
     seeds. What was dropped is listed with the reason: a rule must lead somewhere from the entity, unless
     documents (--set documents=FOLDER) may fill the gap.
+
+    Examples:
+        triplewise plan "Who wrote Dracula?"
+        triplewise plan "..." --kg films --seeds train.jsonl
+        triplewise plan index train.jsonl --kg films
     """
     from triplewise.graphs.cli.report import Report
     from triplewise.graphs.cli.run import Run
 
-    run, console = Run(o.run_request(question, preset, entity or [], options.context_settings())), out()
+    run, console = Run(options.request(question, entity)), out()
     linked: Mapping[str, Any] = {}
     planned: Mapping[str, Any] = {}
     with console.status("planning") if console.is_terminal else nullcontext():
@@ -94,50 +87,21 @@ def show(
         return
     report = Report(console, run.kg, run.toolset)
     report.phase("link", linked)
-    labels = report.labels
-    labels.fetch_rules(rules)
-    labels.fetch([d.anchor for d in dropped if d.anchor], [r for d in dropped for r in d.relations])
-    # Precision and recall are known of rules from seeds alone.
-    mined = any(rule.support for rule in rules)
-    rows = []
-    for number, r in enumerate(rules, 1):
-        figures = (f"{r.precision:.2f}", f"{r.recall:.2f}") if mined else ()
-        text = labels.replace(r.text())
-        rows.append((f"{number}", text, f"{r.support}", *figures, f"{r.score:.2f}", r.provenance))
-    heads = ("", "Rule", "Support", *(("Precision", "Recall") if mined else ()), "Score", "From")
-    nothing = "No rule fits: no relation path from the entities reads like the question."
-    console.print(columns(heads, rows) if rows else nothing)
-    if dropped:
-        console.print()
-        lines = [(labels.replace(d.text), labels.replace(d.reason), d.provenance) for d in dropped[:SHOWN]]
-        console.print(columns(("Dropped", "Reason", "From"), lines))
-    if len(dropped) > SHOWN:
-        console.print(f"and {len(dropped) - SHOWN} more; --json gives all")
+    report.rows("Plan", report.rules(rules, SHOWN, "--json gives all"))
+    if not rules:
+        report.row("Plan", "No rule fits: no relation path from the entities reads like the question.")
+    report.rows("Dropped", report.dropped_rules(dropped, SHOWN))
 
 
-@commands.command(
-    "index",
-    epilog=examples(
-        "triplewise plan index train.jsonl --kg films",
-        "triplewise plan index a.jsonl b.jsonl.gz --kg https://example.org/sparql --set plan_hops=2",
-        'triplewise ask "..." --kg films',
-    ),
-)
+@o.command(commands)
 def index(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SEEDS...",
-            help="JSON lines (plain or .gz) with `question`, `answers`, and `topic_entity`, `entities` or "
-            "`entity`: names or ids of the graph, or a mapping mention -> id.",
-        ),
-    ],
-    kg: o.Kg = None,
-    profile: o.Profile = None,
-    settings: o.Settings = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Mine all seeds anew, also those that are kept.")
-    ] = False,
+    options: o.SettingOptions,
+    files: list[Path] = o.argument(
+        "SEEDS...",
+        "JSON lines (plain or .gz) with `question`, `answers`, and `topic_entity`, `entities` or "
+        "`entity`: names or ids of the graph, or a mapping mention -> id.",
+    ),
+    again: bool = o.flag("Mine all seeds anew, also those that are kept.", "--again"),
 ) -> None:
     """Mine answered questions of a graph once, and keep the rules they give for every later question.
 
@@ -146,12 +110,17 @@ def index(
     them without --seeds (--seeds none leaves them out), or with --seeds and the same files. They are kept in
     the folder of a loaded graph, else in your cache folder; a changed graph or seed file is another index.
     What is broken off goes on when the same command is run again.
+
+    Examples:
+        triplewise plan index train.jsonl --kg films
+        triplewise plan index a.jsonl b.jsonl.gz --kg https://example.org/sparql --set plan_hops=2
+        triplewise ask "..." --kg films
     """
     from triplewise.nodes.context import Context
     from triplewise.nodes.environment import environment
     from triplewise.tools.planning.seed_store import hold_out, index_seeds
 
-    context = Context(**o.RunOptions(kg=kg, profile=profile, settings=settings).context_settings())
+    context = Context(**options.context_settings())
     tools = environment(context)
     source = ",".join(map(str, files))
     with progress_bars("what is done is kept: run the same command again to go on") as progress:
@@ -163,17 +132,14 @@ def index(
         say(f"{report.empty:,} of the seeds mined gave no rule: {reason}", "notice")
     before = f", {report.before:,} of them before" if report.before else ""
     late = f", {report.timeouts:,} queries not answered in time" if report.timeouts else ""
+    gain = f"F1 {held_out.without:.2f} without the others, {held_out.by_seeds:.2f} with them"
     rows = [
         ("seeds", f"{report.seeds:,} usable, of {report.groups:,} structures"),
         ("mined", f"{report.mined:,} drawn from them{before}{late}"),
         ("rules", f"{report.bodies:,} different bodies"),
         ("kept in", str(report.path)),
         ("seconds", f"{report.seconds:.1f}"),
-        (
-            "held out",
-            f"{held_out.questions} seeds: F1 {held_out.without:.2f} without the others, "
-            f"{held_out.by_seeds:.2f} with them",
-        ),
+        ("held out", f"{held_out.questions} seeds: {gain}"),
         ("use it", f'triplewise ask "..." --kg {context.kg}'),
     ]
     out().print(pairs(f"Indexed the seeds of {context.kg}", rows))
@@ -185,17 +151,23 @@ def index(
         )
 
 
-seeds_commands = typer.Typer(help="Show and remove the seed questions that are kept for a graph.")
+seeds_commands = typer.Typer(
+    help="Show and remove the seed questions that are kept for a graph.", no_args_is_help=True
+)
 commands.add_typer(seeds_commands, name="seeds")
 
 
-@seeds_commands.command("list", epilog=examples("triplewise plan seeds list --kg films"))
-def list_seeds(kg: o.Kg = None, profile: o.Profile = None, settings: o.Settings = None) -> None:
-    """Show the indexes of seed questions that `triplewise plan index` kept for a graph."""
+@o.command(seeds_commands, "list")
+def list_seeds(options: o.SettingOptions) -> None:
+    """Show the indexes of seed questions that `triplewise plan index` kept for a graph.
+
+    Examples:
+        triplewise plan seeds list --kg films
+    """
     from triplewise.tools.planning.seed_store import SeedFile
 
     rows = list[tuple[str, ...]]()
-    for path in _kept(kg, profile, settings):
+    for path in _seed_files(options):
         file = SeedFile(path)
         seeds = f"{sum(map(len, file.values())):,}"
         used = "" if rows else "used"
@@ -204,18 +176,19 @@ def list_seeds(kg: o.Kg = None, profile: o.Profile = None, settings: o.Settings 
     out().print(columns(heads, rows) if rows else "No seeds are kept for this graph.")
 
 
-@seeds_commands.command("drop", epilog=examples("triplewise plan seeds drop all --kg films"))
+@o.command(seeds_commands, "drop")
 def drop_seeds(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="As `list` shows it, or all.")],
-    kg: o.Kg = None,
-    profile: o.Profile = None,
-    settings: o.Settings = None,
+    options: o.SettingOptions, name: str = o.argument("NAME", "As `list` shows it, or all.")
 ) -> None:
-    """Remove an index of seed questions, or all that are kept for a graph; the files they came from stay."""
-    kept = _kept(kg, profile, settings)
-    dropped = [path for path in kept if name in ("all", path.stem)]
+    """Remove an index of seed questions, or all that are kept for a graph; the files they came from stay.
+
+    Examples:
+        triplewise plan seeds drop all --kg films
+    """
+    paths = _seed_files(options)
+    dropped = [path for path in paths if name in ("all", path.stem)]
     if not dropped:
-        names = ", ".join(path.stem for path in kept) or "none"
+        names = ", ".join(path.stem for path in paths) or "none"
         raise ConfigurationError(f"no seeds called {name!r} are kept for this graph; there are: {names}")
     for path in dropped:
         path.unlink()
@@ -223,11 +196,11 @@ def drop_seeds(
     say(f"removed: {', '.join(path.stem for path in dropped)}")
 
 
-def _kept(kg: str | None, profile: str | None, settings: list[str] | None) -> list[Path]:
+def _seed_files(options: o.SettingOptions) -> list[Path]:
     """Return the files of seeds that are kept for a graph."""
     from triplewise.nodes.context import Context
     from triplewise.nodes.environment import environment
     from triplewise.tools.planning.seed_store import kept_seeds
 
-    context = Context(**o.RunOptions(kg=kg, profile=profile, settings=settings).context_settings())
+    context = Context(**options.context_settings())
     return kept_seeds(context.name_of("kg"), environment(context).kg)

@@ -9,43 +9,40 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from os.path import isfile
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, echo, echo_json, examples, out, say
+from triplewise.graphs.cli.console import columns, echo, echo_json, out, say
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import read_text
 
-SEARCH_EXAMPLES = examples(
-    'triplewise search "goethe"',
-    'triplewise search "born in" --kind relation',
-    'triplewise search "noble gas" --kg elements.ttl --limit 3',
-)
-QUERY_EXAMPLES = examples(
-    'triplewise query "SELECT ?city { wd:Q17 wdt:P36 ?city }"',
-    "triplewise query films.rq --kg films.ttl --csv > films.csv",
-)
+if TYPE_CHECKING:
+    from triplewise.tools.kg import KnowledgeGraph
+
+commands = typer.Typer()
 
 
+@o.command(commands)
 def search(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A name, or a few words.", show_default=False)],
-    kg: o.Kg = None,
-    profile: o.Profile = None,
-    kind: Annotated[
-        Literal["entity", "class", "relation"] | None, typer.Option(help="Only these. [dim](all)[/dim]")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Matches of each kind.")] = 5,
+    graph: o.GraphOptions,
+    text: str = o.argument("TEXT", "A name, or a few words."),
+    kind: Literal["entity", "class", "relation"] | None = o.option("", "Only these.", shown="all"),
+    limit: int = o.option("N", "Matches of each kind.", 5, min=1),
     as_json: o.Json = False,
 ) -> None:
-    """Find entities, classes and relations by name or by meaning, as an agent does."""
-    from triplewise.tools.kg import open_kg
+    """Find entities, classes and relations by name or by meaning, as an agent does.
+
+    Examples:
+        triplewise search "goethe"
+        triplewise search "born in" --kind relation
+        triplewise search "noble gas" --kg elements.ttl --limit 3
+    """
     from triplewise.tools.linking.search import KINDS, search_kg
     from triplewise.tools.retrieval.encoder import open_encoder
 
-    kinds = (kind,) if kind else KINDS
-    matches = search_kg(open_kg(kg or "demo", profile=profile), text, kinds, open_encoder(), limit)
+    matches = search_kg(graph.open_graph(), text, (kind,) if kind else KINDS, open_encoder(), limit)
     if as_json:
         echo_json([asdict(m) for m in matches])
     elif not matches:
@@ -56,41 +53,52 @@ def search(
         out().print(columns(("kind", "id", "label", "type", "description"), rows))
 
 
+@o.command(commands)
 def query(
-    sparql: Annotated[
-        str,
-        typer.Argument(metavar="SPARQL|FILE", help="One SELECT or ASK, a file of it, or -."),
-    ],
-    kg: o.Kg = None,
-    profile: o.Profile = None,
-    limit: Annotated[int, typer.Option(min=1, help="Rows at most.")] = 1_000,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds it may take.")] = 30.0,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with labels in columns besides.")] = False,
+    graph: o.GraphOptions,
+    sparql: str = o.argument("SPARQL|FILE", "One SELECT or ASK, a file of it, or -."),
+    limit: int = o.option("N", "Rows at most.", 1_000, min=1),
+    timeout: float = o.option("SECONDS", "How long it may take.", 30.0, min=0.001),
+    csv_: bool = o.flag("Print CSV, with labels in columns besides.", "--csv"),
     as_json: o.Json = False,
 ) -> None:
     """Run a query by hand, read-only; nodes are shown with their labels.
 
     Prefixes of the graph and the usual ones need no declaration; exit code 1 is no result, or no.
-    """
-    from triplewise.tools.kg import open_kg
-    from triplewise.tools.pyql.raw_sparql import run_query
 
+    Examples:
+        triplewise query "SELECT ?city { wd:Q17 wdt:P36 ?city }"
+        triplewise query films.rq --kg films.ttl --csv > films.csv
+    """
     if sparql == "-":
         sparql = sys.stdin.read()
     elif "{" not in sparql:
         if not isfile(sparql):  # also where it could not be a path at all
             raise ConfigurationError(f"{sparql!r} is neither a query nor a file")
         sparql = read_text(Path(sparql))
-    graph = open_kg(kg or "demo", profile=profile)
-    result = run_query(graph, sparql, timeout=timeout, limit=limit, exact=as_csv or as_json)
+    form: Literal["csv", "json", ""] = "csv" if csv_ else "json" if as_json else ""
+    raise typer.Exit(0 if run_by_hand(graph.open_graph(), sparql, timeout, limit, form) else 1)
+
+
+def run_by_hand(
+    graph: KnowledgeGraph,
+    sparql: str,
+    timeout: float,
+    limit: int = 1_000,
+    form: Literal["csv", "json", ""] = "",
+) -> bool:
+    """Run a query and print what it gives; return whether that is anything."""
+    from triplewise.tools.pyql.raw_sparql import run_query
+
+    result = run_query(graph, sparql, timeout=timeout, limit=limit, exact=bool(form))
     if "boolean" in result:
-        echo(json.dumps(result) if as_json else "yes" if result["boolean"] else "no")
-        raise typer.Exit(0 if result["boolean"] else 1)
+        echo(json.dumps(result) if form == "json" else "yes" if result["boolean"] else "no")
+        return bool(result["boolean"])
     names, notice = result["variables"], result.pop("notice", "")
     rows = [[row.get(name) for name in names] for row in result["rows"]]
-    if as_json:
+    if form == "json":
         echo_json(result)
-    elif as_csv:
+    elif form == "csv":
         writer = csv.writer(sys.stdout)
         writer.writerow([name for v in names for name in (v, f"{v}_label")])
         for row in rows:
@@ -101,7 +109,7 @@ def query(
         say("the query has no result")
     if notice:
         say(f"{notice}; --limit asks for more", "notice")
-    raise typer.Exit(0 if rows else 1)
+    return bool(rows)
 
 
 def _shown(term: Mapping[str, str]) -> str:

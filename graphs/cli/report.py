@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -113,7 +114,7 @@ class Report:
     """Prints the updates of a run, phase by phase, and its answer.
 
     Args:
-        verbose: print the phases, the corrections and the cost too, not the answer alone.
+        verbose: print corrections and cost with the answer.
     """
 
     def __init__(
@@ -122,6 +123,19 @@ class Report:
         self.console, self.toolset, self.labels, self._verbose = console, toolset, Labels(kg), verbose
         self._verdict: Verdict | None = None
         self._in_line = False
+
+    @contextmanager
+    def whole_lines(self) -> Iterator[None]:
+        """End the line that a model was writing, whatever ends the run."""
+        try:
+            yield
+        finally:
+            self._end_line()
+
+    def _end_line(self) -> None:
+        if self._in_line:
+            self.console.print()
+            self._in_line = False
 
     def row(self, head: str, body: Text | str, style: str = HEAD) -> None:
         """Print a line with its heading in the margin; what is too long goes on under itself."""
@@ -145,9 +159,7 @@ class Report:
 
     def phase(self, name: str, update: Mapping[str, Any]) -> None:
         """Print what one phase did."""
-        if self._in_line:
-            self.console.print()
-            self._in_line = False
+        self._end_line()
         self._verdict = update.get("verdict") or self._verdict
         match name:
             case "link":
@@ -158,7 +170,12 @@ class Report:
                     texts = [Text("none found in the question", QUIET)]
                 self.rows("Entities", texts)
             case "plan":
-                self.rows("Plan", self._plan(update.get("rules", ()), update.get("dropped", ())))
+                rules, dropped = update.get("rules", ()), update.get("dropped", ())
+                self.rows("Plan", self.rules(rules, RULES, "`triplewise plan` shows all"))
+                if rules and dropped:
+                    self.row("", Text(f"{len(dropped)} dropped; `triplewise plan` says why", QUIET))
+                elif dropped:
+                    self.rows("Dropped", self.dropped_rules(dropped, RULES))
             case "observe" if update.get("observation") and update.get("observed"):
                 around = list(update["observed"])
                 self.labels.fetch(around[:NAMES])
@@ -175,22 +192,26 @@ class Report:
             case "inspect" if (verdict := self._verdict) and verdict.note and verdict.status != "spent":
                 self.row("", Text.assemble(("note: ", "yellow"), self.labels.replace(verdict.note)))
 
-    def _plan(self, rules: Sequence[Rule], dropped: Sequence[DroppedRule]) -> Iterator[Text]:
-        """Yield the first rules; where there are none, why the first ones were dropped."""
-        self.labels.fetch_rules(rules[:RULES])
-        for number, rule in enumerate(rules[:RULES], 1):
+    def rules(self, rules: Sequence[Rule], most: int, rest: str) -> Iterator[Text]:
+        """Yield the first rules, best first, with where they come from; `rest` says where the others are."""
+        self.labels.fetch_rules(rules[:most])
+        for number, rule in enumerate(rules[:most], 1):
             figures = f"score {rule.score:.2f}"
             if rule.support:
                 figures = f"support {rule.support}, precision {rule.precision:.2f}, recall {rule.recall:.2f}"
             source = "; ".join(filter(None, (rule.provenance, figures)))
             yield Text.assemble(f"{number}. ", self.labels.replace(rule.text()), (f"  [{source}]", QUIET))
-        if len(rules) > RULES:
-            yield Text(f"and {len(rules) - RULES} more; `triplewise plan` shows all", QUIET)
-        if rules and dropped:
-            yield Text(f"{len(dropped)} dropped; `triplewise plan` says why", QUIET)
-        for d in () if rules else dropped[:RULES]:
-            self.labels.fetch([d.anchor] if d.anchor else (), d.relations)
-            yield Text("dropped ", QUIET).append_text(self.labels.replace(f"{d.text}: {d.reason}"))
+        if len(rules) > most:
+            yield Text(f"and {len(rules) - most} more; {rest}", QUIET)
+
+    def dropped_rules(self, dropped: Sequence[DroppedRule], most: int) -> Iterator[Text]:
+        """Yield the first rules that were dropped, each with the reason."""
+        shown = dropped[:most]
+        self.labels.fetch([d.anchor for d in shown if d.anchor], [r for d in shown for r in d.relations])
+        for d in shown:
+            yield self.labels.replace(d.text).append_text(Text(": ")).append(self.labels.replace(d.reason))
+        if len(dropped) > most:
+            yield Text(f"and {len(dropped) - most} more; --json gives all", QUIET)
 
     def step(self, step: Step) -> None:
         """Print one step: thought, action, observation."""

@@ -26,12 +26,8 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.postgres import PostgresSaver
     from langgraph.checkpoint.sqlite import SqliteSaver
 
-LONGEST_NAME = 200
-"""Letters of a file's name up to which a thread's own is kept."""
 UNFINISHED = 20
 """Most unfinished runs that are remembered."""
-
-_SQLITE = b"SQLite format 3\0"
 
 Notify = Callable[[str], None]
 
@@ -77,20 +73,17 @@ class Checkpoints:
     def __init__(self, path: Path | None, notify: Notify) -> None:
         from platformdirs import user_state_path
 
-        self.path = path or user_state_path("triplewise") / "checkpoints.sqlite"
-        self.place = str(self.path)
-        self.notes = self.path.with_suffix(".runs")
+        file = path or user_state_path("triplewise") / "checkpoints.sqlite"
+        self.place, self.notes = str(file), file.with_suffix(".runs")
         if path is not None and path.exists() and not _is_sqlite(path):
             raise DataError("is no checkpoint file; name another one with --checkpoints", path)
         try:
             if path is None:
                 state_folder()
             make_private(self.notes, folder=True)
-            self.saver = open_saver(self.path, notify)
+            self.saver = open_saver(file, notify)
         except (OSError, sqlite3.OperationalError) as error:
-            notify(
-                f"{self.path} cannot be written ({error}): this run could not be resumed if it were killed"
-            )
+            notify(f"{file} cannot be written ({error}): this run could not be resumed if it were killed")
 
     def close(self) -> None:
         """Close the file or connection."""
@@ -111,28 +104,26 @@ class Checkpoints:
             with self._hold(request):
                 try:
                     yield
-                except (RunError, KeyboardInterrupt, SystemExit, GeneratorExit):
-                    raise
-                except self.errors:
+                except (RunError, KeyboardInterrupt, SystemExit, GeneratorExit, *self.errors):
                     raise
                 except BaseException:  # a mistake that would only be made again
                     self._end(request)
                     raise
                 if not request.chat:
                     self._end(request)
+        except BlockingIOError as error:
+            raise ConfigurationError(
+                f"another process is running thread {request.thread!r}; wait for it to end"
+            ) from error
         except self.errors as error:
             what = f"the checkpoints in {self.place} failed ({error})"
             raise RunError(f"{what}; mend that and use --resume, or do without: --no-checkpoints") from error
 
     @contextmanager
     def _hold(self, request: RunRequest) -> Iterator[None]:
-        """Write a run's note and hold its lock. Raises `ConfigurationError` where another process does."""
-
-        def refuse_waiting() -> None:
-            raise is_running(request.thread)
-
+        """Write a run's note and hold its lock. Raises `BlockingIOError` where another process does."""
         path = self.note(request.thread)
-        with exclusive(path.with_suffix(".lock"), refuse_waiting):
+        with _locked(path):
             context = {n: whole_url(v) if isinstance(v, str) else v for n, v in request.context.items()}
             note = replace(request, context=context)  # whoever goes on needs the passwords in its URLs
             make_private(path).write_text(json.dumps(asdict(note)), encoding="utf-8")
@@ -158,23 +149,20 @@ class Checkpoints:
         """Yield the runs that nobody holds, newest first. The oldest are forgotten."""
         paths = self.notes.glob("*.json") if self.saver is not None else ()
         for number, path in enumerate(sorted(paths, key=lambda p: p.stat().st_mtime, reverse=True)):
-            if _is_running(path):
-                continue
-            try:
-                request = RunRequest(**json.loads(path.read_text(encoding="utf-8")))
-            except (ValueError, TypeError):  # killed while writing it: nothing had begun
-                path.unlink()
-                continue
-            if number < UNFINISHED:
-                yield request
-            else:
-                self._end(request)
+            with suppress(BlockingIOError), _locked(path):
+                try:
+                    request = RunRequest(**json.loads(path.read_text(encoding="utf-8")))
+                except (ValueError, TypeError):  # killed while writing it: nothing had begun
+                    path.unlink()
+                    continue
+                if number < UNFINISHED:
+                    yield request
+                else:
+                    self._end(request)
 
     def note(self, thread: str) -> Path:
-        """Return the file of a thread's note, whatever characters its name has."""
-        name = thread.encode().hex()
-        name = name if len(name) < LONGEST_NAME else sha256(name.encode()).hexdigest()
-        return self.notes / f"{name}.json"
+        """Return the file of a thread's note, whatever characters its name has, and however many."""
+        return self.notes / f"{sha256(thread.encode()).hexdigest()}.json"
 
     def _end(self, request: RunRequest) -> None:
         """Remove the note, so that nothing is left to resume, and the checkpoints of an unnamed run."""
@@ -231,7 +219,7 @@ class PostgresCheckpoints(Checkpoints):
     @contextmanager
     def _hold(self, request: RunRequest) -> Iterator[None]:
         if not self._lock(request.thread):
-            raise is_running(request.thread)
+            raise BlockingIOError
         note = request.thread, json.dumps(asdict(request))
         self._ask(
             "INSERT INTO triplewise_runs VALUES (%s, %s) "
@@ -262,30 +250,23 @@ def open_checkpoints(place: str | None, notify: Notify) -> Checkpoints:
     return Checkpoints(Path(place) if place else None, notify)
 
 
-def is_running(thread: str) -> ConfigurationError:
-    """The error of a run that another process is at."""
-    return ConfigurationError(f"another process is running thread {thread!r}; wait for it to end")
-
-
 def _is_sqlite(path: Path) -> bool:
     """Whether a file is a database, or empty; damage further inside is no matter."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(len(_SQLITE)) in (_SQLITE, b"")
+        return file.read(16) in (b"SQLite format 3\0", b"")
 
 
-def _is_running(note: Path) -> bool:
-    """Whether a process holds a note."""
+@contextmanager
+def _locked(note: Path) -> Iterator[None]:
+    """Hold the lock of a note. Raises `BlockingIOError` where another process does."""
 
     def refuse_waiting() -> None:
         raise BlockingIOError
 
-    try:
-        with exclusive(note.with_suffix(".lock"), refuse_waiting):
-            return False
-    except BlockingIOError:
-        return True
+    with exclusive(note.with_suffix(".lock"), refuse_waiting):
+        yield
 
 
 def open_saver(path: Path, notify: Notify) -> SqliteSaver:

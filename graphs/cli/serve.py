@@ -2,93 +2,88 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import sys
 from contextlib import redirect_stdout
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import examples, say
+from triplewise.graphs.cli.console import say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-commands = typer.Typer(help="Serve a graph: a web page with an API, or as tools of an assistant.")
+Host = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0 lets other machines ask.")
+]
+Port = Annotated[
+    int, typer.Option(metavar="N", min=0, max=65_535, help="Port to listen on; 0 takes a free one.")
+]
 
-Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines ask.")]
-Port = Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")]
-
-EXAMPLES = examples(
-    "triplewise serve",
-    "triplewise serve --kg films.ttl --port 8080",
-    "triplewise serve --kg mykg --model openai:gpt-4o-mini --set max_seconds=60",
-    "triplewise serve --dataset https://text2sparql.aksw.org/2025/corporate/=prod-inst.ttl",
-)
-MCP_EXAMPLES = examples(
-    "triplewise serve mcp --kg films.ttl", "triplewise serve mcp --kg films.ttl --http --port 8001"
-)
+commands = typer.Typer()
 
 
-@commands.callback(invoke_without_command=True, epilog=EXAMPLES)
-@o.unfold
+@o.command(commands, add="callback", invoke_without_command=True)
 def serve(
     context: typer.Context,
     options: o.RunOptions,
-    preset: o.Preset = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="IRI=KG", help="A graph that /text2sparql answers from for this dataset. Repeatable."
-        ),
-    ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Questions worked on at a time; others wait.")] = 4,
+    dataset: list[str] | None = o.option(
+        "IRI=KG", "A graph that /text2sparql answers from for this dataset. Repeatable."
+    ),
+    jobs: int = o.option("N", "Questions worked on at a time; others wait.", 4, min=1),
 ) -> None:
-    """Serve a web page that asks a graph, its API, and the API of the TEXT2SPARQL challenge."""
+    """Serve a web page that asks a graph, its API, and the API of the TEXT2SPARQL challenge.
+
+    `triplewise serve mcp` serves a graph as tools of an assistant instead.
+
+    Examples:
+        triplewise serve
+        triplewise serve --kg films.ttl --port 8080
+        triplewise serve --kg mykg --model openai:gpt-4o-mini --set max_seconds=60
+        triplewise serve --dataset https://text2sparql.aksw.org/2025/corporate/=prod-inst.ttl
+    """
     if (name := context.invoked_subcommand) is not None:
-        given = [p for p in context.params if str(context.get_parameter_source(p)).endswith("COMMANDLINE")]
-        if given:
-            option = f"--{given[0].replace('_', '-')}"
+        if option := next(iter(o.given(context)), ""):
             raise ConfigurationError(f"options of {name} go behind it: triplewise serve {name} {option} ...")
         return
     try:
         from triplewise.graphs.serve import LOOPBACK, ServedGraph, Service
     except ModuleNotFoundError as error:
         raise _missing(error, "serve") from error
-    file_preset, settings = o.read_config(None)
-    settings = options.context_settings(**settings)
-    request = o.run_request("?", preset or file_preset, [], settings)
+    request = options.request()
     datasets = {}
     for pair in dataset or []:
         iri, _, kg = pair.rpartition("=")
         if not iri or not kg:
             raise ConfigurationError(f"--dataset {pair!r} needs the form IRI=KG, e.g. urn:films=films.ttl")
-        datasets[iri] = ServedGraph.open(request.preset, settings | {"kg": kg})
-    main = ServedGraph.open(request.preset, settings)
-    questions = demo_questions() if main.context.kg == "demo" else ()
-    app = Service(main, datasets, jobs, host in LOOPBACK, questions).app
-    _run(app, host, port, main.kg.name)
+        datasets[iri] = ServedGraph.open(request.preset, request.context | {"kg": kg})
+    main = ServedGraph.open(request.preset, request.context)
+    topics = demo_contents()["topics"] if main.context.kg == "demo" else ()
+    questions = tuple(topic["questions"][0] for topic in topics)
+    _listen(Service(main, datasets, jobs, host in LOOPBACK, questions).app, host, port, main.kg.name)
 
 
-@commands.command(epilog=MCP_EXAMPLES)
-@o.unfold
+@o.command(commands)
 def mcp(
     options: o.RunOptions,
-    preset: o.Preset = None,
-    http: Annotated[
-        bool, typer.Option("--http", help="Listen on a port (streamable HTTP), not on standard input.")
-    ] = False,
+    http: bool = o.flag("Listen on a port (streamable HTTP), not on standard input.", "--http"),
     host: Host = "127.0.0.1",
     port: Port = 8000,
 ) -> None:
     """Serve a graph as tools of an assistant or an editor (Model Context Protocol).
 
     Tools: ask, search, describe, relations, paths, query. None of them changes the graph.
+
+    Examples:
+        triplewise serve mcp --kg films.ttl
+        triplewise serve mcp --kg films.ttl --http --port 8001
     """
     # Standard output is the protocol's: what is printed meanwhile goes to stderr, as the server has it later.
     with redirect_stdout(sys.stderr):
@@ -97,12 +92,11 @@ def mcp(
             from triplewise.graphs.mcp_server import mcp_server
         except ModuleNotFoundError as error:
             raise _missing(error, "mcp") from error
-        file_preset, settings = o.read_config(None)
-        settings = options.context_settings(**settings)
-        tools = AssistantTools(preset=preset or file_preset or o.DEFAULT_PRESET, **settings)
+        request = options.request()
+        tools = AssistantTools(preset=request.preset, **request.context)
         server = mcp_server(tools)
     if http:
-        _run(server.streamable_http_app(host=host), host, port, tools.kg.name, "/mcp")
+        _listen(server.streamable_http_app(host=host), host, port, tools.kg.name, "/mcp")
     else:
         if sys.stdin.isatty():
             say("speaking MCP on standard input and output, for the assistant that starts this command")
@@ -114,7 +108,7 @@ def _missing(error: ModuleNotFoundError, extra: str) -> ConfigurationError:
     return ConfigurationError(f"this command needs {error.name}, which is not installed; {fix}")
 
 
-def _run(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> None:
+def _listen(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> None:
     """Serve an application until it is interrupted. Raises `ConfigurationError` if it cannot listen."""
     import uvicorn
 
@@ -132,12 +126,16 @@ def _run(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> None:
     if host not in LOOPBACK:
         say("whoever reaches this address can ask; put what checks who they are before it", "notice")
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, server_header=False)
-    uvicorn.Server(config).run(sockets=[listening])
+    server = uvicorn.Server(config)
+    # That answers are cut off is what whoever pressed Ctrl-C asked for.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: not server.should_exit)
+    server.run(sockets=[listening])
 
 
-def demo_questions() -> tuple[str, ...]:
-    """Return a question of each topic of the demo graph."""
+def demo_contents() -> dict[str, Any]:
+    """Return what the demo graph is about, and questions to try by topic."""
     import yaml
 
-    data = yaml.safe_load((files("triplewise.graphs.cli") / "demo.yaml").read_text(encoding="utf-8"))
-    return tuple(topic["questions"][0] for topic in data["topics"])
+    text = (files("triplewise.graphs.cli") / "demo.yaml").read_text(encoding="utf-8")
+    contents: dict[str, Any] = yaml.safe_load(text)
+    return contents

@@ -1,8 +1,8 @@
 """Logins of servers: where they come from, and URLs without them.
 
 A login belongs to one host and is sent to no other. It stands, in this order of preference, in the URL itself
-(`https://me:secret@host/sparql`), in environment variables named by the host, in `triplewise.toml`, or in the
-.netrc file:
+(`https://me:secret@host/sparql`), in environment variables named by the host (where those of the command line
+are kept, too), in `triplewise.toml`, or in the .netrc file:
 
 ```toml
 [endpoints."sparql.example.org"]      # or host:port
@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import re
 from base64 import b64encode
+from collections.abc import Callable, Iterable, Sequence
 from netrc import NetrcParseError, netrc
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -50,23 +51,27 @@ def without_login(url: str) -> str:
 def login_headers(url: str) -> dict[str, str]:
     """Return the headers that log in to the server of a URL; {} where no login is known.
 
-    Environment variables are called TRIPLEWISE_HOST_TOKEN, or TRIPLEWISE_HOST_USER and _PASSWORD, with the
-    host in capitals, `_` for its dots and the colon of its port, `__` for its hyphens.
+    Environment variables are called TRIPLEWISE_HOST_TOKEN, or TRIPLEWISE_HOST_USER and _PASSWORD, and
+    TRIPLEWISE_HOST_HEADERS (`Name: value`, one a line, sent besides), with the host in capitals, `_` for its
+    dots and the colon of its port, `__` for its hyphens.
 
     Raises:
-        ConfigurationError: an environment variable that the configuration names is not set.
+        ConfigurationError: a variable that the configuration names is not set, or one holds no headers.
         DataError: the configuration or .netrc cannot be read.
     """
+    return _login(url) | read_headers(_variable_of(url, "HEADERS").splitlines())
+
+
+def _login(url: str) -> dict[str, str]:
     parts = urlsplit(url)
-    places = [parts.netloc.rpartition("@")[2].lower(), (parts.hostname or "").lower()]
     if parts.username is not None and parts.password != HIDDEN:
         return {"Authorization": _basic(unquote(parts.username), unquote(parts.password or ""))}
+    places = _places(url)
     for place in places:
-        name = "TRIPLEWISE_" + re.sub(r"[.:]", "_", place.replace("-", "__")).upper()
-        if token := os.environ.get(f"{name}_TOKEN"):
+        if token := os.environ.get(_variable_name(place, "TOKEN")):
             return {"Authorization": f"Bearer {token}"}
-        if user := os.environ.get(f"{name}_USER"):
-            return {"Authorization": _basic(user, os.environ.get(f"{name}_PASSWORD", ""))}
+        if user := os.environ.get(_variable_name(place, "USER")):
+            return {"Authorization": _basic(user, _variable_of(url, "PASSWORD"))}
     sections = read_section("endpoints")
     if place := next((place for place in places if place in sections), ""):
         path = configuration_file() or ""
@@ -84,6 +89,57 @@ def login_headers(url: str) -> dict[str, str]:
     except (OSError, NetrcParseError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read: {getattr(error, 'msg', error)}", file) from error
     return {"Authorization": _basic(entry[0], entry[2])} if entry else {}
+
+
+def keep_login(
+    url: str, user: str, ask_password: Callable[[], str], token: str, headers: Sequence[str]
+) -> None:
+    """Keep a login for the host of a URL in the environment of this process; "" for what is not given.
+
+    Args:
+        ask_password: asked where the environment has no password for the host. headers: each `Name: value`.
+
+    Raises:
+        ConfigurationError: two logins, a user without a password, or what is no header.
+    """
+    names = {part: _variable_name(_places(url)[0], part) for part in ("TOKEN", "USER", "PASSWORD", "HEADERS")}
+    if (user and token) or ((user or token) and urlsplit(url).username is not None):
+        raise ConfigurationError("two logins: give one of --token, --user, and a user in the URL")
+    password = (_variable_of(url, "PASSWORD") or ask_password()) if user else ""
+    if user and not password:
+        raise ConfigurationError(f"no password of {user}: set the environment variable {names['PASSWORD']}")
+    if user or token:
+        os.environ |= {names["TOKEN"]: token, names["USER"]: user, names["PASSWORD"]: password}
+    if headers:
+        read_headers(headers)
+        os.environ[names["HEADERS"]] = "\n".join([_variable_of(url, "HEADERS"), *headers])
+
+
+def read_headers(lines: Iterable[str]) -> dict[str, str]:
+    """Return headers from lines `Name: value`. Raises `ConfigurationError`, which shows none, on others."""
+    headers = {}
+    for line in filter(None, lines):
+        match = re.fullmatch(r"([\w!#$%&'*+.^`|~-]+):[ \t]*([\x20-\x7e]+)", line, re.ASCII)
+        if match is None:
+            raise ConfigurationError("a header needs the form 'Name: value', e.g. --header 'X-Api-Key: a1b2'")
+        headers[match[1]] = match[2]
+    return headers
+
+
+def _places(url: str) -> list[str]:
+    """Return host and port of a URL, then the host alone."""
+    parts = urlsplit(url)
+    return [parts.netloc.rpartition("@")[2].lower(), (parts.hostname or "").lower()]
+
+
+def _variable_name(place: str, part: str) -> str:
+    return f"TRIPLEWISE_{re.sub(r'[.:]', '_', place.replace('-', '__')).upper()}_{part}"
+
+
+def _variable_of(url: str, part: str) -> str:
+    """Return what the environment has for a host and its port, or for the host."""
+    names = (_variable_name(place, part) for place in _places(url))
+    return next((value for name in names if (value := os.environ.get(name))), "")
 
 
 def _basic(user: str, password: str) -> str:
