@@ -94,8 +94,8 @@ def table_line(schema: Schema, table: Table, bare: bool = False) -> str:
         f"{c.name if bare else schema.name_of(c)} ({c.kind}{f', e.g. {c.example}' if c.example else ''})"
         for c in table.columns
     )
-    keys = [k for k in schema.keys if k.columns[0].table == table.name]
-    joins = "; ".join(f"{k.columns[0].name} -> {k.references[0].id}" for k in keys)
+    keys = [(k.pairs[0], k.target) for k in schema.keys if k.source == table.name]
+    joins = "; ".join(f"{own} -> {target}.{theirs}" for (own, theirs), target in keys)
     return f"{table.name}: {columns}" + (f" [{joins}]" if joins else "")
 
 

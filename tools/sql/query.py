@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
@@ -49,11 +49,25 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignKey:
-    """Columns along which two tables are joined, pairwise equal."""
+class Join:
+    """A foreign key, as a join of a table with the one it refers to, or the other way round.
 
-    columns: tuple[Column, ...]
-    references: tuple[Column, ...]
+    `pairs`: columns of both that are equal. `to_one`: each row of `source` has at most one partner, so that
+    joining multiplies nothing.
+    """
+
+    source: str
+    target: str
+    pairs: tuple[tuple[str, str], ...]
+    to_one: bool = True
+
+    def back(self) -> Join:
+        """The same join from the table referred to."""
+        return Join(self.target, self.source, tuple((b, a) for a, b in self.pairs), not self.to_one)
+
+    def text(self) -> str:
+        """E.g. `film.director_id = person.id`."""
+        return " and ".join(f"{self.source}.{a} = {self.target}.{b}" for a, b in self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +75,7 @@ class Schema:
     """All tables that may be asked, and how they hang together."""
 
     tables: tuple[Table, ...]
-    keys: tuple[ForeignKey, ...] = ()
+    keys: tuple[Join, ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -107,12 +121,8 @@ class Rows:
 
 
 AGGREGATIONS: tuple[str, ...] = get_args(Aggregation)
-SIGNS = {
-    **dict.fromkeys(("==", "is", "equals"), "="),
-    **dict.fromkeys(("<>", "≠"), "!="),
-    **dict.fromkeys(("≥", "=>"), ">="),
-    **dict.fromkeys(("≤", "=<"), "<="),
-}
+SIGNS = {"==": "=", "is": "=", "equals": "=", "<>": "!=", "≠": "!=", "≥": ">=", "=>": ">=", "≤": "<=",
+         "=<": "<="}  # fmt: skip
 """Ways to write an operator that can only mean one thing."""
 FOLDED = "folded"
 """Said behind a value: text is compared without case, accents and outer spaces."""
@@ -130,8 +140,6 @@ def find_column(schema: Schema, form: str, near: Iterable[str] = ()) -> Column:
     """The column that a form means: by name, or `table.name`; case, accents and spaces do not matter.
 
     Args:
-        schema: where to look.
-        form: as an agent wrote it, in quotes or not.
         near: tables of the query so far; of columns with one name theirs is meant.
 
     Raises:
@@ -147,20 +155,19 @@ def find_column(schema: Schema, form: str, near: Iterable[str] = ()) -> Column:
             return fitting[0]
         if fitting:
             ids = [c.id for c in fitting]
-            raise ActionError(
-                "ambiguous_column", f"{given} is a column of several tables: {', '.join(ids)}", options=ids
-            )
-    names = [schema.name_of(c) for c in columns]
-    near_names = nearest(given, names, 5)
-    raise ActionError("unknown_column", f"there is no column {given}", given=given, nearest=near_names)
+            message = f"{given} is a column of several tables: {', '.join(ids)}"
+            raise ActionError("ambiguous_column", message, options=ids)
+    names = nearest(given, [schema.name_of(c) for c in columns], 5)
+    raise ActionError("unknown_column", f"there is no column {given}", given=given, nearest=names)
 
 
 def find_table(schema: Schema, form: str) -> Table:
     """The table that a form means. Raises `ActionError` with code `unknown_table`."""
-    given, tables = bare(form), {t.name: t for t in schema.tables}
-    if (name := next((n for n in tables if fold(n) == fold(given)), None)) is not None:
-        return tables[name]
-    near = nearest(given, list(tables), 5) or list(tables)[:20]
+    given, names = bare(form), [t.name for t in schema.tables]
+    for table in schema.tables:
+        if fold(table.name) == fold(given):
+            return table
+    near = nearest(given, names, 5) or names[:20]
     raise ActionError("unknown_table", f"there is no table {given}", given=given, nearest=near)
 
 
@@ -178,10 +185,9 @@ def read_aggregation(form: str) -> Aggregation:
     name = FUNCTIONS.get(name, name)
     if name not in AGGREGATIONS:
         legal = list(AGGREGATIONS[1:])
-        raise ActionError(
-            "bad_aggregation", f"{form} is no aggregation: {', '.join(legal)}", given=form, legal=legal
-        )
-    return name  # type: ignore[return-value]
+        message = f"{form} is no aggregation: {', '.join(legal)}"
+        raise ActionError("bad_aggregation", message, given=form, legal=legal)
+    return cast(Aggregation, name)
 
 
 def read_condition(schema: Schema, parts: Sequence[str], near: Iterable[str] = ()) -> Condition:
@@ -200,18 +206,17 @@ def read_condition(schema: Schema, parts: Sequence[str], near: Iterable[str] = (
     folded = len(rest) > 1 and bare(rest[-1]).lower() == FOLDED
     value = bare(", ".join(rest[:-1] if folded else rest))
     if operator not in ("=", "!=") and column.kind == "number" and read_number(value) is None:
-        raise ActionError(
-            "bad_value", f"{column.name} holds numbers, and {value} is none", given=value, column=column.name
-        )
+        message = f"{column.name} holds numbers, and {value} is none"
+        raise ActionError("bad_value", message, given=value, column=column.name)
     return Condition(column, operator, value, folded)
 
 
 def write(query: SqlQuery) -> str:
     """The text of a query: one action a line, arguments as JSON."""
-    lines: list[tuple[str, list[Value]]] = []
-    for c in query.conditions:
-        folded = [True] if c.folded else []
-        lines.append(("add_condition", [c.column.id, c.operator, c.value, *folded]))
+    lines: list[tuple[str, list[Value]]] = [
+        ("add_condition", [c.column.id, c.operator, c.value, *([True] if c.folded else [])])
+        for c in query.conditions
+    ]
     if query.answer is not None:
         lines.append(("set_answer", [query.answer.id, query.aggregation or "None"]))
     return "\n".join(f"{name}({json.dumps(a, ensure_ascii=False)[1:-1]})" for name, a in lines)

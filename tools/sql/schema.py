@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import types
@@ -13,19 +13,15 @@ from sqlalchemy.dialects import mysql
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import Deadline, Outcome
 from triplewise.tools.sql.engines import QueryError, fetch, first_line, ignores_case
-from triplewise.tools.sql.query import Column, ForeignKey, Schema, Table
+from triplewise.tools.sql.query import Column, Join, Schema, Table
 from triplewise.tools.sql.values import ColumnKind, Value, kind_of, read_number
 
 SAMPLE = 1_000
 """Rows of each table that are read to see what its texts are."""
 
 
-class Reflected(NamedTuple):
-    """A schema; its tables as statements name them; and the columns whose cells are what their type says."""
-
-    schema: Schema
-    tables: Mapping[str, sa.TableClause]
-    native: frozenset[Column]
+Reflected = tuple[Schema, Mapping[str, sa.TableClause], frozenset[Column]]
+"""A schema; its tables as statements name them; and the columns whose cells are what their type says."""
 
 
 def reflect_schema(engine: sa.Engine, timeout: float) -> Reflected:
@@ -72,7 +68,7 @@ def reflect_schema(engine: sa.Engine, timeout: float) -> Reflected:
             native |= {column} if is_native else set()
         tables.append(Table(name, tuple(columns), table.comment or ""))
     keys = tuple(_keys(list(declared.values()), tables))
-    return Reflected(Schema(tuple(tables), keys), clauses, frozenset(native))
+    return Schema(tuple(tables), keys), clauses, frozenset(native)
 
 
 _KINDS: tuple[tuple[tuple[type[types.TypeEngine[Any]], ...], ColumnKind | None], ...] = (
@@ -127,46 +123,34 @@ def _kind(declared: ColumnKind | None, cells: Sequence[Any], is_loose: bool) -> 
     return kind_of(cells) or ("text" if declared == "other" else declared)
 
 
-def _keys(declared: Sequence[sa.Table], tables: Sequence[Table]) -> Iterator[ForeignKey]:
+def _keys(declared: Sequence[sa.Table], tables: Sequence[Table]) -> Iterator[Join]:
     """Return declared foreign keys, then those that the names of columns imply where none is declared."""
-    columns = {(t.name, c.name): c for t in tables for c in t.columns}
+    ids = {c.id for t in tables for c in t.columns}
     for table in declared:
-        name, keys = str(table.name), list[tuple[Sequence[str], str, Sequence[str]]]()
+        name, keys = str(table.name), list[Join]()
         for constraint in table.foreign_key_constraints:
             # Text, since the table referred to may be one that cannot be asked.
-            other = constraint.elements[0].target_fullname.rpartition(".")[0]
-            keys.append(
-                (
-                    constraint.column_keys,
-                    other,
-                    [e.target_fullname.rpartition(".")[2] for e in constraint.elements],
-                )
-            )
-        keys.sort(key=lambda key: [table.columns.keys().index(c) for c in key[0]])
-        referring = {c for own, _, _ in keys for c in own}
-        keys += [
-            ([c], other, [theirs]) for c, other, theirs in _implied(table, declared) if c not in referring
-        ]
-        for own, other, theirs in keys:
-            ends = [columns.get((name, c)) for c in own], [columns.get((other, c)) for c in theirs]
-            if own and len(own) == len(theirs) and all(c is not None for side in ends for c in side):
-                yield ForeignKey(*(tuple(c for c in side if c is not None) for side in ends))
+            targets = [e.target_fullname.rpartition(".") for e in constraint.elements]
+            pairs = zip(constraint.column_keys, (column for _, _, column in targets), strict=True)
+            keys.append(Join(name, targets[0][0], tuple(pairs)))
+        keys.sort(key=lambda key: [table.columns.keys().index(own) for own, _ in key.pairs])
+        referring = {own for key in keys for own, _ in key.pairs}
+        keys += [key for key in _implied(table, declared) if key.pairs[0][0] not in referring]
+        for key in keys:
+            if all(f"{name}.{a}" in ids and f"{key.target}.{b}" in ids for a, b in key.pairs):
+                yield key
 
 
-def _implied(table: sa.Table, declared: Iterable[sa.Table]) -> Iterator[tuple[str, str, str]]:
-    """Return own column, table and its key: `director_id` refers to `director`, `film_code` to that key."""
-    own_key, names = table.primary_key.columns.keys(), table.columns.keys()
-    for column in names:
-        if own_key == [column]:
-            continue
+def _implied(table: sa.Table, declared: Iterable[sa.Table]) -> Iterator[Join]:
+    """Return what names imply: `director_id` refers to `director`, `film_code` to a key of that name."""
+    own_key = table.primary_key.columns.keys()
+    for column in table.columns.keys():  # noqa: SIM118 - iterating over columns gives columns
         for other in declared:
             primary = other.primary_key.columns.keys()
-            if other is table or len(primary) != 1:
+            if own_key == [column] or other is table or len(primary) != 1:
                 continue
             name, key, stem = column.lower(), primary[0].lower(), other.name.lower()
-            stems = {stem, stem.removesuffix("s")}
-            if name in {f"{s}{glue}{key}" for s in stems for glue in ("", "_")} or (
-                name == key and len(key) > 3
-            ):
-                yield column, str(other.name), primary[0]
+            names = {f"{s}{glue}{key}" for s in (stem, stem.removesuffix("s")) for glue in ("", "_")}
+            if name in names or (name == key and len(key) > 3):
+                yield Join(str(table.name), str(other.name), ((column, primary[0]),))
                 break

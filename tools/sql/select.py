@@ -14,7 +14,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import OptimizeError, ParseError, TokenError
 from sqlglot.optimizer.qualify import qualify
-from sqlglot.optimizer.scope import traverse_scope
+from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.sql.query import Column, Schema
@@ -24,9 +24,7 @@ NEAREST = 5
 """Names that are offered for one that there is not."""
 _DIALECTS = {"postgresql": "postgres", "mariadb": "mysql"}
 _FORBIDDEN = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Lock, exp.Set, exp.Pragma)
-_ORDERING = (
-    exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.Ordered, exp.Max, exp.Min
-)  # fmt: skip
+_ORDERING = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.Ordered, exp.Max, exp.Min)
 _FILE_READERS = ("read_", "glob", "pg_read", "pg_ls", "lo_", "dblink", "load_", "readfile")
 
 
@@ -54,34 +52,28 @@ class Select:
 
     def ordered(self, schema: Schema) -> list[Column]:
         """Return the columns whose order counts as they are stored: compared by size, or sorted."""
-        ids = {(c.table.lower(), c.name.lower()): c for c in schema.columns}
-        found: dict[Column, None] = {}
-        for scope in traverse_scope(self.tree):
-            tables = {alias: s.name.lower() for alias, s in scope.sources.items() if isinstance(s, exp.Table)}
-            for node in scope.find_all(*_ORDERING):
-                for column in (c for c in node.args.values() if isinstance(c, exp.Column)):
-                    own = [tables[column.table]] if column.table in tables else list(tables.values())
-                    known = (ids.get((table, column.name.lower())) for table in own)
-                    found |= dict.fromkeys([c for c in known if c is not None][:1])
-        return list(found)
+        columns = [
+            column
+            for scope in traverse_scope(self.tree)
+            for node in scope.find_all(*_ORDERING)
+            for part in node.args.values()
+            if isinstance(part, exp.Column) and (column := _column_of(part, scope, schema))
+        ]
+        return list(dict.fromkeys(columns))
 
     def texts(self, schema: Schema) -> list[tuple[exp.Literal, Column]]:
         """Return the texts that columns are compared with, each with its column."""
-        columns = {(c.table.lower(), c.name.lower()): c for c in schema.columns}
-        found = []
+        texts = []
         for scope in traverse_scope(self.tree):
-            tables = {alias: s.name for alias, s in scope.sources.items() if isinstance(s, exp.Table)}
             for node in scope.find_all(exp.EQ, exp.NEQ, exp.Like, exp.ILike, exp.In):
-                column = node.this.find(exp.Column)
+                named = node.this.find(exp.Column)
+                column = _column_of(named, scope, schema) if named is not None else None
                 options = node.expressions if isinstance(node, exp.In) else [node.args.get("expression")]
                 for option in options:
                     literal = option.this if isinstance(option, exp.Collate | exp.Lower) else option
-                    if column is None or not isinstance(literal, exp.Literal) or not literal.is_string:
-                        continue
-                    own = [tables[column.table]] if column.table in tables else list(tables.values())
-                    known = (columns.get((t.lower(), column.name.lower())) for t in own)
-                    found += [(literal, c) for c in known if c is not None][:1]
-        return found
+                    if column and isinstance(literal, exp.Literal) and literal.is_string:
+                        texts.append((literal, column))
+        return texts
 
     def replaced(self, literal: exp.Literal, value: str) -> Select:
         """Return the statement with another text in one place."""
@@ -122,6 +114,15 @@ def read_select(text: str, schema: Schema, engine: str) -> Select:
     return Select(tree, dialect, tuple(_unusual_joins(tree, schema)))
 
 
+def _column_of(column: exp.Column, scope: Scope, schema: Schema) -> Column | None:
+    """The column of the database that a name means where it stands."""
+    tables = {alias: s.name for alias, s in scope.sources.items() if isinstance(s, exp.Table)}
+    own = [tables[column.table]] if column.table in tables else list(tables.values())
+    ids = {(c.table.lower(), c.name.lower()): c for c in schema.columns}
+    known = (ids.get((table.lower(), column.name.lower())) for table in own)
+    return next((c for c in known if c is not None), None)
+
+
 def _check_names(tree: exp.Query, schema: Schema, dialect: str) -> None:
     """Raise `ActionError` unless every table and column is one of the schema, or of the statement itself."""
     own = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
@@ -152,9 +153,9 @@ def _check_names(tree: exp.Query, schema: Schema, dialect: str) -> None:
 def _unusual_joins(tree: exp.Query, schema: Schema) -> Iterator[str]:
     """Notes on tables that are joined along columns that are no key of one another."""
     keys = {
-        frozenset((own.id.lower(), other.id.lower()))
+        frozenset((f"{key.source}.{own}".lower(), f"{key.target}.{other}".lower()))
         for key in schema.keys
-        for own, other in zip(key.columns, key.references, strict=True)
+        for own, other in key.pairs
     }
     for scope in traverse_scope(tree):
         tables = {alias: s.name for alias, s in scope.sources.items() if isinstance(s, exp.Table)}

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.engines import QueryError
-from triplewise.tools.sql.query import OPERATORS, Column, Condition, ForeignKey, Schema, SqlQuery
+from triplewise.tools.sql.query import OPERATORS, Column, Condition, Join, Schema, SqlQuery
 from triplewise.tools.sql.values import NUMBER_PATTERN, Value, read_date, read_number
 
 Expression: TypeAlias = ColumnElement[Any]
@@ -32,37 +32,20 @@ _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
-    """One join of a tree: from a table that is already joined to a new one.
-
-    `to_one`: each row of `source` has at most one partner, so that joining multiplies nothing.
-    """
-
-    source: str
-    target: str
-    pairs: tuple[tuple[str, str], ...]
-    to_one: bool
-
-    def text(self) -> str:
-        """E.g. `film.director_id = person.id`."""
-        return " and ".join(f"{self.source}.{a} = {self.target}.{b}" for a, b in self.pairs)
-
-
-@dataclass(frozen=True, slots=True)
 class JoinTree:
-    """Joined tables: the root, and edges in an order in which each source is joined before.
+    """Joined tables: the root, and joins in an order in which each source is joined before.
 
     `note` says which of several equally short ways was taken.
     """
 
     root: str
-    edges: tuple[Edge, ...] = ()
+    joins: tuple[Join, ...] = ()
     note: str = ""
 
-    def below(self, edge: Edge) -> tuple[Edge, ...]:
-        """The edges of the subtree that begins with an edge, that edge first."""
-        branch = [edge]
-        for other in self.edges:
+    def below(self, join: Join) -> tuple[Join, ...]:
+        """The joins of the subtree that begins with one, that one first."""
+        branch = [join]
+        for other in self.joins:
             if other not in branch and other.source in {e.target for e in branch}:
                 branch.append(other)
         return tuple(branch)
@@ -74,41 +57,32 @@ def join_tree(schema: Schema, tables: Sequence[str]) -> JoinTree:
     Among equally short paths the one whose keys the schema names first is taken, and said so. Raises
     `QueryError` where no key leads to a table.
     """
-    root, edges, notes = tables[0], list[Edge](), list[str]()
+    root, joins, notes = tables[0], list[Join](), list[str]()
     for table in dict.fromkeys(tables[1:]):
-        joined = [root, *(e.target for e in edges)]
+        joined = [root, *(e.target for e in joins)]
         if table in joined:
             continue
         paths = _shortest(schema, joined, table)
         if not paths:
             raise QueryError(Outcome.SYNTAX, f"no foreign key leads from table {root} to {table}")
-        edges += paths[0]
+        joins += paths[0]
         if len(paths) > 1:
             taken, other = (", ".join(e.text() for e in path) for path in paths[:2])
             notes.append(f"{table} is joined by {taken}; an equally short way is {other}.")
-    return JoinTree(root, tuple(edges), " ".join(notes))
+    return JoinTree(root, tuple(joins), " ".join(notes))
 
 
-def _shortest(schema: Schema, joined: Sequence[str], goal: str) -> list[tuple[Edge, ...]]:
+def _shortest(schema: Schema, joined: Sequence[str], goal: str) -> list[tuple[Join, ...]]:
     """All shortest paths from any joined table to a new one, breadth first, in the schema's order."""
-    joins = [_along(key, forward) for key in schema.keys for forward in (True, False)]
-    seen = set(joined)
-    ends: list[tuple[str, tuple[Edge, ...]]] = [(start, ()) for start in joined]
+    joins = dict.fromkeys(join for key in schema.keys for join in (key, key.back()))
+    seen, ends = set(joined), [(start, tuple[Join, ...]()) for start in joined]
     while ends:
-        onward = [(end, path, e) for end, path in ends for e in dict.fromkeys(joins) if e.source == end]
-        ends = [(e.target, (*path, e)) for _, path, e in onward if e.target not in seen]
-        paths = [path for end, path in ends if end == goal]
-        if paths:
+        onward = [(path, e) for end, path in ends for e in joins if e.source == end]
+        ends = [(e.target, (*path, e)) for path, e in onward if e.target not in seen]
+        if paths := [path for end, path in ends if end == goal]:
             return paths
         seen |= {end for end, _ in ends}
     return []
-
-
-def _along(key: ForeignKey, forward: bool) -> Edge:
-    """A key as a join, from the table that refers (`forward`) or from the one referred to."""
-    sides = (key.columns, key.references) if forward else (key.references, key.columns)
-    pairs = tuple((a.name, b.name) for a, b in zip(*sides, strict=True))
-    return Edge(sides[0][0].table, sides[1][0].table, pairs, to_one=forward)
 
 
 @dataclass(frozen=True)
@@ -144,8 +118,15 @@ class Writer:
         """The answer of a query: one value, or one row for each row of the answer's table that fits."""
         assert query.answer is not None
         tree = self.tree(query)
-        statement = sa.select(self._answer(query)).select_from(self.tables[tree.root])
-        return self._restricted(statement, query, tree, multiply=False)
+        cell = self.cell(query.answer)
+        match query.aggregation:
+            case "COUNT":
+                cell = func.count(cell)
+            case "MAX" | "MIN" | "SUM" | "AVG" as name:
+                is_best = name in ("MAX", "MIN")
+                value = self._number_or_cell(query.answer) if is_best else self._number(query.answer)
+                cell = getattr(func, name.lower())(value)
+        return self._restricted(sa.select(cell), query, tree, multiply=False)
 
     def rows(self, query: SqlQuery) -> tuple[Statement, tuple[str, ...]]:
         """The matching rows, and what their columns are called: those of the first table, and conditions'."""
@@ -153,7 +134,7 @@ class Writer:
         table = next(t for t in self.schema.tables if t.name == tree.root)
         others = (c.column for c in query.conditions if c.column.table != tree.root)
         columns = tuple(dict.fromkeys([*table.columns, *others]))
-        statement: Statement = sa.select(*(self.cell(c) for c in columns)).select_from(self.tables[tree.root])
+        statement: Statement = sa.select(*(self.cell(c) for c in columns))
         statement = self._restricted(statement, query, tree, multiply=True)
         if query.answer is not None and query.aggregation in ("MAX", "MIN"):
             best = self._number_or_cell(query.answer)
@@ -177,51 +158,30 @@ class Writer:
         self, statement: Statement, query: SqlQuery, tree: JoinTree, *, multiply: bool
     ) -> Statement:
         """Conditions and joins. Without `multiply` a join that could repeat rows becomes an EXISTS."""
-        conditions = list(query.conditions)
-        joined: list[Edge] = []
-        for edge in (e for e in tree.edges if e.source == tree.root):
-            branch = tree.below(edge)
+        conditions, joined = list(query.conditions), list[Join]()
+        for join in (e for e in tree.joins if e.source == tree.root):
+            branch = tree.below(join)
             if multiply or all(e.to_one for e in branch):
                 joined += branch
                 continue
             inside = {e.target for e in branch}
             inner = [c for c in conditions if c.column.table in inside]
             conditions = [c for c in conditions if c.column.table not in inside]
-            statement = statement.where(self._exists(branch, inner))
-        source: Any = self.tables[tree.root]
-        for edge in joined:
-            source = source.join(self.tables[edge.target], self._on(edge))
-        return statement.select_from(source).where(*(self.condition(c) for c in conditions))
+            partners: Statement = sa.select(sa.literal_column("1"))
+            partners = partners.select_from(self._joined(join.target, branch[1:]))
+            partners = partners.where(self._on(join), *map(self.condition, inner))
+            statement = statement.where(partners.correlate(self.tables[join.source]).exists())
+        return statement.select_from(self._joined(tree.root, joined)).where(*map(self.condition, conditions))
 
-    def _exists(self, branch: Sequence[Edge], conditions: Sequence[Condition]) -> ColumnElement[bool]:
-        """Whether a row of the first table has partners that meet conditions."""
-        first, rest = branch[0], branch[1:]
-        source: Any = self.tables[first.target]
-        for edge in rest:
-            source = source.join(self.tables[edge.target], self._on(edge))
-        inner: Statement = sa.select(sa.literal_column("1")).select_from(source)
-        inner = inner.where(self._on(first), *(self.condition(c) for c in conditions))
-        return inner.correlate(self.tables[first.source]).exists()
+    def _joined(self, first: str, joins: Sequence[Join]) -> Any:
+        source: Any = self.tables[first]
+        for join in joins:
+            source = source.join(self.tables[join.target], self._on(join))
+        return source
 
-    def _on(self, edge: Edge) -> ColumnElement[bool]:
-        pairs = (self.tables[edge.source].c[a] == self.tables[edge.target].c[b] for a, b in edge.pairs)
-        return and_(*pairs)
-
-    def _answer(self, query: SqlQuery) -> Expression:
-        """The answer's column under its aggregation."""
-        assert query.answer is not None
-        cell = self.cell(query.answer)
-        match query.aggregation:
-            case "":
-                return cell
-            case "COUNT":
-                return func.count(cell)
-            case "MAX" | "MIN":
-                cell = self._number_or_cell(query.answer)
-            case "SUM" | "AVG":
-                cell = self._number(query.answer)
-        aggregate: Expression = getattr(func, query.aggregation.lower())(cell)
-        return aggregate
+    def _on(self, join: Join) -> ColumnElement[bool]:
+        source, target = self.tables[join.source], self.tables[join.target]
+        return and_(*(source.c[a] == target.c[b] for a, b in join.pairs))
 
     def _number_or_cell(self, column: Column) -> Expression:
         if column.kind == "number":
@@ -241,9 +201,8 @@ class Writer:
         """Return a condition, compared as its column's kind asks. Raises `QueryError` where it cannot be."""
         column, operator, value = condition.column, condition.operator, condition.value
         if operator not in OPERATORS:
-            raise QueryError(
-                Outcome.SYNTAX, f"there is no operator {operator!r}; there are {', '.join(OPERATORS)}"
-            )
+            message = f"there is no operator {operator!r}; there are {', '.join(OPERATORS)}"
+            raise QueryError(Outcome.SYNTAX, message)
         cell = self.cell(column)
         if value is None:
             if operator not in ("=", "!="):

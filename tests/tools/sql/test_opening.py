@@ -79,7 +79,7 @@ def test_keys_that_only_names_imply_join_too(tmp_path: Path) -> None:
     ):
         connection.execute(statement)
     connection.close()
-    keys = [(k.columns[0].name, k.references[0].id) for k in open_database(str(path)).schema.keys]
+    keys = [(k.pairs[0][0], f"{k.target}.{k.pairs[0][1]}") for k in open_database(str(path)).schema.keys]
     assert set(keys) == {("home", "teams.id"), ("away", "teams.id"), ("team_id", "teams.id")}
     database = open_database(str(path))
     columns = {c.id: c for t in database.schema.tables for c in t.columns}

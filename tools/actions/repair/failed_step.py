@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -39,8 +38,7 @@ class SpentError(Exception):
 class QueryBudget(Layer):
     """A KG that asks the one below at most `budget` queries, each once; one more raises `SpentError`.
 
-    Corrections must stay cheap and may never hang a run. Queries count for the meter of the KG below too,
-    and what is remembered of it holds here.
+    Corrections must stay cheap and may never hang a run. Queries count for the meter of the KG below too.
     """
 
     def __init__(self, origin: KnowledgeGraph, budget: int) -> None:
@@ -106,11 +104,8 @@ class Fix:
         return ", then ".join(call.text() for call in self.calls)
 
 
-class Around(NamedTuple):
-    """Relations that leave and that arrive at a node, as short ids."""
-
-    forward: tuple[str, ...] = ()
-    backward: tuple[str, ...] = ()
+Around = tuple[Sequence[str], Sequence[str]]
+"""Relations that leave and that arrive at a node, as short ids."""
 
 
 @dataclass
@@ -152,9 +147,9 @@ class FailedStep:
         return tuple(a.strip() for a in self.feedback.arguments)
 
     @property
-    def fact(self) -> tuple[str, str, str] | None:
-        """Subject, relation and object, where the arguments are a triple or a comparison."""
-        return (self.args[0], self.args[1], self.args[2]) if len(self.args) == 3 else None
+    def fact(self) -> tuple[str, ...]:
+        """Subject, relation and object, where the arguments are a triple or a comparison; else ()."""
+        return self.args if len(self.args) == 3 else ()
 
     @cached_property
     def program(self) -> PyQL:
@@ -190,45 +185,42 @@ class FailedStep:
         """Whether a form is a variable that nothing binds yet."""
         return form.startswith("?") and form not in self.bound
 
-    def new_variable(self, name: str = "x") -> str:
+    def new_variable(self, name: str = "x", besides: Iterable[str] = ()) -> str:
         """Return a variable that neither the program nor the failed call names."""
-        taken = {v[1:] for v in (*self.bound, *self.args) if v.startswith("?")}
+        taken = {v[1:] for v in (*self.bound, *self.args, *besides) if v.startswith("?")}
         taken |= {v.name for v in self.program.local_variables}
         return f"?{fresh(name.lstrip('?') or 'x', taken)}"
 
-    def around(self, node: str) -> Around:
-        """Return relations of an entity or a bound variable: as offered before, else asked from the KG."""
-        if node in self.memory.looked_up:
-            offered = self.memory.looked_up[node]
-            return Around(tuple(offered.get("forward", ())), tuple(offered.get("backward", ())))
-        return self.relations(node, self.program)
+    def around(self, node: str, program: PyQL | None = None) -> Around:
+        """Return relations of an entity or a bound variable: as offered before, else asked from the KG.
 
-    def relations(self, node: str, program: PyQL) -> Around:
-        """Return relations of an entity, or of a variable of a program, asked from the KG."""
+        program: asks for a variable of another program than the step's own.
+        """
+        if program is None and (offered := self.memory.looked_up.get(node)):
+            return offered.get("forward", ()), offered.get("backward", ())
+        program, profile = program or self.program, self.kg.profile
         try:
-            term = read_variable(node) if node.startswith("?") else read_iri(node, self.kg.profile)
+            term = read_variable(node) if node.startswith("?") else read_iri(node, profile)
         except ActionError:
             term = None
         if term is None or (isinstance(term, Variable) and term not in program.variables):
-            return Around()
-        result = self.kg.relations(term, program.where(self.kg.profile) if isinstance(term, Variable) else "")
-        short = self.kg.profile.short
-        return Around(tuple(map(short, result.forward)), tuple(map(short, result.backward)))
+            return (), ()
+        result = self.kg.relations(term, program.where(profile) if isinstance(term, Variable) else "")
+        return tuple(map(profile.short, result.forward)), tuple(map(profile.short, result.backward))
 
     def beyond(self, variable: str, program: PyQL) -> list[Fix]:
         """Return facts that lead on from a variable of a program to something new."""
-        around, new = self.relations(variable, program), self.new_variable()
-        if new[1:] in {v.name for v in program.variables}:
-            new = f"{new}_2"
-        onward = [Fix((Call("add_fact", (variable, r, new)),), r) for r in around.forward]
-        return onward + [Fix((Call("add_fact", (new, r, variable)),), r) for r in around.backward]
+        forward, backward = self.around(variable, program)
+        new = self.new_variable(besides=[v.n3() for v in program.variables])
+        onward = [Fix((Call("add_fact", (variable, r, new)),), r) for r in forward]
+        return onward + [Fix((Call("add_fact", (new, r, variable)),), r) for r in backward]
 
     def relation_names(self, relations: Iterable[str]) -> dict[str, str]:
         """Return how relations read."""
-        ids = list(dict.fromkeys(relations))
-        if self.kg.profile.relation_text == "dotted":  # such ids read by themselves
-            terms = {r: self.kg.profile.expand(r, relation=True) for r in ids}
-            return {r: self.kg.profile.relation_label(iri).label if iri else r for r, iri in terms.items()}
+        ids, profile = list(dict.fromkeys(relations)), self.kg.profile
+        if profile.relation_text == "dotted":  # such ids read by themselves
+            terms = {r: profile.expand(r, relation=True) for r in ids}
+            return {r: profile.relation_label(iri).label if iri else r for r, iri in terms.items()}
         return {r: text.label for r, text in relation_texts(self.kg, ids).items()}
 
     def similarity(self, text: str, texts: Sequence[str]) -> list[float]:
