@@ -48,8 +48,7 @@ def open_database(url: str, *, timeout: float = 30.0, limit: int = 10_000) -> Re
 
     Args:
         url: an SQLAlchemy URL, or the path of a SQLite, DuckDB or CSV file.
-        timeout: seconds a query may take.
-        limit: rows a query may return.
+        timeout: seconds a query may take. limit: rows it may return.
 
     Raises:
         ConfigurationError: bad URL, missing driver, no table at all.
@@ -82,12 +81,7 @@ def _open(url: URL, timeout: float, limit: int, _stamp: tuple[int, int] | None) 
 
 
 def _read_url(text: str) -> URL:
-    """The URL of a database, its driver known to be installed.
-
-    Raises:
-        ConfigurationError: no URL or path of a database, a kind of database that cannot be asked, or a driver
-            that is missing. No message holds a password.
-    """
+    """The URL of a database, its driver known to be installed. No message holds a password."""
     text = text.strip()
     ending = Path(text).suffix.lower()
     if "://" not in text and ending not in ENDINGS:
@@ -109,9 +103,8 @@ def _read_url(text: str) -> URL:
         raise ConfigurationError(f"a {kind} URL needs a {'database' if server else 'file'}; use {FORMS}")
     driver = server.driver if server else kind
     if kind != "sqlite" and find_spec(driver) is None:
-        raise ConfigurationError(
-            f"{kind} needs the package {driver}, which is not installed: pip install 'triplewise[sql]'"
-        )
+        fix = "pip install 'triplewise[sql]'"
+        raise ConfigurationError(f"{kind} needs the package {driver}, which is not installed: {fix}")
     return url.set(drivername=f"{kind}+{driver}" if server else kind)
 
 
@@ -142,17 +135,16 @@ class RelationalDatabase:
         if query.answer is None:
             return self.rows(query, limit)
         name = f"{query.aggregation}({query.answer.name})" if query.aggregation else query.answer.name
-        result = self._rows(lambda: (self._writer.answer(query), (name,)), limit)
-        if query.aggregation and result.rows == ((None,),):
-            result = replace(result, outcome=Outcome.EMPTY, rows=())
-        return self._with_note(query, result)
+        result = self._rows(lambda: (self._writer.answer(query), (name,)), limit, query)
+        is_null = query.aggregation and result.rows == ((None,),)
+        return replace(result, outcome=Outcome.EMPTY, rows=()) if is_null else result
 
     def rows(self, query: SqlQuery, limit: int | None = None) -> Rows:
         """The rows that a query's answer is taken from, with the conditions' columns of other tables.
 
         For a largest or smallest value, the row that has it comes first.
         """
-        return self._with_note(query, self._rows(lambda: self._writer.rows(query), limit))
+        return self._rows(lambda: self._writer.rows(query), limit, query)
 
     def sql(self, query: SqlQuery) -> str:
         """The query as it is run, with its values written out, for people; "" where there is none yet."""
@@ -224,7 +216,7 @@ class RelationalDatabase:
         self.engine.dispose()
 
     def _spellings(self, column: Column, text: str) -> list[Value]:
-        """How a column writes a text, case, accents and spaces aside. Raises `QueryError`."""
+        """How a column writes a text, case, accents and spaces aside."""
         return [v for v in self._values_like(column, text) if fold(str(v)) == fold(text)]
 
     def _values_like(self, column: Column, text: str) -> tuple[Value, ...]:
@@ -240,37 +232,38 @@ class RelationalDatabase:
         return tuple(likely)
 
     def _values_of(self, column: Column) -> tuple[Value, ...]:
-        """The distinct values of a column, at most `DISTINCT`; asked once. Raises `QueryError`."""
+        """The distinct values of a column, at most `DISTINCT`; asked once."""
         if column not in self._distinct:
             cells = self._fetch(self._writer.values(column).limit(DISTINCT))[1]
             self._distinct[column] = tuple(dict.fromkeys(plain(cell) for (cell,) in cells))
         return self._distinct[column]
 
-    def _with_note(self, query: SqlQuery, rows: Rows) -> Rows:
-        """Rows with a word on which of several ways tables were joined by."""
-        if rows.message or not rows.outcome.ok:
-            return rows
-        return replace(rows, message=self._writer.tree(query).note)
-
     def _rows(
-        self, statement: Callable[[], tuple[Statement | str, tuple[str, ...]]], limit: int | None
+        self,
+        statement: Callable[[], tuple[Statement | str, tuple[str, ...]]],
+        limit: int | None,
+        query: SqlQuery | None = None,
     ) -> Rows:
-        """What a statement gives, cut at the limit; under the engine's names of columns where it has none."""
+        """What a statement gives, cut at the limit; under the engine's names of columns where it has none.
+
+        With the query that it was made of, the message says which of several ways tables were joined by.
+        """
         most = max(1, min(limit, self.limit) if limit is not None else self.limit)
         try:
             select, columns = statement()
             select = select if isinstance(select, str) else select.limit(most + 1)
             names, cells = self._fetch(select, most + 1)
+            note = self._writer.tree(query).note if query else ""
         except QueryError as error:
             return Rows(error.outcome, message=error.message)
         rows = tuple(tuple(plain(cell) for cell in row) for row in cells[:most])
         outcome = Outcome.TRUNCATED if len(cells) > most else Outcome.ROWS if rows else Outcome.EMPTY
-        return Rows(outcome, rows, columns or names)
+        return Rows(outcome, rows, columns or names, note)
 
     def _fetch(
         self, statement: Statement | str, most: int | None = None
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Names of columns and rows of a statement, counted by the meter. Raises `QueryError`."""
+        """Names of columns and rows of a statement, counted by the meter."""
         started, outcome = time.perf_counter(), Outcome.ROWS
         try:
             return fetch(self.engine, statement, self.timeout, most)

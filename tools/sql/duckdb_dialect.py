@@ -85,63 +85,46 @@ class DuckDialect(DefaultDialect):
         with suppress(duckdb.TransactionException):
             dbapi_connection.rollback()
 
-    def get_table_names(
-        self, connection: sa.Connection, schema: str | None = None, **options: Any
-    ) -> list[str]:
+    def get_table_names(self, connection: sa.Connection, schema: str | None = None, **_: Any) -> list[str]:
         """Return the tables of the main schema."""
-        rows = connection.exec_driver_sql(
-            f"SELECT table_name FROM duckdb_tables() {_HERE} ORDER BY table_oid"
-        )
-        return [str(name) for (name,) in rows]
+        own = f"SELECT table_name FROM duckdb_tables() {_HERE} ORDER BY table_oid"
+        return [str(name) for (name,) in connection.exec_driver_sql(own)]
 
-    def get_view_names(
-        self, connection: sa.Connection, schema: str | None = None, **options: Any
-    ) -> list[str]:
+    def get_view_names(self, connection: sa.Connection, schema: str | None = None, **_: Any) -> list[str]:
         """Return the views of the main schema."""
         own = f"SELECT view_name FROM duckdb_views() {_HERE} AND NOT internal ORDER BY view_oid"
         return [str(name) for (name,) in connection.exec_driver_sql(own)]
 
-    def get_columns(
-        self, connection: sa.Connection, table_name: str, schema: str | None = None, **options: Any
-    ) -> Any:
+    def get_columns(self, connection: sa.Connection, table_name: str, *_: Any, **__: Any) -> Any:
         """Return the columns of a table or view."""
         query = f"SELECT column_name, data_type, comment FROM duckdb_columns() {_HERE} AND table_name = ? "
         rows = connection.exec_driver_sql(f"{query} ORDER BY column_index", (table_name,))
         return [{"name": name, "type": _type(kind), "nullable": True, "default": None, "comment": comment}
                 for name, kind, comment in rows]  # fmt: skip
 
-    def get_pk_constraint(
-        self, connection: sa.Connection, table_name: str, schema: str | None = None, **options: Any
-    ) -> Any:
+    def get_pk_constraint(self, connection: sa.Connection, table_name: str, *_: Any, **__: Any) -> Any:
         """Return the primary key of a table."""
         keys = _constraints(connection, table_name, "PRIMARY KEY")
         return {"name": None, "constrained_columns": list(keys[0][0]) if keys else []}
 
-    def get_foreign_keys(
-        self, connection: sa.Connection, table_name: str, schema: str | None = None, **options: Any
-    ) -> Any:
+    def get_foreign_keys(self, connection: sa.Connection, table_name: str, *_: Any, **__: Any) -> Any:
         """Return the foreign keys of a table."""
-        return [
-            {"name": None, "constrained_columns": list(own), "referred_schema": None, "referred_table": table,
-             "referred_columns": list(theirs), "options": {}}
-            for own, table, theirs in _constraints(connection, table_name, "FOREIGN KEY")
-        ]  # fmt: skip
+        return [{"name": None, "constrained_columns": list(own), "referred_schema": None,
+                 "referred_table": table, "referred_columns": list(theirs), "options": {}}
+                for own, table, theirs in _constraints(connection, table_name, "FOREIGN KEY")]  # fmt: skip
 
-    def get_indexes(
-        self, connection: sa.Connection, table_name: str, schema: str | None = None, **options: Any
-    ) -> Any:
+    def get_indexes(self, *_: Any, **__: Any) -> Any:
         """Return none: no query needs to know of one."""
         return []
 
 
 def _constraints(connection: sa.Connection, table: str, kind: str) -> Sequence[Any]:
     """Return own columns, table referred to, and its columns, of the constraints of one kind."""
-    return connection.exec_driver_sql(
-        "SELECT constraint_column_names, referenced_table, referenced_column_names "
-        f"FROM duckdb_constraints() {_HERE} AND table_name = ? AND constraint_type = ? "
-        "ORDER BY constraint_index",
-        (table, kind),
-    ).fetchall()
+    query = (
+        "SELECT constraint_column_names, referenced_table, referenced_column_names FROM duckdb_constraints() "
+        f"{_HERE} AND table_name = ? AND constraint_type = ? ORDER BY constraint_index"
+    )
+    return connection.exec_driver_sql(query, (table, kind)).fetchall()
 
 
 def _type(declared: str) -> types.TypeEngine[Any]:

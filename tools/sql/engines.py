@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,15 @@ def open_engine(url: URL, timeout: float) -> sa.Engine:
             execution_options={"postgresql_readonly": True},
             pool_pre_ping=True,
         )
-        sa.event.listen(engine, "connect", lambda connection, _: _set_up(connection, server.setup))
+
+        def set_up(connection: Any, _: Any) -> None:
+            cursor = connection.cursor()
+            for statement in server.setup:
+                cursor.execute(statement)
+            cursor.close()
+            connection.commit()
+
+        sa.event.listen(engine, "connect", set_up)
         return engine
     path = Path(url.database or "")
     if not path.is_file():
@@ -112,15 +120,6 @@ def open_engine(url: URL, timeout: float) -> sa.Engine:
     if url.get_backend_name() == "sqlite":
         return sa.create_engine("sqlite://", creator=lambda: _connect_sqlite(path), poolclass=QueuePool)
     return sa.create_engine("duckdb://", creator=_duckdb_creator(path))
-
-
-def _set_up(connection: Any, statements: Sequence[str]) -> None:
-    """Run statements on a new connection of a driver, for its whole life."""
-    cursor = connection.cursor()
-    for statement in statements:
-        cursor.execute(statement)
-    cursor.close()
-    connection.commit()
 
 
 def _connect_sqlite(path: Path) -> sqlite3.Connection:
