@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from triplewise.nodes.state import State
 from triplewise.tools.actions import Toolset
-from triplewise.tools.actions.agentbench_sets import set_script, unsayable
+from triplewise.tools.actions.agentbench import set_script, unsayable
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.pyql import execute_program, script
 from triplewise.tools.actions.terms import UNNAMED

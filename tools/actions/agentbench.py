@@ -3,31 +3,186 @@
 Relations are followed from subject to object, as published. Where a graph has no inverse relations
 (`Profile.reciprocal`), those that arrive at a node are offered too, written `^relation`. A relation or
 attribute that was never shown is only refused if it finds nothing: rows prove that it exists.
+
+The state of a run is the text of its `Sets`, one successful call a line; those of `_MAKERS` make a set:
+
+```
+get_neighbors(m.02r8js, digicams.camera_color_filter_array_type.cameras)
+get_neighbors(#0, ^P31)
+intersection(#0, #1)
+argmax(#2, P1082, number)
+answer(#3)
+```
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
 
-from triplewise.tools.actions.agentbench_sets import BACKWARD, Sets, to_pyql
 from triplewise.tools.actions.comparison import compared, is_measure
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, list_values, names, relation_names, short_ids
-from triplewise.tools.actions.toolset import Action, ActionContext, Feedback, Parameter, Toolset, action
+from triplewise.tools.actions.toolset import Action, ActionContext, Call, Feedback, Parameter, Toolset, action
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, Literal, Term, Variable
+from triplewise.tools.core.rules import Atom, Constraint, Rule
+from triplewise.tools.core.terms import IRI, Literal, Node, Term, Variable
+from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome, Result
-from triplewise.tools.pyql.program import Extreme, Fact, PyQL
-from triplewise.tools.pyql.text import write_iri, write_node
+from triplewise.tools.pyql.program import (
+    KINDS,
+    Aggregate,
+    Extreme,
+    Fact,
+    Filter,
+    Kind,
+    PatternItem,
+    PyQL,
+    Union,
+    fresh,
+)
+from triplewise.tools.pyql.text import read_relation, read_term, scan_arguments, write_iri, write_node
 
 SHOWN_TYPES = 20
+BACKWARD = "^"
+"""Before a relation: it is followed from object to subject, as in SPARQL."""
+_MAKERS = {"get_neighbors": 2, "intersection": 2, "union": 2, "argmax": 2, "argmin": 2, "count": 1}
+"""Actions that make a set, and how many arguments they have at least."""
+_LINE = re.compile(r"\s*([a-z]+(?:_[a-z]+)*)\s*\(")
+_SET = re.compile(r"#(\d+)")
 _SET_FORM = re.compile(r"(?i)[\[(]?(?:variable|var)?\s*#\s*(\d+)[\])]?\.?")
 _FINAL = re.compile(
     r"(?im)^[ \t>*_`-]*Final[ _]Answer[ \t]*\d*[ \t*_`]*[:：][ \t*_`]*(?P<line>\S.*?)[ \t*_`]*$"
     r"|(?<=\s)Final[ _]Answer[ \t]*[:：][ \t]*(?P<inline>#\d+)"
 )
+
+
+@dataclass(frozen=True)
+class Sets:
+    """All sets made so far, each from entities or from sets before it.
+
+    Attributes:
+        calls: the call that made each; its place is its number. Entities and relations stand in them as PyQL
+            writes them, sets as `#n`; a superlative may end with how its values compare.
+        answer: number of the final answer; None until it was given.
+    """
+
+    calls: tuple[Call, ...] = ()
+    answer: int | None = None
+
+    def with_set(self, name: str, *arguments: str) -> Sets:
+        """Return the sets with one more."""
+        return Sets((*self.calls, Call(name, arguments)))
+
+    def program(self, n: int, profile: Profile) -> PyQL:
+        """Return the PyQL program whose answers are the members of a set. Raises `ActionError`.
+
+        A set that is used twice is written twice, under other names.
+        """
+        taken = set[str]()
+
+        def name(n: int, prefix: str = "x") -> Variable:
+            taken.add(new := fresh(f"{prefix}{n}", taken))
+            return Variable(new)
+
+        def clauses(n: int, variable: Variable) -> list[PatternItem | Aggregate]:
+            """Clauses that bind a variable to the members of a set, made from those before it."""
+            call, before = self.calls[n], Sets(self.calls[:n])
+            first, *rest = call.arguments
+            match call.name:
+                case "get_neighbors":
+                    start: Node | None
+                    if _SET.fullmatch(first):
+                        start = name(source := before.number(first))
+                        bound = clauses(source, start)
+                    elif (start := read_term(first, profile)) is not None:
+                        bound = []
+                    else:
+                        raise ActionError("unknown_entity", f"{first!r} is no entity id", given=first)
+                    relation = read_relation(rest[0].lstrip(BACKWARD), profile)
+                    subject, end = (variable, start) if rest[0].startswith(BACKWARD) else (start, variable)
+                    if not isinstance(subject, IRI | Variable):
+                        raise ActionError("bad_subject", f"{subject.n3()} has no relations of its own")
+                    return [*bound, Fact(subject, relation, end)]
+                case "intersection":
+                    # A superlative must see its own set only, so it goes first. Where both sides have one,
+                    # each gets a variable of its own, and the two are compared at the end.
+                    left, right = before.number(first), before.number(rest[0])
+                    one, two = clauses(left, variable), clauses(right, variable)
+                    if not any(isinstance(clause, Extreme) for clause in two):
+                        return [*one, *two]
+                    if not any(isinstance(clause, Extreme) for clause in one):
+                        return [*two, *one]
+                    other = name(right)
+                    return [*one, *clauses(right, other), Filter(variable, "=", other)]
+                case "union":
+                    patterns = dict[tuple[PatternItem, ...], None]()
+                    for side in call.arguments[:2]:
+                        items = dict.fromkeys(clauses(before.number(side), variable))
+                        patterns[tuple(c for c in items if not isinstance(c, Aggregate))] = None
+                    return [Union(tuple(patterns))] if len(patterns) > 1 else [*next(iter(patterns))]
+                case "count":
+                    counted = name(source := before.number(first))
+                    return [*clauses(source, counted), Aggregate(counted, variable)]
+                case superlative:
+                    value = name(n, "value")
+                    fact = Fact(variable, read_relation(rest[0], profile), value)
+                    kind: Kind = next((kind for kind in KINDS if kind in rest[1:]), "")
+                    best = Extreme(value, superlative == "argmax", kind)
+                    return [*clauses(before.number(first), variable), fact, best]
+
+        variable = name(n)
+        return PyQL(tuple(dict.fromkeys(clauses(n, variable))), (variable,))
+
+    def text(self) -> str:
+        """Return one call a line. `parse` reads it back as the same value."""
+        lines = [call.text() for call in self.calls]
+        return "\n".join(lines if self.answer is None else [*lines, f"answer(#{self.answer})"])
+
+    @classmethod
+    def parse(cls, text: str) -> Sets:
+        """Return the sets that a text made. Raises `ActionError`."""
+        sets = cls()
+        for line in filter(None, map(str.strip, text.split("\n"))):
+            match = _LINE.match(line)
+            name = match[1] if match else ""
+            arguments, _ = scan_arguments(line, match.end()) if match else ([], 0)
+            if name == "answer" and arguments:
+                sets = replace(sets, answer=sets.number(arguments[0]))
+            elif name in _MAKERS and len(arguments) >= _MAKERS[name]:
+                sets = sets.with_set(name, *arguments)
+            else:
+                raise ActionError("no_action", f"{line!r} makes no set", given=line)
+        return sets
+
+    def number(self, form: str) -> int:
+        """Return the number of the set written as `#n`.
+
+        Raises:
+            ActionError: `set_due` if it names no set at all, `unknown_variable` if no call has made it.
+        """
+        match = _SET.search(form)
+        names = [f"#{n}" for n in range(len(self.calls))]
+        existing = ", ".join(names) or "none"
+        if match is None:
+            message = f"{form!r} is no variable: write #n; existing: {existing}"
+            raise ActionError("set_due", message, given=form)
+        if int(match[1]) >= len(self.calls):
+            message = f"there is no variable {match[0]}; existing: {existing}"
+            raise ActionError("unknown_variable", message, given=match[0], existing=names)
+        return int(match[1])
+
+
+def to_pyql(text: str, profile: Profile) -> PyQL:
+    """Return the program of a run's answer, or of its newest set; an empty program if there is none.
+
+    Raises `ActionError` if the text is no state of a run.
+    """
+    sets = Sets.parse(text)
+    n = len(sets.calls) - 1 if sets.answer is None else sets.answer
+    return sets.program(n, profile) if n >= 0 else PyQL()
 
 
 _EITHER = Parameter("variable", "node", "a variable such as #0, or the id of an entity")
@@ -44,20 +199,14 @@ def spelled(reply: str) -> str:
     return _FINAL.sub(lambda m: f"\nAction: answer({(m['line'] or m['inline']).rstrip('.')})", reply)
 
 
-def _plain(form: str) -> str:
-    """Return `#3` for the ways in which models write it; anything else without marks: it is refused."""
+def _number(sets: Sets, form: str, is_answer: bool = False) -> int:
+    """Return the set that is meant, however a model writes `#3`; a number serves as the answer only."""
     bare = form.strip().strip("'\"")
     match = _SET_FORM.fullmatch(bare)
-    return f"#{match[1]}" if match else bare.replace("#", "")
-
-
-def _number(sets: Sets, form: str) -> int:
-    """Return a set that others can be made from. Raises `set_due`, `unknown_variable` or `set_is_number`."""
-    n = sets.number(_plain(form))
-    if sets.is_number(n):
-        raise ActionError(
-            "set_is_number", f"#{n} is a number: nothing can be made from it but the answer", given=f"#{n}"
-        )
+    n = sets.number(f"#{match[1]}" if match else bare.replace("#", ""))
+    if sets.calls[n].name == "count" and not is_answer:
+        message = f"#{n} is a number: nothing can be made from it but the answer"
+        raise ActionError("set_is_number", message, given=f"#{n}")
     return n
 
 
@@ -130,27 +279,20 @@ def get_neighbors(context: ActionContext, arguments: tuple[str, ...]) -> Feedbac
 def _check_offered(context: ActionContext, start: str, relation: str, way: str) -> None:
     """Say why a relation finds nothing, if that is known from what was looked up. Raises `ActionError`."""
     offered = context.memory.looked_up.get(start, {})
-    other = "backward" if way == "forward" else "forward"
     if "forward" not in offered:
-        raise ActionError(
-            "not_looked_up",
+        message = (
             f"get_neighbors finds nothing, and the relations of {start} were not looked up: "
-            f"call get_relations({start}) first",
-            given=start,
+            f"call get_relations({start}) first"
         )
+        raise ActionError("not_looked_up", message, given=start)
     if relation in offered.get(way, ()):
         return
-    if relation in offered.get(other, ()):
+    if relation in offered.get("backward" if way == "forward" else "forward", ()):
         fix = relation if way == "backward" else BACKWARD + relation
-        raise ActionError(
-            "relation_reversed",
-            f"{relation} is followed the wrong way from {start}: write {fix}",
-            given=relation,
-            fix=fix,
-        )
-    raise ActionError(
-        "relation_not_offered", f"{relation} is not among the relations of {start}", given=relation
-    )
+        message = f"{relation} is followed the wrong way from {start}: write {fix}"
+        raise ActionError("relation_reversed", message, given=relation, fix=fix)
+    message = f"{relation} is not among the relations of {start}"
+    raise ActionError("relation_not_offered", message, given=relation)
 
 
 def _make(context: ActionContext, sets: Sets) -> Feedback:
@@ -178,21 +320,18 @@ def _values(context: ActionContext, n: int, result: Result) -> Feedback:
     )
 
 
-def _combine(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback]:
-    """Return the run of `intersection` or `union`."""
-
-    def run(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-        sets = Sets.parse(context.program)
-        left, right = (_number(sets, a) for a in arguments)
-        if left == right:
-            raise ActionError("same_set", f"both are #{left}: two different variables are due")
-        feedback = _make(context, sets.with_set(name, f"#{left}", f"#{right}"))
-        empty = feedback.outcome == Outcome.EMPTY
-        types = [_types(context, sets, n) for n in (left, right)] if empty else []
-        detail = {"types": types} if all(types) and types else {}
-        return replace(feedback, arguments=(f"#{left}", f"#{right}"), detail=detail)
-
-    return run
+def _combine(name: str, context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Carry out `intersection` or `union`."""
+    sets = Sets.parse(context.program)
+    left, right = (_number(sets, a) for a in arguments)
+    if left == right:
+        raise ActionError("same_set", f"both are #{left}: two different variables are due")
+    feedback = _make(context, sets.with_set(name, f"#{left}", f"#{right}"))
+    types = []
+    if feedback.outcome == Outcome.EMPTY:
+        types = [_types(context, sets, n) for n in (left, right)]
+    detail = {"types": types} if types and all(types) else {}
+    return replace(feedback, arguments=(f"#{left}", f"#{right}"), detail=detail)
 
 
 def _types(context: ActionContext, sets: Sets, n: int) -> list[str]:
@@ -201,8 +340,7 @@ def _types(context: ActionContext, sets: Sets, n: int) -> list[str]:
     program = sets.program(n, kg.profile)
     for predicate in kg.profile.type_predicates:
         fact = Fact(program.answer[0], IRI(predicate), kind)
-        typed = PyQL((*program.clauses, fact), (kind,))
-        result = kg.query(typed.sparql(kg.profile, SHOWN_TYPES))
+        result = kg.query(PyQL((*program.clauses, fact), (kind,)).sparql(kg.profile, SHOWN_TYPES))
         if result.outcome.ok and result.rows:
             return list(names(kg, result.column(kind.name)).values())
     return []
@@ -236,45 +374,39 @@ def get_attributes(context: ActionContext, arguments: tuple[str, ...]) -> Feedba
     )
 
 
-def _best(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback]:
-    """Return the run of `argmax` or `argmin`. Values are compared as what they are, and ties are kept."""
-
-    def run(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-        resolver, sets, profile = Resolver(context), Sets.parse(context.program), context.kg.profile
-        n = _number(sets, arguments[0])
-        attribute = resolver.relation(arguments[1])
-        call, short = (f"#{n}", write_iri(attribute, profile, relation=True)), profile.short(attribute)
-        try:
-            # How the values compare; an error if they are entities.
-            best = sets.with_set(name, *call).program(len(sets.calls), profile)
-            without = replace(best, answer=(), clauses=best.clauses[:-1])
-            clause = compared(context.kg, without, replace(best, answer=())).clauses[-1]
-        except ActionError:
-            _check_attribute(context, f"#{n}", short)
-            raise
-        kind = [clause.kind] if isinstance(clause, Extreme) and clause.kind else []
-        feedback = _make(context, sets.with_set(name, *call, *kind))
-        if feedback.outcome == Outcome.EMPTY:
-            _check_attribute(context, f"#{n}", short)
-        return replace(feedback, arguments=(f"#{n}", short), detail=resolver.detail())
-
-    return run
+def _best(name: str, context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Carry out `argmax` or `argmin`. Values are compared as what they are, and ties are kept."""
+    resolver, sets, profile = Resolver(context), Sets.parse(context.program), context.kg.profile
+    n = _number(sets, arguments[0])
+    attribute = resolver.relation(arguments[1])
+    call, short = (f"#{n}", write_iri(attribute, profile, relation=True)), profile.short(attribute)
+    try:
+        # How the values compare; an error if they are entities.
+        best = sets.with_set(name, *call).program(len(sets.calls), profile)
+        without = replace(best, answer=(), clauses=best.clauses[:-1])
+        clause = compared(context.kg, without, replace(best, answer=())).clauses[-1]
+    except ActionError:
+        _check_attribute(context, f"#{n}", short)
+        raise
+    kind = [clause.kind] if isinstance(clause, Extreme) and clause.kind else []
+    feedback = _make(context, sets.with_set(name, *call, *kind))
+    if feedback.outcome == Outcome.EMPTY:
+        _check_attribute(context, f"#{n}", short)
+    return replace(feedback, arguments=(f"#{n}", short), detail=resolver.detail())
 
 
 def _check_attribute(context: ActionContext, name: str, attribute: str) -> None:
     """Say why an attribute finds nothing, if that is known from what was looked up. Raises `ActionError`."""
     offered = context.memory.looked_up.get(name, {}).get("attributes")
     if offered is None:
-        raise ActionError(
-            "attributes_not_looked_up",
+        message = (
             f"{attribute} finds nothing, and the attributes of {name} were not looked up: "
-            f"call get_attributes({name}) first",
-            given=attribute,
+            f"call get_attributes({name}) first"
         )
+        raise ActionError("attributes_not_looked_up", message, given=attribute)
     if attribute not in offered:
-        raise ActionError(
-            "attribute_not_offered", f"{attribute} is not among the attributes of {name}", given=attribute
-        )
+        message = f"{attribute} is not among the attributes of {name}"
+        raise ActionError("attribute_not_offered", message, given=attribute)
 
 
 @action(_VARIABLE, example="count(#0)")
@@ -289,7 +421,7 @@ def count(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
 def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Finish: the members of this variable are the answer. May also be written Final Answer: #0."""
     sets, kg = Sets.parse(context.program), context.kg
-    n = sets.number(_plain(arguments[0]))
+    n = _number(sets, arguments[0], is_answer=True)
     result = kg.query(sets.program(n, kg.profile).sparql(kg.profile))
     members = result.column(result.variables[0]) if result.rows else ()
     return replace(
@@ -301,7 +433,7 @@ def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-ACTIONS = (
+_ACTIONS = (
     search,
     get_relations,
     get_neighbors,
@@ -309,14 +441,14 @@ ACTIONS = (
         "intersection",
         "Make a variable of what is in both of two variables, which must hold the same kind of thing.",
         _PAIR,
-        _combine("intersection"),
+        partial(_combine, "intersection"),
         "intersection(#0, #1)",
     ),
     Action(
         "union",
         "Make a variable of what is in at least one of two variables.",
         _PAIR,
-        _combine("union"),
+        partial(_combine, "union"),
         "union(#0, #1)",
     ),
     get_attributes,
@@ -324,19 +456,84 @@ ACTIONS = (
         "argmax",
         "Make a variable of the members of a variable with the largest value of an attribute.",
         _BY,
-        _best("argmax"),
+        partial(_best, "argmax"),
         "argmax(#0, P1082)",
     ),
     Action(
         "argmin",
         "Make a variable of the members of a variable with the smallest value of an attribute.",
         _BY,
-        _best("argmin"),
+        partial(_best, "argmin"),
         "argmin(#0, P1082)",
     ),
     count,
     answer,
 )
 
-AGENTBENCH = Toolset("agentbench", ACTIONS, to_pyql=to_pyql, spelled=spelled)
+AGENTBENCH = Toolset("agentbench", _ACTIONS, to_pyql=to_pyql, spelled=spelled)
 """AgentBench's actions. The state of a run is the text of its `Sets`."""
+
+
+_REASONS = {
+    "type": "keep members of a kind",
+    "filter": "compare with a value",
+    "distinct": "leave members out",
+    "not": "leave members out",
+    "most": "count for each member",
+    "least": "count for each member",
+    "ask": "answer yes or no",
+    "holds": "answer yes or no",
+}
+
+
+def unsayable(rule: Rule) -> str:
+    """Return what a rule needs and sets cannot say, in words; "" if they can say all of it."""
+    for constraint in rule.constraints:
+        if constraint.kind in _REASONS:
+            return _REASONS[constraint.kind]
+        attribute = len(constraint.atoms) == 1 and constraint.atoms[0].forward
+        if constraint.kind in ("max", "min") and not attribute:
+            return "compare members by what is no attribute of theirs"
+    return ""
+
+
+def set_script(rule: Rule) -> tuple[Call, ...]:
+    """Return the actions that follow a rule from its anchor to `answer(#n)`. The rule must be sayable.
+
+    Each hop makes a set, each condition narrows one down.
+    """
+    calls: list[Call] = []
+
+    def make(name: str, *arguments: str) -> str:
+        calls.append(Call(name, arguments))
+        return f"#{sum(call.name in _MAKERS for call in calls) - 1}"
+
+    def follow(start: str, atoms: Iterable[Atom], constraints: Iterable[Constraint] = ()) -> str:
+        here, conditions = start, tuple(constraints)
+        for atom in atoms:
+            calls.append(Call("get_relations", (here,)))
+            here = make("get_neighbors", here, ("" if atom.forward else BACKWARD) + atom.relation)
+            here = narrow(here, atom.variable, conditions)
+        return here
+
+    def narrow(here: str, variable: str, constraints: Iterable[Constraint]) -> str:
+        for constraint in (c for c in constraints if c.variable == variable):
+            if constraint.kind == "meets":
+                here = make("intersection", here, follow(constraint.value, constraint.atoms))
+            elif constraint.kind in ("max", "min"):
+                calls.append(Call("get_attributes", (here,)))
+                here = make(f"arg{constraint.kind}", here, constraint.atoms[0].relation)
+        return here
+
+    members = ""
+    for either in [c for c in rule.constraints if c.kind == "either"][:1]:
+        sides = [follow(side, either.atoms[:1]) for side in (either.operator, either.value)]
+        members = make("union", *sides)
+        if not rule.body:
+            members = narrow(members, either.variable, rule.constraints)
+    if rule.body:
+        chain = follow(rule.anchor, rule.body, rule.constraints)
+        members = make("intersection", members, chain) if members else chain
+    if any(c.kind == "count" for c in rule.constraints):
+        members = make("count", members)
+    return (*calls, Call("answer", (members,)))

@@ -16,7 +16,7 @@ from tests.support.pyql_programs import DATE, ENTITIES, NUMBER, RELATIONS, graph
 from triplewise.guidelines import load_guidelines
 from triplewise.nodes.act import read_reply
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
-from triplewise.tools.actions.agentbench_sets import Sets, set_script, to_pyql, unsayable
+from triplewise.tools.actions.agentbench import Sets, set_script, to_pyql, unsayable
 from triplewise.tools.actions.pyql import script
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.rules import Atom, Constraint, ConstraintKind, Rule
