@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from triplewise.tools.actions.agentbench import AGENTBENCH
 from triplewise.tools.actions.explore import EXPLORE
 from triplewise.tools.actions.pyql import PYQL
@@ -51,9 +49,6 @@ __all__ = [
 class _Registry(dict[str, Toolset]):
     """Toolsets by name. An unknown name raises `ConfigurationError` with the legal ones."""
 
-    def __init__(self, toolsets: Iterable[Toolset]) -> None:
-        super().__init__({t.name: t for t in toolsets})
-
     def __missing__(self, name: str) -> Toolset:
         raise ConfigurationError.unknown("toolset", name, self)
 
@@ -62,4 +57,5 @@ DATABASE_TOOLSETS = (SQL.name, SELECT.name)
 """Toolsets that ask a relational database in place of a KG."""
 MODEL_TOOLSETS = (*DATABASE_TOOLSETS, SPARQL.name)
 """Toolsets that only a language model can use."""
-TOOLSETS: dict[str, Toolset] = _Registry((PYQL, EXPLORE, SYMBOLIC, AGENTBENCH, SQL, SELECT, SPARQL))
+_ALL = (PYQL, EXPLORE, SYMBOLIC, AGENTBENCH, SQL, SELECT, SPARQL)
+TOOLSETS: dict[str, Toolset] = _Registry({toolset.name: toolset for toolset in _ALL})

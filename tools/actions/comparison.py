@@ -42,10 +42,7 @@ _COMPARABLE = {XSD + "date", XSD + "dateTime"}
 def compared(kg: KnowledgeGraph, before: PyQL, after: PyQL) -> PyQL:
     """Return the program `after` clauses were added, with values compared and computed as what they are.
 
-    Args:
-        kg: asked for a sample of the values, with one query a comparison, only where datatypes matter.
-        before: the program without the clauses.
-        after: the program with them.
+    The KG is asked for a sample of the values, with one query a comparison, only where datatypes matter.
 
     Raises:
         ActionError: `bad_comparison` if entities are to be ordered, or computed with.
@@ -112,11 +109,8 @@ def _number_kind(kg: KnowledgeGraph, clauses: tuple[Clause, ...], variables: Seq
         values = sample(kg, clauses, (variable,))
         traits = [_trait(v) for v in values if isinstance(v, Literal)]
         if any(t == "date" or t in TEMPORAL for t in traits):
-            raise ActionError(
-                "bad_comparison",
-                f"{variable.n3()} holds dates: compute with year({variable.n3()})",
-                given=variable.n3(),
-            )
+            message = f"{variable.n3()} holds dates: compute with year({variable.n3()})"
+            raise ActionError("bad_comparison", message, given=variable.n3())
         if values and not {"number", "digits"} & set(traits):
             raise _no_value(variable, "which are no numbers")
         if set(traits) - {"number"}:
@@ -126,11 +120,8 @@ def _number_kind(kg: KnowledgeGraph, clauses: tuple[Clause, ...], variables: Seq
 
 def _no_value(variable: Variable, why: str) -> ActionError:
     form = variable.n3()
-    return ActionError(
-        "bad_comparison",
-        f"{form} holds entities or text, {why}: bind a number or date of them with add_fact",
-        given=form,
-    )
+    message = f"{form} holds entities or text, {why}: bind a number or date of them with add_fact"
+    return ActionError("bad_comparison", message, given=form)
 
 
 def _are_nodes(values: Sequence[Term]) -> bool:
@@ -154,34 +145,32 @@ def describe_values(kg: KnowledgeGraph, clauses: tuple[Clause, ...], clause: Fil
     for variable in clause.mentions:
         values = list(dict.fromkeys(sample(kg, clauses, (variable,), computed=True)))
         other = clause.right if clause.left == variable else clause.left
-        aim = other.value if isinstance(other, Literal) else ""
         if values:
+            aim = other.value if isinstance(other, Literal) else ""
             described[variable.n3()] = _described(kg, values, aim)
     return described
 
 
 def _described(kg: KnowledgeGraph, values: Sequence[Term], aim: str) -> str:
-    literals = [v for v in values if isinstance(v, Literal)]
-    kind = kind_of(literals)
-    units = {
-        kg.profile.short(IRI(v.datatype)) for v in literals if not (v.language or v.datatype.startswith(XSD))
-    }
-    in_units = f" ({', '.join(sorted(units)[:NEAREST])})" if units else ""
-    if literals and (kind == "number" or all(_trait(v) == "number" for v in literals)):
+    literals, short = [v for v in values if isinstance(v, Literal)], kg.profile.short
+    traits = {_trait(v) for v in literals}
+    if literals and (traits == {"number"} or kind_of(literals) == "number"):
+        units = {short(IRI(v.datatype)) for v in literals if not (v.language or v.datatype.startswith(XSD))}
         numbers = sorted({v.value for v in literals if _SAMPLE_NUMBER.fullmatch(v.value)}, key=float)
         near = numbers
         if _SAMPLE_NUMBER.fullmatch(aim):
             near = sorted(numbers, key=lambda n: abs(float(n) - float(aim)))[:NEAREST]
+        in_units = f" ({', '.join(sorted(units)[:NEAREST])})" if units else ""
         return _range("numbers", numbers, near) + in_units
-    if literals and all(_trait(v) == "date" or _trait(v) in TEMPORAL for v in literals):
+    if literals and traits <= {"date", *TEMPORAL}:
         dates = sorted(v.value for v in literals)
         return _range("dates", dates, dates)
     from rapidfuzz import process
 
     names = kg.labels([v for v in values if isinstance(v, IRI)])
-    texts = {names.get(v) or kg.profile.short(v): v for v in values}
+    texts = {names.get(v) or short(v): v for v in values}
     near = [m[0] for m in process.extract(aim, list(texts), limit=NEAREST)] if aim else list(texts)[:NEAREST]
-    shown = [f"{t} [{kg.profile.short(texts[t])}]" if isinstance(texts[t], IRI) else f'"{t}"' for t in near]
+    shown = [f"{t} [{short(texts[t])}]" if isinstance(texts[t], IRI) else f'"{t}"' for t in near]
     return f"{'texts' if literals else 'nodes'}{' nearest to it' if aim else ' such as'}: {', '.join(shown)}"
 
 

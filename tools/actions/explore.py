@@ -6,17 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from triplewise.tools.actions.search import search
-from triplewise.tools.actions.terms import (
-    Resolver,
-    names,
-    page_number,
-    short_ids,
-    triple_lines,
-    with_id,
-)
+from triplewise.tools.actions.terms import Resolver, names, page_number, short_ids, triple_lines, with_id
 from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple
+from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome
 from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, topics_of, within
 
@@ -138,9 +131,8 @@ def get_path(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     source, target = (resolver.entity(a) for a in arguments[:2])
     page = page_number(arguments[2]) if len(arguments) > 2 else 1
     if source == target:
-        raise ActionError(
-            "same_entity", f"{arguments[0]} is both ends: get_path needs two entities", given=arguments[0]
-        )
+        message = f"{arguments[0]} is both ends: get_path needs two entities"
+        raise ActionError("same_entity", message, given=arguments[0])
     result = kg.paths(
         source, target, context.path_hops, timeout=context.path_seconds, limit=context.path_limit
     )
@@ -177,32 +169,20 @@ def get_path(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
 def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Answer the question, once memory or observation holds what is needed."""
     kg, resolver = context.kg, Resolver(context)
-    given = dict.fromkeys(a for a in arguments if a)
-    if not given:
+    terms = {form: resolver.value_or_none(form) for form in arguments if form}
+    if not terms:
         raise ActionError("no_answer", "give the answer in brackets, one value or several")
-    terms = {form: resolver.value_or_none(form) for form in given}
     named = names(kg, [t for t in terms.values() if t is not None])
     answers = [form.strip("'\"") if term is None else kg.profile.short(term) for form, term in terms.items()]
     shown = [form.strip("'\"") if term is None else named[term] for form, term in terms.items()]
-    iris = [t for t in terms.values() if not isinstance(t, Literal) and t is not None]
     return Feedback(
         arguments=tuple(answers),
         observation=f"The answer is {', '.join(shown)}.",
-        values={},
-        ids={"answer": short_ids(kg, iris)},
+        ids={"answer": short_ids(kg, [t for t in terms.values() if isinstance(t, IRI)])},
         answers=tuple(answers),
         finished=True,
         detail=resolver.detail(),
     )
 
 
-EXPLORE = Toolset(
-    "explore",
-    (
-        search,
-        get_neighbors,
-        get_path,
-        answer,
-        unknown,
-    ),
-)
+EXPLORE = Toolset("explore", (search, get_neighbors, get_path, answer, unknown))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from itertools import permutations
 from typing import Any
@@ -105,34 +106,30 @@ def get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback
     )
 
 
-def _construct(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback]:
-    """The run of a construct action: extend the program, then run it once and say what it finds."""
-
-    def run(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-        resolver, before, profile = Resolver(context), _program(context), context.kg.profile
-        after = apply(before, name, arguments, resolver)
-        if name not in ("add_fact", "set_answer"):  # which compare nothing
-            after = compared(context.kg, before, after)
-        feedback = preview(context, after)
-        if feedback.outcome == Outcome.EMPTY and name == "add_fact":
-            feedback = _replace_earlier_fact(context, before, after) or feedback
-        # Nothing is wrong with a comparison that does not hold, where the question is a yes/no question.
-        says_no = feedback.outcome == Outcome.EMPTY and name in ("add_filter", "add_not", "set_answer")
-        if says_no and decides(context.question) and " or " not in context.question.casefold():
-            values = _empty_facts(context, before, after).get("values", {})
-            held = "".join(f" {variable} holds {shown}." for variable, shown in values.items())
-            text = f"{_NO}{held} If the question asks this, ask()."
-            feedback = replace(feedback, outcome=Outcome.ROWS, observation=text)
-        detail, empty = {**resolver.detail(), **feedback.detail}, feedback.outcome == Outcome.EMPTY
-        if empty:
-            detail |= _empty_facts(context, before, after)
-        if after == before:
-            detail["unchanged"] = True
-        if name == "add_fact":
-            detail |= _hierarchy_facts(after, profile, empty)
-        return replace(feedback, arguments=tuple(resolver.shown(a) for a in arguments), detail=detail)
-
-    return run
+def _construct(name: str, context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Carry out a construct action: extend the program, then run it once and say what it finds."""
+    resolver, before, profile = Resolver(context), _program(context), context.kg.profile
+    after = apply(before, name, arguments, resolver)
+    if name not in ("add_fact", "set_answer"):  # which compare nothing
+        after = compared(context.kg, before, after)
+    feedback = preview(context, after)
+    if feedback.outcome == Outcome.EMPTY and name == "add_fact":
+        feedback = _replace_earlier_fact(context, before, after) or feedback
+    # Nothing is wrong with a comparison that does not hold, where the question is a yes/no question.
+    says_no = feedback.outcome == Outcome.EMPTY and name in ("add_filter", "add_not", "set_answer")
+    if says_no and decides(context.question) and " or " not in context.question.casefold():
+        values = _empty_facts(context, before, after).get("values", {})
+        held = "".join(f" {variable} holds {shown}." for variable, shown in values.items())
+        text = f"{_NO}{held} If the question asks this, ask()."
+        feedback = replace(feedback, outcome=Outcome.ROWS, observation=text)
+    detail, empty = {**resolver.detail(), **feedback.detail}, feedback.outcome == Outcome.EMPTY
+    if empty:
+        detail |= _empty_facts(context, before, after)
+    if after == before:
+        detail["unchanged"] = True
+    if name == "add_fact":
+        detail |= _hierarchy_facts(after, profile, empty)
+    return replace(feedback, arguments=tuple(resolver.shown(a) for a in arguments), detail=detail)
 
 
 def _replace_earlier_fact(context: ActionContext, before: PyQL, after: PyQL) -> Feedback | None:
@@ -274,7 +271,7 @@ def _declared() -> list[Action]:
             Parameter(p.rstrip("?"), kind, doc, not p.endswith("?"))
             for p, (kind, doc) in entry["parameters"].items()
         )
-        run, example = _construct(name), entry["example"]
+        run, example = partial(_construct, name), entry["example"]
         actions.append(Action(name, entry["doc"], parameters, run, example, variadic=key != name))
     return actions
 

@@ -8,14 +8,9 @@ from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.linking.search import KINDS, MatchKind, search_kg
 
 _KINDS: dict[str, MatchKind] = {
-    "entity": "entity",
-    "entities": "entity",
-    "class": "class",
-    "classes": "class",
-    "type": "class",
-    "relation": "relation",
-    "relations": "relation",
-    "property": "relation",
+    **dict.fromkeys(("entity", "entities"), "entity"),
+    **dict.fromkeys(("class", "classes", "type"), "class"),
+    **dict.fromkeys(("relation", "relations", "property"), "relation"),
 }
 CLOSE, FAR = 0.75, 3
 """How alike a name must be to be close to a text, and how many are shown where none is."""

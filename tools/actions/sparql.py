@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from triplewise.tools.actions import pyql
 from triplewise.tools.actions.search import search
-from triplewise.tools.actions.terms import names, short_ids
+from triplewise.tools.actions.terms import names, short_ids, with_id
 from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, Term
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
 from triplewise.tools.pyql.program import Fact, PyQL
 from triplewise.tools.pyql.raw_sparql import parts_of, proof_sparql, read_sparql
@@ -75,16 +75,10 @@ def _run(kg: KnowledgeGraph, text: str) -> Result:
 
 def _table(kg: KnowledgeGraph, rows: Result, count: int) -> str:
     """Rows as text, nodes as `label [id]`: the variables, then one line a row."""
-    terms = list(dict.fromkeys(term for row in rows.rows for term in row if term is not None))
-    named = names(kg, terms)
-
-    def cell(term: Term | None) -> str:
-        if term is None:
-            return ""
-        short = kg.profile.short(term)
-        return f"{named[term]} [{short}]" if isinstance(term, IRI) and named[term] != short else named[term]
-
-    lines = [" | ".join(f"?{v}" for v in rows.variables), *(" | ".join(map(cell, row)) for row in rows.rows)]
+    named = names(kg, list(dict.fromkeys(term for row in rows.rows for term in row if term is not None)))
+    lines = [" | ".join(f"?{v}" for v in rows.variables)]
+    for row in rows.rows:
+        lines.append(" | ".join("" if t is None else with_id(kg, t, named[t]) for t in row))
     return "\n".join([*lines, f"... {count} rows in all"] if count > len(rows.rows) else lines)
 
 
@@ -93,11 +87,8 @@ def _missing(kg: KnowledgeGraph, patterns: list[Fact]) -> list[str]:
     for n in range(1, min(len(patterns), PATTERNS) + 1):
         found = kg.query(proof_sparql(patterns[:n]), limit=1)
         if found.outcome is Outcome.EMPTY:
-            short = kg.profile.short
-            return [
-                " ".join(short(node) if isinstance(node, IRI) else node.n3() for node in triple)
-                for triple in ((t.subject, t.relation, t.object) for t in patterns[:n])
-            ]
+            short, triples = kg.profile.short, [(t.subject, t.relation, t.object) for t in patterns[:n]]
+            return [" ".join(short(t) if isinstance(t, IRI) else t.n3() for t in ends) for ends in triples]
     return []
 
 
@@ -120,7 +111,6 @@ def execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-SPARQL = Toolset(
-    "sparql", (query, get_relation, search, execute, unknown), to_pyql=lambda text, profile: PyQL()
-)
+_ACTIONS = (query, get_relation, search, execute, unknown)
+SPARQL = Toolset("sparql", _ACTIONS, to_pyql=lambda text, profile: PyQL())
 """The program of a run is the text of its last query."""

@@ -14,7 +14,6 @@ from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Para
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.query import (
-    Condition,
     Rows,
     Schema,
     SqlQuery,
@@ -134,35 +133,25 @@ def add_condition(context: ActionContext, arguments: tuple[str, ...]) -> Feedbac
     """Keep only the rows where the column compares with the value in this way."""
     database, query = _begun(context)
     condition = read_condition(database.schema, arguments, _tables(query))
-    after = query
-    if condition not in query.conditions:
-        after = replace(query, conditions=(*query.conditions, condition))
+    added = () if condition in query.conditions else (condition,)
+    after = replace(query, conditions=(*query.conditions, *added))
     result = database.run(replace(after, answer=None), context.preview)
-    detail = _situation(context, database, query, condition, result)
-    shown = condition_arguments(database.schema, condition)
-    return replace(_preview(context, database, after, result), arguments=shown, detail=detail)
-
-
-def _situation(
-    context: ActionContext, database: RelationalDatabase, before: SqlQuery, condition: Condition, result: Rows
-) -> dict[str, Any]:
-    """What guidelines need to know of a condition."""
     column, name = condition.column, database.schema.name_of(condition.column)
-    inspected = [c for c in context.memory.calls if c not in context.memory.failed]
-    detail: dict[str, Any] = {
+    looked_up = Call("get_column", (name,)).text()
+    detail: dict[str, Any] = {  # what guidelines need to know
         "column": name,
-        "kind": column.kind,
-        "inspected": Call("get_column", (name,)).text() in inspected or column.kind in ("number", "date"),
+        "inspected": column.kind in ("number", "date")
+        or (looked_up in context.memory.calls and looked_up not in context.memory.failed),
         "second_equality": condition.operator == "="
-        and any(c.column == column and c.operator == "=" and c != condition for c in before.conditions),
-        "before": len(before.conditions),
+        and any(c.column == column and c.operator == "=" and c != condition for c in query.conditions),
+        "before": len(query.conditions),
     }
     if result.outcome is Outcome.EMPTY:
-        near = [str(v) for v in database.find(column, str(condition.value))]
-        exact = str(condition.value) in near
-        folded = [v for v in near if fold(v) == fold(str(condition.value))]
-        detail |= {"nearest": near, "in_column": exact, "folded": folded}
-    return detail
+        text, near = str(condition.value), [str(v) for v in database.find(column, str(condition.value))]
+        folded = [v for v in near if fold(v) == fold(text)]
+        detail |= {"nearest": near, "in_column": text in near, "folded": folded}
+    shown = condition_arguments(database.schema, condition)
+    return replace(_preview(after, result), arguments=shown, detail=detail)
 
 
 @action(
@@ -179,31 +168,25 @@ def set_answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     column = find_column(database.schema, ", ".join(names or [last]), _tables(query))
     name = database.schema.name_of(column)
     if aggregation in ("SUM", "AVG") and column.kind != "number":
-        raise ActionError(
-            "sum_of_text",
-            f"{aggregation} needs numbers; {name} holds {column.kind}",
-            column=name,
-            given=aggregation,
-        )
+        message = f"{aggregation} needs numbers; {name} holds {column.kind}"
+        raise ActionError("sum_of_text", message, column=name, given=aggregation)
     after = replace(query, answer=column, aggregation=aggregation)
-    feedback = _preview(context, database, after, database.run(after, context.preview))
+    feedback = _preview(after, database.run(after, context.preview))
     return replace(feedback, arguments=(name, aggregation or "None"))
 
 
-def _preview(context: ActionContext, database: RelationalDatabase, query: SqlQuery, result: Rows) -> Feedback:
+def _preview(query: SqlQuery, result: Rows) -> Feedback:
     """What a query finds so far: the first values of each column."""
     if result.outcome is Outcome.SYNTAX:
         raise ActionError("bad_query", result.message)
-    columns = list(result.columns)
-    cells = {c: list(dict.fromkeys(str(row[i]) for row in result.rows)) for i, c in enumerate(columns)}
+    cells = {c: list(dict.fromkeys(str(row[i]) for row in result.rows)) for i, c in enumerate(result.columns)}
     more = result.outcome is Outcome.TRUNCATED
     observation = " ".join(f"{c}: {list_values(v, more)}." for c, v in cells.items())
     observation = observation if result.rows else "No row is left."
     if result.message:
         observation = f"{observation} ({result.message})"
-    outcome = Outcome.ROWS if result.outcome is Outcome.TRUNCATED else result.outcome
     return Feedback(
-        outcome=outcome,
+        outcome=Outcome.ROWS if more else result.outcome,
         message=result.message,
         observation=observation if result.outcome.ok else "",
         program=write(query),
@@ -230,18 +213,9 @@ def execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         observation=observation if result.outcome.ok else "",
         values={result.columns[0] if result.columns else query.answer.name: shown},
         answers=tuple(values),
-        detail={"rows": len(result.rows), "aggregation": query.aggregation, "kind": query.answer.kind},
+        detail={"aggregation": query.aggregation},
         finished=result.outcome.ok,
     )
 
 
-ACTIONS = (
-    get_tables,
-    get_columns,
-    get_column,
-    add_condition,
-    set_answer,
-    execute,
-)
-
-SQL = Toolset("sql", ACTIONS)
+SQL = Toolset("sql", (get_tables, get_columns, get_column, add_condition, set_answer, execute))

@@ -56,29 +56,20 @@ def get_rules(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     question = ", ".join(arguments).strip("'\"")
     service: RuleService | None = context.services.get("rules")
     rules = list(service(question)) if service else []
-    if not rules:
-        observation = (
-            "No reasoning path is known for this. Search the neighbors of an entity under a relation."
-        )
-        return Feedback(arguments=(question,), outcome=Outcome.EMPTY, observation=observation)
-    listed = "; ".join(rules)
-    observation = f"Surrounding relational reasoning paths are: {listed}." + (
-        " There are multiple paths, maybe you should select one most potential path."
-        if len(rules) > 1
-        else ""
-    )
-    return Feedback(arguments=(question,), outcome=Outcome.ROWS, observation=observation)
+    if rules:
+        text = f"Surrounding relational reasoning paths are: {'; '.join(rules)}."
+    else:
+        text = "No reasoning path is known for this. Search the neighbors of an entity under a relation."
+    if len(rules) > 1:
+        text += " There are multiple paths, maybe you should select one most potential path."
+    return Feedback(arguments=(question,), outcome=Outcome.ROWS if rules else Outcome.EMPTY, observation=text)
 
 
 def _nothing_found(context: ActionContext) -> str:
     """What is said of a relation under which there is nothing (figure 7, observation 2)."""
-    documents = (
-        " or go to invoke wiki_search to retrieve relevant documents" if "extract" in context.services else ""
-    )
-    return (
-        "No entity found under this relation in the knowledge graph. You can keep searching on graph"
-        f"{documents}."
-    )
+    text = "No entity found under this relation in the knowledge graph. You can keep searching on graph"
+    documents = " or go to invoke wiki_search to retrieve relevant documents"
+    return f"{text}{documents if 'extract' in context.services else ''}."
 
 
 @action(
@@ -163,10 +154,7 @@ def search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     "Relevant triples are extracted from them and found by later searches.",
 )
 def wiki_search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Passages about an entity and a relation, and the facts read from them at once (extractTriples).
-
-    The facts come with the step, so that later actions find them.
-    """
+    """Passages, and the facts read from them at once (extractTriples): they come with the step."""
     resolver, kg = Resolver(context), context.kg
     entity = resolver.value_or_none(arguments[0])
     name = arguments[0].strip("'\"") if entity is None else names(kg, [entity])[entity]
@@ -203,9 +191,8 @@ def _passages_text(context: ActionContext, name: str, extraction: Extraction) ->
     )
     if not extraction.facts:
         return f"{text}No triple of this relation could be extracted{why}."
-    lines = triple_lines(
-        overlaid(context.kg, extraction.facts), [f.triple for f in extraction.facts], SHOWN_NEIGHBORS
-    )
+    kg, triples = overlaid(context.kg, extraction.facts), [f.triple for f in extraction.facts]
+    lines = triple_lines(kg, triples, SHOWN_NEIGHBORS)
     pairs = zip(extraction.facts, lines, strict=False)  # more facts than lines, where there are very many
     doubts = [f"{line} contradicts {'; '.join(fact.conflicts)}" for fact, line in pairs if fact.conflicts]
     doubted = f" But {'; '.join(doubts)}." if doubts else ""
@@ -225,15 +212,5 @@ def finish(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     return answer.run(context, arguments)
 
 
-SYMBOLIC = Toolset(
-    "symbolic",
-    (
-        search,
-        get_rules,
-        search_neighbor,
-        search_each,
-        wiki_search,
-        finish,
-        unknown,
-    ),
-)
+_ACTIONS = (search, get_rules, search_neighbor, search_each, wiki_search, finish, unknown)
+SYMBOLIC = Toolset("symbolic", _ACTIONS)

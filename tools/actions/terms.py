@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from triplewise.tools.actions.toolset import ActionContext, join_names
 from triplewise.tools.core.errors import ActionError
@@ -50,13 +51,10 @@ def list_values(values: Iterable[object], more: bool | str) -> str:
 
 def told_apart(names: Sequence[str], ids: Sequence[str]) -> list[str]:
     """Return names, those that several nodes share with their ids: what a model needs to mean one of them."""
-    counts = Counter(names)
     if len(ids) != len(names):
         return list(names)
-    return [
-        f"{name} [{id}]" if counts[name] > 1 and name not in (UNNAMED, id) else name
-        for name, id in zip(names, ids, strict=True)
-    ]
+    pairs, counts = zip(names, ids, strict=True), Counter(names)
+    return [f"{n} [{id}]" if counts[n] > 1 and n not in (UNNAMED, id) else n for n, id in pairs]
 
 
 def page_number(form: str) -> int:
@@ -119,8 +117,9 @@ class Resolver(Reader):
 
     def relation(self, form: str) -> IRI:
         """The relation of an id, without the text that was shown behind it, or of that text alone."""
-        id, offered = form.strip().strip("'\""), self._offered()
-        noted = _WITH_NOTE.fullmatch(id)
+        memory, id = self.context.memory, form.strip().strip("'\"")
+        looked_up = (r for sides in memory.looked_up.values() for side in sides.values() for r in side)
+        offered, noted = list(dict.fromkeys((*looked_up, *sorted(memory.shown)))), _WITH_NOTE.fullmatch(id)
         if id not in offered and read_iri(id, self.profile, relation=True) is None:
             if noted and read_iri(noted[1], self.profile, relation=True) is not None:
                 id = noted[1]
@@ -176,12 +175,8 @@ class Resolver(Reader):
             term = read_iri(form, self.profile)
         if term is None or isinstance(term, Variable):
             linked = list(self.context.memory.linked)
-            raise ActionError(
-                "unknown_entity",
-                f"{form!r} is neither an entity id nor the name of a linked entity: {', '.join(linked)}",
-                given=form,
-                linked=linked,
-            )
+            message = f"{form!r} is neither an entity id nor the name of a linked entity: {', '.join(linked)}"
+            raise ActionError("unknown_entity", message, given=form, linked=linked)
         return term
 
     def detail(self) -> dict[str, object]:
@@ -193,31 +188,26 @@ class Resolver(Reader):
         form = form.strip()
         if form.startswith("?"):
             raise ActionError("bad_answer", f"{form} is a variable: give its values", given=form)
-        if (term := self._by_name(form)) is not None:
+        if (term := self._by_name(form)) is not None or bare_datatype(form) is not None:
             return term
-        if bare_datatype(form) is not None:
-            return None
-        try:
-            literal = read_literal(form)
-        except ActionError:
-            literal = None
-        return literal or read_iri(form, self.profile)
+        with suppress(ActionError):
+            if (term := read_literal(form)) is not None:
+                return term
+        return read_iri(form, self.profile)
 
     def _by_name(self, form: str) -> Term | None:
         """The term that a name stands for; None for ids, variables, literals and what means nothing known."""
-        if form.startswith(("?", "<", "(")) or self._is_literal(form) or (id := self._known_id(form)) is None:
+        try:
+            quoted = read_literal(form) is not None and form.strip("'\"") not in self.context.memory.names
+        except ActionError:
+            quoted = True
+        if form.startswith(("?", "<", "(")) or quoted or (id := self._known_id(form)) is None:
             return None
         term = read_literal(id) or read_iri(id, self.profile)
         if term is not None:
             self.repaired[form] = id
             self._shown[form] = self.profile.short(term) if isinstance(term, IRI) else id
         return term
-
-    def _is_literal(self, form: str) -> bool:
-        try:
-            return read_literal(form) is not None and form.strip("'\"") not in self.context.memory.names
-        except ActionError:
-            return True
 
     def _known_id(self, form: str) -> str | None:
         """The id that a form stands for, None if it is one itself or means nothing known."""
@@ -252,9 +242,3 @@ class Resolver(Reader):
             return False
         around = self.context.kg.relations(node)
         return around.outcome.ok and not (around.forward or around.backward)
-
-    def _offered(self) -> list[str]:
-        """All relations that were shown so far, by look-ups first."""
-        sides = (side for sides in self.context.memory.looked_up.values() for side in sides.values())
-        looked_up = [relation for side in sides for relation in side]
-        return list(dict.fromkeys((*looked_up, *sorted(self.context.memory.shown))))

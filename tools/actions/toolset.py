@@ -153,6 +153,9 @@ class ActionContext:
     encoder: Encoder | None = None
 
 
+Run = Callable[[ActionContext, tuple[str, ...]], Feedback]
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
     """The single declaration of an action.
@@ -169,7 +172,7 @@ class Action:
     name: str
     doc: str
     parameters: tuple[Parameter, ...]
-    run: Callable[[ActionContext, tuple[str, ...]], Feedback]
+    run: Run
     example: str
     variadic: bool = False
     aliases: tuple[str, ...] = ()
@@ -193,15 +196,8 @@ class Action:
         if got >= least and (self.variadic or got <= most):
             return arguments
         due = f"{least} or more" if self.variadic else str(least) if least == most else f"{least} to {most}"
-        raise ActionError(
-            "arity",
-            f"{self.signature} takes {due} parameters, not {got}",
-            got=got,
-            due=most,
-            least=least,
-            name=self.name,
-            signature=self.signature,
-        )
+        facts = {"got": got, "due": most, "least": least, "name": self.name, "signature": self.signature}
+        raise ActionError("arity", f"{self.signature} takes {due} parameters, not {got}", **facts)
 
     def schema(self) -> dict[str, Any]:
         """Return the action as a function. Strict mode wants every property; optional ones may be null."""
@@ -213,20 +209,11 @@ class Action:
             last = self.parameters[-1]
             strings = {"type": "array", "items": {"type": "string"}}
             properties[last.name] = {**strings, "description": last.doc}
-        return {
-            "type": "function",
-            "function": {
-                "name": self.name,
-                "description": f"{self.doc} For example: {self.example}",
-                "strict": True,
-                "parameters": {
-                    "type": "object",
-                    "properties": properties,
-                    "required": list(properties),
-                    "additionalProperties": False,
-                },
-            },
-        }
+        shape = {"type": "object", "properties": properties, "required": list(properties)}
+        description = f"{self.doc} For example: {self.example}"
+        function = {"name": self.name, "description": description, "strict": True}
+        parameters = {**shape, "additionalProperties": False}
+        return {"type": "function", "function": {**function, "parameters": parameters}}
 
 
 def whole(text: str) -> str:
@@ -234,9 +221,6 @@ def whole(text: str) -> str:
     if not _SURROGATE.search(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-Run = Callable[[ActionContext, tuple[str, ...]], Feedback]
 
 
 def action(
@@ -306,11 +290,11 @@ class Toolset(Collection[str]):
 
     def action(self, name: str) -> Action:
         """Return the action of a name or alias. Raises `ActionError` with code `unknown_action`."""
-        if (action := self._by_name.get(name)) is None:
+        if name not in self:
             legal = sorted(self.actions)
             message = f"{name} is no action: {', '.join(legal)}"
             raise ActionError("unknown_action", message, name=name, legal=legal)
-        return action
+        return self._by_name[name]
 
     def extended(self, *actions: Action) -> Toolset:
         """Return the toolset with more actions, which go before its own of the same name."""
@@ -333,14 +317,8 @@ class Toolset(Collection[str]):
             name = action.name
             feedback = action.run(context, action.fit_arguments(arguments, context.memory))
         except ActionError as error:
-            return Feedback(
-                action=name,
-                arguments=arguments,
-                error=error.code,
-                message=error.message,
-                detail=dict(error.detail),
-                program=context.program,
-            )
+            failed = Feedback(name, arguments, error.code, error.message, dict(error.detail))
+            return replace(failed, program=context.program)
         except QueryFailedError as error:
             feedback = Feedback(outcome=error.outcome, message=error.message)
         return replace(
@@ -401,15 +379,11 @@ _NEWS = 0.4
 
 def _texts(value: Any) -> list[str]:
     """Return a JSON value as argument texts."""
-    match value:
-        case None:
-            return []
-        case list() | tuple():
-            return [text for item in value for text in _texts(item)]
-        case bool():
-            return ["true" if value else "false"]
-        case _:
-            return [str(value).strip()]
+    if value is None:
+        return []
+    if isinstance(value, list | tuple):
+        return [text for item in value for text in _texts(item)]
+    return [str(value).lower() if isinstance(value, bool) else str(value).strip()]
 
 
 @action(

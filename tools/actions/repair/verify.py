@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from triplewise.tools.actions.repair.failed_step import FailedStep, Fix, QueryBudget, SpentError
-from triplewise.tools.actions.repair.fixes import candidates
+from triplewise.tools.actions.repair.fixes import FailedStep, Fix, QueryBudget, SpentError, candidates
 from triplewise.tools.actions.terms import UNNAMED, relation_names
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset
 from triplewise.tools.core.errors import ActionError, QueryFailedError
@@ -110,10 +109,9 @@ def finds(feedback: Feedback) -> bool:
 
 
 def _rank(step: FailedStep, fixes: Sequence[Fix]) -> list[tuple[float, Fix]]:
-    """Return fixes with their scores, best first: priors, and how like their relations are to what was meant.
+    """Return fixes with their scores, best first: priors, and how like question and failed relation they are.
 
-    That is the question, and the relation that failed. Equal fixes keep their order; relations that fit worse
-    than others are left out.
+    Equal fixes keep their order; relations that fit worse than others are left out.
     """
     failed = step.args[1] if step.action == "add_fact" and step.fact else ""
     relations = list(dict.fromkeys(fix.relation for fix in fixes if fix.relation))
@@ -121,17 +119,14 @@ def _rank(step: FailedStep, fixes: Sequence[Fix]) -> list[tuple[float, Fix]]:
     with suppress(SpentError, QueryFailedError):
         names |= step.relation_names(r for r in names if r)
     texts = [names[r] for r in relations]
-    to_question, to_failed = (
-        step.similarity(step.context.question, texts),
-        step.similarity(names[failed], texts),
-    )
-    alike = {
-        r: TO_QUESTION * q + TO_FAILED * f for r, q, f in zip(relations, to_question, to_failed, strict=True)
-    }
+    to_question, to_failed = (step.similarity(t, texts) for t in (step.context.question, names[failed]))
     # That a relation finds something is no reason to offer it: it must be among those that fit best, and have
     # something to do with what was meant, or join two nodes that are known.
     least = 0.0 if step.encoder is None else thresholds_of(step.encoder).unrelated / 2
-    best = [r for r, q, f in zip(relations, to_question, to_failed, strict=True) if max(q, f) >= least]
+    alike, best = dict[str, float](), list[str]()
+    for relation, q, f in zip(relations, to_question, to_failed, strict=True):
+        alike[relation] = TO_QUESTION * q + TO_FAILED * f
+        best += [relation] if max(q, f) >= least else []
     best.sort(key=lambda r: -alike[r])
     fitting = {"", failed, *step.memory.planned, *best[:FITTING]}
     scored = [
@@ -195,9 +190,6 @@ def _carry_out(step: FailedStep, fix: Fix) -> Feedback:
     """Return what the environment says of the last call of a fix, the earlier ones taken as made.
 
     A yes/no question whose answer would be no finds nothing, whatever its preview says.
-
-    Raises:
-        SpentError: the budget does not allow it.
     """
     context, profile = step.context, step.kg.profile
     if len(fix.calls) > 1:
@@ -216,22 +208,20 @@ def _carry_out(step: FailedStep, fix: Fix) -> Feedback:
 
 def _preview(step: FailedStep, fix: Fix, feedback: Feedback) -> str:
     """Return what a fix finds, in a few words: values of the variables it names, relations, or yes."""
+
+    def listed(names: Sequence[str], count: int) -> str:
+        return ", ".join(names[:SHOWN]) + (", ..." if max(len(names), count) > SHOWN else "")
+
     if feedback.relations:
         names = [r for side in feedback.relations.values() for r in side]
-        return _listed(relation_names(step.kg, names[:SHOWN]), len(names))
+        return listed(relation_names(step.kg, names[:SHOWN]), len(names))
     named = [a[1:] for a in fix.calls[-1].arguments if a.startswith("?")]
     shown = [v for v in dict.fromkeys((*reversed(named), *feedback.values)) if feedback.values.get(v)]
     if not shown:
         return feedback.observation
     new = [v for v in shown if f"?{v}" not in step.bound and v in named] or shown[:1]
     new = [v for v in new if set(feedback.values[v]) != {UNNAMED}] or new
-    return "; ".join(f"?{v}: {_listed(feedback.values[v], len(feedback.ids.get(v, ())))}" for v in new)
-
-
-def _listed(names: Sequence[str], count: int) -> str:
-    """Return the first few names, with dots where there are more."""
-    more = max(len(names), count) > SHOWN
-    return ", ".join(names[:SHOWN]) + (", ..." if more else "")
+    return "; ".join(f"?{v}: {listed(feedback.values[v], len(feedback.ids.get(v, ())))}" for v in new)
 
 
 def _lead_on(step: FailedStep, verified: VerifiedFix) -> VerifiedFix:
@@ -251,8 +241,8 @@ def _lead_on(step: FailedStep, verified: VerifiedFix) -> VerifiedFix:
 
 def _arrives(step: FailedStep, fix: Fix, before: Feedback, after: Feedback) -> bool:
     """Whether one more call finds names, and more than what the program and its calls start from."""
-    new = [v for v in after.values if v not in before.values]
-    if not any(name != UNNAMED for v in new for name in after.values[v]):
+    names = {name for v, names in after.values.items() if v not in before.values for name in names}
+    if not names - {UNNAMED}:
         return False
     ends = (end for fact in step.program.facts() for end in (fact.subject, fact.object))
     start = {step.kg.profile.short(end) for end in ends if isinstance(end, IRI)}

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
-from triplewise.tools.actions.repair.failed_step import QueryBudget, SpentError
-from triplewise.tools.actions.repair.fixes import readings
+from triplewise.tools.actions.repair.fixes import QueryBudget, SpentError, readings
 from triplewise.tools.actions.repair.verify import VerifiedFix, find_fixes, finds
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.kg.embedded import EmbeddedKG
