@@ -423,8 +423,8 @@ def _empty_facts(context: ActionContext, before: PyQL, after: PyQL) -> dict[str,
         case (Filter() as comparison,):
             return {"values": describe_values(context.kg, after.clauses[:-1], comparison)}
         case (Fact(IRI() as node, relation, Variable()),):
-            others = [f.subject for f in before.facts() if f.relation == relation]
-            others = [other for other in others if isinstance(other, IRI)]
+            facts = [f for f in before.facts() if f.relation == relation]
+            others = [f.subject for f in facts if isinstance(f.subject, IRI)]
             if others and node not in others:
                 short = context.kg.profile.short
                 return {"lacking": {"node": short(node), "other": short(others[0])}}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal as OneOf
-from typing import NoReturn, TypeAlias, cast, get_args
+from typing import NoReturn, TypeAlias, get_args
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable, text
@@ -327,7 +327,7 @@ class PyQL:
         if function not in FUNCTIONS:
             _refuse("bad_comparison", f"{function!r} is none of {', '.join(FUNCTIONS)}", given=function)
         result = self._output(output, f"{function}_{of.name}")
-        return self._with(Aggregate(of, result, True, one, cast(Function, function), kind))
+        return self._with(Aggregate(of, result, True, one, function, kind))
 
     def add_value(self, output: Node | None, expression: Expression, kind: Kind = "") -> PyQL:
         """Bind `output` (default `?value`) to a number computed from bound variables."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from typing import cast
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable
@@ -546,7 +545,7 @@ def _kind(arguments: list[str]) -> Kind:
     if given not in KINDS:
         message = f"{given!r} is no kind of comparison: {', '.join(KINDS[1:])}"
         raise ActionError("bad_comparison", message, given=given)
-    return cast(Kind, given)
+    return given
 
 
 def _output(arguments: list[str]) -> tuple[Variable | None, bool]:
