@@ -35,7 +35,9 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 8000,
     dataset: list[str] | None = o.option(
-        "IRI=KG", "A graph that /text2sparql answers from for this dataset. Repeatable."
+        "IRI=KG",
+        "A graph that /text2sparql answers from for this dataset. Repeatable. Without any, the graph of the "
+        "page answers for every dataset.",
     ),
     jobs: int = o.option("N", "Questions worked on at a time; others wait.", 4, min=1),
 ) -> None:

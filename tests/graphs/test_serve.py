@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -16,19 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pyoxigraph as ox
 import pytest
-import yaml
 
 from tests.support.sparql_server import Scripted, SparqlServer
-from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs.cli.app import run
 from triplewise.graphs.presets import find_preset
 
 serve = pytest.importorskip("triplewise.graphs.serve", exc_type=ImportError, reason="needs the extra serve")
+TestClient = pytest.importorskip("starlette.testclient").TestClient
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-DEPLOY = Path(__file__).parent.parent.parent / "docs" / "deploy"
 GOETHE = "Where was Goethe's unmarried partner born?"
 UNSURE = "What currency is used in Mexico?"
 CAPITAL = "SELECT ?city { wd:Q17 wdt:P36 ?city }"
@@ -149,6 +145,13 @@ def test_the_challenge_is_spoken(server: httpx.Client) -> None:
     )
 
 
+def test_without_a_dataset_of_its_own_the_open_graph_answers_the_challenge() -> None:
+    app = serve.Service(serve.ServedGraph.open("agent", {"kg": "demo"}), {}).app
+    asked = {"dataset": "urn:any", "question": "What is the capital of Japan?"}
+    reply = TestClient(app, base_url="http://localhost").get("/text2sparql", params=asked).json()
+    assert (reply["dataset"], "wd:Q17 wdt:P36" in reply["query"]) == ("urn:any", True)
+
+
 def test_some_wait_and_others_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "MOST_WAITING", 2)
     app = serve.Service(serve.serve.ServedGraph.open("agent", {"kg": "demo"}), {}, jobs=1).app
@@ -181,8 +184,6 @@ def test_what_a_client_may_not_do(server: httpx.Client) -> None:
 
 
 def test_an_endpoint_that_fails_says_so(tmp_path: Path) -> None:
-    from starlette.testclient import TestClient
-
     replies = [Scripted('{"head": {}, "boolean": true}'), Scripted("no entry for you", status=403)]
     with SparqlServer(replies) as endpoint:
         settings = {"kg": endpoint.url, "profile": "wikidata", "seeds": "none"}
@@ -207,28 +208,6 @@ def test_what_cannot_be_served(
 ) -> None:
     assert run(["serve", *options]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_the_containers_run_what_starts(tmp_path: Path) -> None:
-    """The command of the Compose file over a real endpoint, and the health check of the image."""
-    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
-    for service in services.values():
-        assert all("healthcheck" in services[name] for name in service.get("depends_on", ()))
-    image = (DEPLOY / "Dockerfile").read_text()
-    assert image.index('ENTRYPOINT ["triplewise"]') < image.index('CMD ["serve", "--host", "0.0.0.0"]')
-    check = re.search(r'CMD (\["python", "-c".*\])', image)
-    store = ox.Store()
-    store.bulk_load(FILMS.encode(), ox.RdfFormat.N_TRIPLES)
-    with OxigraphServer(store) as endpoint:
-        *command, kg = services["web"]["command"]
-        assert kg.startswith("http://virtuoso:8890/sparql?")
-        with started(tmp_path, *command, endpoint.url) as url:
-            assert check is not None
-            _, *script = json.loads(check[1].replace(":8000", ":" + url.rpartition(":")[2]))
-            assert subprocess.run([sys.executable, *script], check=False).returncode == 0
-            script[1] = script[1].replace("/health", "/nowhere")
-            done = subprocess.run([sys.executable, *script], check=False, stderr=subprocess.PIPE)
-            assert done.returncode == 1
 
 
 @pytest.fixture(scope="module")

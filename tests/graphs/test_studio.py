@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -66,6 +66,28 @@ scripted = { model = "openai:scripted", base_url = "URL", api_key_env = "SCRIPTE
 """
 
 
+@contextmanager
+def langgraph_dev(folder: Path, **variables: str) -> Iterator[str]:
+    """The URL of a server with these environment variables, which keeps its threads in the folder."""
+    port, log = free_port(), folder / "server.log"
+    quiet = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "true", "NO_PROXY": "127.0.0.1"}
+    environment = {**os.environ, **quiet, "LANGSMITH_TRACING": "false", **variables}
+    for name in {"OPENAI_API_KEY", "OPENAI_BASE_URL", "TRIPLEWISE_CONFIG"} - variables.keys():
+        environment.pop(name, None)
+    command = [str(COMMAND), "dev", "--no-browser", "--no-reload", "--port", str(port)]
+    for name in ("langgraph.json", "graphs"):
+        (folder / name).symlink_to(ROOT / name)
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=out, stderr=out, start_new_session=True
+        )
+    try:
+        wait_until_up(f"http://127.0.0.1:{port}", process, log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        stop(process)
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a server of its own, whose clients may ask the graph `films` too, stopped afterwards."""
@@ -73,25 +95,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (tmp_path / "films.nt").write_text(FILMS, encoding="utf-8")
     model = OpenAIServer(["Thought: look at Japan first\nAction: get_relation(Q17)"])
     (tmp_path / "triplewise.toml").write_text(ALLOWED.replace("URL", model.url), encoding="utf-8")
-    port, log = free_port(), tmp_path / "server.log"
-    quiet = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "true", "NO_PROXY": "127.0.0.1"}
-    environment = {**os.environ, **quiet, "LANGSMITH_TRACING": "false", "SCRIPTED_KEY": "k"}
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "TRIPLEWISE_CONFIG"):
-        environment.pop(name, None)
-    command = [str(COMMAND), "dev", "--no-browser", "--no-reload", "--port", str(port)]
-    # The server keeps its threads in the folder it runs in, so it gets one of its own.
-    for name in ("langgraph.json", "graphs"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            command, cwd=tmp_path, env=environment, stdout=out, stderr=out, start_new_session=True
-        )
-    try:
-        wait_until_up(f"http://127.0.0.1:{port}", process, log)
-        with model:
-            yield f"http://127.0.0.1:{port}"
-    finally:
-        stop(process)
+    with langgraph_dev(tmp_path, SCRIPTED_KEY="k") as url, model:
+        yield url
 
 
 def phases(chunks: Iterator[Any]) -> list[str]:

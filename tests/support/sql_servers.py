@@ -33,11 +33,12 @@ class SqlServer:
     database: ClassVar[str]
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._data, self._port = folder, folder / "data", free_port()
+    def __init__(self, folder: Path, user: str = USER, password: str = PASSWORD) -> None:
+        self._folder, self._data, self.port = folder, folder / "data", free_port()
+        self._user, self._password = user, password
         self._process: subprocess.Popen[bytes] | None = None
         self.url = (
-            f"{self.driver.partition('+')[0]}://{USER}:{PASSWORD}@127.0.0.1:{self._port}/{self.database}"
+            f"{self.driver.partition('+')[0]}://{user}:{password}@127.0.0.1:{self.port}/{self.database}"
         )
 
     @classmethod
@@ -130,7 +131,7 @@ class Postgres(SqlServer):
 
     def _make(self) -> None:
         secret = self._folder / "secret"
-        secret.write_text(PASSWORD)
+        secret.write_text(self._password)
         if (user := _servant()) is not None:
             # Folders above must be passable for the other user; what is in them stays closed.
             for folder in [self._folder, *self._folder.parents]:
@@ -139,11 +140,13 @@ class Postgres(SqlServer):
             for path in (self._folder, self._data, secret):
                 os.chown(path, user.pw_uid, user.pw_gid)
         options = ["-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync"]
-        self._run(_program("initdb"), "-D", str(self._data), "-U", USER, "--pwfile", str(secret), *options)
+        self._run(
+            _program("initdb"), "-D", str(self._data), "-U", self._user, "--pwfile", str(secret), *options
+        )
 
     def _command(self) -> list[str]:
         options = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
-        command = [_program("postgres"), "-D", str(self._data), "-p", str(self._port)]
+        command = [_program("postgres"), "-D", str(self._data), "-p", str(self.port)]
         return command + [f"--{name}={value}" for name, value in options.items()]
 
     def _as_servant(self) -> dict[str, Any]:
@@ -169,7 +172,7 @@ class MariaDB(SqlServer):
         )
 
     def _command(self) -> list[str]:
-        network = ["--bind-address=127.0.0.1", f"--port={self._port}", "--socket=server.sock"]
+        network = ["--bind-address=127.0.0.1", f"--port={self.port}", "--socket=server.sock"]
         start = [f"--init-file={self._folder / 'init.sql'}", "--skip-name-resolve"]
         return [_program("mariadbd"), *self._options(), *network, *start]
 

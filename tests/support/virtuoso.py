@@ -6,6 +6,8 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
+from configparser import ConfigParser
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -60,12 +62,13 @@ class Virtuoso:
     """`with Virtuoso(folder) as server: server.load(file, graph)`; `server.url` is its endpoint.
 
     It never sends more than 3,000 rows (`ResultSetMaxRows`). Raises RuntimeError when it does not come up
-    or a load fails.
+    or a load fails. `environment` has variables of the container's image: DBA_PASSWORD, VIRT_SECTION_SETTING.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._sql_port, self._http_port = free_port(), free_port()
+    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+        self._folder, self._environment = folder, environment or {}
+        self._password = "dba"
+        self.sql_port, self._http_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self._http_port}/sparql"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -78,8 +81,16 @@ class Virtuoso:
 
     def __enter__(self) -> Self:
         config = self._folder / "virtuoso.ini"
-        ports = {"sql_port": self._sql_port, "http_port": self._http_port}
-        config.write_text(_CONFIG.format(folder=self._folder, **ports))
+        ports = {"sql_port": self.sql_port, "http_port": self._http_port}
+        settings = ConfigParser(interpolation=None)
+        settings.optionxform = str  # type: ignore[assignment,method-assign]
+        settings.read_string(_CONFIG.format(folder=self._folder, **ports))
+        for name, value in self._environment.items():
+            if name.startswith("VIRT_"):
+                _, section, setting = name.split("_", 2)
+                settings[section][setting] = value
+        with config.open("w") as file:
+            settings.write(file)
         log = self._folder / "virtuoso.log"
         log.touch()
         with (self._folder / "output.log").open("wb") as output:
@@ -89,6 +100,9 @@ class Virtuoso:
             )
         try:
             self._wait_until_online(log)
+            if password := self._environment.get("DBA_PASSWORD"):
+                self._isql(f'set password "dba" "{password}";')
+                self._password = password
         except BaseException:
             self._stop()
             raise
@@ -124,7 +138,14 @@ class Virtuoso:
 
     def _isql(self, statements: str) -> str:
         options = ["VERBOSE=OFF", "BANNER=OFF", "PROMPT=OFF", "ERRORS=STDOUT"]
-        command = [_isql(), f"127.0.0.1:{self._sql_port}", "dba", "dba", *options, f"exec={statements}"]
+        command = [
+            _isql(),
+            f"127.0.0.1:{self.sql_port}",
+            "dba",
+            self._password,
+            *options,
+            f"exec={statements}",
+        ]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
 
     def _stop(self) -> None:
