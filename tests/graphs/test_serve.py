@@ -154,7 +154,7 @@ def test_without_a_dataset_of_its_own_the_open_graph_answers_the_challenge() -> 
 
 def test_some_wait_and_others_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "MOST_WAITING", 2)
-    app = serve.Service(serve.serve.ServedGraph.open("agent", {"kg": "demo"}), {}, jobs=1).app
+    app = serve.Service(serve.ServedGraph.open("agent", {"kg": "demo"}), {}, jobs=1).app
 
     async def ask() -> list[int]:
         transport = httpx.ASGITransport(app)
@@ -187,7 +187,7 @@ def test_an_endpoint_that_fails_says_so(tmp_path: Path) -> None:
     replies = [Scripted('{"head": {}, "boolean": true}'), Scripted("no entry for you", status=403)]
     with SparqlServer(replies) as endpoint:
         settings = {"kg": endpoint.url, "profile": "wikidata", "seeds": "none"}
-        app = serve.Service(serve.serve.ServedGraph.open("agent", settings), {}).app
+        app = serve.Service(serve.ServedGraph.open("agent", settings), {}).app
         client = TestClient(app, base_url="http://localhost")
         for path in ("/health", "/api/ask?question=Who+wrote+Dracula"):
             reply = client.get(path)
