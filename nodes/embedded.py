@@ -20,6 +20,7 @@ from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import rule_program
 from triplewise.tools.planning.lexical.question import denies, form_of
@@ -40,7 +41,10 @@ GIVE_UP = Call("give_up")
 CONFIRM = "If this query says what the question asks, execute(); if not, undo(all) and build another one."
 """What a model is told of a rule that was run as one program."""
 
-SCRIPTS: Mapping[str, Callable[[Rule], tuple[Call, ...]]] = {"pyql": script, "agentbench": set_script}
+SCRIPTS: Mapping[str, Callable[[Rule, Profile], tuple[Call, ...]]] = {
+    "pyql": script,
+    "agentbench": lambda rule, _: set_script(rule),
+}
 """Toolset -> all the actions that follow a rule, where they can be said beforehand."""
 
 
@@ -95,7 +99,7 @@ def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
                 continue  # The question asks for nothing of the kind: only this path does, so try another.
             return Choice(obstacle, GIVE_UP, state.program, attempt)
         if toolset in SCRIPTS:
-            choice = _next_call(state, rule, attempt, toolset)
+            choice = _next_call(state, rule, attempt, toolset, kg.profile)
         else:
             choice = _next_look(state, walk, rule, attempt, toolset)
         if choice is not None:
@@ -103,12 +107,12 @@ def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
     return Choice("No rule is left to try.", GIVE_UP, state.program, len(state.rules))
 
 
-def _next_call(state: State, rule: Rule, attempt: int, toolset: str) -> Choice | None:
+def _next_call(state: State, rule: Rule, attempt: int, toolset: str, profile: Profile) -> Choice | None:
     """Return the first call of the rule's script not made yet; None if one of them failed before."""
     made = {(s.program_before, s.call): s.feedback.program for s in state.steps if not s.rolled_back}
     failed = {(s.program_before, s.call) for s in state.steps if s.rolled_back}
     program = ""
-    for call in SCRIPTS[toolset](rule):
+    for call in SCRIPTS[toolset](rule, profile):
         key = (program, call.text())
         if key in failed:
             return None

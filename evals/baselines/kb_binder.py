@@ -411,7 +411,7 @@ def exemplar_of(seed: Seed, context: Context, miner: Miner) -> Exemplar | None:
     body, quality = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
     constraints = Constraints(kg, environment(context).encoder, view(seed.question, seed.spans))
     rule = miner.rule(list(anchors.values()), body, quality, constraints)
-    calls = [c for c in script(rule) if c.name not in ("get_relation", "execute")] if rule else []
+    calls = [c for c in script(rule, kg.profile) if c.name not in ("get_relation", "execute")] if rule else []
     if not calls or any(c.name not in ACTIONS for c in calls):
         return None
     topics, profile = {form: name for name, form in anchors.items()}, kg.profile

@@ -41,6 +41,7 @@ from triplewise.tools.core.rules import Atom, Constraint, Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
+from triplewise.tools.planning.bodies import lists_members
 from triplewise.tools.planning.lexical.question import decides
 from triplewise.tools.pyql.program import TEMPORAL, Extreme, Fact, Filter, PyQL, owners
 from triplewise.tools.pyql.sparql import instantiate
@@ -452,7 +453,7 @@ def _hierarchy_facts(program: PyQL, profile: Profile, empty: bool) -> dict[str, 
     return facts
 
 
-def script(rule: Rule) -> tuple[Call, ...]:
+def script(rule: Rule, profile: Profile) -> tuple[Call, ...]:
     """The PyQL actions that follow a rule from its anchor to `execute()`, each once, in order.
 
     They make the program that `planning.bodies.rule_program` builds.
@@ -466,7 +467,11 @@ def script(rule: Rule) -> tuple[Call, ...]:
         """Look up and add each relation of a chain."""
         for atom in atoms:
             end = last or f"?{atom.variable}"
-            calls.extend((Call("get_relation", (start,)), Call("add_fact", fact(start, atom, end))))
+            calls.append(Call("get_relation", (start,)))
+            if not last and lists_members(start, atom, profile):
+                calls.append(Call("add_type", (end, start)))
+            else:
+                calls.append(Call("add_fact", fact(start, atom, end)))
             start = end
 
     for constraint in (Constraint("meets", atoms=rule.body, value=rule.anchor), *rule.constraints):

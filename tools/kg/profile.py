@@ -183,6 +183,11 @@ class Profile:
             raise ValueError(f"profile {self.name!r} has no namespace to make ids from names")
         return IRI(namespaces[0] + encode_name(name))
 
+    @property
+    def class_links(self) -> str:
+        """The SPARQL path over what leads from an instance or a subclass to a class."""
+        return "|".join(IRI(p).n3() for p in (*self.type_predicates, *self.subclass_predicates))
+
     def excludes(self, relation: IRI) -> bool:
         """Whether the agent should never be offered this relation; nodes without a name are none."""
         if relation.value.startswith("_:"):

@@ -192,7 +192,7 @@ def singulars(noun: str) -> tuple[str, ...]:
 
 
 def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
-    """Nodes named by a noun that have instances in the KG, those with the preferred label first.
+    """Nodes named by a noun that have instances or subclasses, those with the preferred label first.
 
     A KG without a label index is asked for exact labels, in one query.
     """
@@ -208,10 +208,10 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
         forms = dict.fromkeys(t for f in singulars(noun) for t in (f, f.title(), f.capitalize()))
         values = [v for f in forms for v in (text(f), text(f, kg.profile.language))]
         names = [*map(IRI, kg.profile.label_predicates), *map(IRI, kg.profile.alias_predicates)]
-        links = "|".join(IRI(p).n3() for p in kg.profile.type_predicates)
+        below = f"FILTER EXISTS {{ ?any {kg.profile.class_links} ?node }}"
         result = kg.query(
             f"SELECT DISTINCT ?node ?by WHERE {{ VALUES ?label {{ {terms_n3(values)} }} "
-            f"{facts_by(names, '?node ?by ?label')} FILTER EXISTS {{ ?any {links} ?node }} }}"
+            f"{facts_by(names, '?node ?by ?label')} {below} }}"
         )
         rows = sorted(
             result.rows,
@@ -240,10 +240,10 @@ def class_ending_with(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
 
 
 def _with_instances(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> set[IRI]:
-    """Those of some nodes that have instances."""
-    links = "|".join(IRI(p).n3() for p in kg.profile.type_predicates)
+    """Those of some nodes that have instances or subclasses."""
     values = " ".join(n.n3() for n in nodes)
-    result = kg.query(f"SELECT DISTINCT ?c WHERE {{ VALUES ?c {{ {values} }} ?x {links} ?c }}", limit=20)
+    below = f"?x {kg.profile.class_links} ?c"
+    result = kg.query(f"SELECT DISTINCT ?c WHERE {{ VALUES ?c {{ {values} }} {below} }}", limit=20)
     return {row[0] for row in result.rows if isinstance(row[0], IRI)}
 
 

@@ -131,7 +131,10 @@ def rule_program(kg: KnowledgeGraph, rule: Rule) -> PyQL:
         start = start if kind in ("meets", "holds") else f"?{start}"
         for atom in atoms:
             end = value if kind == "holds" else f"?{atom.variable}"
-            program = program.add_fact(*_read_fact(profile, start, atom, end))
+            if lists_members(start, atom, profile):
+                program = program.add_type(Variable(atom.variable), read_node(start, profile))
+            else:
+                program = program.add_fact(*_read_fact(profile, start, atom, end))
             start = end
         if kind in ("meets", "holds"):
             continue
@@ -155,6 +158,13 @@ def rule_program(kg: KnowledgeGraph, rule: Rule) -> PyQL:
             case "count":
                 program = program.add_count(read_node(value, profile), variable)
     return program if asks else program.set_answer(Variable(rule.answer))
+
+
+def lists_members(start: str, atom: Atom, profile: Profile) -> bool:
+    """Whether a step goes from a class to its members, which are those of its subclasses too."""
+    if atom.forward or start.startswith("?") or not profile.subclass_predicates:
+        return False
+    return read_relation(atom.relation, profile).value in profile.type_predicates
 
 
 def _read_fact(profile: Profile, start: str, atom: Atom, end: str) -> tuple[Node, IRI, Node]:
@@ -214,9 +224,13 @@ def grow(kg: KnowledgeGraph, anchor: str, *bodies: Body) -> list[Body]:
         return Relations(Outcome.EMPTY) if start is None else kg.relations(start)
 
     short, steps = kg.profile.short, list[tuple[Body, str, bool]]()
+    types, subclass = map(IRI, kg.profile.type_predicates[:1]), kg.profile.subclass_predicates
     for body, near in zip(bodies, kg.together([partial(around, body) for body in bodies]), strict=True):
         steps += [(body, short(r), True) for r in near.forward]
         steps += [(body, short(r), False) for r in near.backward]
+        if not body and any(r.value in subclass for r in near.backward):
+            # What is above other classes has their members, though it may have none of its own.
+            steps += [(body, short(r), False) for r in types if r not in near.backward]
     relation_texts(kg, [r for _, r, _ in steps])  # all at once; `make_atom` asks for one
     return [(*body, make_atom(kg, r, forward, [a.variable for a in body])) for body, r, forward in steps]
 

@@ -266,7 +266,11 @@ def answers(kg: EmbeddedKG, toolset: str, calls: tuple[Call, ...]) -> set[str]:
 def test_sets_reach_what_the_query_reaches(films: EmbeddedKG, name: str) -> None:
     rule = SCRIPTED[name]
     assert unsayable(rule) == ""
-    assert answers(films, "agentbench", set_script(rule)) == answers(films, "pyql", script(rule)) != set()
+    assert (
+        answers(films, "agentbench", set_script(rule))
+        == answers(films, "pyql", script(rule, films.profile))
+        != set()
+    )
 
 
 @pytest.mark.parametrize("kind", ["type", "filter", "distinct", "not", "most", "ask", "max"])

@@ -36,7 +36,7 @@ def kg() -> EmbeddedKG:
 
 def found(kg: EmbeddedKG, rule: Rule) -> set[str]:
     """What the rule's program finds, as short ids, or the truth value; its calls make the same program."""
-    calls = [c for c in script(rule) if c.name not in ("get_relation", "execute")]
+    calls = [c for c in script(rule, PROFILE) if c.name not in ("get_relation", "execute")]
     program = PyQL.parse("\n".join(c.text() for c in calls), PROFILE)
     assert rule_program(kg, rule) == program
     result = kg.query(program.sparql(PROFILE))
@@ -90,7 +90,7 @@ def test_what_a_rule_means(
 
 def test_a_script_looks_before_it_adds_and_ends_with_execute() -> None:
     rule = Rule("scott", (FILM, CAST), (Constraint("count", "count", value="?actor"),))
-    assert [c.text() for c in script(rule)] == [
+    assert [c.text() for c in script(rule, PROFILE)] == [
         "get_relation(scott)",
         "add_fact(?film, director, scott)",
         "get_relation(?film)",

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -143,3 +144,30 @@ def test_every_process_plans_the_same_rules_in_the_same_order() -> None:
     ]
     assert runs[0].count("\n") > 10
     assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("Which ships were built by Clyde Works?", {"Aurora", "Cormorant"}),
+        ("How many ships are there?", {"3"}),
+        ("How many vessels are there?", {"4"}),
+        ("Which ship is the longest?", {"Cormorant"}),
+    ],
+)
+def test_members_of_a_class_are_those_of_its_subclasses(
+    tmp_path: Path, question: str, values: set[str]
+) -> None:
+    (tmp_path / "ships.ttl").write_text(
+        """@prefix v: <http://e/vocab#> . @prefix s: <http://e/data/> .
+        @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+        v:Ferry rdfs:subClassOf v:Ship . v:CargoShip rdfs:subClassOf v:Ship . v:Ship rdfs:subClassOf v:Vessel .
+        s:Clyde a v:Shipyard ; v:name "Clyde Works" . s:Ansaldo a v:Shipyard ; v:name "Ansaldo Yard" .
+        s:Aurora a v:Ferry ; v:name "Aurora" ; v:builtBy s:Clyde ; v:length 80 .
+        s:Borealis a v:CargoShip ; v:name "Borealis" ; v:builtBy s:Ansaldo ; v:length 90 .
+        s:Cormorant a v:CargoShip ; v:name "Cormorant" ; v:builtBy s:Clyde ; v:length 95 .
+        s:Dory a v:Vessel ; v:name "Dory" ; v:length 7 ."""
+    )
+    context = Context(kg=str(tmp_path / "ships.ttl"), seeds="none")
+    answer = build_graph("agent").invoke({"question": question}, context=context)["answer"]
+    assert set(answer.values) == values
