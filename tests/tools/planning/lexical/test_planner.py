@@ -161,7 +161,8 @@ def test_members_of_a_class_are_those_of_its_subclasses(
     (tmp_path / "ships.ttl").write_text(
         """@prefix v: <http://e/vocab#> . @prefix s: <http://e/data/> .
         @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
-        v:Ferry rdfs:subClassOf v:Ship . v:CargoShip rdfs:subClassOf v:Ship . v:Ship rdfs:subClassOf v:Vessel .
+        v:Ferry rdfs:subClassOf v:Ship . v:CargoShip rdfs:subClassOf v:Ship .
+        v:Ship rdfs:subClassOf v:Vessel .
         s:Clyde a v:Shipyard ; v:name "Clyde Works" . s:Ansaldo a v:Shipyard ; v:name "Ansaldo Yard" .
         s:Aurora a v:Ferry ; v:name "Aurora" ; v:builtBy s:Clyde ; v:length 80 .
         s:Borealis a v:CargoShip ; v:name "Borealis" ; v:builtBy s:Ansaldo ; v:length 90 .
