@@ -8,25 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, wraps
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.embedded import GIVE_UP, decide, whole_program
-from triplewise.nodes.environment import (
-    CUT,
-    SILENT,
-    Environment,
-    ModelPhase,
-    Phase,
-    Steps,
-    Update,
-    environment,
-)
+from triplewise.nodes.environment import CUT, SILENT, ModelPhase, Phase, Steps, Update, environment
 from triplewise.nodes.extract import extractor
 from triplewise.nodes.history import encode
 from triplewise.nodes.models import ModelCall
@@ -41,6 +32,7 @@ from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.kg.unbatched import UnbatchedLabels
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.trajectory import Opening, Turn, conversation
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
@@ -71,7 +63,7 @@ def carry_out(state: State, context: Context, thought: str, call: Call | ActionE
 
 
 def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> Update:
-    """One more step of the trajectory."""
+    """Return the trajectory with one more step."""
     step = Step(
         number=len(state.steps) + 1,
         thought=thought,
@@ -84,9 +76,8 @@ def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> U
     update: Update = {"steps": (*state.steps, step), "program": feedback.program}
     if feedback.facts:
         # Each triple once: the first reading stays, and so does its status.
-        earlier = {f.triple for f in state.facts}
-        new = {f.triple: f for f in feedback.facts if f.triple not in earlier}
-        update["facts"] = (*state.facts, *new.values())
+        facts = {f.triple: f for f in reversed((*state.facts, *feedback.facts))}
+        update["facts"] = tuple(reversed(facts.values()))
     return update
 
 
@@ -109,59 +100,15 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
     return {"attempt": choice.attempt, **_recorded(state, choice.thought, choice.call.text(), feedback)}
 
 
-def _policy(steps: Callable[[State, Runtime[Context]], Steps]) -> ModelPhase:
-    """A policy of a model, which `fast_path` offers the plan's best rule as a whole, for its yes or no.
-
-    A plan with readings is one that `cascade` is sure of: its best rule is run without asking.
-    """
-
-    @wraps(steps)
-    def first(state: State, runtime: Runtime[Context]) -> Steps:
-        context = runtime.context
-        if context.fast_path or state.readings:
-            toolset, sure = environment(context).toolset, bool(state.readings)
-            if whole := whole_program(state, action_context(state, context), toolset, not sure, no=sure):
-                return _recorded(state, *whole)
-        # What speaks against the query so far, a note of the inspector, is shown before it is executed.
-        noted = state.verdict is not None and bool(state.verdict.note)
-        if state.pending and not (noted and state.pending[0].name == EXECUTE):
-            call, *rest = state.pending
-            return {**carry_out(state, context, "", call, ""), "pending": tuple(rest)}
-        return (yield from steps(state, runtime))
-
-    return ModelPhase(first)
-
-
 ANSWERS, EXECUTE = ("set_answer", "ask"), "execute"
 """Actions that say what a query returns, and the one that runs it for good."""
-
-
-def _in_turn(
-    state: State, context: Context, thought: str, calls: Sequence[Call] | ActionError, written: str
-) -> Update:
-    """Carry out the first of a reply's actions; the others are pending.
-
-    A reply that ends by saying what the query returns need not say that it is to be executed.
-    """
-    if isinstance(calls, ActionError):
-        return carry_out(state, context, thought, calls, written)
-    pending = list(calls[1:])
-    ends = len(calls) > 1 or bool(state.program)
-    if (
-        context.max_actions > 1
-        and ends
-        and calls[-1].name in ANSWERS
-        and EXECUTE in environment(context).toolset
-    ):
-        pending.append(Call(EXECUTE))
-    return {**carry_out(state, context, thought, calls[0], written), "pending": tuple(pending)}
 
 
 def prompt_values(state: State, context: Context) -> dict[str, Any]:
     """Return what prompt templates may name; functions give what costs a query, once, where it is named."""
     env, toolset = environment(context), environment(context).toolset
     kg = env.kg
-    meanings, plan = cache(lambda: entity_lines(kg, state.linked)), rule_lines(state)
+    meanings, plan = cache(lambda: entity_lines(kg, state.linked)), [r.text() for r in state.rules[:RULES]]
 
     def candidates() -> list[str]:
         focus = [node for i in state.focus if (node := read_term(i, kg.profile)) is not None]
@@ -189,24 +136,64 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
     }
 
 
-@_policy
-def react(state: State, runtime: Runtime[Context]) -> Steps:
-    """Ask the model for one Thought and one Action as text, the papers' form."""
+def _ask(state: State, runtime: Runtime[Context], native: bool) -> Steps:
+    """One action of a model's: pending from its last reply, or the first of the next one.
+
+    `fast_path` offers it the plan's best rule as a whole, for its yes or no. A plan with readings is one that
+    `cascade` is sure of: its best rule is run without asking.
+    """
     context, env = runtime.context, environment(runtime)
-    values = prompt_values(state, context)
-    if context.history == "chat":
+    if context.fast_path or state.readings:
+        actions, is_sure = action_context(state, context), bool(state.readings)
+        if whole := whole_program(state, actions, env.toolset, not is_sure, no=is_sure):
+            return _recorded(state, *whole)
+    # What speaks against the query so far, a note of the inspector, is shown before it is executed.
+    is_noted = state.verdict is not None and bool(state.verdict.note)
+    if state.pending and not (is_noted and state.pending[0].name == EXECUTE):
+        call, *rest = state.pending
+        return {**carry_out(state, context, "", call, ""), "pending": tuple(rest)}
+    values, schemas = prompt_values(state, context), env.toolset.schemas() if native else ()
+    if context.history == "chat" and not native:
         messages = conversation(opening(env.prompt, values), turns_of(state.steps))
     else:
+        system, turn = ("system_tools", "turn_tools") if native else ("system", "turn")
         messages = [
-            {"role": "system", "content": env.prompt.render("system", **values)},
-            {"role": "user", "content": env.prompt.render("turn", **values)},
+            {"role": "system", "content": env.prompt.render(system, **values)},
+            {"role": "user", "content": env.prompt.render(turn, **values)},
         ]
-    reply = yield ModelCall.of(_with_earlier_attempt(messages, context), stop=["\nObservation"])
-    thought, written, calls = read_reply(reply.text, env.toolset, context.max_actions)
+    if context.earlier:  # an attempt to improve on
+        messages[1] = {**messages[1], "content": f"{context.earlier}\n\n{messages[1]['content']}"}
+    most, stop = context.max_actions, () if native else ("\nObservation",)
+    reply = yield ModelCall(messages, stop, schemas, parallel=most > 1)
+    if native:
+        thought, written, calls = read_tool_calls(reply, env.toolset, most)
+    else:
+        thought, written, calls = read_reply(reply.text, env.toolset, most)
     if isinstance(calls, ActionError):
-        calls = unusable(reply, context) or calls
-    calls = yield from _with_values(calls, env, values)
-    return _in_turn(state, context, thought, calls, written)
+        return carry_out(state, context, thought, unusable(reply, context) or calls, written)
+    name = calls[0].name
+    is_bare = name in env.toolset and env.toolset.action(name).name == "answer" and not calls[0].arguments
+    if is_bare and "answer" in env.prompt:
+        # ODA's answer action names no value: the model is asked for it, shown its memory (table 7).
+        reply = yield ModelCall(env.prompt.render("answer", **values))
+        calls = [Call(name, read_values(reply.text))]
+    pending, ends = list(calls[1:]), len(calls) > 1 or bool(state.program)
+    if most > 1 and ends and calls[-1].name in ANSWERS and EXECUTE in env.toolset:
+        # A reply that ends by saying what the query returns need not say that it is to be executed.
+        pending.append(Call(EXECUTE))
+    return {**carry_out(state, context, thought, calls[0], written), "pending": tuple(pending)}
+
+
+@ModelPhase
+def react(state: State, runtime: Runtime[Context]) -> Steps:
+    """Ask the model for one Thought and one Action as text, the papers' form."""
+    return _ask(state, runtime, native=False)
+
+
+@ModelPhase
+def tools(state: State, runtime: Runtime[Context]) -> Steps:
+    """Ask the model for native tool calls."""
+    return _ask(state, runtime, native=True)
 
 
 def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:
@@ -218,14 +205,6 @@ def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:
 def turns_of(steps: Sequence[Step]) -> tuple[Turn, ...]:
     """Return steps as the turns of a trajectory."""
     return tuple(Turn(s.thought, s.call, s.observation) for s in steps)
-
-
-def _with_earlier_attempt(messages: list[dict[str, str]], context: Context) -> list[dict[str, str]]:
-    """Return the messages, with an earlier attempt before the question where there is one to improve on."""
-    if not context.earlier:
-        return messages
-    system, question, *rest = messages
-    return [system, {**question, "content": f"{context.earlier}\n\n{question['content']}"}, *rest]
 
 
 def read_reply(text: str, toolset: Toolset, most: int = 1) -> tuple[str, str, Sequence[Call] | ActionError]:
@@ -264,18 +243,6 @@ def unusable(reply: Reply, context: Context) -> ActionError | None:
     return None
 
 
-def _with_values(
-    calls: Sequence[Call] | ActionError, env: Environment, values: dict[str, Any]
-) -> Generator[ModelCall, Reply, Sequence[Call] | ActionError]:
-    """ODA's answer action names no value: the model is asked for it, shown its memory (table 7)."""
-    if isinstance(calls, ActionError) or calls[0].arguments or "answer" not in env.prompt:
-        return calls
-    if calls[0].name not in env.toolset or env.toolset.action(calls[0].name).name != "answer":
-        return calls
-    reply = yield ModelCall.of(env.prompt.render("answer", **values))
-    return [Call(calls[0].name, read_values(reply.text))]
-
-
 def read_values(text: str) -> tuple[str, ...]:
     """Return the values of an answer in words: one a line, or a list in square brackets; () for `unknown`."""
     text = re.sub(r"(?i)^\s*answer\s*:", "", text.strip()).strip()
@@ -287,33 +254,21 @@ def read_values(text: str) -> tuple[str, ...]:
     return tuple(v for v in values if v and v.rstrip(".").casefold() != "unknown")
 
 
-@_policy
-def tools(state: State, runtime: Runtime[Context]) -> Steps:
-    """Ask the model for native tool calls."""
-    context, env = runtime.context, environment(runtime)
-    values = prompt_values(state, context)
-    messages = [
-        {"role": "system", "content": env.prompt.render("system_tools", **values)},
-        {"role": "user", "content": env.prompt.render("turn_tools", **values)},
-    ]
-    reply = yield ModelCall.of(
-        _with_earlier_attempt(messages, context),
-        schemas=env.toolset.schemas(),
-        parallel=context.max_actions > 1,
-    )
-    calls = [env.toolset.from_tool_call(*c) for c in reply.tool_calls]
-    given: Sequence[Call] | ActionError = calls[: context.max_actions]
+def read_tool_calls(
+    reply: Reply, toolset: Toolset, most: int
+) -> tuple[str, str, Sequence[Call] | ActionError]:
+    """Return the same of a reply with native tool calls."""
+    calls = [toolset.from_tool_call(*c) for c in reply.tool_calls]
+    thought, written = reply.text.strip(), "; ".join(c.text() for c in calls)
     if reply.invalid_calls:
         name, arguments = reply.invalid_calls[0]
-        given = ActionError("bad_arguments", f"the arguments of {name} are no JSON object: {arguments}")
-    elif not calls or (len(calls) > 1 and context.max_actions == 1):
+        message = f"the arguments of {name} are no JSON object: {arguments}"
+        return thought, written, ActionError("bad_arguments", message)
+    if not calls or (len(calls) > 1 and most == 1):
         code = "several_actions" if calls else "no_action"
-        given = ActionError(code, f"{len(calls)} tool calls in one reply; exactly one is due")
-    if isinstance(given, ActionError):
-        given = unusable(reply, context) or given
-    given = yield from _with_values(given, env, values)
-    written = "; ".join(c.text() for c in calls)
-    return _in_turn(state, context, reply.text.strip(), given, written)
+        message = f"{len(calls)} tool calls in one reply; exactly one is due"
+        return thought, written, ActionError(code, message)
+    return thought, written, calls[:most]
 
 
 LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")
@@ -372,7 +327,7 @@ def _call_text(step: Step) -> str:
 
 
 def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
-    """Ranks and cuts the relations around a node for a question (QueryAgent, appendix B.3).
+    """Return what ranks and cuts the relations around a node for a question (QueryAgent, appendix B.3).
 
     Vectors of relation texts come from the store beside the KG, so that no text is embedded twice.
     """
@@ -389,11 +344,7 @@ def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
             shuffle_seed=context.shuffle_seed,
             kg=kg,
         )
-        order = {n: i for i, n in enumerate(ranked)}
-        return (
-            sorted((r for r in forward if r in order), key=order.__getitem__),
-            sorted((r for r in backward if r in order), key=order.__getitem__),
-        )
+        return [n for n in ranked if n in forward], [n for n in ranked if n in backward]
 
     return rank
 
@@ -407,7 +358,8 @@ def action_context(state: State, context: Context) -> ActionContext:
     if context.documents is not None:
         services["extract"] = extractor(state, context)
     return ActionContext(
-        kg=env.action_kg,
+        # One by one where the published loop is compared with.
+        kg=env.kg if context.label_batch else UnbatchedLabels(env.kg),
         question=state.question,
         program=state.program,
         memory=reasoning_memory(state, context),
@@ -427,8 +379,7 @@ def auto(state: State, runtime: Runtime[Context]) -> Steps:
     """Follow the policy that the context asks for: Thought/Action text, native tool calls, or no model."""
     if runtime.context.embedded:
         return embedded(state, runtime)
-    policy = tools if runtime.context.calling == "tools" else react
-    return (yield from policy.steps(state, runtime))
+    return (yield from _ask(state, runtime, native=runtime.context.calling == "tools"))
 
 
 VARIANTS: dict[str, Phase] = {"auto": auto, "react": react, "tools": tools, "embedded": embedded}
@@ -469,11 +420,6 @@ def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str
         best, *others = map(text, near) if near else (f"{entity.label}: {entity.id}",)
         lines.append(f"{best}; or {', '.join(others)}" if others else best)
     return list(dict.fromkeys(lines))
-
-
-def rule_lines(state: State) -> list[str]:
-    """Return the best rules of the plan."""
-    return [rule.text() for rule in state.rules[:RULES]]
 
 
 def around_lines(state: State, context: Context, spent: Sequence[str]) -> list[str]:

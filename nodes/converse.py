@@ -111,7 +111,7 @@ def rewrite(message: FollowUp, turns: list[Turn], env: Environment) -> tuple[Pur
     said = [(t.question, ", ".join(t.labels[:LABELS]) or "not found") for t in turns[-SHOWN:]]
     if message.unclear:
         said.append((message.unclear, "of whom or what?"))
-    call = ModelCall.of(load_prompt("chat").render("rewrite", said=said, message=message.message))
+    call = ModelCall(load_prompt("chat").render("rewrite", said=said, message=message.message))
     line = env.ask(call).text.strip().rpartition("\n")[2].strip()
     if line in ("PROOF", "QUERY"):
         return ("proof" if line == "PROOF" else "query"), ()

@@ -13,11 +13,12 @@ from triplewise.nodes.models import (
     MALFORMED_RETRIES,
     Server,
     client_errors,
+    estimate_tokens,
     explained,
     find_server,
     is_malformed,
+    load_prices,
 )
-from triplewise.nodes.pricing import estimate_tokens, load_prices
 from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 from triplewise.tools.retrieval.encoder import CachingEncoder
@@ -54,8 +55,7 @@ def open_embeddings(
         raise ConfigurationError(
             "setting ranking_model names no model; give one such as text-embedding-3-small"
         )
-    server = find_server(name, base_url, api_key_env, reply="list of embeddings", **settings)
-    return _opened(server, prices)
+    return _opened(find_server(name, base_url, api_key_env, reply="list of embeddings", **settings), prices)
 
 
 class OpenAIEncoder(CachingEncoder):
@@ -69,19 +69,14 @@ class OpenAIEncoder(CachingEncoder):
     def __init__(self, server: Server, prices: str | None) -> None:
         # The server is part of the name: it keeps vectors apart from those of others.
         super().__init__(f"openai:{server.model}@{server.where.rpartition(' ')[2]}", 0, CACHED_TEXTS)
-        self.server = server
-        self._prices = load_prices(prices)
+        self.server, self._prices, self.shared = server, load_prices(prices), self
         self._record: Callable[[Usage], None] = lambda usage: None
-        self.shared = self
 
     def session(self, record: Callable[[Usage], None]) -> Self:
         """Return the same encoder with its vectors; `record` is given the usage of each request."""
         session = copy(self)
         session._record = record
         return session
-
-    def __repr__(self) -> str:
-        return f"OpenAIEncoder({self.server.model}, {self.server.where})"
 
     @property
     def dimension(self) -> int:
@@ -94,12 +89,9 @@ class OpenAIEncoder(CachingEncoder):
     def _client(self) -> OpenAI:
         from openai import OpenAI
 
-        server = self.server
+        server, most = self.server, self.server.max_retries
         return OpenAI(
-            base_url=server.base_url,
-            api_key=server.api_key,
-            timeout=server.timeout,
-            max_retries=server.max_retries,
+            base_url=server.base_url, api_key=server.api_key, timeout=server.timeout, max_retries=most
         )
 
     def _embed(self, texts: Sequence[str]) -> np.ndarray:

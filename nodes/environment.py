@@ -1,10 +1,8 @@
 """The environment of a run: what it works with, how its phases are carried out in it, and its budgets.
 
-An `Environment` (graph, encoders, model, actions, guidelines, prompt, documents, seeds) is one value, made
-from the `Context` when a run begins, reached from a phase as `environment(runtime)`, and let go of when the
-answer is given. What is costly to open (a store, a model's connections) is opened when it is first used and
-shared by all runs of the process; what belongs to one run (its query meter, the answers the graph gave it,
-the facts it read, what its model calls cost) is here and nowhere else.
+An `Environment` is one value, made from the `Context` when a run begins, reached from a phase as
+`environment(runtime)`, and let go of when the answer is given. What is costly to open is opened when it is
+first used and shared by all runs of the process; what belongs to one run is here and nowhere else.
 
 A phase is a callable `(state, runtime) -> update`. One that asks a language model is written once, as a
 generator that yields what it asks and is sent the reply (`ModelPhase`): run plainly it waits in its thread,
@@ -19,7 +17,7 @@ import os
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache, cached_property, lru_cache, update_wrapper
 from inspect import iscoroutine, iscoroutinefunction
 from pathlib import Path
@@ -36,14 +34,13 @@ from triplewise.nodes.state import Answer, State, Usage, Verdict, fresh_state
 from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.addresses import whole_url
 from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError, QueryFailedError
-from triplewise.tools.core.facts import ExtractedFact, FactStatus
+from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.parts import find_part
 from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile, open_kg
 from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.overlay.store import FactFilter, FactStore, open_facts
 from triplewise.tools.kg.protocol import AnswerCache, Deadline, LRUCache, Outcome
-from triplewise.tools.kg.unbatched import UnbatchedLabels
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 if TYPE_CHECKING:
@@ -86,41 +83,45 @@ class Environment:
 
     Attributes:
         meter: the queries that this run made of KGs and databases.
+        facts: read from documents in this run; laid over the KG as far as they may be used.
         usage: what model calls took since the phase at work began.
         deadline: when the run's budget of seconds ends, for all that waits; cancelled with the run.
-        facts: read from documents in this run; laid over the KG as far as they may be used.
     """
 
     def __init__(self, context: Context, answers: AnswerCache | None = None) -> None:
         vars(context)[ENVIRONMENT] = self
-        self.context = context
-        self.meter = Meter()
-        self.usage = Usage()
+        self.context, self.meter, self.deadline = context, Meter(), Deadline(math.inf)
         self.facts: tuple[ExtractedFact, ...] = ()
         self._answers = answers
-        self.deadline = Deadline(math.inf)
         self._kg: tuple[tuple[ExtractedFact, ...], KnowledgeGraph] | None = None
+        self.usage, self._queries, self._start = Usage(), 0, perf_counter()
 
     def begin_phase(self, state: State, least: float = 0.0) -> None:
         """Take over the facts of a run, and how many seconds are left to it: `least` of them at the least."""
-        self.facts, self.usage = state.facts, Usage()
+        self.facts = state.facts
         self.deadline.restart(max(least, self.context.max_seconds - state.usage.seconds))
+        self.usage, self._queries, self._start = Usage(), self.meter.queries, perf_counter()
+
+    def cost(self) -> Usage:
+        """Return what the phase at work took so far: model calls, KG queries, seconds."""
+        queries, seconds = self.meter.queries - self._queries, perf_counter() - self._start
+        return self.usage + Usage(queries=queries, seconds=seconds)
+
+    def record(self, usage: Usage) -> None:
+        """Add what a reply of a model or an embedding server used."""
+        self.usage += usage
 
     def ask(self, call: ModelCall) -> Reply:
         """Return a model's reply, waiting for it in this thread."""
-        reply = self.model.reply(call, self.deadline.left, self.deadline)
+        reply = self.model.reply(call, self.deadline)
         self.record(reply.usage)
         return reply
 
     async def ask_async(self, call: ModelCall) -> Reply:
         """Return a model's reply, without holding a thread while waiting."""
-        reply = await self.model.areply(call, self.deadline.left)
+        reply = await self.model.areply(call, self.deadline)
         self.record(reply.usage)
         return reply
-
-    def record(self, usage: Usage) -> None:
-        """Add what a reply of a model or an embedding server used."""
-        self.usage += usage
 
     @property
     def kg(self) -> KnowledgeGraph:
@@ -129,33 +130,28 @@ class Environment:
         Raises `ConfigurationError` or `DataError` if it cannot be opened.
         """
         if self._kg is None or self._kg[0] != self.facts:
-            usable = ("accepted",) if self.context.review else ("accepted", "proposed")
+            context, base = self.context, self._opened
+            usable = ("accepted",) if context.review else ("accepted", "proposed")
             hidden = {f.triple for f in self.facts if f.status not in usable}
-            stored = [f for f in self._stored_facts if f.triple not in hidden]
+            if context.overlay != "none" and context.db is None:
+                status = FactFilter(status=("accepted", "proposed")[: 1 + (context.overlay == "proposed")])
+                stored = [k.fact for k in self.fact_store.facts(status) if k.fact.triple not in hidden]
+                base = overlaid(base, stored) if stored else base
             own = [f for f in self.facts if f.triple not in hidden]
-            base = (overlaid(self._opened, stored) if stored else self._opened).session(
+            session = base.session(
                 meter=self.meter,
                 answers=self._answers,
-                timeout=self.context.query_timeout,
-                limit=self.context.row_limit,
+                timeout=context.query_timeout,
+                limit=context.row_limit,
                 deadline=self.deadline,
             )
-            self._kg = self.facts, overlaid(base, own) if own else base
+            self._kg = self.facts, overlaid(session, own) if own else session
         return self._kg[1]
 
     @cached_property
     def fact_store(self) -> FactStore:
         """Where facts that were read from documents are kept for this KG."""
         return open_facts(self.context.name_of("kg"), self.context.facts)
-
-    @property
-    def _stored_facts(self) -> tuple[ExtractedFact, ...]:
-        """Facts of other runs that the context asks for."""
-        if self.context.overlay == "none" or self.context.db is not None:
-            return ()
-        status: tuple[FactStatus, ...] = ("accepted", "proposed")
-        status = status if self.context.overlay == "proposed" else ("accepted",)
-        return tuple(k.fact for k in self.fact_store.facts(FactFilter(status=status)))
 
     @cached_property
     def _opened(self) -> KnowledgeGraph:
@@ -174,11 +170,6 @@ class Environment:
         if hasattr(source, "serialize") and hasattr(source, "triples"):
             return open_rdflib(source, profile)
         raise ConfigurationError(f"setting kg is a {type(source).__name__}: give a name or a graph")
-
-    @property
-    def action_kg(self) -> KnowledgeGraph:
-        """The KG as actions see it: with labels one by one where the published loop is compared with."""
-        return self.kg if self.context.label_batch else UnbatchedLabels(self.kg)
 
     @cached_property
     def database(self) -> RelationalDatabase:
@@ -210,39 +201,38 @@ class Environment:
         Raises `ConfigurationError` on a missing key or an address that is none.
         """
         context = self.context
-        if context.ranking == "none":
-            return None
         if context.ranking != "openai":
-            return self.encoder
+            return None if context.ranking == "none" else self.encoder
         from triplewise.nodes.embeddings import open_embeddings
 
-        return open_embeddings(
-            context.ranking_model,
-            context.base_url,
-            api_key_env=context.api_key_env,
-            prices=context.prices,
-            timeout=context.model_timeout,
-            max_retries=context.model_retries,
-        ).session(self.record)
+        return open_embeddings(context.ranking_model, **self._server).session(self.record)
+
+    @property
+    def _server(self) -> dict[str, Any]:
+        """Where models and embeddings are asked, and for how long."""
+        context = self.context
+        return {
+            "base_url": context.base_url,
+            "api_key_env": context.api_key_env,
+            "prices": context.prices,
+            "timeout": context.model_timeout,
+            "max_retries": context.model_retries,
+        }
 
     @cached_property
     def model(self) -> ChatModel:
         """The language model. Raises `ConfigurationError` on a bad name, or a missing package or key."""
-        from triplewise.nodes.models import chat_model, open_model
+        from triplewise.nodes.models import ChatModel, open_model
 
         context = self.context
         if not isinstance(context.model, str):
-            return chat_model(context.model, context.prices)
+            return ChatModel(context.model, prices=context.prices)
         return open_model(
             context.model,
-            base_url=context.base_url,
-            api_key_env=context.api_key_env,
-            prices=context.prices,
             temperature=context.temperature,
             reasoning_effort=context.reasoning_effort,
             max_tokens=context.max_reply_tokens,
-            timeout=context.model_timeout,
-            max_retries=context.model_retries,
+            **self._server,
         )
 
     @cached_property
@@ -303,8 +293,7 @@ _load_guidelines = lru_cache(maxsize=16)(load_guidelines)
 def environment(source: Runtime[Context] | Context) -> Environment:
     """Return the environment of a run, by the runtime that a phase is given, or by its context.
 
-    For a context that belongs to no run (a phase called as a plain function, a script), one is made that asks
-    the KG every time, and stays with the context.
+    For a context that belongs to no run, one is made that asks the KG every time, and stays with the context.
     """
     context = source.context if isinstance(source, Runtime) else source
     attached: Environment | None = vars(context).get(ENVIRONMENT)
@@ -337,17 +326,6 @@ invocation: two runs of one question share nothing, and a run that is resumed as
 """
 
 
-@dataclass
-class _Run:
-    """One phase of one run while it is carried out; `runtime` has the settings of the preset filled in."""
-
-    state: State
-    runtime: Runtime[Context]
-    environment: Environment
-    queries: int
-    start: float = field(default_factory=perf_counter)
-
-
 class PhaseNode(Runnable[State, Update]):
     """A phase as the graph runs it: under the preset's settings, its cost added to the state's usage.
 
@@ -374,82 +352,76 @@ class PhaseNode(Runnable[State, Update]):
         **kwargs: Any,
     ) -> Update:
         """Run the phase in this thread, as `graph.invoke` does."""
-        run = self._begin(input, runtime or get_runtime(Context))
+        runtime, env = self._begin(input, runtime or get_runtime(Context))
         try:
-            update: Any = {} if self._is_over(input) else self.phase(input, run.runtime)
+            update: Any = {} if self._is_over(input) else self.phase(input, runtime)
             if iscoroutine(update):
                 from triplewise.nodes.models import wait_for
 
-                update = wait_for(update, run.environment.deadline)
+                update = wait_for(update, env.deadline)
         except (OutOfTimeError, QueryFailedError) as error:
-            update = self._over(run, error)
-        return self._end(run, update)
+            update = self._over(env, error)
+        return self._end(input, runtime, env, update)
 
     async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         """Run the phase for `graph.ainvoke`; nothing that takes long runs on the event loop."""
-        run, phase = self._begin(input, get_runtime(Context)), self.phase
+        (runtime, env), phase = self._begin(input, get_runtime(Context)), self.phase
         try:
             if self._is_over(input):
                 update: Update = {}
             elif isinstance(phase, ModelPhase):
-                update = await _advance(phase.steps(input, run.runtime), run.environment)
+                update = await _advance(phase.steps(input, runtime), env)
             elif iscoroutinefunction(phase) or iscoroutinefunction(type(phase).__call__):
-                update = await cast(Awaitable[Update], phase(input, run.runtime))
+                update = await cast(Awaitable[Update], phase(input, runtime))
             else:
-                update = cast(Update, await _in_thread(phase, input, run.runtime))
+                update = cast(Update, await _in_thread(phase, input, runtime))
         except (OutOfTimeError, QueryFailedError) as error:
-            update = self._over(run, error)
+            update = self._over(env, error)
         except asyncio.CancelledError:
-            run.environment.deadline.cancel()  # wakes the threads that wait for a KG or a model
+            env.deadline.cancel()  # wakes the threads that wait for a KG or a model
             raise
-        return self._end(run, update)
+        return self._end(input, runtime, env, update)
 
     def _is_over(self, state: State) -> bool:
         """Whether an earlier phase has ended the run."""
         spent = state.verdict is not None and state.verdict.status == "spent"
         return spent and self.place not in ("link", "answer")
 
-    def _over(self, run: _Run, error: OutOfTimeError | QueryFailedError) -> Update:
-        """Return the end of a run that has no time left; raise what is no matter of time.
-
-        A program whose query failed is taken back: what it would find is not known.
-        """
-        note = f"the budget of {run.runtime.context.max_seconds:g} seconds is spent"
+    def _over(self, env: Environment, error: OutOfTimeError | QueryFailedError) -> Update:
+        """Return the end of a run that has no time left; raise what is no matter of time."""
+        note, update = f"the budget of {env.context.max_seconds:g} seconds is spent", Update()
         if isinstance(error, QueryFailedError):
-            if not run.environment.deadline.passed:
+            if not env.deadline.passed:
                 if error.outcome != Outcome.TIMEOUT:
                     raise error
                 note = str(error)
-            update: Update = {"program": "", **(fresh_state() if self.place == "link" else {})}
-        else:
-            update = {}
+            # What the program would find is not known.
+            update = {"program": "", **(fresh_state() if self.place == "link" else {})}
         if self.place == "answer":
             update["answer"] = Answer("budget_spent", text=f"Not found: {note}.", reason=note)
         return {**update, "verdict": Verdict("spent", note=note)}
 
-    def _begin(self, state: State, runtime: Runtime[Context]) -> _Run:
-        """Return the run with its environment, a new one where it begins or resumes."""
+    def _begin(self, state: State, runtime: Runtime[Context]) -> tuple[Runtime[Context], Environment]:
+        """Return the runtime with the preset's settings, and the environment: a new one for a new run."""
         env = _live_runs.pop((state.run, runtime.control), None)
         if env is None:
             context = (runtime.context or Context()).resolved(self.settings)
             env = Environment(context, AnswerCache() if context.reuse_answers else None)
         env.begin_phase(state, GRACE if self.place == "answer" else 0.0)
-        return _Run(state, runtime.override(context=env.context), env, env.meter.queries)
+        return runtime.override(context=env.context), env
 
-    def _end(self, run: _Run, update: Update) -> Update:
+    def _end(self, state: State, runtime: Runtime[Context], env: Environment, update: Update) -> Update:
         """Return the update with what the phase cost; the environment is held until the next phase."""
         if unknown := sorted(set(update) - set(State.model_fields)):
             legal = ", ".join(State.model_fields)
             raise ConfigurationError(
                 f"phase {self.name} returned unknown state keys: {', '.join(unknown)}; legal keys: {legal}"
             )
-        env = run.environment
-        cost = Usage(queries=env.meter.queries - run.queries, seconds=perf_counter() - run.start)
-        usage = update.get("usage", run.state.usage) + env.usage + cost
+        usage = update.get("usage", state.usage) + env.cost()
         if (answer := update.get("answer")) is not None:
             return {**update, "usage": usage, "answer": replace(answer, usage=usage)}
-        id_ = update.get("run", run.state.run) or uuid4().hex
-        _live_runs[id_, run.runtime.control] = env
+        id_ = update.get("run", state.run) or uuid4().hex
+        _live_runs[id_, runtime.control] = env
         return {**update, "usage": usage, "run": id_}
 
 

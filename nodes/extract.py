@@ -83,7 +83,7 @@ def complete(entity: str, relation: str, question: str, context: Context, kg: Kn
         relation=text.label,
         document="\n\n".join(fitting_texts(passages)),
     )
-    reading = supported_triples(env.ask(ModelCall.of(message)).text, passages, request, kg)
+    reading = supported_triples(env.ask(ModelCall(message)).text, passages, request, kg)
     facts = align(reading.triples, kg, env.encoder, question, context.name_of("model"))
     return Extraction(tuple(p.text for p in passages), facts, reading.reasons)
 

@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.nodes.act import opening, prompt_values, turns_of
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Phase, environment
-from triplewise.nodes.models import api_key_for, base_url_for, is_openai, split_model
+from triplewise.nodes.environment import Phase, Update, environment
+from triplewise.nodes.models import find_server, split_model
 from triplewise.nodes.plan import settings_of
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, State, Step
@@ -65,11 +65,6 @@ Recipe = Literal["full", "no-refine", "no-merge", "distilled"]
 rejection sampling, which keeps those with a reward. `no-merge`: the refined ones directly, with a reward,
 whatever the explored ones were worth. `distilled`: another model's, with a reward.
 """
-
-BuildAgent: TypeAlias = Callable[..., Any]
-"""`build_graph`: preset and swapped phases to an agent. It is handed in, since graphs stand above nodes."""
-Update = dict[str, Any]
-"""What a phase changes in the state."""
 
 _log = logging.getLogger(__name__)
 
@@ -143,7 +138,7 @@ class LearningContext:
         questions, validation: read from the configuration's files.
         journal: explored, refined and distilled trajectories. validated: attempts at validation questions.
         learner: updates the policy.
-        build: makes agents. defaults: settings of the configuration's preset.
+        build: `build_graph`, handed in since graphs stand above nodes. defaults: settings of the preset.
         report: called with the progress of a phase.
     """
 
@@ -154,7 +149,7 @@ class LearningContext:
     journal: Journal
     validated: Journal
     learner: Learner
-    build: BuildAgent
+    build: Callable[..., Any]
     defaults: Mapping[str, Any]
     report: Callable[[Progress], object] = lambda progress: None
 
@@ -198,27 +193,22 @@ def learner_for(config: LearningConfig, context: Context, kg: KnowledgeGraph) ->
             "the model policy learns from conversations of Thought and Action texts: it needs the settings "
             "calling=react and history=chat"
         )
-    lora = {"seed": config.seed, **config.learner}
     provider, name = split_model(context.model)
     if provider != "openai":
         raise ConfigurationError(f"the model policy needs openai:NAME, served by vLLM, got {context.model!r}")
-    base = str(lora.pop("base_model", "") or name)
-    url = base_url_for(context.base_url)
-    if is_openai(url):
+    server = find_server(name, context.base_url, context.api_key_env)
+    if server.is_openai:
         raise ConfigurationError(
             "the model policy needs --base-url: the server (vLLM) that serves the model and its adapters"
         )
-    key = api_key_for(context.api_key_env, url)
+    lora = {"seed": config.seed, **config.learner}
+    base = str(lora.pop("base_model", "") or name)
+    url, key = server.base_url, server.api_key
     return partial(train_and_serve, base=base, url=url, key=key, lora=LoraSettings.of(lora))
 
 
 class Attempts:
-    """Makes attempts with one policy.
-
-    Args:
-        learning: the run. state: how far it is; its settings are those of the policy.
-        origin: of the trajectories made.
-    """
+    """Makes attempts of one origin with the policy that a state's settings name."""
 
     def __init__(self, learning: LearningContext, state: LearningState, origin: Origin) -> None:
         self.learning, self.iteration, self.origin = learning, state.iteration, origin
@@ -249,7 +239,7 @@ class Attempts:
             f1=reward.f1,
             turns=turns_of(state.steps),
         )
-        return trajectory if self.context.embedded else self._opened(trajectory, state)
+        return trajectory if self.context.embedded else self._with_opening(trajectory, state)
 
     def _unrewarded(self, question: Question, status: str) -> Trajectory:
         policy = self.context.encoder if self.context.embedded else self.context.model
@@ -257,10 +247,15 @@ class Attempts:
 
     def with_prompt(self, trajectory: Trajectory) -> Trajectory:
         """Return another model's trajectory with what this agent's model is shown of the question."""
-        question = Question(trajectory.id, trajectory.question, dict(trajectory.entities), trajectory.answers)
-        return self._opened(trajectory, self._final_state(question, self.context, act=_stop))
 
-    def _opened(self, trajectory: Trajectory, state: State) -> Trajectory:
+        def stop(state: State, runtime: Runtime[Context]) -> Update:
+            feedback = Feedback(action="give_up", finished=True)
+            return {"steps": (Step(1, "", "give_up()", feedback, ""),)}
+
+        question = Question(trajectory.id, trajectory.question, dict(trajectory.entities), trajectory.answers)
+        return self._with_opening(trajectory, self._final_state(question, self.context, act=stop))
+
+    def _with_opening(self, trajectory: Trajectory, state: State) -> Trajectory:
         """Add what a model was shown before its first step, without any earlier attempt."""
         shown = opening(self._environment.prompt, prompt_values(state, self.context))
         return replace(trajectory, system=shown.system, prompt=shown.prompt)
@@ -279,8 +274,8 @@ class Attempts:
 
         Every trajectory is in the journal before it counts as done. An error is kept as the status of a
         trajectory without reward, so that one question does not end the learning of thousands; not so those
-        that any question would meet: `RunError`, a service failed, and `UserError`, a setting or file that
-        cannot work. These are raised once the attempts under way have ended.
+        that any question would meet (`RunError`, `UserError`): they are raised once the attempts under way
+        have ended.
         """
         done = journal.of(self.iteration, self.origin)
         count, total_reward = len(done), sum(t.reward for t in done.values())
@@ -317,12 +312,6 @@ class Attempts:
         if trajectory.status.startswith("crashed"):
             _log.info("question %s: %s", question.id, trajectory.status)
         return trajectory
-
-
-def _stop(state: State, runtime: Runtime[Context]) -> Update:
-    """End before anything is done."""
-    feedback = Feedback(action="give_up", finished=True)
-    return {"steps": (Step(1, "", "give_up()", feedback, ""),)}
 
 
 def figures(trajectories: Mapping[str, Trajectory]) -> dict[str, float | int]:
@@ -422,12 +411,10 @@ def merge(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
 
     if recipe == "distilled":
         training = rewarded(_distilled(learning, state))
-    elif recipe == "no-refine":
-        training = rewarded(collection("explored").values())
-    elif recipe == "no-merge":
-        training = rewarded(collection("refined").values())
-    else:
+    elif recipe == "full":
         training = merge_collections(collection("explored"), collection("refined"))
+    else:
+        training = rewarded(collection("explored" if recipe == "no-refine" else "refined").values())
     write_trajectories(learning.training_file(state.iteration), training)
     refined = sum(t.origin == "refined" for t in training)
     return {"rounds": state.with_figures(kept=len(training), kept_refined=refined)}

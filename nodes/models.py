@@ -18,18 +18,21 @@ import re
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import CancelledError, Future
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import import_module
+from importlib.resources import files
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
-from triplewise.nodes.pricing import Prices, estimate_tokens, load_prices
+from pydantic import BaseModel, Field
+
 from triplewise.nodes.state import Usage
 from triplewise.tools.core.addresses import hide_secrets, whole_url
 from triplewise.tools.core.errors import (
@@ -38,11 +41,11 @@ from triplewise.tools.core.errors import (
     OutOfTimeError,
     TriplewiseError,
 )
+from triplewise.tools.core.files import parse_yaml, read_yaml
 from triplewise.tools.core.terms import one_line
 from triplewise.tools.kg.protocol import Deadline
 
 if TYPE_CHECKING:
-    import openai
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage
 
@@ -52,15 +55,11 @@ MALFORMED_RETRIES = 2
 
 Message = Mapping[str, str]
 """A chat message in OpenAI's form: `{"role": "user", "content": "..."}`."""
+USD = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 T = TypeVar("T")
 
 _OPTIONAL = (
-    "max_tokens",
-    "parallel_tool_calls",
-    "reasoning_effort",
-    "stop",
-    "stream_options",
-    "temperature",
+    *("max_tokens", "parallel_tool_calls", "reasoning_effort", "stop", "stream_options", "temperature"),
     "tool_choice",
 )
 _REFUSED = re.compile(
@@ -75,34 +74,22 @@ _REASONING = (
     _UNCLOSED,
 )
 """Blocks of reasoning: whole ones, then what stands before a lone end, then what follows a lone beginning."""
+_SNAPSHOT = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4})$")
 _LONGEST_QUOTE = 300
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """What a model is asked: messages, the words that end its reply, or the tools it may call.
+    """What a model is asked: messages, or the text of one; the words that end its reply, or its tools.
 
     `schemas` are OpenAI function schemas; with some, native tool calls are asked for, several at a time where
     they may be `parallel`.
     """
 
-    messages: tuple[tuple[str, str], ...]
-    stop: tuple[str, ...] = ()
-    schemas: tuple[Mapping[str, Any], ...] = ()
+    messages: Sequence[Message] | str
+    stop: Sequence[str] = ()
+    schemas: Sequence[Mapping[str, Any]] = ()
     parallel: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        messages: Sequence[Message] | str,
-        stop: Sequence[str] = (),
-        schemas: Sequence[Mapping[str, Any]] = (),
-        parallel: bool = False,
-    ) -> ModelCall:
-        """Return a call from messages in OpenAI's form, or from the text of a single one."""
-        if isinstance(messages, str):
-            messages = [{"role": "user", "content": messages}]
-        return cls(tuple((m["role"], m["content"]) for m in messages), tuple(stop), tuple(schemas), parallel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +111,47 @@ class Reply:
     truncated: bool = False
 
 
+def estimate_tokens(texts: Iterable[str]) -> int:
+    """Return the tokens of some messages where the server reports none: one per 4 UTF-8 bytes, 4 per message.
+
+    An estimate on purpose: exact counting needs the model's own tokenizer, which would be downloaded.
+    """
+    return sum(4 + -(-len(text.encode()) // 4) for text in texts)
+
+
+class Price(BaseModel):
+    """List price of a model, in USD per million tokens."""
+
+    input: USD
+    output: USD
+
+
+class Prices(BaseModel):
+    """List prices by model name, as a file has them."""
+
+    models: dict[str, Price]
+
+    def cost(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
+        """Return the USD of a call; None, never 0, for a model that has no price."""
+        price = self.models.get(model) or self.models.get(_SNAPSHOT.sub("", model))
+        if price is None:
+            return None
+        return (input_tokens * price.input + output_tokens * price.output) / 1_000_000
+
+
+@lru_cache(maxsize=8)
+def load_prices(path: str | None = None) -> Prices:
+    """Return the shipped price table, with a user's file of the same form laid over it.
+
+    Raises `DataError` where the file cannot be read or names no prices; it says where.
+    """
+    text = (files("triplewise.nodes") / "pricing.yaml").read_text(encoding="utf-8")
+    shipped = parse_yaml(text, "pricing.yaml").read_as(Prices)
+    if path is None:
+        return shipped
+    return Prices(models={**shipped.models, **read_yaml(Path(path)).read_as(Prices).models})
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A model of an OpenAI-compatible server, and how it is asked. The key is never shown.
@@ -143,7 +171,7 @@ class Server:
     timeout: float = 60.0
     max_retries: int = 4
     temperature: float = 0.0
-    max_tokens: int = 0
+    max_tokens: int = 1024
     reasoning_effort: str | None = None
     reply: str = "chat completion"
 
@@ -152,6 +180,11 @@ class Server:
         """The server, for messages: its address without any password that stands in it."""
         parts = urlsplit(self.base_url)
         return f"the model server at {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}"
+
+    @property
+    def is_openai(self) -> bool:
+        """Whether it is OpenAI's own, in whatever region."""
+        return f".{urlsplit(self.base_url).hostname}".endswith(".api.openai.com")
 
 
 def find_server(model: str, base_url: str | None, api_key_env: str, **settings: Any) -> Server:
@@ -166,8 +199,33 @@ def find_server(model: str, base_url: str | None, api_key_env: str, **settings: 
     Raises:
         ConfigurationError: the URL is none, or OpenAI would refuse to answer without a key.
     """
-    url = base_url_for(base_url)
-    return Server(model, url, api_key_for(api_key_env, url), api_key_env, **settings)
+    url = whole_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip().rstrip("/")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(
+            f"base_url {hide_secrets(url)!r} is no http(s) URL; it looks like http://localhost:8000/v1"
+        )
+    key = os.environ.get(api_key_env, "").strip()
+    if not key.isascii() or not key.isprintable():
+        raise ConfigurationError(f"the key in {api_key_env} holds characters no key has; copy it again")
+    server = Server(model, url, key or "no-key", api_key_env, **settings)
+    if not key and server.is_openai:
+        raise ConfigurationError(
+            f"no key for {url}: set environment variable {api_key_env}, or give base_url of a server "
+            'that needs none, or use model="embedded"'
+        )
+    return server
+
+
+def split_model(model: str) -> tuple[str, str]:
+    """Return provider and name of a model. Raises `ConfigurationError` where it is not `provider:NAME`."""
+    provider, _, name = (part.strip() for part in model.partition(":"))
+    if provider and name:
+        return provider, name
+    raise ConfigurationError(
+        f"{model!r} is no language model; give openai:NAME, e.g. openai:gpt-4o-mini, or provider:NAME for "
+        "another provider's LangChain package"
+    )
 
 
 def open_model(
@@ -190,13 +248,12 @@ def open_model(
         DataError: the price table cannot be read.
     """
     provider, name = split_model(model)
-    settings = {"max_tokens": 1024, **settings}
     if provider == "openai":
         return _opened(find_server(name, base_url, api_key_env, **settings), prices)
-    given = {name: value for name, value in settings.items() if value is not None}
-    if base_url is not None:
-        given["base_url"] = whole_url(base_url)
-    return _opened_by_provider(provider, name, tuple(sorted(given.items())), prices)
+    address = whole_url(base_url) if base_url is not None else None
+    given = {"max_tokens": 1024, **settings, "base_url": address}
+    items = sorted((name, value) for name, value in given.items() if value is not None)
+    return _opened_by_provider(provider, name, tuple(items), prices)
 
 
 @lru_cache(maxsize=32)
@@ -214,7 +271,7 @@ def _opened(server: Server, prices: str | None) -> ChatModel:
         use_responses_api=False,
         stream_usage=True,
     )
-    return ChatModel(chat, server.model, load_prices(prices), server)
+    return ChatModel(chat, server.model, prices, server)
 
 
 @lru_cache(maxsize=32)
@@ -242,20 +299,15 @@ def _opened_by_provider(
                     return reopen(extra | dropped)
             raise ConfigurationError(f"{provider}:{name} cannot be opened: {_quote(error)}") from error
 
-    return ChatModel(reopen(frozenset()), name, load_prices(prices), reopen=reopen)
-
-
-def chat_model(chat: BaseChatModel, prices: str | None) -> ChatModel:
-    """Return a LangChain chat model that the caller made, as it is."""
-    name = getattr(chat, "model_name", None) or getattr(chat, "model", None) or type(chat).__name__
-    return ChatModel(chat, str(name), load_prices(prices))
+    return ChatModel(reopen(frozenset()), name, prices, reopen=reopen)
 
 
 class ChatModel:
     """A language model that can be asked, from any thread and any event loop.
 
     Args:
-        chat: any LangChain chat model. name: looked up among the prices.
+        chat: any LangChain chat model. name: looked up among the prices; "" takes the chat model's own.
+        prices: price table to lay over the shipped one.
         server: of a model that is asked through the OpenAI API; None for any other.
         reopen: gives the model without the settings that it refused; None for one that the caller made.
     """
@@ -263,38 +315,36 @@ class ChatModel:
     def __init__(
         self,
         chat: BaseChatModel,
-        name: str,
-        prices: Prices,
+        name: str = "",
+        prices: str | None = None,
         server: Server | None = None,
         reopen: Callable[[AbstractSet[str]], BaseChatModel] | None = None,
     ) -> None:
-        self.chat, self.name, self.server = chat, name, server
-        self._prices, self._reopen = prices, reopen
+        names = (name, getattr(chat, "model_name", None), getattr(chat, "model", None), type(chat).__name__)
+        self.chat, self.name, self.server = chat, str(next(filter(None, names))), server
+        self._prices, self._reopen = load_prices(prices), reopen
         # Shared by all runs: a parameter that the model does not know is refused only once.
         self._dropped: set[str] = set()
 
     def __repr__(self) -> str:
         return f"ChatModel({self.name}{f', {self.server.where}' if self.server else ''})"
 
-    def reply(self, call: ModelCall, seconds: float | None = None, deadline: Deadline | None = None) -> Reply:
-        """Ask, and wait for the reply in this thread.
-
-        Args:
-            seconds: that are left to the run; None for as long as it takes.
-            deadline: ends the wait when it is cancelled.
+    def reply(self, call: ModelCall, deadline: Deadline | None = None) -> Reply:
+        """Ask, and wait for the reply in this thread, until the deadline has passed or is cancelled.
 
         Raises:
             ConfigurationError: the person must set something right (key, model name, address).
             ModelUnavailableError: the server gave no usable reply after all retries.
             OutOfTimeError: the seconds are over.
         """
-        return wait_for(self._ask(call, seconds), deadline)
+        return wait_for(self._ask(call, deadline), deadline)
 
-    async def areply(self, call: ModelCall, seconds: float | None = None) -> Reply:
+    async def areply(self, call: ModelCall, deadline: Deadline | None = None) -> Reply:
         """Ask as `reply` does, without holding a thread while waiting."""
-        return await asyncio.wrap_future(on_loop(self._ask(call, seconds)))
+        return await asyncio.wrap_future(on_loop(self._ask(call, deadline)))
 
-    async def _ask(self, call: ModelCall, seconds: float | None) -> Reply:
+    async def _ask(self, call: ModelCall, deadline: Deadline | None) -> Reply:
+        seconds = deadline.left if deadline is not None else None
         if seconds is not None and seconds <= 0:
             raise OutOfTimeError("the budget of seconds is spent")
         try:
@@ -315,7 +365,7 @@ class ChatModel:
             chat, request = self._request(call)
             dropped = frozenset(self._dropped)  # other calls may drop more in the meantime
             try:
-                message: AIMessage = await chat.ainvoke(list(call.messages), **request)
+                message: AIMessage = await chat.ainvoke(call.messages, **request)
             except errors as error:
                 parameter = unknown_parameter(error) if self.server or self._reopen else ""
                 if parameter and parameter not in dropped:
@@ -346,34 +396,36 @@ class ChatModel:
 
     def _request(self, call: ModelCall) -> tuple[Any, dict[str, Any]]:
         """Return what is invoked, and the request without parameters that this model refused before."""
-        stop = list(call.stop) or None
         tools = [dict(s) if "function" in s else {"type": "function", "function": s} for s in call.schemas]
-        server = self.server
-        if server is None:
-            stops = {"stop": stop} if stop and "stop" not in self._dropped else {}
+        request: dict[str, Any] = {"stop": list(call.stop) or None}
+        chat: Any = self.chat
+        if (server := self.server) is not None:
+            request |= {"temperature": server.temperature, "reasoning_effort": server.reasoning_effort}
+            if tools:
+                request |= {"tools": tools, "tool_choice": "auto"}
+                request["parallel_tool_calls"] = None if call.parallel else False
+            # OpenAI knows only the new name of this limit, most other servers only the old one.
+            if server.is_openai != ("max_tokens" in self._dropped):
+                request["max_completion_tokens"] = server.max_tokens
+            else:
+                request["extra_body"] = {"max_tokens": server.max_tokens}
+        elif tools:
             try:
-                return (self.chat.bind_tools(tools) if tools else self.chat), stops
+                chat = chat.bind_tools(tools)
             except NotImplementedError:
                 raise ConfigurationError(
                     f'model {self.name} has no tool calls; use calling="react"'
                 ) from None
-        request: dict[str, Any] = {"temperature": server.temperature, "stop": stop}
-        request["reasoning_effort"] = server.reasoning_effort
-        if tools:
-            request |= {"tools": tools, "tool_choice": "auto"}
-            request["parallel_tool_calls"] = None if call.parallel else False
-        request = {k: v for k, v in request.items() if v is not None and k not in self._dropped}
-        # OpenAI knows only the new name of this limit, most other servers only the old one.
-        if is_openai(server.base_url) != ("max_tokens" in self._dropped):
-            return self.chat, {**request, "max_completion_tokens": server.max_tokens}
-        return self.chat, {**request, "extra_body": {"max_tokens": server.max_tokens}}
+        return chat, {k: v for k, v in request.items() if v is not None and k not in self._dropped}
 
     def _read(self, message: AIMessage, call: ModelCall) -> Reply:
         """Return the reply, with tokens as reported, or estimated where the server reports none."""
         text, used = str(message.text), message.usage_metadata
         tokens_in, tokens_out = (used["input_tokens"], used["output_tokens"]) if used else (0, 0)
         if estimated := min(tokens_in, tokens_out) < 0 or not (tokens_in or tokens_out):
-            tokens_in = estimate_tokens([*(t for _, t in call.messages), *map(json.dumps, call.schemas)])
+            given = call.messages
+            texts = [given] if isinstance(given, str) else [m["content"] for m in given]
+            tokens_in = estimate_tokens([*texts, *map(json.dumps, call.schemas)])
             tokens_out = estimate_tokens([text, *(json.dumps(c["args"]) for c in message.tool_calls)])
         cost = self._prices.cost(self.name, tokens_in, tokens_out)
         for block in _REASONING:
@@ -409,8 +461,7 @@ _STARTING = threading.Lock()
 def on_loop(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
     """Run a coroutine where the models are asked."""
     with _STARTING:
-        loop = _loop()
-    return asyncio.run_coroutine_threadsafe(coroutine, loop)
+        return asyncio.run_coroutine_threadsafe(coroutine, _loop())
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T], deadline: Deadline | None = None) -> T:
@@ -459,13 +510,10 @@ def is_malformed(error: Exception) -> bool:
 
 def unknown_parameter(error: Exception) -> str:
     """Return the optional parameter that a model does not take, "" if that is not what is wrong."""
-    import openai
-
     if getattr(error, "status_code", None) not in (400, 422) and not isinstance(error, TypeError):
         return ""
     code, param = getattr(error, "code", None), getattr(error, "param", None)
-    said = _server_words(error) if isinstance(error, openai.APIStatusError) else error
-    words = f"{code} {said}".lower()
+    words = f"{code} {_server_words(error)}".lower()
     if not _REFUSED.search(words):
         return ""
     named = f"{str(param or '').split('.')[0]} {words}".replace("max_completion_tokens", "max_tokens")
@@ -478,8 +526,6 @@ def explained(error: Exception, server: Server) -> TriplewiseError:
     import openai
 
     where, tries = server.where, f"given up after {server.max_retries + 1} tries"
-    if isinstance(error, openai.APIStatusError):
-        return _status_error(error, server, tries)
     if isinstance(error, openai.APITimeoutError):
         return ModelUnavailableError(f"{where} did not answer within {server.timeout:g} s; {tries}")
     if isinstance(error, openai.APIConnectionError):
@@ -491,16 +537,15 @@ def explained(error: Exception, server: Server) -> TriplewiseError:
                 f"{where} cannot be reached ({words}): is the server running, and is its address right?"
             )
         return ModelUnavailableError(f"the connection to {where} failed ({words}); {tries}")
-    if not is_malformed(error):
-        return ModelUnavailableError(f"{where} broke off: {_quote(error)}")
-    kind = type(error).__name__
-    return ModelUnavailableError(f"{where} sent a reply that is no {server.reply} ({kind}: {_quote(error)})")
-
-
-def _status_error(error: openai.APIStatusError, server: Server, tries: str) -> TriplewiseError:
-    """Return what a reply with a 4xx or 5xx status means."""
+    if not isinstance(error, openai.APIStatusError):
+        if not is_malformed(error):
+            return ModelUnavailableError(f"{where} broke off: {_quote(error)}")
+        kind = type(error).__name__
+        return ModelUnavailableError(
+            f"{where} sent a reply that is no {server.reply} ({kind}: {_quote(error)})"
+        )
     status, words = error.status_code, _quote(_server_words(error))
-    text = f"{server.where} refused the request (HTTP {status}: {words})"
+    text = f"{where} refused the request (HTTP {status}: {words})"
     key = f"check the key in environment variable {server.api_key_env}, and that it may use this model"
     advice = {401: key, 403: key}
     advice[404] = f"check model {server.model!r} and the base URL, which usually ends in /v1"
@@ -522,7 +567,7 @@ def _status_error(error: openai.APIStatusError, server: Server, tries: str) -> T
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Return the exception and everything that led to it, async clients' groups included."""
+    """Yield the exception and everything that led to it, async clients' groups included."""
     while error is not None:
         yield error
         for inner in getattr(error, "exceptions", ()):
@@ -530,56 +575,15 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _server_words(error: openai.APIStatusError) -> str:
+def _server_words(error: Exception) -> str:
     """Return what the server itself said, without the client's wrapping."""
-    body = error.body
+    body, message = getattr(error, "body", None), getattr(error, "message", error)
     if isinstance(body, dict):
-        return str(body.get("message") or body.get("detail") or error.message)
-    return str(body or error.message)
+        body = body.get("message") or body.get("detail")
+    return str(body or message)
 
 
 def _quote(words: object) -> str:
     """Foreign words on one line, cut to a readable length."""
     text = " ".join(str(words).split())
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
-
-
-def is_openai(url: str) -> bool:
-    """Return whether a URL leads to OpenAI itself, in whatever region."""
-    host = urlsplit(url).hostname or ""
-    return host == "api.openai.com" or host.endswith(".api.openai.com")
-
-
-def split_model(model: str) -> tuple[str, str]:
-    """Return provider and name of a model. Raises `ConfigurationError` where it is not `provider:NAME`."""
-    provider, _, name = (part.strip() for part in model.partition(":"))
-    if provider and name:
-        return provider, name
-    raise ConfigurationError(
-        f"{model!r} is no language model; give openai:NAME, e.g. openai:gpt-4o-mini, or provider:NAME for "
-        "another provider's LangChain package"
-    )
-
-
-def base_url_for(given: str | None) -> str:
-    """Return the server's URL without a slash at its end. Raises `ConfigurationError` if it is none."""
-    url = whole_url(given or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip().rstrip("/")
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError(
-            f"base_url {hide_secrets(url)!r} is no http(s) URL; it looks like http://localhost:8000/v1"
-        )
-    return url
-
-
-def api_key_for(variable: str, url: str) -> str:
-    """Return the key to send. Raises `ConfigurationError` where OpenAI would refuse to answer without one."""
-    key = os.environ.get(variable, "").strip()
-    if not key.isascii() or not key.isprintable():
-        raise ConfigurationError(f"the key in {variable} holds characters no key has; copy it again")
-    if not key and is_openai(url):
-        raise ConfigurationError(
-            f"no key for {url}: set environment variable {variable}, or give base_url of a server "
-            'that needs none, or use model="embedded"'
-        )
-    return key or "no-key"

@@ -98,7 +98,7 @@ def proposed(state: State, runtime: Runtime[Context]) -> Steps:
         relations=relations_around(env.kg, env.encoder, state),
         limit=context.plan_rules,
     )
-    reply = yield ModelCall.of(prompt)
+    reply = yield ModelCall(prompt)
     grounder = Grounder(env.kg, env.encoder, state.linked, settings, plan)
     plan = with_proposals(plan, parse_bodies(reply.text), grounder, context.plan_rules, not demonstrations)
     return {"rules": plan.rules, "dropped": plan.dropped}

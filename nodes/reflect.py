@@ -127,7 +127,7 @@ def _question(state: State, context: Context, part: str) -> ModelCall:
         limit=context.reflect_limit,
         form=form_of(state.question),
     )
-    return ModelCall.of(prompt)
+    return ModelCall(prompt)
 
 
 @ModelPhase

@@ -168,7 +168,7 @@ def ask(state: State, context: Context, prompt: str, part: str, **values: Any) -
         "entities": {e.label: e.id for e in state.linked},
     }
     text = load_prompt(context.prompt or prompt_path(prompt)).render(part, **{**about_question, **values})
-    return environment(context).ask(ModelCall.of(text))
+    return environment(context).ask(ModelCall(text))
 
 
 def read_answers(reply: str, reasoned: bool = False) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from langchain_core.messages import AIMessage
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.nodes.models import ChatModel, ModelCall, open_model
 from triplewise.tools.core.errors import ConfigurationError, DataError, ModelUnavailableError, OutOfTimeError
+from triplewise.tools.kg.protocol import Deadline
 
 Start = Callable[..., OpenAIServer]
 SCHEMAS = [
@@ -30,8 +31,8 @@ SCHEMAS = [
     }
 ]
 QUESTION = [{"role": "user", "content": "Which capital has Austria?"}]
-ASK, TOOLS = ModelCall.of(QUESTION), ModelCall.of(QUESTION, schemas=SCHEMAS)
-STOP = ModelCall.of(QUESTION, stop=["\nObservation"])
+ASK, TOOLS = ModelCall(QUESTION), ModelCall(QUESTION, schemas=SCHEMAS)
+STOP = ModelCall(QUESTION, stop=["\nObservation"])
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +69,7 @@ def test_tool_calls(openai_server: Start) -> None:
 
 def test_one_model_serves_threads_and_event_loops(openai_server: Start) -> None:
     server = openai_server(lambda messages: messages[0]["content"], [Fault.SERVER_ERROR])
-    model, calls = model_on(server), [ModelCall.of(str(i)) for i in range(20)]
+    model, calls = model_on(server), [ModelCall(str(i)) for i in range(20)]
     assert model is model_on(server)
     assert model is not model_on(server, temperature=1.0)
 
@@ -266,7 +267,7 @@ def test_a_parameter_that_calls_at_the_same_time_are_refused(openai_server: Star
 def test_parallel_tool_calls_are_forbidden_only_where_one_is_due(openai_server: Start) -> None:
     server = openai_server(["one", "several"])
     for parallel in (False, True):
-        model_on(server).reply(ModelCall.of(QUESTION, schemas=SCHEMAS, parallel=parallel))
+        model_on(server).reply(ModelCall(QUESTION, schemas=SCHEMAS, parallel=parallel))
     assert [r.body.get("parallel_tool_calls") for r in server.requests] == [False, None]
 
 
@@ -310,9 +311,9 @@ def test_a_deadline_ends_a_call(openai_server: Start, fault: Fault) -> None:
     model = model_on(openai_server(["late"], [fault] * 4, slow=60))
     start = time.perf_counter()
     with pytest.raises(OutOfTimeError):
-        model.reply(ASK, 1.5)
+        model.reply(ASK, Deadline(1.5))
     with pytest.raises(OutOfTimeError):
-        asyncio.run(model.areply(ASK, 1.5))
+        asyncio.run(model.areply(ASK, Deadline(1.5)))
     assert time.perf_counter() - start < 8
 
 
@@ -320,7 +321,7 @@ def test_an_error_of_our_own_is_not_the_servers_fault(
     openai_server: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = openai_server(["ok", "ok"])
-    monkeypatch.setattr("triplewise.nodes.pricing.Prices.cost", lambda *_: dict[str, float]()["missing"])
+    monkeypatch.setattr("triplewise.nodes.models.Prices.cost", lambda *_: dict[str, float]()["missing"])
     with pytest.raises(KeyError):
         model_on(server).reply(ASK)
     assert len(server.requests) == 1

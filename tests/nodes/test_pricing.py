@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.nodes.pricing import load_prices
+from triplewise.nodes.models import load_prices
 from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import DataError
 
