@@ -9,25 +9,13 @@ of `triplewise.guidelines.language`.
 """
 
 from triplewise.guidelines.guideline import (
-    SEVERITIES,
-    SHIPPED,
     SOURCES,
-    Example,
     Guideline,
     Guidelines,
     Match,
     load_guidelines,
+    what_is_wrong,
 )
 from triplewise.guidelines.language import NAMES
 
-__all__ = [
-    "NAMES",
-    "SEVERITIES",
-    "SHIPPED",
-    "SOURCES",
-    "Example",
-    "Guideline",
-    "Guidelines",
-    "Match",
-    "load_guidelines",
-]
+__all__ = ["NAMES", "SOURCES", "Guideline", "Guidelines", "Match", "load_guidelines", "what_is_wrong"]

@@ -67,7 +67,7 @@ SHIPPED: Final = (
 
 _log = logging.getLogger(__name__)
 _TRIGGER = "{%% set result = (%s) %%}"
-_SPACES = re.compile(r"[ \t]{2,}")
+_SPACES, _SENTENCE = re.compile(r"[ \t]{2,}"), re.compile(r"(?s).+?[.:!?](?=\s|$)|.+")
 # What an expression can do on input its author did not think of. Anything else is a fault of ours.
 _ODD_INPUT = (
     TemplateError,
@@ -86,8 +86,8 @@ _Text = Annotated[str, Field(min_length=1)]
 _AS_LIST = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 
 
-def _known_fields(name: str) -> BeforeValidator:
-    """Refuses fields that feedback or memory has not; a number of `answers` stands for that many of them."""
+def _with_fields_of(name: str) -> BeforeValidator:
+    """Refuse fields that feedback or memory has not; a number of `answers` stands for that many of them."""
 
     def check(written: Any) -> Any:
         if not isinstance(written, dict):
@@ -107,8 +107,8 @@ class Example(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    feedback: Annotated[Feedback, _known_fields("feedback")]
-    memory: Annotated[ReasoningMemory, _known_fields("memory")] = ReasoningMemory()
+    feedback: Annotated[Feedback, _with_fields_of("feedback")]
+    memory: Annotated[ReasoningMemory, _with_fields_of("memory")] = ReasoningMemory()
     expect: Annotated[list[_Text], Field(min_length=1), _AS_LIST]
     question: str = ""
     budget_left: StrictInt | None = None
@@ -157,6 +157,11 @@ class Guideline(BaseModel):
         return self._own
 
     @property
+    def place(self) -> str:
+        """Where it is written, for messages."""
+        return f"{self._path}:{self._line}: {self.id}"
+
+    @property
     def given(self) -> dict[str, Any]:
         """What `Guidelines.match` is given with the step of its example."""
         given = self.example.model_dump(include={"question", "budget_left", "actions", "step"})
@@ -184,7 +189,7 @@ class Match:
         severity: `error`: the step is rolled back and the text is its observation; `note`: the step
             stands and the text is appended to its observation.
         text: what the agent is told; for a note, the texts of all notes that fit, one a line.
-        reason: the same for a person, without what to write next.
+        reason: the same for a person: what is wrong, without what to do about it.
         own: whether it is one of the user's own.
     """
 
@@ -194,6 +199,14 @@ class Match:
     text: str
     reason: str = ""
     own: bool = False
+
+
+def what_is_wrong(text: str) -> str:
+    """Return the first sentence of a guideline's text that says more than a heading; the others instruct."""
+    sentences, reason = _SENTENCE.findall(" ".join(text.split())), ""
+    while sentences and (not reason or reason.endswith(":")):
+        reason = f"{reason} {sentences.pop(0).strip()}".strip()
+    return reason
 
 
 class Guidelines:
@@ -240,11 +253,14 @@ class Guidelines:
         first = next(triggered, None)
         if first is None:
             return None
-        text = self._render(first, values)
-        if first.severity == "note":
-            # Errors come first, so that all others are notes too; a step that stands may deserve several.
-            text = "\n".join([text, *(self._render(note, values) for note in triggered)])
-        reason = self._render(first, values | {"step": None}) if first.severity == "error" else text
+        # Errors come first, so that all others are notes too; a step that stands may deserve several.
+        fitting = [first, *triggered] if first.severity == "note" else [first]
+        text = "\n".join(self._render(guideline, values) for guideline in fitting)
+        reasons = [self._render(guideline, values | {"step": None}) for guideline in fitting]
+        reason = "\n".join(
+            reason if guideline.own else what_is_wrong(reason)
+            for guideline, reason in zip(fitting, reasons, strict=True)
+        )
         return Match(first.id, first.source, first.severity, text, reason, first.own)
 
     def triggered(
@@ -257,7 +273,7 @@ class Guidelines:
         """Run every example: one sentence for each that its own guideline does not win or word as said."""
         problems = []
         for guideline in self._all:
-            example, where = guideline.example, f"{guideline.path}:{guideline.line}: {guideline.id}"
+            example, where = guideline.example, guideline.place
             ids = self.triggered(example.feedback, example.memory, **guideline.given)
             match = self.match(example.feedback, example.memory, **guideline.given)
             text = match.text if match else ""
@@ -301,7 +317,7 @@ class Guidelines:
 
     def _report(self, guideline: Guideline, key: str, error: Exception) -> None:
         """Log a template that failed, once."""
-        where = f"{guideline.path}:{guideline.line}: {guideline.id}: {key}"
+        where = f"{guideline.place}: {key}"
         if where not in self._reported:
             self._reported.add(where)
             _log.warning("%s failed on odd input and was passed over: %s", where, error)
@@ -317,8 +333,7 @@ def load_guidelines(paths: Sequence[Path | str] = (), *, instead: bool = False) 
     Raises:
         DataError: names file, line, key and how to fix it.
     """
-    env = _shared_environment()
-    guidelines = [guideline for path in paths for guideline in _read(env, read_yaml(Path(path)))]
+    guidelines = [guideline for path in paths for guideline in _read(read_yaml(Path(path)))]
     if not instead:
         guidelines += [guideline for name in SHIPPED for guideline in _shipped(name)]
     first: dict[str, Guideline] = {}
@@ -336,34 +351,37 @@ def load_guidelines(paths: Sequence[Path | str] = (), *, instead: bool = False) 
     return Guidelines(guidelines)
 
 
+def _text_of(name: str) -> str:
+    return resources.files("triplewise.guidelines").joinpath(name).read_text(encoding="utf-8")
+
+
 @cache
 def _shared_environment() -> Environment:
-    text = resources.files("triplewise.guidelines").joinpath("snippets.yaml").read_text(encoding="utf-8")
-    return environment(yaml.safe_load(text))
+    return environment(yaml.safe_load(_text_of("snippets.yaml")))
 
 
 @cache
 def _shipped(name: str) -> tuple[Guideline, ...]:
-    text = resources.files("triplewise.guidelines").joinpath(name).read_text(encoding="utf-8")
-    return tuple(_read(_shared_environment(), parse_yaml(text, f"guidelines/{name}"), checked=True))
+    return tuple(_read(parse_yaml(_text_of(name), f"guidelines/{name}"), is_shipped=True))
 
 
-def _read(env: Environment, document: YamlDocument, checked: bool = False) -> list[Guideline]:
-    """Return the guidelines of a file; `checked`: it is a shipped one, whose templates need no check."""
+def _read(document: YamlDocument, is_shipped: bool = False) -> list[Guideline]:
+    """Return the guidelines of a file; templates of shipped ones need no check."""
     if document.value is not None and not isinstance(document.value, list):
         raise document.error("must be a list of guidelines: begin each with '- id: ...'")
-    guidelines = []
+    guidelines, env = [], _shared_environment()
     for index, entry in enumerate(document.value or ()):
         if not isinstance(entry, dict):
             raise document.error("a guideline must be a mapping with the key 'id'", index)
         guideline = document.read_as(Guideline, index)
         guideline._path, guideline._line = str(document.path), document.line(index) or 0
-        guideline._env, guideline._own = env, not checked
-        if not checked:
-            for key, source in (("when", _TRIGGER % guideline.when), ("guideline", guideline.guideline)):
-                for owner, attribute in check_template(env, document, (index, key), source, NAMES):
-                    if owner in _FIELDS and attribute not in _FIELDS[owner]:
-                        problem = f"no field {attribute!r}{did_you_mean(attribute, _FIELDS[owner])}"
-                        raise document.error(f"{key}: {owner} has {problem}", index, key)
+        guideline._env, guideline._own = env, not is_shipped
         guidelines.append(guideline)
+        if is_shipped:
+            continue
+        for key, source in (("when", _TRIGGER % guideline.when), ("guideline", guideline.guideline)):
+            for owner, attribute in check_template(env, document, (index, key), source, NAMES):
+                if owner in _FIELDS and attribute not in _FIELDS[owner]:
+                    problem = f"no field {attribute!r}{did_you_mean(attribute, _FIELDS[owner])}"
+                    raise document.error(f"{key}: {owner} has {problem}", index, key)
     return guidelines

@@ -388,8 +388,8 @@ VARIANTS: dict[str, Phase] = {"auto": auto, "react": react, "tools": tools, "emb
 # -- hints: what a model is told before it acts, best first, within a budget of tokens. Every node and
 # relation comes with its id, so that it can be used without being looked up.
 
-LETTERS = 4
-"""Letters of a token, about."""
+HINTS = 2_400
+"""Letters that the hints of the agent's prompt may take together: about 600 tokens."""
 RIVALS, BEHIND = 3, 0.25
 """Other meanings of a mention that are told at most, and how far behind the best one's score they may be."""
 LONG = 80
@@ -429,7 +429,7 @@ def around_lines(state: State, context: Context, spent: Sequence[str]) -> list[s
         spent: hints that are told besides, within the same budget.
     """
     kg = environment(context).kg
-    budget = context.hint_tokens * LETTERS
+    budget = HINTS
     if any(not step.rolled_back for step in state.steps):
         budget //= LATER
     budget -= sum(map(len, spent))

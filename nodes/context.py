@@ -1,11 +1,13 @@
 """The settings of a run, all plain JSON, so that Studio, the server and a checkpoint can hold them."""
+# ruff: noqa: RUF009 - defaults are made by a function that gives them their description
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from math import isfinite
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args, get_origin, get_type_hints
 
 from triplewise.tools.core.addresses import hide_secrets
 from triplewise.tools.core.errors import ConfigurationError
@@ -15,9 +17,6 @@ ENVIRONMENT = "_environment"
 
 OPEN = ("toolset", "prompt", "max_steps")
 """Settings whose None stands for the preset's own value."""
-
-RANKINGS = ("none", "hybrid", "sentence-transformers", "openai")
-"""Strategies of relation ranking (QueryAgent, table 7)."""
 
 OUTSIDE = (
     *("kg", "profile", "db", "documents", "facts", "seeds", "calibration", "guidelines", "prompt", "prices"),
@@ -31,15 +30,6 @@ A server lets its clients choose among those alone that its operator names (`gra
 
 MAY_BE_ZERO = ("temperature", "model_retries", "shuffle_seed", "min_confidence")
 """Numbers that need not be above 0."""
-
-_CHOICES = {
-    "calling": ("react", "tools"),
-    "reasoning_effort": ("low", "medium", "high"),
-    "observe_direction": ("both", "outgoing"),
-    "overlay": ("none", "accepted", "proposed"),
-    "history": ("short", "full", "chat"),
-    "ranking": RANKINGS,
-}
 
 
 class _Named:
@@ -55,6 +45,8 @@ NameOrObject: TypeAlias = Annotated[Any, _Named()]
 
 def _setting(default: Any, description: str) -> Any:
     """Return a dataclass field whose description LangGraph Studio shows beside it."""
+    if isinstance(default, list):
+        return field(default_factory=list, metadata={"description": description})
     return field(default=default, metadata={"description": description})
 
 
@@ -69,19 +61,14 @@ class Context:
     cannot work, when it is built. A password in a URL is kept apart: the setting has `***` for it.
     """
 
-    kg: NameOrObject = field(
-        default="demo",
-        metadata={
-            "description": 'The knowledge graph: "demo", a loaded folder, an RDF file, or an endpoint URL.'
-        },
+    kg: NameOrObject = _setting(
+        "demo", 'The knowledge graph: "demo", a loaded folder, an RDF file, or an endpoint URL.'
     )
     profile: str | None = _setting(None, "Profile name or YAML file; None infers it.")
-    model: NameOrObject = field(
-        default="embedded",
-        metadata={
-            "description": '"embedded" (no key, no network), "openai:NAME" on any compatible server, or '
-            '"provider:NAME" through the provider\'s LangChain package.'
-        },
+    model: NameOrObject = _setting(
+        "embedded",
+        '"embedded" (no key, no network), "openai:NAME" on any compatible server, or "provider:NAME" through '
+        "the provider's LangChain package.",
     )
     base_url: str | None = _setting(
         None, "URL of an OpenAI-compatible server, e.g. http://localhost:8000/v1."
@@ -93,7 +80,6 @@ class Context:
     max_actions: int = _setting(
         1, "Actions that one reply of a model may hold; each is carried out and inspected in turn."
     )
-    hint_tokens: int = _setting(600, "Tokens that the hints of the agent's prompt may take together.")
     temperature: float = _setting(0.0, "Sampling temperature of the model.")
     reasoning_effort: Literal["low", "medium", "high"] | None = _setting(
         None, "How long the model thinks, where it can be told; None leaves it to the model."
@@ -105,28 +91,18 @@ class Context:
         None, "YAML file with prices per million tokens, added to the shipped table."
     )
     encoder: str = _setting("embedded", 'Sentence encoder: "embedded" or any sentence-transformers model.')
-    toolset: NameOrObject = field(
-        default=None,
-        metadata={
-            "description": "Actions the agent may take: pyql, explore, symbolic, agentbench, or module:name "
-            "of one's own."
-        },
+    toolset: NameOrObject = _setting(
+        None, "Actions the agent may take: pyql, explore, symbolic, agentbench, or module:name of one's own."
     )
     prompt: str | None = _setting(None, "Prompt name or YAML file.")
-    guidelines: list[str] = field(
-        default_factory=list, metadata={"description": "Guideline YAML files tried before the shipped ones."}
-    )
+    guidelines: list[str] = _setting([], "Guideline YAML files tried before the shipped ones.")
     seeds: str | None = _setting(
         None,
         "JSON lines of seed questions (question, topic_entity or entities, answers). None takes those that "
         '`triplewise plan index` kept for the KG, if any; "none" takes no seeds.',
     )
-    documents: NameOrObject = field(
-        default=None,
-        metadata={
-            "description": "What a model's wiki_search reads: a folder of text and HTML files, or "
-            '"wikipedia" (online).'
-        },
+    documents: NameOrObject = _setting(
+        None, 'What a model\'s wiki_search reads: a folder of text and HTML files, or "wikipedia" (online).'
     )
     facts: str | None = _setting(
         None, "SQLite file of facts read from documents; None is the KG's own in the user's data folder."
@@ -262,10 +238,9 @@ class Context:
             if not legal or value < 0 or (value == 0 and name not in MAY_BE_ZERO):
                 least = "of at least" if name in MAY_BE_ZERO else "above"
                 raise ConfigurationError(f"setting {name} must be a number {least} 0, got {value!r}")
-        for name, choices in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in choices and (name, value) != ("reasoning_effort", None):
-                raise ConfigurationError.unknown(name, value, choices)
+        for name, choices in _choices().items():
+            if (value := getattr(self, name)) not in choices:
+                raise ConfigurationError.unknown(name, value, filter(None, choices))
         if self.documents is not None and self.embedded:
             raise ConfigurationError(
                 "documents are read by a language model: name one, e.g. --model openai:gpt-4o-mini"
@@ -285,3 +260,14 @@ class Context:
             if isinstance(name := getattr(value, attribute, None), str) and name:
                 return name
         return type(value).__name__
+
+
+@cache
+def _choices() -> dict[str, tuple[str | None, ...]]:
+    """Return the settings that are one of some words, with these."""
+    choices: dict[str, tuple[str | None, ...]] = {}
+    for name, hint in get_type_hints(Context).items():
+        kinds = [kind for kind in (hint, *get_args(hint)) if get_origin(kind) is Literal]
+        if kinds:
+            choices[name] = (*get_args(kinds[0]), *([None] if kinds[0] is not hint else []))
+    return choices

@@ -29,20 +29,20 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix | Sql
     What the same reply wanted besides is dropped, and said to be; but for look-ups behind one that failed.
     """
     verdict, step = state.verdict, state.last
+    assert verdict is not None, "correct runs after inspect"
     kept = tuple(call for call in state.pending if {call.name, step.feedback.action} <= LOOKUPS)
     others = [call.text() for call in state.pending if call not in kept and call.name != EXECUTE]
     if dropped := "; ".join(others):
         observation = f"{observation} Not carried out after it: {dropped}."
-    assert verdict is not None, "correct runs after inspect"
     failed = replace(step, observation=observation, guideline=verdict.guideline, rolled_back=True)
     record = Correction(
-        step.number,
-        step.call,
-        verdict.guideline,
-        verdict.source,
-        observation,
-        tuple(verified_fix.text() for verified_fix in fixes),
-        verdict.reason,
+        step=step.number,
+        call=step.call,
+        guideline=verdict.guideline,
+        source=verdict.source,
+        text=observation,
+        fixes=tuple(fix.text() for fix in fixes),
+        reason=verdict.reason,
     )
     return {
         "steps": (*state.steps[:-1], failed),
@@ -64,27 +64,19 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     return _roll_back(state, observation, fixes)
 
 
-def verified_fixes(state: State, context: Context) -> tuple[VerifiedFix | SqlFix, ...]:
+def verified_fixes(state: State, context: Context) -> Sequence[VerifiedFix | SqlFix]:
     """Return fixes of the last step that find something; none where they are switched off.
 
     The policy without a model reads no observations, so nothing is tried for it.
     """
     if not context.verify_corrections or context.embedded:
         return ()
-    step = state.last
+    env, step, budget, most = environment(context), state.last, context.repair_queries, context.repair_offers
     if context.db is not None:
-        database, before = environment(context).database, step.program_before
-        tried = sql_fixes(database, before, step.feedback, context.repair_queries, context.repair_offers)
-        return tuple(tried)
+        return tuple(sql_fixes(env.database, step.program_before, step.feedback, budget, most))
     earlier = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
-    return find_fixes(
-        action_context(earlier, context),
-        environment(context).toolset,
-        step.feedback,
-        budget=context.repair_queries,
-        most=context.repair_offers,
-        encoder=None if context.ranking == "none" else environment(context).encoder,
-    )
+    encoder, actions = None if context.ranking == "none" else env.encoder, action_context(earlier, context)
+    return find_fixes(actions, env.toolset, step.feedback, budget=budget, most=most, encoder=encoder)
 
 
 def raw(state: State, runtime: Runtime[Context]) -> Update:
@@ -96,21 +88,20 @@ def raw(state: State, runtime: Runtime[Context]) -> Update:
 
 def zero_shot(state: State, runtime: Runtime[Context]) -> Update:
     """Ask for a second look in general words, the same whatever went wrong (table 3, zero-shot SC)."""
-    return _roll_back(state, _fixed_text(state, "zero_shot"))
+    return _roll_back(state, _fixed_text("zero_shot", state))
 
 
 def few_shot(state: State, runtime: Runtime[Context]) -> Update:
     """Show a fixed set of explained corrections (table 3, few-shot SC)."""
-    return _roll_back(state, _fixed_text(state, "few_shot"))
+    return _roll_back(state, _fixed_text("few_shot", state))
 
 
 def silent(state: State, runtime: Runtime[Context]) -> Update:
     """Undo the step without a word of what was wrong."""
-    return _roll_back(state, _fixed_text(state, "neutral"))
+    return _roll_back(state, _fixed_text("neutral", state))
 
 
-def _fixed_text(state: State, part: str) -> str:
-    """Return one of the fixed texts."""
+def _fixed_text(part: str, state: State) -> str:
     return load_prompt("_correction").render(part, step=state.last.number + 1)
 
 

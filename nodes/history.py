@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby, zip_longest
 from typing import Literal, TypedDict
 
+from triplewise.guidelines import what_is_wrong
 from triplewise.nodes.state import Step
 from triplewise.tools.actions.terms import told_apart
 
@@ -38,7 +39,6 @@ LONG = 160
 """Characters above which a single value is clipped."""
 
 _WORD = re.compile(r"[A-Za-z]+|\d+")
-_SENTENCE = re.compile(r"(?s).+?[.:!?](?=\s|$)|.+")
 
 
 class Entry(TypedDict):
@@ -97,17 +97,10 @@ def _failures(attempts: list[Entry]) -> list[Entry]:
     others = dict.fromkeys(e["action"] for e in attempts[:-1] if e["action"] != newest["action"])
     times = f" {len(attempts)} times" if len(attempts) > 1 else ""
     also = f" So did {'; '.join(others)}." if others else ""
-    line = Entry({**newest, "observation": f"Failed{times}: {_reason(newest['observation'])}{also}"})
+    reason = what_is_wrong(newest["observation"].removeprefix("ERROR_INFO: "))
+    reason = reason if len(reason) <= LONG else f"{reason[: LONG - 3]}..."
+    line = Entry({**newest, "observation": f"Failed{times}: {reason}{also}"})
     return [line] if _size(line) < _size(*attempts) else attempts
-
-
-def _reason(told: str) -> str:
-    """Return why an attempt failed: the first sentence of what it was told that says more than a heading."""
-    sentences = _SENTENCE.findall(" ".join(told.removeprefix("ERROR_INFO: ").split()))
-    text = ""
-    while sentences and (not text or text.endswith(":")):
-        text = f"{text} {sentences.pop(0).strip()}".strip()
-    return text if len(text) <= LONG else f"{text[: LONG - 3]}..."
 
 
 def _shortened(

@@ -23,18 +23,16 @@ def link(state: State, runtime: Runtime[Context]) -> Update:
     if not state.question.strip():
         raise ConfigurationError("the question is empty; ask something, e.g. 'Where was Ada Lovelace born?'")
     env, slot = environment(runtime), slot_of(state.question)
-    if slot is not None and not state.entities:
-        # Only the first part names an entity; brackets say so.
-        return start(link_mentions(f"[{slot[0]}]", env.kg, encoder=env.encoder))
-    linked = link_mentions(state.question, env.kg, given=state.entities, encoder=env.encoder)
-    return start(linked)
+    # Of a slot only the first part names an entity; brackets say so.
+    question = state.question if slot is None or state.entities else f"[{slot[0]}]"
+    return start(link_mentions(question, env.kg, given=state.entities, encoder=env.encoder))
 
 
 def given(state: State, runtime: Runtime[Context]) -> Update:
     """Take only the entities the caller gave, as the papers do."""
     if not state.entities:
         return start(())
-    return start(link_mentions(state.question, environment(runtime.context).kg, given=state.entities))
+    return start(link_mentions(state.question, environment(runtime).kg, given=state.entities))
 
 
 def known(state: State, runtime: Runtime[Context]) -> Update:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
@@ -12,16 +10,9 @@ from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.protocol import Direction
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.text import read_term
-from triplewise.tools.retrieval.observation import (
-    Neighbourhood,
-    Observation,
-    ObserveSettings,
-    ScoredFact,
-    observe,
-)
+from triplewise.tools.retrieval.observation import Neighbourhood, ObserveSettings, ScoredFact, observe
 from triplewise.tools.retrieval.ranking import PairRanker
 from triplewise.tools.retrieval.surroundings import surroundings
 
@@ -29,37 +20,34 @@ FOCUS, FACTS = 3, 900
 """Entities that the observation by relation alone looks from, and facts it reads at most."""
 
 
-def _entities(kg: KnowledgeGraph, ids: Sequence[str]) -> list[Term]:
+def _entities(kg: KnowledgeGraph, state: State, most: int | None = None) -> list[Term]:
     """Return the task-relevant entities, without ids that cannot be read."""
-    return [n for i in ids if (n := read_term(i, kg.profile)) is not None]
+    return [n for i in state.focus[:most] if (n := read_term(i, kg.profile)) is not None]
 
 
-def _direction(context: Context) -> Direction:
-    return "forward" if context.observe_direction == "outgoing" else "both"
-
-
-def _update(state: State, observation: Observation) -> Update:
+def _update(state: State, facts: tuple[ScoredFact, ...] = (), cuts: tuple[str, ...] = ()) -> Update:
     """Return the update of an observation; a fact of two hops is seen through its mediator."""
-    triples = tuple(
-        ScoredTriple(fact.hops[-1], fact.score, fact.hops[0] if len(fact.hops) > 1 else None)
-        for fact in observation.facts
+    triples = (ScoredTriple(f.hops[-1], f.score, f.hops[0] if len(f.hops) > 1 else None) for f in facts)
+    return {"observation": tuple(triples), "observation_cuts": cuts, "observed": state.focus}
+
+
+def _settings(context: Context, depth: int, facts: int) -> ObserveSettings:
+    return ObserveSettings(
+        depth=depth,
+        width=context.observe_width,
+        keep=context.observe_keep,
+        direction="forward" if context.observe_direction == "outgoing" else "both",
+        facts=min(facts, context.observe_facts),
+        seed=context.observe_seed,
     )
-    return {"observation": triples, "observation_cuts": observation.cuts, "observed": state.focus}
 
 
 def _observe(state: State, context: Context, depth: int) -> Update:
     """D turns of update and refine from the task-relevant entities."""
-    kg = environment(context).kg
-    settings = ObserveSettings(
-        depth=depth,
-        width=context.observe_width,
-        keep=context.observe_keep,
-        direction=_direction(context),
-        facts=context.observe_facts,
-        seed=context.observe_seed,
-    )
-    entities = _entities(kg, state.focus)
-    return _update(state, observe(kg, state.question, entities, environment(context).encoder, settings))
+    kg, encoder = environment(context).kg, environment(context).encoder
+    settings = _settings(context, depth, context.observe_facts)
+    observation = observe(kg, state.question, _entities(kg, state), encoder, settings)
+    return _update(state, observation.facts, observation.cuts)
 
 
 def oda(state: State, runtime: Runtime[Context]) -> Update:
@@ -78,16 +66,12 @@ def by_relation(state: State, runtime: Runtime[Context]) -> Update:
     Costs no embedding once a KG's relations were seen: what the policy without a model can afford at
     every step.
     """
-    context = runtime.context
-    kg = environment(context).kg
-    entities = _entities(kg, state.focus[:FOCUS])
+    context, env = runtime.context, environment(runtime)
+    kg, entities = env.kg, _entities(env.kg, state, FOCUS)
     if not entities:
-        return _update(state, Observation())
-    closeness = PairRanker(kg, state.question, environment(context).encoder).closeness
-    settings = ObserveSettings(
-        direction=_direction(context), facts=min(FACTS, context.observe_facts), seed=context.observe_seed
-    )
-    neighbourhood = Neighbourhood(kg, closeness, settings)
+        return _update(state)
+    closeness = PairRanker(kg, state.question, env.encoder).closeness
+    neighbourhood = Neighbourhood(kg, closeness, _settings(context, 1, FACTS))
     triples = list(dict.fromkeys(f.triple for f in neighbourhood.facts(entities)))
     names = [kg.profile.short(t.relation) for t in triples]
     distinct = list(dict.fromkeys(names))
@@ -95,7 +79,7 @@ def by_relation(state: State, runtime: Runtime[Context]) -> Update:
     scores = dict(zip(distinct, closeness([texts[n].label for n in distinct]).tolist(), strict=True))
     ranked = sorted(zip(triples, names, strict=True), key=lambda fact: -scores[fact[1]])
     facts = tuple(ScoredFact((t,), scores[name]) for t, name in ranked[: context.observe_width])
-    return _update(state, Observation(facts, neighbourhood.cuts))
+    return _update(state, facts, neighbourhood.cuts)
 
 
 def relations(state: State, runtime: Runtime[Context]) -> Update:
@@ -103,16 +87,12 @@ def relations(state: State, runtime: Runtime[Context]) -> Update:
 
     What a model that writes queries needs most: what there is, which way it points, and its ids.
     """
-    context, kg = runtime.context, environment(runtime).kg
     if state.observed:
         return {}
-    entities = _entities(kg, state.focus[:FOCUS])
-    facts = surroundings(kg, state.question, entities, environment(context).encoder)
-    return {
-        "observation": tuple(ScoredTriple(fact.triple, 0.0, fact.through) for fact in facts),
-        "observation_cuts": (),
-        "observed": state.focus,
-    }
+    env = environment(runtime)
+    facts = surroundings(env.kg, state.question, _entities(env.kg, state, FOCUS), env.encoder)
+    triples = tuple(ScoredTriple(fact.triple, 0.0, fact.through) for fact in facts)
+    return {**_update(state), "observation": triples}
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
@@ -128,7 +108,7 @@ def auto(state: State, runtime: Runtime[Context]) -> Update:
 
 def none(state: State, runtime: Runtime[Context]) -> Update:
     """No observation (ablation; QueryAgent and SymAgent as published)."""
-    return _update(state, Observation())
+    return _update(state)
 
 
 VARIANTS = {

@@ -17,14 +17,12 @@ parts:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any
 
-from jinja2 import DictLoader, Environment, StrictUndefined, TemplateError
+from jinja2 import DictLoader, StrictUndefined, TemplateError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
@@ -32,6 +30,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
 from triplewise.guidelines.language import check_template
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
+
+_FOLDER = files("triplewise.nodes") / "prompts"
 
 
 class PromptFile(BaseModel):
@@ -45,25 +45,34 @@ class PromptFile(BaseModel):
     parts: dict[StrictStr, StrictStr] = {}
 
 
-@dataclass(frozen=True)
+class _LazyContext(Context):
+    """The values of a part; a function stands for what it returns."""
+
+    def resolve_or_missing(self, key: str) -> Any:
+        value = super().resolve_or_missing(key)
+        return value() if callable(value) and key not in self.environment.globals else value
+
+
 class Prompt:
     """The templates of one agent.
 
-    Attributes:
+    Args:
         name: `agent`, or the path of a user's file.
-        parts: part name -> template source.
+        parts: part name -> template source; they include each other by name.
         variables: name -> what it holds; templates may use no others.
-        description: what the prompt is for.
     """
 
-    name: str
-    parts: Mapping[str, str]
-    variables: Mapping[str, str]
-    description: str = ""
-    _environment: Environment = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_environment", _environment(self.parts))
+    def __init__(self, name: str, parts: Mapping[str, str], variables: Mapping[str, str]) -> None:
+        self.name, self.parts, self.variables = name, parts, variables
+        self.environment = ImmutableSandboxedEnvironment(
+            # Every part ends with one newline, so that an included part stands like lines of its own.
+            loader=DictLoader({name: text.rstrip("\n") + "\n" for name, text in parts.items()}),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+        self.environment.context_class = _LazyContext
 
     def __contains__(self, part: object) -> bool:
         return part in self.parts
@@ -82,15 +91,15 @@ class Prompt:
         if part not in self.parts:
             raise ConfigurationError.unknown(f"part of prompt {self.name!r}", part, self.parts)
         try:
-            return self._environment.get_template(part).render(values).strip()
+            return self.environment.get_template(part).render(values).strip()
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
             raise DataError(f"part {part!r} cannot be rendered: {error}", self.name) from error
 
 
-def prompt_names() -> tuple[str, ...]:
+def prompt_names() -> list[str]:
     """Return names of the shipped prompts."""
-    names = (f.name for f in _folder().iterdir())
-    return tuple(sorted(n.removesuffix(".yaml") for n in names if n.endswith(".yaml") and n[0] != "_"))
+    names = (f.name for f in _FOLDER.iterdir())
+    return sorted(n.removesuffix(".yaml") for n in names if n.endswith(".yaml") and n[0] != "_")
 
 
 def load_prompt(name: str | Path) -> Prompt:
@@ -100,7 +109,7 @@ def load_prompt(name: str | Path) -> Prompt:
         ConfigurationError: neither a shipped prompt nor a file.
         DataError: the file cannot be used; the message names file, line and key.
     """
-    if (_folder() / f"{name}.yaml").is_file():
+    if (_FOLDER / f"{name}.yaml").is_file():
         return _shipped_prompt(str(name))
     path = Path(name)
     if not path.is_file():
@@ -112,11 +121,13 @@ def load_prompt(name: str | Path) -> Prompt:
     return _own_prompt(path, (stat.st_mtime_ns, stat.st_size))
 
 
-@lru_cache(maxsize=16)
+def _read_shipped(name: str) -> YamlDocument:
+    return parse_yaml((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), name)
+
+
+@cache
 def _shipped_prompt(name: str) -> Prompt:
-    """Return a prompt of the package."""
-    text = (_folder() / f"{name}.yaml").read_text(encoding="utf-8")
-    return _checked_prompt(name, parse_yaml(text, name))
+    return _checked_prompt(name, _read_shipped(name))
 
 
 @lru_cache(maxsize=16)
@@ -125,44 +136,10 @@ def _own_prompt(path: Path, _version: tuple[int, int]) -> Prompt:
     return _checked_prompt(str(path), read_yaml(path))
 
 
-@lru_cache(maxsize=1)
-def _shared_variables() -> Mapping[str, str]:
-    """Return what the agent gives to every prompt: name -> what it holds."""
-    text = (_folder() / "_variables.yaml").read_text(encoding="utf-8")
-    return {str(name): str(content) for name, content in parse_yaml(text, "_variables.yaml").value.items()}
-
-
-def _folder() -> Traversable:
-    """Return where the shipped prompts lie."""
-    return files("triplewise.nodes") / "prompts"
-
-
-class _LazyContext(Context):
-    """The values of a part; a function stands for what it returns."""
-
-    def resolve_or_missing(self, key: str) -> Any:
-        value = super().resolve_or_missing(key)
-        return value() if callable(value) and key not in self.environment.globals else value
-
-
-def _environment(parts: Mapping[str, str]) -> Environment:
-    """Return the sandbox; parts include each other by name."""
-    environment = ImmutableSandboxedEnvironment(
-        # Every part ends with one newline, so that an included part stands like lines of its own.
-        loader=DictLoader({name: text.rstrip("\n") + "\n" for name, text in parts.items()}),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.context_class = _LazyContext
-    return environment
-
-
 def _checked_prompt(name: str, document: YamlDocument) -> Prompt:
     """Return the prompt of a file. Raises `DataError` naming file, line and key."""
     file = document.read_as(PromptFile)
-    legal = sorted(set(prompt_names()) - {name})
+    legal = [shipped for shipped in prompt_names() if shipped != name]
     if unknown := set(file.extends) - set(legal):
         raise document.error(
             f"extends: unknown prompt {unknown.pop()!r}; legal: {', '.join(legal)}", "extends"
@@ -171,9 +148,12 @@ def _checked_prompt(name: str, document: YamlDocument) -> Prompt:
     parts = {part: text for p in (*(b.parts for b in bases), file.parts) for part, text in p.items()}
     if not parts:
         raise document.error("parts: a prompt needs some, as a mapping of names to templates")
-    inherited = {name: content for base in bases for name, content in base.variables.items()}
-    variables = {**_shared_variables(), **inherited, **file.variables}
-    environment = _environment(parts)
+    variables: dict[str, str] = dict(
+        _read_shipped("_variables").value
+    )  # what the agent gives to every prompt
+    for base in bases:
+        variables |= base.variables
+    prompt = Prompt(name, parts, variables | file.variables)
     for part, text in file.parts.items():
-        check_template(environment, document, ("parts", part), text, variables)
-    return Prompt(name, parts, variables, file.description)
+        check_template(prompt.environment, document, ("parts", part), text, prompt.variables)
+    return prompt

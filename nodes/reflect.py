@@ -33,50 +33,42 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 PathNetwork = tuple[tuple[Triple, ...], ...]
 
 
-def add_to_network(memory: PathNetwork, triple: Triple) -> PathNetwork:
-    """Append a triple to the first path whose last tail is its head, otherwise start a path (ODA 2.3)."""
-    if any(triple in path for path in memory):
-        return memory
-    for i, path in enumerate(memory):
-        if path[-1].object == triple.subject:
-            return (*memory[:i], (*path, triple), *memory[i + 1 :])
-    return (*memory, (triple,))
-
-
 def remember(memory: PathNetwork, triples: Iterable[Triple]) -> PathNetwork:
-    """Add reflected triples one by one."""
+    """Append each triple to the first path whose last tail is its head, otherwise start a path (ODA 2.3)."""
+    paths = list(memory)
     for triple in triples:
-        memory = add_to_network(memory, triple)
-    return memory
+        if any(triple in path for path in paths):
+            continue
+        place = next((i for i, path in enumerate(paths) if path[-1].object == triple.subject), None)
+        if place is None:
+            paths.append((triple,))
+        else:
+            paths[place] = (*paths[place], triple)
+    return tuple(paths)
 
 
-def _settle(state: State) -> tuple[Step, ...]:
+def _settled(state: State) -> tuple[Step, ...]:
     """Return the steps, with a note of the inspector appended to the last observation."""
-    note = state.verdict.note if state.verdict else ""
-    if not note:
+    if state.verdict is None or not state.verdict.note:
         return state.steps
-    step = replace(state.last, observation=f"{state.last.observation}\n{note}".strip())
-    return (*state.steps[:-1], step)
+    observation = f"{state.last.observation}\n{state.verdict.note}".strip()
+    return (*state.steps[:-1], replace(state.last, observation=observation))
 
 
-def _focus(state: State, context: Context, triples: tuple[Triple, ...]) -> tuple[str, ...]:
-    """K tails of the reflected triples are the next task-relevant entities; without any, they stay.
+def _update(state: State, context: Context, triples: tuple[Triple, ...]) -> Update:
+    """Return memory with `triples`, the next focus, and the steps with a note of the inspector.
 
-    Where all of them only arrive at the entity that a model looked from, it goes on from their heads.
+    K tails of the reflected triples are the next task-relevant entities; without any, they stay. Where all of
+    them only arrive at the entity that a model looked from, it goes on from their heads.
     """
     short = environment(context).kg.profile.short
     tails = dict.fromkeys(short(t.object) for t in triples if isinstance(t.object, IRI))
     if tails and not context.embedded and tails.keys() <= set(state.last.feedback.arguments):
         tails = dict.fromkeys(short(t.subject) for t in triples)
-    return tuple(tails)[: context.reflect_limit] or state.focus
-
-
-def _update(state: State, context: Context, triples: tuple[Triple, ...]) -> Update:
-    """Memory, focus and settled steps after keeping `triples`."""
     return {
         "memory": remember(state.memory, triples),
-        "focus": _focus(state, context, triples),
-        "steps": _settle(state),
+        "focus": tuple(tails)[: context.reflect_limit] or state.focus,
+        "steps": _settled(state),
     }
 
 
@@ -116,18 +108,20 @@ def chance(state: State, runtime: Runtime[Context]) -> Update:
 
 def _question(state: State, context: Context, part: str) -> ModelCall:
     """Return a part of the prompt about the last action's triples."""
-    kg, feedback = environment(context).kg, state.last.feedback
-    rank = ranker(state.question, kg, context)
-    prompt = environment(context).prompt.render(
-        part,
-        question=state.question,
-        triples=neighbour_lines(kg, feedback.triples, feedback.arguments, lambda names: rank(names, [])[0]),
-        observation=lambda: observation_lines(kg, state),
-        memory=lambda: memory_texts(kg, state),
-        limit=context.reflect_limit,
-        form=form_of(state.question),
+    env, feedback = environment(context), state.last.feedback
+    rank = ranker(state.question, env.kg, context)
+    lines = neighbour_lines(env.kg, feedback.triples, feedback.arguments, lambda names: rank(names, [])[0])
+    return ModelCall(
+        env.prompt.render(
+            part,
+            question=state.question,
+            triples=lines,
+            observation=lambda: observation_lines(env.kg, state),
+            memory=lambda: memory_texts(env.kg, state),
+            limit=context.reflect_limit,
+            form=form_of(state.question),
+        )
     )
-    return ModelCall(prompt)
 
 
 @ModelPhase
@@ -163,14 +157,12 @@ def guided(state: State, runtime: Runtime[Context]) -> Update:
     rule = state.rules[state.attempt] if state.attempt < len(state.rules) else None
     walked = set(rule.relations) if rule is not None else set()
     planned = tuple(t for t in triples if short(t.relation) in walked)
-    chosen = _likest(state, context, planned, context.reflect_limit)
-    offered = set(triples)
-    observed = [s.triple for s in state.observation if s.triple in offered]
-    chosen = tuple(dict.fromkeys([*chosen, *observed]))[: context.reflect_limit]
-    rest = tuple(t for t in triples if t not in set(chosen))
-    if free := context.reflect_limit - len(chosen):
-        chosen = (*chosen, *_likest(state, context, rest, free))
-    return _update(state, context, chosen)
+    offered, limit = set(triples), context.reflect_limit
+    observed = (s.triple for s in state.observation if s.triple in offered)
+    chosen = dict.fromkeys([*_likest(state, context, planned, limit), *observed])
+    best = tuple(chosen)[:limit]
+    rest = tuple(t for t in triples if t not in set(best)) if len(best) < limit else ()
+    return _update(state, context, (*best, *_likest(state, context, rest, limit - len(best))))
 
 
 @ModelPhase
@@ -188,16 +180,13 @@ def generated(state: State, runtime: Runtime[Context]) -> Steps:
     facts = list(dict.fromkeys(line for line in lines if line))[: context.reflect_limit]
     labels, text = kg.labels([t.object for t in triples]), "\n".join(facts)
     named = tuple(t for t in triples if contains_name(text, labels.get(t.object, "")))
-    return {
-        "written": tuple(dict.fromkeys([*state.written, *facts])),
-        "focus": _focus(state, context, named),
-        "steps": _settle(state),
-    }
+    written = tuple(dict.fromkeys([*state.written, *facts]))
+    return {**_update(state, context, named), "memory": state.memory, "written": written}
 
 
 def none(state: State, runtime: Runtime[Context]) -> Update:
     """Keep nothing (ablation)."""
-    return {"steps": _settle(state)}
+    return {"steps": _settled(state)}
 
 
 VARIANTS: dict[str, Phase] = {

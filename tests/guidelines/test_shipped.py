@@ -8,7 +8,8 @@ from importlib import resources
 
 import pytest
 
-from triplewise.guidelines import SHIPPED, Guideline, load_guidelines
+from triplewise.guidelines import Guideline, load_guidelines
+from triplewise.guidelines.guideline import SHIPPED
 from triplewise.tools.actions.toolset import Feedback, ReasoningMemory
 
 GUIDELINES = load_guidelines()

@@ -15,7 +15,6 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State
 from triplewise.nodes.environment import environment
 from triplewise.nodes.reflect import (
-    add_to_network,
     chance,
     generated,
     none,
@@ -61,9 +60,9 @@ def test_no_iteration_keeps_more_than_k(triples: list[Triple], limit: int, seed:
 
 def test_the_first_path_that_fits_is_extended(triple: Make) -> None:
     one, two, both = triple("Q1", "P1", "Q9"), triple("Q2", "P1", "Q9"), triple("Q9", "P2", "Q3")
-    assert add_to_network(((one,), (two,)), both) == ((one, both), (two,))
+    assert remember(((one,), (two,)), [both]) == ((one, both), (two,))
     back = triple("Q3", "P2", "Q1")
-    assert add_to_network(((one,), (two,)), back) == ((one,), (two,), (back,))
+    assert remember(((one,), (two,)), [back]) == ((one,), (two,), (back,))
 
 
 def step(**feedback: Any) -> Step:
@@ -168,7 +167,7 @@ def test_written_facts_stand_apart_from_memory(
     model = replace(context, model="openai:scripted", base_url=server.url, prompt="oda", reflect_limit=2)
     update = generated(asked, Runtime(context=model))
     assert update["written"] == ("Goethe loved Lili Schöneman.", "Goethe was born on Mars.")
-    assert "memory" not in update
+    assert update["memory"] == ()
     assert update["focus"] == ("Q78495",)
     assert "at most 2 short facts" in server.chats[0].text
     noted = asked.model_copy(update={k: v for k, v in update.items() if k != "steps"})
