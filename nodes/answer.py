@@ -68,18 +68,16 @@ def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
     labels = kg.labels(iris.values(), partial=True)
     texts = []
     for value in values:
-        label = labels.get(iris[value], "") if value in iris else ""
+        iri = iris.get(value)
+        label = labels.get(iri, "") if iri is not None else ""
         # Where ids are names, a literal would pass for one too: no node is called so.
-        if label and label == kg.profile.local_text(iris[value]):
-            label = label if kg.index is not None and kg.index.node(iris[value]) is not None else ""
-        if label:
-            texts.append(label)
-        elif kg.profile.entity_text == "local" or value not in iris:
+        if iri is not None and label and label == kg.profile.local_text(iri):
+            label = label if kg.index is not None and kg.index.node(iri) is not None else ""
+        if not label and (iri is None or kg.profile.entity_text == "local"):
             is_number = value.lstrip("-").replace(".", "", 1).isdigit()
             number = Literal(value, XSD + ("decimal" if "." in value else "integer"))
-            texts.append(readable(number) if is_number else readable_text(value))
-        else:
-            texts.append(value)
+            label = readable(number) if is_number else readable_text(value)
+        texts.append(label or value)
     return tuple(texts)
 
 
@@ -108,26 +106,25 @@ def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
         return "budget_spent", f"{state.verdict.note}; {so_far}"
     if values:
         return "answered", ""
-    if state.steps and state.last.feedback.action == "unknown":
-        return "not_found", ", ".join(state.last.feedback.arguments)
-    if not state.linked:
-        return "not_found", "no entity of the question was found in the knowledge graph"
-    if not state.steps:
-        return "not_found", "no action was taken"
-    if state.last.feedback.action != "give_up":
-        tried = f"{len(state.corrections)} corrections" if state.corrections else "no correction was needed"
-        return "not_found", f"every way tried gave no result ({len(state.steps)} steps, {tried})"
-    if state.rules:
-        return "not_found", state.last.thought.rstrip(".")
     names, slot = " and ".join(e.label for e in state.linked), slot_of(state.question)
-    if slot is not None:
-        return "not_found", f'the knowledge graph holds no "{slot[1]}" of {names}'
-    lacks = (
-        "proves or contradicts the claim"
-        if form_of(state.question) == "claim"
-        else "fits the words of the question"
-    )
-    return "not_found", f"nothing the knowledge graph holds about {names} {lacks}"
+    if state.steps and state.last.feedback.action == "unknown":
+        reason = ", ".join(state.last.feedback.arguments)
+    elif not state.linked:
+        reason = "no entity of the question was found in the knowledge graph"
+    elif not state.steps:
+        reason = "no action was taken"
+    elif state.last.feedback.action != "give_up":
+        tried = f"{len(state.corrections)} corrections" if state.corrections else "no correction was needed"
+        reason = f"every way tried gave no result ({len(state.steps)} steps, {tried})"
+    elif state.rules:
+        reason = state.last.thought.rstrip(".")
+    elif slot is not None:
+        reason = f'the knowledge graph holds no "{slot[1]}" of {names}'
+    else:
+        is_claim = form_of(state.question) == "claim"
+        lacks = "proves or contradicts the claim" if is_claim else "fits the words of the question"
+        reason = f"nothing the knowledge graph holds about {names} {lacks}"
+    return "not_found", reason
 
 
 def _build(
@@ -137,8 +134,8 @@ def _build(
     sparql: str,
     proof: Iterable[Triple],
     note: str = "",
-) -> Update:
-    """Return the update with the answer; `note` is the reason of one that was found."""
+) -> Answer:
+    """Return the answer; `note` is the reason of one that was found."""
     kg = environment(context).kg
     status, reason = _ending(state, values)
     rule = state.rules[state.attempt] if state.attempt < len(state.rules) else None
@@ -169,20 +166,25 @@ def _build(
         names = triple_labels(kg, shown, exact=False)
     except QueryFailedError as error:
         shown, names, reason = [], [], "; ".join(filter(None, (reason, f"{NO_PROOF}: {error}")))
-    facts = with_documents(kg, [ProofTriple(*fact) for fact in zip(shown, names, strict=True)])
+    documents, facts = facts_of(kg), list[ProofTriple]()
+    for triple, triple_names in zip(shown, names, strict=True):
+        fact = ProofTriple(triple, triple_names)
+        if (read := documents.get(triple)) is not None:
+            origin = {"document": read.document, "source": read.source, "sentence": read.sentence}
+            fact = replace(fact, fact=read.id, **origin)
+        facts.append(fact)
     labels = labels_of(kg, values)
-    text, read = sentence(labels) or f"Not found: {reason}.", sum(bool(fact.fact) for fact in facts)
-    text = f"{UNSURE}{text}" if status == "unsure" else text
-    if read:
-        were = "was" if read == 1 else "were"
-        text += f" {read} of the {len(facts)} facts that prove this {were} read from documents."
-    answer = Answer(
+    text = (UNSURE if status == "unsure" else "") + (sentence(labels) or f"Not found: {reason}.")
+    if count := sum(bool(fact.fact) for fact in facts):
+        were = "was" if count == 1 else "were"
+        text += f" {count} of the {len(facts)} facts that prove this {were} read from documents."
+    return Answer(
         status=status,
         values=values,
         labels=labels,
         text=text,
         sparql=sparql,
-        proof=facts,
+        proof=tuple(facts),
         reason=reason,
         corrections=state.corrections,
         confidence=confidence,
@@ -190,7 +192,6 @@ def _build(
         rivals=rivals,
         note=state.closing_note,
     )
-    return {"answer": answer}
 
 
 def reading_of_query(state: State, context: Context, sparql: str) -> Reading | None:
@@ -208,16 +209,13 @@ def reading_of_query(state: State, context: Context, sparql: str) -> Reading | N
 
 def doubts(kg: KnowledgeGraph, reading: Reading) -> str:
     """Return in words why a reading is not sure."""
-    texts = relation_texts(kg, reading.unasked)
-    names = [texts[relation].label or relation for relation in reading.unasked]
-    reasons = []
+    texts, reasons = relation_texts(kg, reading.unasked), [reading.missing]
     if reading.unaccounted:
-        reasons.append(f"the query does not account for {', '.join(map(repr, reading.unaccounted))}")
-    if reading.missing:
-        reasons.append(reading.missing)
-    if names:
+        words = ", ".join(map(repr, reading.unaccounted))
+        reasons.insert(0, f"the query does not account for {words}")
+    if names := [texts[relation].label or relation for relation in reading.unasked]:
         reasons.append(f"no word asks for {', '.join(map(repr, names))}")
-    return "; ".join(reasons) or "readings like this one are too often wrong"
+    return "; ".join(filter(None, reasons)) or "readings like this one are too often wrong"
 
 
 def rivals_of(
@@ -243,11 +241,12 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
     Where the budget ran out before `execute()`, the query so far is asked for its newest variable.
     """
     context, kg = runtime.context, environment(runtime).kg
+    toolset = environment(runtime).toolset
     if not state.program:
         return memory(state, runtime)
-    if environment(runtime).toolset.name == "sparql":
-        return _of_sparql(state, context)
-    query = environment(runtime).toolset.to_pyql(state.program, kg.profile)
+    if toolset.name == "sparql":
+        return {"answer": _of_sparql(state, context)}
+    query = toolset.to_pyql(state.program, kg.profile)
     finished = bool(state.steps) and state.last.feedback.finished
     values: tuple[str, ...] = state.last.feedback.answers if finished else ()
     if state.verdict is not None and state.verdict.status == "spent" and not finished:
@@ -271,7 +270,7 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
                 proof = kg.neighbours(subject, relation, "forward", limit=PROOF_LIMIT).triples
             values = (str((values == ("true",)) != denies(state.question)).lower(),)
         proof = () if note == LINKED else proof
-    return _build(state, context, values, query.sparql(kg.profile), proof, note)
+    return {"answer": _build(state, context, values, query.sparql(kg.profile), proof, note)}
 
 
 def _values_of(query: PyQL, kg: KnowledgeGraph) -> tuple[str, ...]:
@@ -295,12 +294,10 @@ def answer_of_rule(rule: Rule, state: State, context: Context, note: str) -> Ans
     query = compared(kg, PyQL(), rule_program(kg, rule))
     values = _values_of(query, kg)
     state = state.model_copy(update={"attempt": state.rules.index(rule), "readings": ()})
-    update = _build(state, context, values, query.sparql(kg.profile), _proof_of(query, kg), note)
-    answer: Answer = update["answer"]
-    return answer
+    return _build(state, context, values, query.sparql(kg.profile), _proof_of(query, kg), note)
 
 
-def _of_sparql(state: State, context: Context) -> Update:
+def _of_sparql(state: State, context: Context) -> Answer:
     """Answer from SPARQL that the model wrote: its patterns, instantiated, are the proof."""
     kg, last = environment(context).kg, state.last.feedback
     values = last.answers if last.finished else ()
@@ -347,19 +344,18 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
         query = route_query(routes)
     sparql = query.sparql(kg.profile) if query is not None else ""
     proof = [triple for route in routes for triple, _ in route.hops]
+    note = ""
     if rule is not None and values:
-        proof = [] if rule.provenance == LINKED else _rule_facts(rule, memorised, kg) or proof
-        return _build(state, context, values, sparql, proof, rule.provenance)
-    # Facts like those of the proof that were seen, and that memory does not keep.
-    relations = {t.relation for t in proof} & {t.relation for t in memorised}
-    lost = {
-        t
-        for t in set(seen) - set(memorised)
-        if t.relation in relations and (t.subject in starts or t.object in starts)
-    }
-    limit = f"memory keeps {context.reflect_limit} facts a step (reflect_limit)"
-    note = f"{limit}; {len(lost)} more like these were seen" if lost else ""
-    return _build(state, context, values, sparql, proof, note)
+        note = rule.provenance
+        proof = [] if note == LINKED else _rule_facts(rule, memorised, kg) or proof
+    else:
+        # Facts like those of the proof that were seen, and that memory does not keep.
+        relations = {t.relation for t in proof} & {t.relation for t in memorised}
+        others = (t for t in set(seen) - set(memorised) if t.relation in relations)
+        if lost := sum(t.subject in starts or t.object in starts for t in others):
+            limit = f"memory keeps {context.reflect_limit} facts a step (reflect_limit)"
+            note = f"{limit}; {lost} more like these were seen"
+    return {"answer": _build(state, context, values, sparql, proof, note)}
 
 
 def _rule_facts(rule: Rule, facts: Sequence[Triple], kg: KnowledgeGraph) -> list[Triple]:
@@ -385,17 +381,6 @@ def _routes_between(
         if route.start in named and route.end in named:
             routes.setdefault(frozenset(t for t, _ in route.hops), route)
     return list(routes.values())
-
-
-def with_documents(kg: KnowledgeGraph, proof: Iterable[ProofTriple]) -> tuple[ProofTriple, ...]:
-    """Return a proof in which each fact that stands in no KG names its document and sentence."""
-    read = facts_of(kg)
-    return tuple(
-        replace(p, document=fact.document, source=fact.source, sentence=fact.sentence, fact=fact.id)
-        if (fact := read.get(p.triple)) is not None
-        else p
-        for p in proof
-    )
 
 
 def find_routes(
