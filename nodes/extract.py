@@ -53,14 +53,13 @@ def complete(entity: str, relation: str, question: str, context: Context, kg: Kn
     """Search the documents, have the model read them as in figure 6, align its triples.
 
     Args:
-        entity: id or name. relation: id. question: that is to be answered.
-        context: names documents, model and encoder. kg: what facts are aligned to.
+        entity: id or name. relation: id. question: that is to be answered. kg: what facts are aligned to.
 
     Returns:
         The passages that were found, best first; facts that the KG has not, most certain first; and what was
         left out and why.
     """
-    env = environment(context)
+    env, passages = environment(context), list[Passage]()
     if env.documents is None:
         return Extraction((), (), ("no documents are configured",))
     request = fact_request(kg, entity, relation, question)
@@ -69,21 +68,21 @@ def complete(entity: str, relation: str, question: str, context: Context, kg: Kn
     short = kg.profile.short(request.relation)
     text = relation_texts(kg, [short])[short]
     words = " ".join((text.label, *text.aliases[:3], text.description)).strip()
+    reason = f"no document names {request.name}"
     try:
-        passages = env.documents.find(request.name, words, question, aliases=request.aliases, limit=PASSAGES)
+        passages += env.documents.find(request.name, words, question, aliases=request.aliases, limit=PASSAGES)
     except DocumentsUnavailableError as error:
-        return Extraction((), (), (str(error),))
+        reason = str(error)
     if not passages:
-        return Extraction((), (), (f"no document names {request.name}",))
-    prompt = env.prompt if "extract" in env.prompt else load_prompt("symagent")
-    message = prompt.render(
+        return Extraction((), (), (reason,))
+    prompt = (env.prompt if "extract" in env.prompt else load_prompt("symagent")).render(
         "extract",
         question=request.question,
         entity=request.name,
         relation=text.label,
         document="\n\n".join(fitting_texts(passages)),
     )
-    reading = supported_triples(env.ask(ModelCall(message)).text, passages, request, kg)
+    reading = supported_triples(env.ask(ModelCall(prompt)).text, passages, request, kg)
     facts = align(reading.triples, kg, env.encoder, question, context.name_of("model"))
     return Extraction(tuple(p.text for p in passages), facts, reading.reasons)
 

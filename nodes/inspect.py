@@ -13,7 +13,7 @@ from triplewise.guidelines import Match
 from triplewise.nodes.act import reasoning_memory
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment, spent
-from triplewise.nodes.state import State, Verdict
+from triplewise.nodes.state import State, Verdict, VerdictStatus
 from triplewise.tools.kg.protocol import Outcome
 
 _GIVES = ("", Outcome.ROWS, Outcome.TRUNCATED)
@@ -22,19 +22,20 @@ _GIVES = ("", Outcome.ROWS, Outcome.TRUNCATED)
 
 def eraser(state: State, runtime: Runtime[Context]) -> Update:
     """Match the last step's feedback against the guidelines; the first one that fires wins."""
+    context, env = runtime.context, environment(runtime)
     if not state.steps:
-        return _out_of_time(state, runtime.context)
-    context, step = runtime.context, state.last
+        return {"verdict": _verdict(state, context, None)}
+    step = state.last
     before = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
-    match = environment(context).guidelines.match(
+    match = env.guidelines.match(
         step.feedback,
         reasoning_memory(before, context),
         question=state.question,
         budget_left=(context.max_steps or 0) - len(state.steps),
-        actions=tuple(a.signature for a in environment(context).toolset.actions.values()),
+        actions=tuple(a.signature for a in env.toolset.actions.values()),
         step=step.number + 1,
         several=context.max_actions > 1,
-        toolset=environment(context).toolset.name,
+        toolset=env.toolset.name,
         mentions=tuple((e.start, e.end) for e in state.linked),
     )
     if match is None:
@@ -48,45 +49,31 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     return {"verdict": _verdict(state, context, match), "steps": (*state.steps[:-1], noted)}
 
 
+def unchecked(state: State, runtime: Runtime[Context]) -> Update:
+    """No guidelines: only what the interpreter itself refuses counts as an error (ablation)."""
+    match: Match | None = None
+    if state.steps and (error := state.last.feedback.error):
+        message = state.last.feedback.message
+        match = Match(error, "interpreter", "error", text=message, reason=message)
+    return {"verdict": _verdict(state, runtime.context, match)}
+
+
 def _verdict(state: State, context: Context, match: Match | None) -> Verdict:
     """Return the verdict: an error goes before the end of the run, and the end before a spent budget."""
     failed = match is not None and match.severity == "error"
-    reason = spent(state, context, failed)
+    over = spent(state, context, failed)
+    if not state.steps:  # the seconds were over before the first one
+        return Verdict("spent", note=over or "no step was made")
     if match is not None and failed:
-        if reason:
-            return Verdict("spent", match.id, match.source, match.text, note=reason)
-        return Verdict("error", match.id, match.source, match.text, reason=match.reason)
-    note = match.text if match else ""
-    fired, source = (match.id, match.source) if match else ("", "")
-    if state.last.feedback.finished:
-        return Verdict("finished", guideline=fired, source=source, note=note)
-    if reason:
-        return Verdict("spent", note=reason)
-    return Verdict("ok", guideline=fired, source=source, note=note)
-
-
-def _out_of_time(state: State, context: Context) -> Update:
-    """The end of a run whose budget of seconds was spent before its first step."""
-    return {"verdict": Verdict("spent", note=spent(state, context) or "no step was made")}
-
-
-def unchecked(state: State, runtime: Runtime[Context]) -> Update:
-    """No guidelines: only what the interpreter itself refuses counts as an error (ablation)."""
-    if not state.steps:
-        return _out_of_time(state, runtime.context)
-    feedback = state.last.feedback
-    if feedback.error:
-        reason = spent(state, runtime.context, failed=True)
-        verdict = Verdict(
-            "spent" if reason else "error",
-            guideline=feedback.error,
-            source="interpreter",
-            text=feedback.message,
-            note=reason,
-            reason=feedback.message,
-        )
-        return {"verdict": verdict}
-    return {"verdict": _verdict(state, runtime.context, None)}
+        status: VerdictStatus = "spent" if over else "error"
+        return Verdict(status, match.id, match.source, match.text, note=over, reason=match.reason)
+    is_last = state.last.feedback.finished
+    if over and not is_last:
+        return Verdict("spent", note=over)
+    status = "finished" if is_last else "ok"
+    if match is None:
+        return Verdict(status)
+    return Verdict(status, match.id, match.source, note=match.text, reason=match.reason)
 
 
 VARIANTS = {"eraser": eraser, "none": unchecked}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langgraph.runtime import Runtime
 
@@ -20,9 +20,6 @@ from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.lexical.question import decides
 from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.sql.query import Rows, read
-
-if TYPE_CHECKING:
-    from triplewise.tools.sql.database import RelationalDatabase
 
 PROOF_ROWS = 20
 """Most rows shown as proof."""
@@ -84,23 +81,26 @@ def start(state: State, runtime: Runtime[Context]) -> Update:
 def answer(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with the values, the SQL that gives them, and the rows that prove them."""
     last = state.last.feedback if state.steps else Feedback()
-    given_up = state.verdict is not None and state.verdict.status == "spent"
+    over = state.verdict.note if state.verdict is not None and state.verdict.status == "spent" else ""
     finished = last.finished and last.action == "execute"
     sql, values, rows = "", tuple[str, ...](), Rows(Outcome.EMPTY)
-    if state.program and (finished or given_up):
-        database, answers = environment(runtime).database, last.answers if finished else None
+    if state.program and (finished or over):
+        database = environment(runtime).database
         if environment(runtime).toolset.name == "select":
             sql, rows = state.program, database.select(database.read_select(state.program))
             values = answer_values(rows)
-        else:
-            sql, values, rows = _of_conditions(state.program, database, answers)
+        elif (query := read(state.program, database.schema)).answer is not None:
+            sql, rows, values = database.sql(query), database.rows(query, PROOF_ROWS), last.answers
+            if not finished:
+                cells = (row[0] for row in database.run(query).rows)
+                values = tuple(dict.fromkeys(str(cell) for cell in cells if cell is not None))
     if decides(state.question) and values in (("1",), ("0",), ("True",), ("False",)):
         values = ("true" if values[0] in ("1", "True") else "false",)
     status: AnswerStatus = "answered" if values else "not_found"
     reason = "" if values else f"every way tried gave no result ({len(state.steps)} steps)"
-    if given_up and state.verdict is not None:
+    if over:
         so_far = "the answer is what was found so far" if values else "nothing was found so far"
-        status, reason = "budget_spent", f"{state.verdict.note}; {so_far}"
+        status, reason = "budget_spent", f"{over}; {so_far}"
     elif last.action == "unknown":
         reason = ", ".join(last.arguments)
     elif not state.steps:
@@ -118,19 +118,6 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
             note=state.closing_note,
         )
     }
-
-
-def _of_conditions(
-    program: str, database: RelationalDatabase, answers: tuple[str, ...] | None
-) -> tuple[str, tuple[str, ...], Rows]:
-    """SQL, values and rows of a query of conditions; it is run where there are no `answers` yet."""
-    query = read(program, database.schema)
-    if query.answer is None:
-        return "", (), Rows(Outcome.EMPTY)
-    if answers is None:
-        cells = (row[0] for row in database.run(query).rows)
-        answers = tuple(dict.fromkeys(str(cell) for cell in cells if cell is not None))
-    return database.sql(query), answers, database.rows(query, PROOF_ROWS)
 
 
 def _lines(rows: Rows) -> tuple[str, ...]:

@@ -46,22 +46,17 @@ class Usage:
     hallucinated: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        is_priced = self.cost is not None and other.cost is not None
-        return Usage(
-            calls=self.calls + other.calls,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cost=(self.cost or 0.0) + (other.cost or 0.0) if is_priced else None,
-            estimated=self.estimated or other.estimated,
-            queries=self.queries + other.queries,
-            seconds=self.seconds + other.seconds,
-            hallucinated=self.hallucinated + other.hallucinated,
-        )
+        both = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        cost = None if self.cost is None or other.cost is None else self.cost + other.cost
+        return Usage(**both, cost=cost, estimated=self.estimated or other.estimated)
 
     @property
     def tokens(self) -> int:
         """Tokens in and out together."""
         return self.input_tokens + self.output_tokens
+
+
+_COUNTS = ("calls", "input_tokens", "output_tokens", "queries", "seconds", "hallucinated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +102,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """One mistake that was caught: at which step, by which guideline, and what the agent was told.
+    """One mistake that was caught: at which step, by which guideline, and as `text` what the agent was told.
 
-    `reason` is what was wrong, in words for a person.
-
-    `fixes` are the verified corrections that it was offered, each with what it finds.
+    `reason` is what was wrong, in words for a person; `fixes` are the verified corrections that the agent was
+    offered, each with what it finds.
     """
 
     step: int
@@ -274,7 +268,7 @@ class State(BaseModel):
     @property
     def closing_note(self) -> str:
         """What guidelines of severity `note` say of the step that finished the run."""
-        return self.verdict.note if self.verdict is not None and self.verdict.status == "finished" else ""
+        return self.verdict.reason if self.verdict is not None and self.verdict.status == "finished" else ""
 
     @property
     def followed(self) -> Rule | None:
