@@ -26,13 +26,7 @@ from triplewise.tools.core.rules import Rule
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.lexical.follow_up import (
-    FollowUp,
-    Purpose,
-    Rewrite,
-    Turn,
-    alone,
-)
+from triplewise.tools.planning.lexical.follow_up import FollowUp, Purpose, Rewrite, Turn, alone
 
 SURE = 0.9
 """Confidence from which nothing else that a message may mean is asked."""
@@ -58,9 +52,7 @@ class Exchange:
 class Messages(BaseModel):
     """What a client sends."""
 
-    messages: Annotated[list[AnyMessage], add_messages] = Field(
-        default_factory=list, description="The conversation."
-    )
+    messages: Annotated[list[AnyMessage], add_messages] = Field([], description="The conversation.")
 
 
 class Conversation(Messages):
@@ -68,17 +60,17 @@ class Conversation(Messages):
 
     model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
 
-    exchanges: tuple[Exchange, ...] = Field(default=(), description="Questions asked, with their answers.")
-    unclear: str = Field(default="", description="A message that waits for the name of what it is about.")
-    rewrites: tuple[Rewrite, ...] = Field(default=(), description="What else the message may mean.")
-    tried: tuple[Exchange, ...] = Field(default=(), description="What the message was read as, so far.")
-    rewriting: Usage = Field(default_factory=Usage, description="What reading the message took of a model.")
-    question: str = Field(default="", description="The question that the machine is asked.")
-    entities: dict[str, str | None] = Field(default_factory=dict, description="Its entities: mention -> id.")
-    linked: tuple[LinkedEntity, ...] = Field(default=(), description="Entities found in the question.")
-    rules: tuple[Rule, ...] = Field(default=(), description="Rules that may answer the question.")
-    attempt: int = Field(default=0, description="Index of the rule that was followed.")
-    answer: Answer | None = Field(default=None, description="The answer of the machine.")
+    exchanges: tuple[Exchange, ...] = Field((), description="Questions asked, with their answers.")
+    unclear: str = Field("", description="A message that waits for the name of what it is about.")
+    rewrites: tuple[Rewrite, ...] = Field((), description="What else the message may mean.")
+    tried: tuple[Exchange, ...] = Field((), description="What the message was read as, so far.")
+    rewriting: Usage = Field(Usage(), description="What reading the message took of a model.")
+    question: str = Field("", description="The question that the machine is asked.")
+    entities: dict[str, str | None] = Field({}, description="Its entities: mention -> id.")
+    linked: tuple[LinkedEntity, ...] = Field((), description="Entities found in the question.")
+    rules: tuple[Rule, ...] = Field((), description="Rules that may answer the question.")
+    attempt: int = Field(0, description="Index of the rule that was followed.")
+    answer: Answer | None = Field(None, description="The answer of the machine.")
 
 
 Next: TypeAlias = Command[Literal["ask", "__end__"]]
@@ -153,13 +145,11 @@ def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
 
 def proof_text(exchange: Exchange) -> str:
     """Return why an answer is what it is: how the question was read, and the facts."""
-    answer = exchange.answer
-    lines = [
-        f"{exchange.question} I read this as: {exchange.reading}" if exchange.reading else exchange.question
-    ]
-    lines += [f"- {fact.text}" for fact in answer.proof[:PROOF]]
-    if more := len(answer.proof) - PROOF:
-        lines += [f"- and {more} more facts"] * (more > 0)
+    answer, more = exchange.answer, len(exchange.answer.proof) - PROOF
+    read_as = f" I read this as: {exchange.reading}" if exchange.reading else ""
+    lines = [f"{exchange.question}{read_as}", *(f"- {fact.text}" for fact in answer.proof[:PROOF])]
+    if more > 0:
+        lines.append(f"- and {more} more facts")
     if answer.confidence is not None:
         lines.append(f"{answer.confidence:.0%} sure")
     return "\n".join([*lines, answer.reason and f"{answer.reason}."]).strip()

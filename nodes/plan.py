@@ -106,11 +106,13 @@ def proposed(state: State, runtime: Runtime[Context]) -> Steps:
 
 def demonstrations_for(state: State, context: Context) -> list[dict[str, object]]:
     """Return seed questions like this one, each with its own rule bodies; [] without seeds."""
-    env, settings = environment(context), settings_of(context)
+    env = environment(context)
     if env.seeds is None:
         return []
-    shown = demonstrate(state.question, state.linked, env.kg, env.encoder, env.seeds, settings)
-    return [asdict(d) for d in shown]
+    settings, seeds = settings_of(context), env.seeds
+    return [
+        asdict(d) for d in demonstrate(state.question, state.linked, env.kg, env.encoder, seeds, settings)
+    ]
 
 
 def relations_around(kg: KnowledgeGraph, encoder: Encoder, state: State) -> list[str]:

@@ -50,8 +50,7 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
     facts = tuple(replace(f, status=status.get(f.id, f.status)) for f in state.facts)
     if not rejected:
         return {"facts": facts}
-    dropped = {f.triple for f in rejected}
-    steps: list[Step] = []
+    dropped, steps = {f.triple for f in rejected}, list[Step]()
     for step in state.steps:
         triples = tuple(t for t in step.feedback.triples if t not in dropped)
         steps.append(replace(step, feedback=replace(step.feedback, triples=triples)))
@@ -63,21 +62,13 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
 
 def ask(facts: Sequence[ExtractedFact], kg: KnowledgeGraph) -> dict[str, bool]:
     """Return a person's decision on each fact, by id. What a reply leaves open is asked for again."""
-    decisions: dict[str, bool] = {}
-    error = ""
+    decisions, error = dict[str, bool](), ""
     while left := [f for f in facts if f.id not in decisions]:
         texts = triple_text(overlaid(kg, left), [f.triple for f in left])
+        names = ("id", "sentence", "document", "source", "confidence")
         shown = [
-            {
-                "id": fact.id,
-                "fact": text,
-                "triple": fact.triple.n3(),
-                "sentence": fact.sentence,
-                "document": fact.document,
-                "source": fact.source,
-                "confidence": fact.confidence,
-                "conflicts": list(fact.conflicts),
-            }
+            {name: getattr(fact, name) for name in names}
+            | {"fact": text, "triple": fact.triple.n3(), "conflicts": list(fact.conflicts)}
             for fact, text in zip(left, texts, strict=True)
         ]
         reply = interrupt({"review": QUESTION, "facts": shown, **({"error": error} if error else {})})
@@ -110,12 +101,7 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
     meanings = [(e, c) for e in state.linked for c in e.candidates[:MEANINGS] if c.id != e.id]
     number = pick(
         [
-            {
-                "answers": list(r.labels[:SHOWN]),
-                "confidence": r.confidence,
-                "query": r.sparql,
-                "rule": r.rule,
-            }
+            {"answers": list(r.labels[:SHOWN]), "confidence": r.confidence, "query": r.sparql, "rule": r.rule}
             for r in readings
         ],
         [
@@ -123,6 +109,7 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
             for e, c in meanings
         ],
     )
+    note = f"a person picked reading {number} of {len(readings)}"
     if number == 0:
         return {"answer": answer}
     if number > len(readings):
@@ -130,24 +117,21 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
         only = replace(entity, id=meaning.id, label=meaning.label, score=meaning.score, candidates=(meaning,))
         linked = tuple(only if e is entity else e for e in state.linked)
         return {**start(linked), "usage": state.usage}
-    note = f"a person picked reading {number} of {len(readings)}"
     if number == 1:
         text = answer.text.removeprefix(UNSURE)
-        picked = replace(answer, status="answered", text=text, confidence=None, reason=note)
-    else:
-        rival = readings[number - 1]
-        rule = next(r for r in state.rules if r.text() == rival.rule)
-        rivals = tuple(r for r in answer.rivals if r is not rival)
-        picked = replace(answer_of_rule(rule, state, context, note), rivals=rivals)
-    return {"answer": picked}
+        return {"answer": replace(answer, status="answered", text=text, confidence=None, reason=note)}
+    rival = readings[number - 1]
+    rule = next(r for r in state.rules if r.text() == rival.rule)
+    rivals = tuple(r for r in answer.rivals if r is not rival)
+    return {"answer": replace(answer_of_rule(rule, state, context, note), rivals=rivals)}
 
 
 def pick(readings: Sequence[Mapping[str, Any]], meanings: Sequence[Mapping[str, Any]]) -> int:
     """Return the number that a person picks, 0 for none; what is no number of theirs is asked for again."""
     error, most = "", len(readings) + len(meanings)
     shown = [{"number": n, **option} for n, option in enumerate((*readings, *meanings), 1)]
+    value = {"choose": CHOICE, "readings": shown[: len(readings)], "meanings": shown[len(readings) :]}
     while True:
-        value = {"choose": CHOICE, "readings": shown[: len(readings)], "meanings": shown[len(readings) :]}
         reply = interrupt({**value, **({"error": error} if error else {})})
         if str(reply).strip().isdecimal() and int(reply) <= most:
             return int(reply)

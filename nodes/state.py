@@ -210,7 +210,7 @@ class Input(BaseModel):
 
     question: str = Field(description="The question, in plain language.")
     entities: dict[str, str | None] = Field(
-        default_factory=dict, description="Entities you know: mention -> id, or null to have it linked."
+        {}, description="Entities you know: mention -> id, or null to have it linked."
     )
 
 
@@ -221,44 +221,42 @@ class State(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
 
     question: str = Field(description="The question, in plain language.")
-    run: str = Field(default="", description="Which run this is; its caches are found by it.")
+    run: str = Field("", description="Which run this is; its caches are found by it.")
     # A channel for one step: what was given with one question of a thread must not reach the next one.
     entities: Annotated[dict[str, str | None], EphemeralValue] = Field(
-        default_factory=dict, description="Entities given by the caller, until they are linked."
+        {}, description="Entities given by the caller, until they are linked."
     )
-    linked: tuple[LinkedEntity, ...] = Field(default=(), description="Entities found in the question.")
-    rules: tuple[Rule, ...] = Field(default=(), description="Rules that may answer the question, best first.")
+    linked: tuple[LinkedEntity, ...] = Field((), description="Entities found in the question.")
+    rules: tuple[Rule, ...] = Field((), description="Rules that may answer the question, best first.")
     dropped: tuple[DroppedRule, ...] = Field(
-        default=(), description="Rules that were proposed or mined and are no plan, each with the reason."
+        (), description="Rules that were proposed or mined and are no plan, each with the reason."
     )
     readings: tuple[Reading, ...] = Field(
-        default=(), description="What the words of the question became in each rule (embedded policy)."
+        (), description="What the words of the question became in each rule (embedded policy)."
     )
-    attempt: int = Field(default=0, description="Index of the rule being followed (embedded policy).")
-    focus: tuple[str, ...] = Field(default=(), description="Task-relevant entities (ODA).")
-    observed: tuple[str, ...] = Field(default=(), description="The entities the observation was made from.")
-    observation: tuple[ScoredTriple, ...] = Field(default=(), description="Observation subgraph.")
+    attempt: int = Field(0, description="Index of the rule being followed (embedded policy).")
+    focus: tuple[str, ...] = Field((), description="Task-relevant entities (ODA).")
+    observed: tuple[str, ...] = Field((), description="The entities the observation was made from.")
+    observation: tuple[ScoredTriple, ...] = Field((), description="Observation subgraph.")
     observation_cuts: tuple[str, ...] = Field(
-        default=(), description="What the observation left out of sight, in words."
+        (), description="What the observation left out of sight, in words."
     )
-    program: str = Field(default="", description="The PyQL program so far, one action a line.")
+    program: str = Field("", description="The PyQL program so far, one action a line.")
     pending: tuple[Call, ...] = Field(
-        default=(), description="Actions of the last reply that are still to be carried out."
+        (), description="Actions of the last reply that are still to be carried out."
     )
-    steps: tuple[Step, ...] = Field(default=(), description="Thoughts, actions and observations so far.")
-    verdict: Verdict | None = Field(default=None, description="The inspector's word on the last step.")
-    corrections: tuple[Correction, ...] = Field(default=(), description="Mistakes caught so far.")
-    memory: tuple[tuple[Triple, ...], ...] = Field(
-        default=(), description="Memory: a network of paths (ODA)."
-    )
+    steps: tuple[Step, ...] = Field((), description="Thoughts, actions and observations so far.")
+    verdict: Verdict | None = Field(None, description="The inspector's word on the last step.")
+    corrections: tuple[Correction, ...] = Field((), description="Mistakes caught so far.")
+    memory: tuple[tuple[Triple, ...], ...] = Field((), description="Memory: a network of paths (ODA).")
     written: tuple[str, ...] = Field(
-        default=(), description="Facts that the model wrote by itself: not from the KG, and no proof."
+        (), description="Facts that the model wrote by itself: not from the KG, and no proof."
     )
     facts: tuple[ExtractedFact, ...] = Field(
-        default=(), description="Facts read from documents for this question, each with its provenance."
+        (), description="Facts read from documents for this question, each with its provenance."
     )
-    usage: Usage = Field(default_factory=Usage, description="Calls, tokens, cost, queries, seconds.")
-    answer: Answer | None = Field(default=None, description="The answer, once there is one.")
+    usage: Usage = Field(Usage(), description="Calls, tokens, cost, queries, seconds.")
+    answer: Answer | None = Field(None, description="The answer, once there is one.")
 
     @property
     def last(self) -> Step:
