@@ -13,6 +13,7 @@ START → link → plan → observe → act → inspect ─┬─ error ──�
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from copy import copy
 from itertools import pairwise
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
@@ -86,8 +87,8 @@ def build_graph(
 
     Args:
         preset: a name of `PRESETS`, `module:name` of one's own, or a `Preset`.
-        checkpointer: any LangGraph checkpointer, made with `serde=serializer()`; None for none, as
-            `langgraph dev` wants it.
+        checkpointer: any LangGraph checkpointer, which gives back the types of the state without being told;
+            None for none, as `langgraph dev` wants it.
         context_schema: what makes the settings of a run from those that a server's client sends.
         **phases: phase name -> variant name, `module:name`, or a callable `(state, runtime) -> update`.
 
@@ -109,7 +110,9 @@ def build_graph(
     graph.add_edge("review", "reflect")
     for name, (router, places) in BRANCHES.items():
         graph.add_conditional_edges(name, router, places)
-    compiled = graph.compile(checkpointer=checkpointer, name=preset if isinstance(preset, str) else "own")
+    compiled = graph.compile(
+        checkpointer=with_types(checkpointer), name=preset if isinstance(preset, str) else "own"
+    )
     limited: QuestionGraph = as_kind(QuestionGraph, compiled).with_config(recursion_limit=RECURSION_LIMIT)
     return limited
 
@@ -119,10 +122,13 @@ def as_kind(kind: type[G], compiled: CompiledStateGraph[Any, Context, Any, Any])
     return kind(**{name: value for name, value in vars(compiled).items() if name != "__orig_class__"})
 
 
-def serializer() -> JsonPlusSerializer:
-    """Return the `serde` of a checkpointer of one's own: it gives back the types of the state, no others."""
+def serializer(*states: type) -> JsonPlusSerializer:
+    """Return the `serde` of checkpoints: it gives back the types of the state, no others.
+
+    `build_graph` sees to it; a graph of one's own (with its own `states`) that holds ours as a part needs it.
+    """
     types: set[type] = {Outcome}  # in the state as plain texts, by its type hints
-    waiting: list[Any] = [State]
+    waiting: list[Any] = [State, *states]
     while waiting:
         kind = waiting.pop()
         waiting += get_args(kind)
@@ -130,6 +136,15 @@ def serializer() -> JsonPlusSerializer:
             types.add(kind)
             waiting += get_type_hints(kind).values()
     return JsonPlusSerializer(allowed_msgpack_modules=[(kind.__module__, kind.__name__) for kind in types])
+
+
+def with_types(checkpointer: Any, *states: type) -> Any:
+    """Return a checkpointer with our serializer in place of LangGraph's, which warns of our types."""
+    if type(getattr(checkpointer, "serde", None)) is not JsonPlusSerializer:
+        return checkpointer
+    checkpointer = copy(checkpointer)
+    checkpointer.serde = serializer(*states)
+    return checkpointer
 
 
 class QuestionGraph(CompiledStateGraph[State, Context, Any, Any]):

@@ -13,7 +13,7 @@ from typing import Any
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from triplewise.graphs.build import RECURSION_LIMIT, build_graph
+from triplewise.graphs.build import RECURSION_LIMIT, build_graph, with_types
 from triplewise.nodes.context import Context
 from triplewise.nodes.converse import Conversation, Messages, read, reply
 from triplewise.nodes.environment import Phase
@@ -39,5 +39,5 @@ def build_chat(
     graph.add_node("reply", reply)
     graph.add_edge(START, "read")
     graph.add_edge("ask", "reply")
-    compiled = graph.compile(checkpointer=checkpointer, name="chat")
+    compiled = graph.compile(checkpointer=with_types(checkpointer, Conversation), name="chat")
     return compiled.with_config(recursion_limit=RECURSION_LIMIT)

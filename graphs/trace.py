@@ -31,6 +31,8 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     - `names`: id -> label of what is mentioned by id. Facts of the proof, and those read, get `ids`.
     - `cut`: name of a list -> how many of its entries were left out here; a step has `cut` characters.
 
+    What only the model was told is left out: a step has what its action showed, a correction what was wrong.
+
     Args:
         kg: gives the labels (one query for nodes, one for relations, none that counts as the run's) and the
             short ids. Without it terms are N-Triples, and `names` has the linked entities and answers alone.
@@ -46,8 +48,12 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
         return [shown(triple.subject), shown(triple.relation), shown(triple.object)]
 
     trace = whole_trace(state)
-    for step in trace["steps"]:
-        whole, part = step["observation"], step["observation"][:LENGTH]
+    trace["corrections"] = [
+        {name: value for name, value in correction.items() if name != "text"}
+        for correction in trace["corrections"]
+    ]
+    for step, whole in zip(trace["steps"], (s.feedback.observation for s in state.steps), strict=True):
+        step["observation"] = part = whole[:LENGTH]
         if len(whole) > LENGTH:
             # Cut between two lines, where there are some.
             part = part[: part.rfind("\n")] if "\n" in part[LENGTH // 2 :] else part

@@ -28,17 +28,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 from typing import Literal as OneOf
 
-import yaml
 from jinja2 import Environment, Template, TemplateError
 from jinja2.runtime import Context
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StrictInt
 
-from triplewise.guidelines.language import NAMES, check_template, environment, situation
+from triplewise.guidelines.language import NAMES, check_template, environment, situation, text_of
 from triplewise.tools.actions.toolset import Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError, did_you_mean
 from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
@@ -53,15 +51,8 @@ TOOLSETS: Final[tuple[ToolsetName, ...]] = get_args(ToolsetName)
 """Toolsets that a guideline may be for; the first is the one taken where none is named."""
 
 SHIPPED: Final = (
-    "sql.yaml",
-    "sparql.yaml",
-    "agentbench.yaml",
-    "interpreter.yaml",
-    "interpreter_memory.yaml",
-    "memory.yaml",
-    "kb_memory.yaml",
-    "kb.yaml",
-    "fallback.yaml",
+    *("sql.yaml", "sparql.yaml", "agentbench.yaml", "interpreter.yaml", "interpreter_memory.yaml"),
+    *("memory.yaml", "kb_memory.yaml", "kb.yaml", "fallback.yaml"),
 )
 """The package's own files, in order of precedence."""
 
@@ -70,13 +61,7 @@ _TRIGGER = "{%% set result = (%s) %%}"
 _SPACES, _SENTENCE = re.compile(r"[ \t]{2,}"), re.compile(r"(?s).+?[.:!?](?=\s|$)|.+")
 # What an expression can do on input its author did not think of. Anything else is a fault of ours.
 _ODD_INPUT = (
-    TemplateError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
+    *(TemplateError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
 )
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "feedback": tuple(f.name for f in fields(Feedback)),
@@ -351,25 +336,16 @@ def load_guidelines(paths: Sequence[Path | str] = (), *, instead: bool = False) 
     return Guidelines(guidelines)
 
 
-def _text_of(name: str) -> str:
-    return resources.files("triplewise.guidelines").joinpath(name).read_text(encoding="utf-8")
-
-
-@cache
-def _shared_environment() -> Environment:
-    return environment(yaml.safe_load(_text_of("snippets.yaml")))
-
-
 @cache
 def _shipped(name: str) -> tuple[Guideline, ...]:
-    return tuple(_read(parse_yaml(_text_of(name), f"guidelines/{name}"), is_shipped=True))
+    return tuple(_read(parse_yaml(text_of(name), f"guidelines/{name}"), is_shipped=True))
 
 
 def _read(document: YamlDocument, is_shipped: bool = False) -> list[Guideline]:
     """Return the guidelines of a file; templates of shipped ones need no check."""
     if document.value is not None and not isinstance(document.value, list):
         raise document.error("must be a list of guidelines: begin each with '- id: ...'")
-    guidelines, env = [], _shared_environment()
+    guidelines, env = [], environment()
     for index, entry in enumerate(document.value or ()):
         if not isinstance(entry, dict):
             raise document.error("a guideline must be a mapping with the key 'id'", index)

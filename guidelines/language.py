@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import resources
 from itertools import pairwise
 from typing import Any, Final
 from typing import Literal as OneOf
@@ -21,29 +22,19 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from triplewise.tools.actions.toolset import Call, Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError, did_you_mean
-from triplewise.tools.core.files import YamlDocument
+from triplewise.tools.core.files import YamlDocument, parse_yaml
 from triplewise.tools.planning.lexical.question import lexicon, view
 
 UNNAMED: Final = "UnName_Entity"
 """How observations show a mediator node: a node without a name of its own (CVT, statement)."""
 
-NAMES: Final[Mapping[str, str]] = {
-    "feedback": "what the environment said about this step (every field of Feedback)",
-    "memory": "the reasoning memory as it was before this step (every field of ReasoningMemory)",
-    "args": "the arguments of the action, without outer quotes",
-    "call": "the action as written, e.g. add_fact(Q1490, P36, ?capital)",
-    "question": "the question",
-    "wanted": "kind of answer that the question surely wants: who, when, count, yes_no, or empty",
-    "insisted": "whether this call, or the set_answer before a last call, failed before on this program",
-    "budget_left": "steps that remain after this one; none where unknown",
-    "actions": "signatures of the legal actions, e.g. add_fact(head, relation, tail)",
-    "step": "number of the next step: the one to be generated; none where the text is for a person",
-    "several": "whether a reply may hold several actions",
-    "program_variables": "variables bound by the program before this step",
-    "new_variables": "variables among the arguments that the program does not bind",
-    "candidates": "what get_relation may be applied to: bound variables, then linked entities",
-    "untried": "candidates that were not looked up yet, this step's argument left out",
-}
+
+def text_of(name: str) -> str:
+    """Return the text of a file of this package."""
+    return resources.files("triplewise.guidelines").joinpath(name).read_text(encoding="utf-8")
+
+
+NAMES: Final[Mapping[str, str]] = parse_yaml(text_of("names.yaml"), "names.yaml").value
 """Every name an expression or template may use, and what it holds."""
 
 _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
@@ -95,10 +86,12 @@ def situation(
     }
 
 
-def environment(snippets: Mapping[str, str]) -> Environment:
-    """The sandbox in which guidelines are compiled; `snippets` are what they may `{% include %}`."""
+@cache
+def environment() -> Environment:
+    """The sandbox in which guidelines are compiled; they may `{% include %}` the snippets."""
+    snippets = parse_yaml(text_of("snippets.yaml"), "snippets.yaml").value
     env = ImmutableSandboxedEnvironment(
-        undefined=ChainableUndefined, loader=DictLoader(dict(snippets)), trim_blocks=True, lstrip_blocks=True
+        undefined=ChainableUndefined, loader=DictLoader(snippets), trim_blocks=True, lstrip_blocks=True
     )
     env.globals.clear()
     del env.filters["random"]
@@ -164,10 +157,9 @@ def _find(form: object, ids: Iterable[str]) -> str | None:
     return next((i for i in candidates if is_iri_of(text, i) or is_iri_of(i, text)), None)
 
 
-Wanted = OneOf["", "who", "when", "count", "yes_no"]
-
-
-def wanted_kind(question: str, labels: Iterable[str] = (), spans: Sequence[tuple[int, int]] = ()) -> Wanted:
+def wanted_kind(
+    question: str, labels: Iterable[str] = (), spans: Sequence[tuple[int, int]] = ()
+) -> OneOf["", "who", "when", "count", "yes_no"]:
     """The kind of answer that a question asks for; "" where it does not tell, or tells two kinds.
 
     Args:
@@ -175,14 +167,13 @@ def wanted_kind(question: str, labels: Iterable[str] = (), spans: Sequence[tuple
         spans: where mentions of entities stand in the question (start, end).
     """
     text = question.casefold()
-    labels = [label.casefold() for label in labels if label]
-    places = [(at, at + len(label)) for label in labels if (at := text.find(label)) >= 0]
-    return _wanted(question, tuple(_apart([*spans, *places])))
-
-
-@lru_cache(maxsize=1024)
-def _wanted(question: str, spans: tuple[tuple[int, int], ...]) -> Wanted:
-    read = view(question, spans)
+    folded = [label.casefold() for label in labels if label]
+    places = {*spans, *((at, at + len(label)) for label in folded if (at := text.find(label)) >= 0)}
+    apart: list[tuple[int, int]] = []  # of two that overlap, the longer one
+    for start, end in sorted(places, key=lambda s: (s[0] - s[1], s)):
+        if 0 <= start < end and all(end <= a or start >= b for a, b in apart):
+            apart.append((start, end))
+    read = _view(question, tuple(sorted(apart)))
     words = [t.lower for t in read.tokens if t.mention < 0]
     asking = lexicon()["asking"] & set(words)
     if read.boolean and not asking and "or" not in words and "you" not in words[:2]:
@@ -197,13 +188,7 @@ def _wanted(question: str, spans: tuple[tuple[int, int], ...]) -> Wanted:
     return "count" if read.counting and ("how", "many") in pairwise(words) else ""
 
 
-def _apart(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans in order; of two that overlap, the longer one."""
-    kept: list[tuple[int, int]] = []
-    for start, end in sorted(set(spans), key=lambda s: (s[0] - s[1], s)):
-        if 0 <= start < end and all(end <= a or start >= b for a, b in kept):
-            kept.append((start, end))
-    return sorted(kept)
+_view = lru_cache(maxsize=1024)(view)  # the same question is read at every step
 
 
 # ---- filters

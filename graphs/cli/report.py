@@ -190,7 +190,7 @@ class Report:
                 by = f"corrected by guideline {c.guideline}{f' ({c.source})' if c.source else ''}"
                 self.rows("", [Text.assemble((by, BAD), ": ", why), Text("The step is undone.", QUIET)])
             case "inspect" if (verdict := self._verdict) and verdict.note and verdict.status != "spent":
-                self.row("", Text.assemble(("note: ", "yellow"), self.labels.replace(verdict.note)))
+                self.row("", Text.assemble(("note: ", "yellow"), self.labels.replace(verdict.reason)))
 
     def rules(self, rules: Sequence[Rule], most: int, rest: str) -> Iterator[Text]:
         """Yield the first rules, best first, with where they come from; `rest` says where the others are."""

@@ -173,16 +173,16 @@ function stepItem(step, told, terms) {
       feedback || step.rolled_back || noted
         ? el("p", { class: "badges" }, feedback ? badge(bad ? "bad" : "warn", feedback.replaceAll("_", " ")) : null, step.rolled_back ? badge("bad", "rolled back") : null, noted)
         : null,
-      observed(step, terms, told),
+      observed(step, terms),
       told.map((c) => correction(c, terms)),
     ),
   );
 }
 
-// What a step was shown; not again where a correction says the same below it.
-function observed(step, terms, told) {
+// What the action showed; of a step that was rolled back, its correction says what was wrong.
+function observed(step, terms) {
   const said = (step.observation || "").trim();
-  if (!said || told.some((c) => c.text.trim() === said)) return null;
+  if (!said || step.rolled_back) return null;
   const lines = said.split("\n");
   const offered = offers(said);
   const whole = el("div", { class: "observed" }, offered ? offered.map((row) => offerRow(row, terms)) : terms.rule(said));
@@ -217,13 +217,13 @@ function correction(told, terms, before) {
     "aside",
     { class: "correction" },
     el("p", { class: "correction-head" }, before || "", "Corrected by ", el("code", {}, told.guideline), told.source ? el("span", { class: "id" }, ` ${told.source}`) : null),
-    toldText(told.reason || told.text, terms),
+    told.reason ? reasonText(told.reason, terms) : null,
     told.fixes.length ? el("div", { class: "fixes" }, el("p", {}, "Fixes that were tried on the graph and offered:"), el("ul", {}, told.fixes.map((fix) => el("li", {}, el("code", {}, terms.text(fix)))))) : null,
   );
 }
 
-// What the agent was told: its beginning, and all of it when asked.
-function toldText(text, terms) {
+// What was wrong: its beginning, and all of it when asked.
+function reasonText(text, terms) {
   const whole = el("div", { class: "observed" }, terms.rule(text));
   if (text.length <= 320) return whole;
   const begin = text.slice(0, 180).replace(/\s+\S*$/, "");

@@ -500,8 +500,11 @@ def test_it_is_a_part_of_chains() -> None:
 
 def test_an_own_checkpointer_gives_back_what_it_was_given(caplog: pytest.LogCaptureFixture) -> None:
     with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
-        graph = build_graph(checkpointer=SqliteSaver(connection, serde=serializer()))
-        graph.invoke({"question": "Who wrote Dracula?"}, thread(), context=Context())
-        steps = graph.get_state(thread()).values["steps"]
-    assert all(isinstance(step, Step) and isinstance(step.feedback, Feedback) for step in steps)
+        told = SqliteSaver(connection, serde=serializer())
+        for saver in (told, SqliteSaver(connection), InMemorySaver()):
+            graph = build_graph(checkpointer=saver)
+            graph.invoke({"question": "Who wrote Dracula?"}, thread(), context=Context())
+            steps = build_graph(checkpointer=saver).get_state(thread()).values["steps"]
+            assert all(isinstance(step, Step) and isinstance(step.feedback, Feedback) for step in steps)
+            assert steps
     assert caplog.records == []

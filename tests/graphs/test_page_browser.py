@@ -55,7 +55,7 @@ def corrected() -> Question:
     told = {
         "guideline": "fact_empty",
         "source": "kb",
-        "text": HOSTILE * 8,
+        "reason": HOSTILE * 8,
         "fixes": ["add_fact(Q5879, P19, ?x)"],
     }
     read = {"id": "0a1b", "document": HOSTILE, "source": "https://example.org/a", "sentence": "She was born."}

@@ -33,7 +33,7 @@ def fact(number: int) -> Triple:
 def long_run(triples: int, characters: int = 10) -> State:
     """A run that saw and remembers that many facts, in paths of three, and observed that many characters."""
     facts = [fact(n) for n in range(1, triples + 1)]
-    step = Step(1, "", "look()", Feedback(), "x" * characters)
+    step = Step(1, "", "look()", Feedback(observation="x" * characters), "what a model was told")
     return State(
         question="?",
         answer=Answer("answered", tuple(map(str, facts)), tuple(map(str, facts))),

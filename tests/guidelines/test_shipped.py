@@ -57,6 +57,16 @@ def test_an_error_ends_by_asking_for_the_next_step_and_a_note_does_not(guideline
     assert not re.search(r"\{[{%]|[%}]\}| {2}|\bNone\b(?! of)|Undefined", match.text)
 
 
+@pytest.mark.parametrize("guideline", GUIDELINES, ids=lambda g: g.id)
+def test_a_person_reads_what_is_wrong_and_nothing_that_is_said_to_the_model(guideline: Guideline) -> None:
+    example = guideline.example
+    match = GUIDELINES.match(example.feedback, example.memory, **guideline.given)
+    assert match is not None
+    assert match.reason
+    assert not re.search(r"\b([Yy]ou|[Yy]our|Thought|Regenerate)\b", match.reason)
+    assert len(match.reason) <= len(match.text)
+
+
 def test_their_templates_pass_the_checks_that_loading_leaves_out() -> None:
     folder = resources.files("triplewise.guidelines")
     with ExitStack() as stack:
