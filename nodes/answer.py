@@ -168,11 +168,9 @@ def _build(
         shown, names, reason = [], [], "; ".join(filter(None, (reason, f"{NO_PROOF}: {error}")))
     documents, facts = facts_of(kg), list[ProofTriple]()
     for triple, triple_names in zip(shown, names, strict=True):
-        fact = ProofTriple(triple, triple_names)
-        if (read := documents.get(triple)) is not None:
-            origin = {"document": read.document, "source": read.source, "sentence": read.sentence}
-            fact = replace(fact, fact=read.id, **origin)
-        facts.append(fact)
+        read = documents.get(triple)
+        origin = () if read is None else (read.document, read.source, read.sentence, read.id)
+        facts.append(ProofTriple(triple, triple_names, *origin))
     labels = labels_of(kg, values)
     text = (UNSURE if status == "unsure" else "") + (sentence(labels) or f"Not found: {reason}.")
     if count := sum(bool(fact.fact) for fact in facts):

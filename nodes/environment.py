@@ -34,7 +34,7 @@ from triplewise.nodes.state import Answer, State, Usage, Verdict, fresh_state
 from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.addresses import whole_url
 from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError, QueryFailedError
-from triplewise.tools.core.facts import ExtractedFact
+from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.core.parts import find_part
 from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile, open_kg
 from triplewise.tools.kg.open import open_rdflib
@@ -134,8 +134,9 @@ class Environment:
             usable = ("accepted",) if context.review else ("accepted", "proposed")
             hidden = {f.triple for f in self.facts if f.status not in usable}
             if context.overlay != "none" and context.db is None:
-                status = FactFilter(status=("accepted", "proposed")[: 1 + (context.overlay == "proposed")])
-                stored = [k.fact for k in self.fact_store.facts(status) if k.fact.triple not in hidden]
+                status: tuple[FactStatus, ...] = ("accepted", "proposed")
+                chosen = FactFilter(status=status if context.overlay == "proposed" else ("accepted",))
+                stored = [k.fact for k in self.fact_store.facts(chosen) if k.fact.triple not in hidden]
                 base = overlaid(base, stored) if stored else base
             own = [f for f in self.facts if f.triple not in hidden]
             session = base.session(
