@@ -47,31 +47,27 @@ class YamlDocument:
     path: Path | str
     _root: yaml.Node | None
 
-    def line(self, *keys: object) -> int | None:
-        """Line, from 1, of what keys and indices lead to, or of the part nearest to it that there is."""
+    def _find(self, keys: Sequence[object]) -> tuple[yaml.Node | None, int | None]:
+        """The node that keys and indices lead to, or the nearest to it that there is; and its line."""
         node, line = self._root, self._root.start_mark.line + 1 if self._root is not None else None
         for key in keys:
+            entry = None
             if isinstance(node, yaml.MappingNode):
                 entry = next(((k, v) for k, v in node.value if k.value == str(key)), None)
             elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
                 entry = (node.value[key], node.value[key])
-            else:
-                entry = None
             if entry is None:
                 break
             line, node = entry[0].start_mark.line + 1, entry[1]
-        return line
+        return node, line
+
+    def line(self, *keys: object) -> int | None:
+        """Line, from 1, of what keys and indices lead to, or of the part nearest to it that there is."""
+        return self._find(keys)[1]
 
     def first_line(self, *keys: object) -> int | None:
         """The line in which a text begins: the one after its key where it is a block (`|`, `>`)."""
-        node, line = self._root, self.line(*keys)
-        for key in keys:
-            if not isinstance(node, yaml.MappingNode | yaml.SequenceNode):
-                return line
-            if isinstance(node, yaml.MappingNode):
-                node = next(value for name, value in node.value if name.value == key)
-            else:
-                node = node.value[key]
+        node, line = self._find(keys)
         is_block = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
         return line + 1 if is_block and line is not None else line
 
@@ -111,9 +107,19 @@ def parse_yaml(text: str, path: Path | str) -> YamlDocument:
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
         root = loader.get_single_node()
-        if root is not None:
-            _refuse_duplicates(root, path)
-        value = loader.construct_document(root) if root is not None else None
+        nodes = [root]
+        for node in nodes:
+            if isinstance(node, yaml.SequenceNode):
+                nodes += node.value
+            elif isinstance(node, yaml.MappingNode):
+                keys = set()
+                for key, value in node.value:
+                    if isinstance(key, yaml.ScalarNode) and key.value in keys:
+                        line = key.start_mark.line + 1
+                        raise DataError(f"{key.value}: stands twice in one mapping; drop one", path, line)
+                    keys.add(key.value if isinstance(key, yaml.ScalarNode) else None)
+                    nodes.append(value)
+        return YamlDocument(None if root is None else loader.construct_document(root), path, root)
     except BAD_YAML as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
@@ -121,31 +127,10 @@ def parse_yaml(text: str, path: Path | str) -> YamlDocument:
     finally:
         if loader is not None:
             loader.dispose()
-    return YamlDocument(value, path, root)
-
-
-def _refuse_duplicates(root: yaml.Node, path: Path | str) -> None:
-    """Raise a `DataError` where a key stands twice in one mapping."""
-    nodes = [root]
-    for node in nodes:
-        if isinstance(node, yaml.SequenceNode):
-            nodes += node.value
-        elif isinstance(node, yaml.MappingNode):
-            keys = set()
-            for key, value in node.value:
-                if isinstance(key, yaml.ScalarNode) and key.value in keys:
-                    line = key.start_mark.line + 1
-                    raise DataError(f"{key.value}: stands twice in one mapping; drop one", path, line)
-                keys.add(key.value if isinstance(key, yaml.ScalarNode) else None)
-                nodes.append(value)
 
 
 def read_yaml(path: Path) -> YamlDocument:
-    """A document from a file.
-
-    Raises:
-        DataError: the file cannot be read, or is not YAML.
-    """
+    """A document from a file; errors are `DataError`s."""
     return parse_yaml(read_text(path), path)
 
 

@@ -129,15 +129,14 @@ def same(answer: Value, gold: Value) -> bool:
         is_same_date = answer.instant[: len(gold.instant)] == gold.instant
     else:
         is_same_date = bool(gold.date) and answer.date[: len(gold.date)] == gold.date
-    return is_same_date or same_number(answer, gold) or not answer.names.isdisjoint(gold.names)
+    return is_same_date or _same_number(answer, gold) or not answer.names.isdisjoint(gold.names)
 
 
-def same_number(one: Value, other: Value) -> bool:
+def _same_number(one: Value, other: Value) -> bool:
     """Whether both are numbers or quantities, and the same one."""
     if one.quantity is not None and other.quantity is not None:
-        if one.quantity.dimension != other.quantity.dimension:
-            return False
-        return math.isclose(one.quantity.magnitude, other.quantity.magnitude, rel_tol=CONVERTED)
+        is_close = math.isclose(one.quantity.magnitude, other.quantity.magnitude, rel_tol=CONVERTED)
+        return is_close and one.quantity.dimension == other.quantity.dimension
     if one.number is None or other.number is None:
         return False
     if isinstance(one.number, int) and isinstance(other.number, int):
@@ -151,32 +150,25 @@ def _by_form(text: str, names: frozenset[str]) -> Value | None:
         return Value(NOT_A_NUMBER)
     if (boolean := _BOOLEANS.get(text.casefold())) is not None:
         return Value(f"boolean {boolean}", names)
-    if not text[:1].isascii() or text[:1].isalpha():
-        return _dated(_worded_date(text), (), names)
-    if (number := _number(text)) is not None:
-        year = (str(int(text)),) if _YEAR.fullmatch(text) else ()
-        return Value(f"number {number!r}", names, number=number, date=year)
-    if date := _date(text):
-        return _dated(date, _instant(text), names)
-    return _quantity(text, names) or _dated(_worded_date(text), (), names)
-
-
-def _dated(date: tuple[str, ...], instant: tuple[str, ...], names: frozenset[str]) -> Value | None:
-    """A date, unless there is none."""
-    return Value(f"date {date!r} {instant!r}", names, date=date, instant=instant) if date else None
-
-
-def _quantity(text: str, names: frozenset[str]) -> Value | None:
-    """A number with a unit."""
-    match = _QUANTITY.fullmatch(text)
-    number = _number(match["number"]) if match else None
-    if match is None or number is None:
-        return None
-    quantity = read_quantity(number, match["unit"] or match["attached"])
-    if quantity is None:
-        return None
-    key = f"quantity {quantity.magnitude!r} {quantity.dimension}"
-    return Value(key, names, number=number, quantity=quantity)
+    if text[:1].isascii() and not text[:1].isalpha():
+        if (number := _number(text)) is not None:
+            year = (str(int(text)),) if _YEAR.fullmatch(text) else ()
+            return Value(f"number {number!r}", names, number=number, date=year)
+        if (match := _DATE.fullmatch(text)) and (match["month"] or match["zone"]):
+            date, instant = _iso_date(match)
+            return Value(f"date {date!r} {instant!r}", names, date=date, instant=instant)
+        match = _QUANTITY.fullmatch(text)
+        number = _number(match["number"]) if match else None
+        if match and number is not None:
+            unit = " ".join((match["unit"] or match["attached"]).split())
+            if scale := _scale(unit):
+                factor, offset, dimension = scale
+                quantity = Quantity(number * factor + offset, dimension)
+                key = f"quantity {quantity.magnitude!r} {dimension}"
+                return Value(key, names, number=number, quantity=quantity)
+    if worded := _worded_date(text):
+        return Value(f"date {worded!r} ()", names, date=worded)
+    return None
 
 
 def _number(text: str) -> float | None:
@@ -195,38 +187,27 @@ def _number(text: str) -> float | None:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def _date(text: str) -> tuple[str, ...]:
-    """Year, month, day, time, second of a date in ISO form, as far as it goes, without midnight and zone."""
-    match = _DATE.fullmatch(text)
-    if match is None or not (match["month"] or match["zone"]):
-        return ()
-    # "00" is what some dumps write for a month or day that is not known.
+def _iso_date(match: re.Match[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Year, month, day, time, second as far as they say something; the same in UTC, () where that is unknown.
+
+    Midnight is what engines add to a day, "00" what some dumps write for a month or day that is not known.
+    """
     days = [part for part in (match["month"], match["day"]) if part and part != "00"]
-    return (str(int(match["year"])), *days, *_time(match["time"] or ""))
-
-
-def _time(time: str) -> tuple[str, ...]:
-    """Minute and second, as far as they say something: midnight is what engines add to a day."""
-    if time in ("", "00:00", "00:00:00"):
-        return ()
-    return (time[:5], time[6:]) if time[6:] not in ("", "00") else (time[:5],)
-
-
-def _instant(text: str) -> tuple[str, ...]:
-    """A date with time and zone, in UTC; nothing for any other, and for years that no calendar here has."""
-    match = _DATE.fullmatch(text)
-    if match is None or not match["zone"] or not _time(match["time"] or ""):
-        return ()
-    zone = match["zone"]
+    clock, zone = match["time"] or "", match["zone"]
+    times = [] if clock in ("", "00:00", "00:00:00") else [clock[:5]]
+    times += [clock[6:]] if times and clock[6:] not in ("", "00") else []
+    date = (str(int(match["year"])), *days, *times)
+    if not zone or not times:
+        return date, ()
     try:
-        local = datetime.fromisoformat(f"{match['year']}-{match['month']}-{match['day']}T{match['time']}")
+        local = datetime.fromisoformat(f"{match['year']}-{match['month']}-{match['day']}T{clock}")
         hours, minutes = (0, 0) if zone == "Z" else (int(zone[1:3]), int(zone[4:6]))
         shift = timedelta(hours=hours, minutes=minutes)
         moment = local + shift if zone[0] == "-" else local - shift
-    except (ValueError, OverflowError):
-        return ()
+    except (ValueError, OverflowError):  # a year that no calendar here has
+        return date, ()
     second = (f"{moment:%S}",) if moment.second else ()
-    return (str(moment.year), f"{moment:%m}", f"{moment:%d}", f"{moment:%H:%M}", *second)
+    return date, (str(moment.year), f"{moment:%m}", f"{moment:%d}", f"{moment:%H:%M}", *second)
 
 
 def _worded_date(text: str) -> tuple[str, ...]:
@@ -262,8 +243,6 @@ _PLAIN = re.compile(
     r"|week|month|year|decade|century|hectare|acre|gallon|pint|cubic_centimeter|mile_per_hour"
     r"|kilometer_per_hour|knot|kelvin|degree_Celsius|degree_Fahrenheit|horsepower|revolutions_per_minute"
 )
-_PERCENT = ("percent", "per cent")
-_CACHED = 10_000
 
 
 class Quantity(NamedTuple):
@@ -273,24 +252,14 @@ class Quantity(NamedTuple):
     dimension: str
 
 
-def read_quantity(number: float, unit: str) -> Quantity | None:
-    """Return an amount of a unit in base units; None for what is no unit.
-
-    Args:
-        number: how much. unit: a name or symbol ("km", "square kilometres", "km/h", "°F"); where the writing
-            is unknown as it stands, small letters are tried.
-    """
-    scale = _scale(" ".join(unit.split()))
-    if scale is None:
-        return None
-    factor, offset, dimension = scale
-    return Quantity(number * factor + offset, dimension)
-
-
-@lru_cache(maxsize=_CACHED)
+@lru_cache(maxsize=10_000)
 def _scale(unit: str) -> tuple[float, float, str] | None:
-    """Return factor, offset and dimension of a unit; None for an unknown one, or one people hardly mean."""
-    if unit == "%" or unit.casefold() in _PERCENT:
+    """Return factor and offset to base units, and dimension of a unit; None for what people hardly mean.
+
+    It is a name or symbol ("km", "square kilometres", "km/h", "°F"); where the writing is unknown as it
+    stands, small letters are tried.
+    """
+    if unit == "%" or unit.casefold() in ("percent", "per cent"):
         return 1.0, 0.0, "percent"
     # Only plain names, products and small powers reach pint's parser: it would work out any expression.
     if not _UNIT.fullmatch(unit):

@@ -17,7 +17,7 @@ from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.questions import Question, Reward, reward_of, short_answers
 from triplewise.tools.learning.trajectory import Choice, Origin, Trajectory, Turn
 from triplewise.tools.linking.linker import link
-from triplewise.tools.planning.bodies import answers, ground, grow, signature, without_topic
+from triplewise.tools.planning.bodies import answers, ground, grow, without_topic
 from triplewise.tools.planning.lexical.planner import PlanSettings, make_plan, prepare
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -46,18 +46,16 @@ def unrewarded(
 
 @dataclass
 class Explorer:
-    """Makes attempts with one encoder. Rewards of rules are remembered: the graph does not change.
+    """Makes attempts with one encoder.
 
     Attributes:
         kg, encoder: the graph and the policy. settings: of the planner. iteration: of self-learning.
-        rewards: (question id, rule) -> reward.
     """
 
     kg: KnowledgeGraph
     encoder: Encoder
     settings: PlanSettings = field(default_factory=PlanSettings)
     iteration: int = 0
-    rewards: dict[tuple[str, str], Reward] = field(default_factory=dict)
 
     def explore(self, question: Question) -> Trajectory:
         """Return the policy's own attempt: its first rule; a crashed one where the graph lacks an entity."""
@@ -66,7 +64,9 @@ class Explorer:
         except ConfigurationError as error:
             return unrewarded(question, self.iteration, "explored", self.encoder.name, f"crashed: {error}")
         plan = make_plan(question.question, linked, self.kg, self.encoder, settings=self.settings)
-        return self._trajectory(question, plan.rules[0] if plan.rules else None, "explored")
+        if not plan.rules:
+            return unrewarded(question, self.iteration, "explored", self.encoder.name)
+        return self._trajectory(question, plan.rules[0], self.reward(question, plan.rules[0]), "explored")
 
     def refine(self, question: Question, explored: Trajectory) -> Trajectory:
         """Return the best of the next bodies, given the first attempt; that itself where it was perfect."""
@@ -81,34 +81,27 @@ class Explorer:
                 rule = ground(topic, body)
                 reward = self.reward(question, rule)
                 if reward.recall + reward.f1 > best.reward + best.f1:
-                    best = self._trajectory(question, rule, "refined")
+                    best = self._trajectory(question, rule, reward, "refined")
         return best
 
     def reward(self, question: Question, rule: Rule) -> Reward:
         """Return the reward of a rule's answers (equation 6)."""
-        key = (question.id, rule.text() + str(signature(rule.body)))
-        if key not in self.rewards:
-            terms = answers(self.kg, without_topic(self.kg, rule), ROWS)
-            labels = self.kg.labels([term for term in terms if isinstance(term, IRI)])
-            values = [
-                self.kg.profile.short(t) if isinstance(t, IRI) else str(getattr(t, "value", t)) for t in terms
-            ]
-            names = [labels.get(t, text) for t, text in zip(terms, values, strict=True)]
-            self.rewards[key] = reward_of(values, names, short_answers(self.kg, question.answers))
-        return self.rewards[key]
+        terms = answers(self.kg, without_topic(self.kg, rule), ROWS)
+        labels = self.kg.labels([term for term in terms if isinstance(term, IRI)])
+        values = [
+            self.kg.profile.short(t) if isinstance(t, IRI) else str(getattr(t, "value", t)) for t in terms
+        ]
+        names = [labels.get(t, text) for t, text in zip(terms, values, strict=True)]
+        return reward_of(values, names, short_answers(self.kg, question.answers))
 
-    def _trajectory(self, question: Question, rule: Rule | None, origin: Origin) -> Trajectory:
-        """Return an attempt that follows a rule; without one, an attempt that failed.
+    def _trajectory(self, question: Question, rule: Rule, reward: Reward, origin: Origin) -> Trajectory:
+        """Return an attempt that follows a rule.
 
         The first attempt has a plan to make, a refined one knows it: so the refined is shorter (equation 7).
         """
-        attempt = unrewarded(question, self.iteration, origin, self.encoder.name)
-        if rule is None:
-            return attempt
-        reward = self.reward(question, rule)
         planned = [Turn("", "get_rules", "")] if origin == "explored" else []
         return replace(
-            attempt,
+            unrewarded(question, self.iteration, origin, self.encoder.name),
             predicted=reward.predicted,
             reward=reward.recall,
             f1=reward.f1,

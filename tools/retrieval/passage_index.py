@@ -1,12 +1,11 @@
 """Documents that say what a KG lacks (SymAgent 4.2.1): their protocol, and an index over their passages.
 
-Which passages are about an entity is settled by an inverted index of words, in a fraction of a millisecond;
-BM25 and vectors only order those. Where no entity is named, all passages are ranked by both.
+Which passages are about an entity is settled by the words of its name; BM25 and vectors only order those.
+Where no entity is named, all passages are ranked by both.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -87,26 +86,19 @@ class PassageIndex:
 
     def _about(self, names: Sequence[str]) -> np.ndarray:
         """Return the places of the passages that bear a name: in full, else all its words."""
-        in_full, by_words = set[int](), set[int]()
-        for name in filter(None, dict.fromkeys(map(normalise, names))):
-            places = set.intersection(*(self._postings.get(word, set()) for word in name.split()))
-            in_full |= {i for i in places if f" {name} " in self._texts[i]}
-            by_words |= places if " " in name else set()
-        return np.array(sorted(in_full or by_words), np.int64)
+        normal = [name for name in dict.fromkeys(map(normalise, names)) if name]
+        places = [i for i, text in enumerate(self._texts) if any(f" {name} " in text for name in normal)]
+        if not places:
+            split = [name.split() for name in normal if " " in name]
+            for i, text in enumerate(self._texts):
+                if any(all(f" {word} " in text for word in words) for words in split):
+                    places.append(i)
+        return np.array(places, np.int64)
 
     @cached_property
     def _texts(self) -> tuple[str, ...]:
         """Normal forms of title and text, with blanks around."""
         return tuple(f" {normalise(p.title)} {normalise(p.text)} " for p in self.passages)
-
-    @cached_property
-    def _postings(self) -> dict[str, set[int]]:
-        """Word -> the places of the passages that have it."""
-        places: defaultdict[str, set[int]] = defaultdict(set)
-        for i, text in enumerate(self._texts):
-            for word in text.split():
-                places[word].add(i)
-        return dict(places)
 
     @cached_property
     def _vectors(self) -> VectorStore:
