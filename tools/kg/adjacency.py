@@ -1,12 +1,7 @@
 """A graph's edges as whole numbers, and the search for paths over them (ODA, section 2.2).
 
-Nodes are numbered in the order of their N-Triples form, relations in the order of their IRIs. A node's edges
-lie side by side (compressed sparse rows), those of one relation together and forward before backward: the
-order in which paths are given. A loop (an edge from a node to itself) is on no simple path and left out.
-
-On disk it is a folder of memory-mapped arrays: `about.json`, `edges.npy` (where each node's edges begin),
-`codes.npy` (relation * 2, plus 1 against its direction), `ends.npy` (far ends), and the nodes as text:
-`text.npy`, `starts.npy`.
+A node's edges lie side by side (compressed sparse rows), in the order in which paths are given: by relation,
+forward before backward. Loops are on no simple path and left out. On disk it is a folder of mapped arrays.
 """
 
 from __future__ import annotations
@@ -18,7 +13,8 @@ from array import array
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import count, pairwise
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -28,25 +24,21 @@ import numpy as np
 import pyoxigraph as ox
 from numpy.typing import NDArray
 
+from triplewise.tools.core.files import write_json
 from triplewise.tools.core.terms import IRI, XSD, Term, Triple
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import Deadline, Hop, LRUCache, Outcome, Paths, path_order
+from triplewise.tools.kg.protocol import Deadline, Hop, Outcome, Paths, path_order
 from triplewise.tools.kg.rdf import parse_term, safe_iri
 
 Array: TypeAlias = NDArray[Any]
 
-FORMAT = 1
-
 _PARTS = ("edges", "codes", "ends", "text", "starts")
 _INTEGER = f"{XSD}integer".encode()
 _KEY_BITS = 64
-_PIECE_BYTES = 4 << 20
-"""Serialised rows that are read at once."""
-_TRIPLE_BYTES = 200
-"""Memory that building takes by fact: 80 for its edges, the rest for the nodes that it brings."""
+_PIECE_BYTES = 4 << 20  # serialised rows that are read at once
+_TRIPLE_BYTES = 200  # memory that building takes a fact: 80 for its edges, the rest for nodes that it brings
 _BY_QUERIES = "paths will be searched for by queries, which takes longer: %s"
-_PIECE = 1 << 15
-"""Edges looked at between two looks at the clock."""
+_PIECE = 1 << 15  # edges looked at between two looks at the clock
 _HALF = np.uint64(32)
 _log = logging.getLogger(__name__)
 
@@ -56,10 +48,11 @@ class Adjacency:
     """The edges of a graph.
 
     Attributes:
-        relations: by number. left_out: relations that the profile excluded when this was built.
+        relations: by number, in the order of their IRIs. left_out: those that the profile excluded when this
+            was built.
         edges: shape (nodes + 1,): where the edges of each node begin and end.
-        codes, ends: shape (2 * triples,): relation and direction, and far end, of each edge.
-        text, starts: the nodes in N-Triples form, one behind the other, and where each begins and ends.
+        codes, ends: shape (2 * triples,): relation * 2 (plus 1 against its direction), and far end.
+        text, starts: the nodes in N-Triples form, sorted, one behind the other; where each begins and ends.
         new_nodes, new_edges: what `with_triples` added: terms behind the others, and near end, code and far
             end of edges, sorted by near end.
     """
@@ -73,21 +66,6 @@ class Adjacency:
     starts: Array
     new_nodes: tuple[Term, ...] = ()
     new_edges: Array | None = None
-    _allowed: LRUCache[int, tuple[Profile, Array | None]] = field(default_factory=lambda: LRUCache(8))
-
-    @property
-    def nodes(self) -> int:
-        """How many nodes there are."""
-        return len(self.edges) - 1
-
-    def allowed(self, profile: Profile) -> Array | None:
-        """For each code whether the profile lets a path take it; None where all may be taken."""
-        cached = self._allowed.get(id(profile))
-        if cached is None or cached[0] is not profile:
-            excluded = np.array([profile.excludes(r) for r in self.relations], bool)
-            cached = (profile, np.repeat(~excluded, 2) if excluded.any() else None)
-            self._allowed[id(profile)] = cached
-        return cached[1]
 
     def number(self, term: Term) -> int | None:
         """The number of a node; None where it has no edge here."""
@@ -115,21 +93,14 @@ class Adjacency:
             relations=relations,
             edges=np.concatenate([self.edges, np.repeat(self.edges[-1:], len(new))]),
             new_nodes=(*self.new_nodes, *new),
-            _allowed=LRUCache(8),
         )
         codes = {relation: 2 * i for i, relation in enumerate(relations)}
         numbers = {end: grown.number(end) for end in ends}
-        rows = [
-            row
-            for t in edges
-            for row in (
-                (numbers[t.subject], codes[t.relation], numbers[t.object]),
-                (numbers[t.object], codes[t.relation] + 1, numbers[t.subject]),
-            )
-        ]
-        before = [] if self.new_edges is None else self.new_edges.T.tolist()
-        added = sorted([*map(tuple, before), *rows])
-        return replace(grown, new_edges=np.array(added, np.int64).reshape(-1, 3).T)
+        added = [] if self.new_edges is None else list(map(tuple, self.new_edges.T.tolist()))
+        for t in edges:
+            near, code, far = numbers[t.subject], codes[t.relation], numbers[t.object]
+            added += [(near, code, far), (far, code + 1, near)]
+        return replace(grown, new_edges=np.array(sorted(added), np.int64).reshape(-1, 3).T)
 
     def _n3(self, number: int) -> bytes:
         return self.text[self.starts[number] : self.starts[number + 1]].tobytes()
@@ -141,10 +112,7 @@ def build_adjacency(
     """The adjacency of a store, without the relations that the profile excludes: no path may take them.
 
     None where building it would take half of the machine's memory, or more nodes than fit (60 million, with a
-    hundred relations).
-
-    Args:
-        progress: called with how many edges are read so far.
+    hundred relations). `progress` is told how many edges are read so far.
     """
     pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
     memory = os.sysconf("SC_PAGE_SIZE") * pages if pages else 8 << 30
@@ -225,59 +193,22 @@ def _offsets(counts: Array) -> Array:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def save_adjacency(graph: Adjacency, folder: Path, triples: int) -> None:
-    """Write an adjacency into a folder. `triples`: how many facts the store that it was built from holds."""
-    folder.mkdir(parents=True, exist_ok=True)
+def save_adjacency(graph: Adjacency, folder: Path) -> None:
+    """Write an adjacency into a new folder."""
+    folder.mkdir()
     for name in _PARTS:
         np.save(folder / f"{name}.npy", getattr(graph, name))
-    about = {
-        "format": FORMAT,
-        "triples": triples,
-        "relations": [r.value for r in graph.relations],
-        "left_out": [r.value for r in graph.left_out],
-    }
-    (folder / "about.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+    relations = {key: [r.value for r in getattr(graph, key)] for key in ("relations", "left_out")}
+    write_json(folder / "about.json", relations, indent=1)
 
 
-def open_adjacency(folder: Path, triples: int) -> Adjacency | None:
-    """What was saved for a store of so many triples; None where that is missing, outdated or damaged."""
-    try:
-        about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-        if (about["format"], about["triples"]) != (FORMAT, triples):
-            return None
-        parts = {name: np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray) for name in _PARTS}
-        relations, left_out = (tuple(map(IRI, about[key])) for key in ("relations", "left_out"))
-        edges, starts = parts["edges"], parts["starts"]
-        sizes = (len(starts), len(parts["codes"]), len(parts["ends"]), len(parts["text"]))
-        if sizes != (len(edges), edges[-1], edges[-1], starts[-1]):
-            raise ValueError("its files do not belong together")
-    except FileNotFoundError:
+def open_adjacency(folder: Path) -> Adjacency | None:
+    """What was saved in a folder, whose files the store's manifest vouches for; None if it was too large."""
+    if not folder.exists():
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        _log.warning("%s cannot be used (%s); paths are searched for by queries: load again", folder, error)
-        return None
-    return Adjacency(relations, left_out, **parts)
-
-
-def find_paths(
-    graph: Adjacency,
-    profile: Profile,
-    source: Term,
-    target: Term,
-    max_hops: int,
-    deadline: Deadline,
-    limit: int,
-) -> Paths | None:
-    """All simple paths of up to `max_hops` hops between two nodes.
-
-    None for a literal that the graph lacks in just this form: another form of it may be meant.
-    """
-    start, end = graph.number(source), graph.number(target)
-    if (start is None and not isinstance(source, IRI)) or (end is None and not isinstance(target, IRI)):
-        return None
-    if start is None or end is None:
-        return Paths(Outcome.EMPTY)
-    return PathSearch(graph, graph.allowed(profile), deadline, limit).run(start, end, max_hops)
+    about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+    parts = {name: np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray) for name in _PARTS}
+    return Adjacency(tuple(map(IRI, about["relations"])), tuple(map(IRI, about["left_out"])), **parts)
 
 
 class PathSearch:
@@ -289,16 +220,25 @@ class PathSearch:
     path, and the search ends as soon as it has enough of them.
 
     Args:
-        graph: the edges. allowed: for each code of the graph whether a path may take it; None for all.
+        graph: the edges. profile: says which of them no path may take.
         deadline, limit: seconds and number of paths after which the search stops and says so.
     """
 
-    def __init__(self, graph: Adjacency, allowed: Array | None, deadline: Deadline, limit: int) -> None:
-        self._graph, self._allowed, self._deadline, self._limit = graph, allowed, deadline, limit
+    def __init__(self, graph: Adjacency, profile: Profile, deadline: Deadline, limit: int) -> None:
+        self._graph, self._deadline, self._limit = graph, deadline, limit
+        excluded = np.array([profile.excludes(r) for r in graph.relations], bool)
+        self._allowed = np.repeat(~excluded, 2) if excluded.any() else None  # by code; None for all
         self._late = deadline.passed
 
-    def run(self, source: int, target: int, max_hops: int) -> Paths:
-        """All simple paths of 1 to `max_hops` hops between two nodes; the outcome tells whether all."""
+    def run(self, start: Term, end: Term, max_hops: int) -> Paths | None:
+        """All simple paths of 1 to `max_hops` hops between two nodes; the outcome tells whether all.
+
+        None for a literal that the graph lacks in just this form: another form of it may be meant.
+        """
+        source, target = self._graph.number(start), self._graph.number(end)
+        if source is None or target is None:
+            missing = [term for term, number in ((start, source), (end, target)) if number is None]
+            return Paths(Outcome.EMPTY) if all(isinstance(term, IRI) for term in missing) else None
         self._target, self._near = target, dict[int, Array]()
         parts = [np.empty((2, 0), np.int64), *(np.stack(p[1:]) for p in self._pieces(np.array([target])))]
         codes, self._beside = np.concatenate(parts, axis=1)
@@ -306,10 +246,10 @@ class PathSearch:
         self._into = np.sort((self._beside.astype(np.uint64) << _HALF) | (codes.astype(np.uint64) ^ 1))
         paths: list[tuple[list[int], list[int]]] = []
         for length in range(1, max_hops + 1):
-            start = np.array([[source]], np.int64)
-            for nodes, path_codes in self._grow(start, np.empty((1, 0), np.int64), length, length):
-                room = self._limit + 1 - len(paths)
-                paths += zip(nodes[:room].tolist(), path_codes[:room].tolist(), strict=True)
+            beginning = np.array([[source]], np.int64), np.empty((1, 0), np.int64)
+            for nodes, path_codes in self._grow(*beginning, length, length):
+                more = self._limit + 1 - len(paths)
+                paths += zip(nodes[:more].tolist(), path_codes[:more].tolist(), strict=True)
                 if len(paths) > self._limit:
                     return self._answer(paths, Outcome.TRUNCATED, f"cut at the limit of {self._limit} paths")
             if self._late:
@@ -338,8 +278,8 @@ class PathSearch:
     def _nearby(self, hops: int, length: int, nodes: Array) -> Array | None:
         """Where so many hops lead to the target: shape (nodes of the graph,); None for not known.
 
-        `nodes` are the beginnings of paths that are about to be followed one hop. What lies two hops away is
-        found out only where that is cheaper than to follow all that lies ahead.
+        `nodes`: the beginnings of paths to follow one hop. What lies two hops from the target is found out
+        only where that is cheaper than to follow all that lies ahead.
         """
         if hops == 2 and length == 3 and hops not in self._near:
             edges = self._graph.edges
@@ -348,7 +288,7 @@ class PathSearch:
             if behind >= int((edges[ahead + 1] - edges[ahead]).sum()):
                 return None
         if hops not in self._near and hops < 3:
-            self._near[hops] = near = np.zeros(self._graph.nodes, bool)
+            self._near[hops] = near = np.zeros(len(self._graph.edges) - 1, bool)
             if hops == 1:
                 near[self._beside] = True
             else:
@@ -383,30 +323,21 @@ class PathSearch:
             done = stop
         if graph.new_edges is not None:
             beginnings, codes, ends = graph.new_edges
-            bounds = (np.searchsorted(beginnings, nodes, side) for side in ("left", "right"))
-            rows, at = _spread(*bounds)
+            rows, at = _spread(*(np.searchsorted(beginnings, nodes, side) for side in ("left", "right")))
             yield self._permitted(rows, codes[at], ends[at])
 
     def _permitted(self, rows: Array, codes: Array, ends: Array) -> tuple[Array, Array, Array]:
-        """Those edges whose relation a path may take."""
-        if self._allowed is None:
-            return rows, codes, ends
-        places = np.flatnonzero(self._allowed[codes])
+        places = slice(None) if self._allowed is None else np.flatnonzero(self._allowed[codes])
         return rows[places], codes[places], ends[places]
 
     def _answer(
         self, numbers: list[tuple[list[int], list[int]]], outcome: Outcome, message: str = ""
     ) -> Paths:
         """The paths as terms."""
-        terms: dict[int, Term] = {}
-        paths = []
+        term, paths = cache(self._graph.term), []
         for nodes, codes in numbers[: self._limit]:
-            path = [*nodes, self._target]
-            for number in path:
-                if number not in terms:
-                    terms[number] = self._graph.term(number)
+            ends = [*map(term, nodes), term(self._target)]
             relations = (self._graph.relations[code // 2] for code in codes)
-            ends = [terms[number] for number in path]
             forward = (code % 2 == 0 for code in codes)
             paths.append(tuple(map(Hop.between, ends, relations, ends[1:], forward)))
         if self._graph.new_edges is not None:

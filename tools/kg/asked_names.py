@@ -1,16 +1,15 @@
 """The names of a KG without a label index: it is asked for exact labels, and by the engine's full text.
 
 Engines have full text in dialects of their own (`fulltext.yaml`). Which one an endpoint understands is found
-by asking each for a label that is known to be there, once; the answer is kept.
+by asking for a label that is known to be there, once; the answer is kept.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from itertools import islice
 
@@ -22,20 +21,15 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, text, whole_number
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.labels import Entry
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result, base_of, facts_by, terms_n3
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result, base_of, batches, facts_by, terms_n3
 from triplewise.tools.kg.vocabulary import remembered
 
-ASKED_NAMES = 120
-"""Names that are looked for at once, at most."""
-FEW_LABELS = 500_000
-"""Labels up to which any engine may look through all of them."""
-MATCHES = 200
-"""Labels that full text gives at most: those of about the length of the text."""
-WORDS = 6
-"""Words of a text that full text is asked for at most, the longest ones."""
+ASKED_NAMES = 120  # names that are looked for at once, at most
+FEW_LABELS = 500_000  # labels up to which any engine may look through all of them
+MATCHES = 200  # labels that full text gives at most: those of about the length of the text
+WORDS = 6  # words of a text that full text is asked for at most, the longest ones
 LETTERS, FULL_TEXT = "letters", "search.json"
-DAYS = 30.0
-"""Days for which is kept what an endpoint understands."""
+DAYS = 30.0  # days for which is kept what an endpoint understands
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -57,7 +51,7 @@ class FullText:
     at: str = ""
     predicates: tuple[str, ...] = ()
 
-    def pattern(self, name: str, language: str, every: bool, limit: int = MATCHES) -> str:
+    def pattern(self, name: str, language: str, every: bool) -> str:
         """A group pattern that binds ?node, its ?label and the predicate ?by: each word of a name, or any."""
         words = _WORD.findall(name.lower())
         words = sorted([w for w in words if len(w) > 2] or words, key=len, reverse=True)[:WORDS]
@@ -69,7 +63,7 @@ class FullText:
         values = {
             "text": (self.all if every else self.any).join(parts),
             "every": str(every).lower(),
-            "limit": limit,
+            "limit": MATCHES,
             "language": language,
             "instance": self.instance,
         }
@@ -98,7 +92,7 @@ def full_text_of(kg: KnowledgeGraph) -> FullText | None:
         return FullText(**kept | {"predicates": tuple(kept["predicates"])}) if kept else _NONE
 
     way = remembered(base, "full text", "", find)
-    return way if way is not None and way.find else None
+    return way if way.find else None
 
 
 _NONE = FullText("", "", "", "")
@@ -137,8 +131,10 @@ def _find_full_text(kg: KnowledgeGraph) -> FullText | None:
         is_known = answer.outcome.ok and any(label and label.value == known for (label,) in answer.rows)
         return way if is_known else None
 
-    with ThreadPoolExecutor(4) as pool:
-        return next(filter(None, pool.map(understood, dialects())), None)
+    for ways in batches(dialects(), kg.connections):
+        if answers := list(filter(None, kg.together([partial(understood, way) for way in ways]))):
+            return answers[0]
+    return None
 
 
 def _ask(kg: KnowledgeGraph, sparql: str) -> Result:
@@ -149,7 +145,7 @@ def _ask(kg: KnowledgeGraph, sparql: str) -> Result:
 class AskedNames:
     """The names of a KG, asked for as they are needed and remembered as long as this object lives.
 
-    Raises `QueryFailedError` where the graph does not answer: that is not the same as having no such name.
+    Raises `QueryFailedError` where the graph does not answer.
     """
 
     most_words = 8
@@ -162,9 +158,9 @@ class AskedNames:
     def exact(self, texts: Mapping[str, Collection[str]]) -> Mapping[str, list[Entry]]:
         """Return entries whose name is a text as written or with capitals, tagged or plain; one query."""
         profile = self._kg.profile
-        new = dict(islice(((n, forms) for n, forms in texts.items() if n not in self._exact), ASKED_NAMES))
+        new = list(islice((norm for norm in texts if norm not in self._exact), ASKED_NAMES))
         self._exact |= {norm: [] for norm in new}
-        written = (form for forms in new.values() for form in forms)
+        written = (form for norm in new for form in texts[norm])
         forms = (f for t in written for f in (t, t.title(), t[:1].upper() + t[1:], t.lower()))
         values = [v for f in dict.fromkeys(forms) for v in (text(f), text(f, profile.language))]
         predicates = map(IRI, (*profile.label_predicates, *profile.alias_predicates))

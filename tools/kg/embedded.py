@@ -27,20 +27,17 @@ class EmbeddedKG(KnowledgeGraph):
 
     pyoxigraph has no time-out of its own and cannot be interrupted inside sorting, grouping, ASK, or the
     search for the next row. A query therefore runs in a worker thread of this KG (see `Workers`): the caller
-    gets `timeout` in time; the worker stops at its next row or, where none comes, when the engine is done
-    with it.
+    gets `timeout` in time; the worker stops at its next row or when the engine is done with it.
 
     Args:
         store: in memory (`Store()`) or on disk (`Store.read_only(path)`). It is never written to. Where
             it has named graphs, they are all read as one.
-        profile: how this KG is shaped.
-        name: shown to people.
-        timeout: seconds a call may take.
-        limit: rows a call may return.
-        index: label index, where there is one.
         adjacency: opens the edges as whole numbers when paths are first asked for; by default they are built
             from the store then. Where it gives None, paths are searched for by queries.
+        profile, name, timeout, limit, index: as for every KG.
     """
+
+    path_seconds = 1.0  # nobody waits longer for what lies in this process, and a cut search says so
 
     def __init__(
         self,
@@ -60,37 +57,40 @@ class EmbeddedKG(KnowledgeGraph):
 
             return build_adjacency(store, profile)
 
-        self._opened = _Opened(store, adjacency or build)
+        self._store: ox.Store | None = store  # sessions look at that of `shared`, and so for the adjacency
+        self._make_adjacency: Callable[[], Adjacency | None] | None = adjacency or build
+        self._adjacency: Adjacency | None = None
+        self._union = next(iter(store.named_graphs()), None) is not None
+        self._workers, self._lock = Workers(), threading.Lock()
 
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
-        return self._opened.store is None
+        return self.shared._store is None
 
     def close(self) -> None:
         """Let go of the store and the label index. Later calls say `unavailable`."""
-        self._opened.store, self._opened.adjacency = None, None
+        with self._lock:
+            self.shared._store = self.shared._adjacency = self.shared._make_adjacency = None
         super().close()
 
     def quads(self) -> Iterator[ox.Quad]:
         """All that the store holds, in no particular order; nothing once it is closed."""
-        return iter(self._opened.store) if self._opened.store is not None else iter(())
-
-    @property
-    def path_seconds(self) -> float:
-        """A second at most: nobody waits longer for what lies in this process, and a cut search says so."""
-        return min(self.timeout, 1.0)
+        store = self.shared._store
+        return iter(()) if store is None else iter(store)
 
     def adjacency(self) -> Adjacency | None:
         """The edges as whole numbers; None where there are none that hold all that the profile allows."""
-        graph = self._opened.open_adjacency()
-        if graph is None or not all(map(self.profile.excludes, graph.left_out)):
-            return None
-        return graph
+        kg = self.shared
+        with self._lock:
+            if kg._make_adjacency is not None:
+                kg._adjacency, kg._make_adjacency = kg._make_adjacency(), None
+            graph = kg._adjacency
+        return graph if graph and all(map(self.profile.excludes, graph.left_out)) else None
 
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        if (store := self._opened.store) is None:
-            return _closed(self.name)
+        if (store := self.shared._store) is None:
+            return self._closed_result()
         if query.overflows:
             message = (
                 f"the query is too long or too deep: over {PARTS:,} words and signs or {NESTED} brackets"
@@ -98,19 +98,20 @@ class EmbeddedKG(KnowledgeGraph):
             return Result(Outcome.SYNTAX, message=message)
 
         def job(cancelled: threading.Event) -> Result:
-            return _evaluate(store, query, limit, self._opened.union, cancelled)
+            return _evaluate(store, query, limit, self._union, cancelled)
 
         try:
-            return self._opened.workers.run(job, timeout, self.deadline)
+            return self._workers.run(job, timeout, self.deadline)
         except TimeoutError as error:
             return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
 
-    def _label_rows(self, subjects: Sequence[IRI], predicates: Sequence[IRI], deadline: Deadline) -> Result:
+    def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
         """Index look-ups: pyoxigraph would scan a whole predicate to join it with a VALUES block."""
-        if (store := self._opened.store) is None:
-            return _closed(self.name)
+        if (store := self.shared._store) is None:
+            return self._closed_result()
         start, rows = time.perf_counter(), []
-        graph = None if self._opened.union else ox.DefaultGraph()
+        graph = None if self._union else ox.DefaultGraph()
+        predicates = [IRI(p) for p in self.profile.label_predicates]
         for number, subject in enumerate(subjects):
             if number % _CLOCK_EVERY == 0 and deadline.passed:
                 break
@@ -127,26 +128,9 @@ class EmbeddedKG(KnowledgeGraph):
         self.meter.add(outcome, time.perf_counter() - start)
         return Result(outcome, ("s", "p", "l"), tuple(rows), "the labels were not read in time")
 
-
-class _Opened:
-    """What all sessions of a KG share."""
-
-    def __init__(self, store: ox.Store, make: Callable[[], Adjacency | None]) -> None:
-        self.store: ox.Store | None = store
-        self.union = next(iter(store.named_graphs()), None) is not None
-        self.workers = Workers()
-        self.adjacency: Adjacency | None = None
-        self._make: Callable[[], Adjacency | None] | None = make
-        self._lock = threading.Lock()
-
-    def open_adjacency(self) -> Adjacency | None:
-        """The adjacency, opened or built when it is first needed; None for a closed KG."""
-        with self._lock:
-            if self.store is None:
-                self._make = None
-            elif self._make is not None:
-                self.adjacency, self._make = self._make(), None
-            return self.adjacency
+    def _closed_result(self) -> Result:
+        message = f"the knowledge graph {self.name!r} was closed: open it again"
+        return Result(Outcome.UNAVAILABLE, message=message)
 
 
 def _evaluate(
@@ -172,7 +156,3 @@ def _evaluate(
     except OSError as error:
         return Result(Outcome.UNAVAILABLE, message=f"the store cannot be read: {error}")
     return Result.capped(variables, rows, limit)
-
-
-def _closed(name: str) -> Result:
-    return Result(Outcome.UNAVAILABLE, message=f"the knowledge graph {name!r} was closed: open it again")

@@ -33,24 +33,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CONNECTIONS = 4
-"""Requests at a time to one endpoint, where nothing else is asked for: polite to public ones."""
-ATTEMPTS = 5
-"""Attempts at most for one query, besides those that met a server which is down."""
-BACK_OFF, LONGEST_WAIT = 0.25, 4.0
-"""Seconds before the second attempt; doubled before each further one, up to the longest."""
-EARLY = 0.25
-"""A gateway that says "time-out" after this share of ours did not wait for the query: another try may do."""
-LONGEST_GET = 1_500
-"""Characters of a query above which it is sent by POST: servers cut long URLs."""
-LEVELS = 20
-"""Deepest class hierarchy that is walked."""
-CLASSES = 1_000
-"""A closure of more classes than this is left to the engine."""
-LARGEST_BODY = 256 * 1024 * 1024
-"""Bytes of an answer above which it is given up."""
-REDIRECTS = 5
-"""Redirects that one request follows at most."""
+CONNECTIONS = 4  # requests at a time to one endpoint, where nothing else is asked for: polite to public ones
+ATTEMPTS = 5  # attempts at most for one query, besides those that met a server which is down
+BACK_OFF, LONGEST_WAIT = 0.25, 4.0  # seconds before the second attempt, doubled before each further one
+EARLY = 0.25  # a gateway that says "time-out" after this share of ours did not wait: another try may do
+LONGEST_GET = 1_500  # characters of a query above which it is sent by POST: servers cut long URLs
+LEVELS = 20  # deepest class hierarchy that is walked
+CLASSES = 1_000  # a closure of more classes than this is left to the engine
+LARGEST_BODY = 256 * 1024 * 1024  # bytes of an answer above which it is given up
+REDIRECTS = 5  # redirects that one request follows at most
 _BRANCH = "branch__"
 _DECLARED = re.compile(r"PREFIX\s+[^\s:]*:\s*<[^<>]*>", re.IGNORECASE)
 _AGENT = "triplewise (SPARQLWrapper)"
@@ -60,23 +51,20 @@ _ACCEPT = "application/sparql-results+json, application/sparql-results+xml;q=0.8
 class EndpointKG(KnowledgeGraph):
     """A KG behind a SPARQL 1.1 endpoint.
 
-    Connections are kept open, as many as there are requests at a time. Overload (429, 5xx) and cut
-    connections are tried again within the time-out, as `Retry-After` asks; time-outs are not. A server that
-    has answered before is waited for as long while it is down. What tasks ask that run together (`together`)
-    is sent in as many requests as there are connections, each the union of several queries where there are
-    more.
+    Overload (429, 5xx) and cut connections are tried again within the time-out, as `Retry-After` asks;
+    time-outs are not. A server that has answered before is waited for as long while it is down. What tasks
+    ask that run together (`together`) is sent in as many requests as there are connections, each the union
+    of several queries where there are more.
 
     Args:
         url: the query endpoint. Its login is looked up (see `triplewise.tools.core.credentials`); a query
             string in it is sent as further parameters.
-        profile: how this KG is shaped.
         name: shown to people; the URL without its login by default.
         timeout: seconds a call may take, all attempts included.
-        limit: rows a call may return.
         headers: sent with every request, e.g. Authorization; like a login, not sent on after a redirect.
         graph: IRI of the default graph to ask, where the endpoint holds several.
-        index: label index, where there is one.
         connections: requests at a time.
+        profile, limit, index: as for every KG.
 
     Raises:
         ConfigurationError: the URL is not one of http or https.
@@ -136,13 +124,13 @@ class EndpointKG(KnowledgeGraph):
 
     @property
     def is_local(self) -> bool:
-        """Whether it runs on this machine: what it holds may change at any time, and asking costs little."""
+        """Whether it runs on this machine."""
         return urlsplit(self.url).hostname in ("localhost", "127.0.0.1", "::1")
 
     def query_own(self, sparql: str) -> Result:
         """Run a SELECT that triplewise wrote itself: no other may name a service of the engine's own."""
         start = time.perf_counter()
-        result = self._settle(ReadQuery(sparql, "SELECT", tokenize(sparql)), self.timeout, self.limit)
+        result = self._run(ReadQuery(sparql, "SELECT", tokenize(sparql)), self.timeout, self.limit)
         self.meter.add(result.outcome, time.perf_counter() - start)
         return result
 
@@ -155,40 +143,44 @@ class EndpointKG(KnowledgeGraph):
         step = self.connections if self.shared._unites else len(distinct)
         groups = [distinct[i::step] for i in range(min(step, len(distinct)))]
         answers: dict[tuple[str, int], Result] = {}
+
+        def settle(group: Sequence[tuple[tuple[str, int], _Asked]]) -> None:
+            results = self._settle_group([a for _, a in group])
+            answers.update((key, result) for (key, _), result in zip(group, results, strict=True))
+
         if len(groups) == 1:
-            results = [self._settle_group([a for _, a in groups[0]])]
+            settle(groups[0])
         else:
             with ThreadPoolExecutor(self.connections, "triplewise-kg") as pool:
-                results = list(pool.map(self._settle_group, [[a for _, a in group] for group in groups]))
-        for group, values in zip(groups, results, strict=True):
-            answers.update(zip([key for key, _ in group], values, strict=True))
+                list(pool.map(settle, groups))
         return [answers[a.query.text, a.limit] for a in asked]
 
     def _settle_group(self, asked: Sequence[_Asked]) -> list[Result]:
         """Answer queries by the union of them; each by itself where that is too much for the engine."""
-        if len(asked) > 1 and (query := unite([(a.query, a.limit) for a in asked])) is not None:
+        pairs, refused = [(a.query, a.limit) for a in asked], False
+        if len(asked) > 1 and (query := unite(pairs)) is not None:
             most = sum(a.limit + 1 for a in asked)
-            whole = self._settle(query, max(a.timeout for a in asked), most, asked[0].within)
+            whole = self._settle(_Asked(query, max(a.timeout for a in asked), most, asked[0].within))
             if whole.outcome in (Outcome.ROWS, Outcome.EMPTY):
-                return split(whole, [(a.query, a.limit) for a in asked])
+                return split(whole, pairs)
             if whole.outcome is Outcome.UNAVAILABLE:
                 return [whole] * len(asked)
-            alone = [self._settle(a.query, a.timeout, a.limit, a.within) for a in asked]
-            refused = whole.outcome is Outcome.SYNTAX and all(result.outcome.ok for result in alone)
-            self.shared._unites = self.shared._unites and not refused
-            return alone
-        return [self._settle(a.query, a.timeout, a.limit, a.within) for a in asked]
+            refused = whole.outcome is Outcome.SYNTAX
+        alone = list(map(self._settle, asked))
+        if refused and all(result.outcome.ok for result in alone):
+            self.shared._unites = False
+        return alone
 
-    def _settle(self, query: ReadQuery, timeout: float, limit: int, within: Deadline | None = None) -> Result:
+    def _settle(self, asked: _Asked) -> Result:
         """Answer one query."""
         if self.closed:
             message = f"the knowledge graph {self.name!r} was closed: open it again"
             return Result(Outcome.UNAVAILABLE, message=message)
-        deadline = Deadline(timeout, within)
+        query, deadline = asked.query, Deadline(asked.timeout, asked.within)
         if self.shared._is_virtuoso:
             query = list_subclasses(query, partial(self._subclasses, deadline=deadline))
-        verdict = self._try(query, limit, deadline)
-        if verdict.sort_cap and verdict.sort_cap <= limit:
+        verdict = self._try(query, asked.limit, deadline)
+        if verdict.sort_cap and verdict.sort_cap <= asked.limit:
             # The engine sorts fewer rows than were asked for: take what it can sort, and say so.
             verdict = self._try(query, verdict.sort_cap - 1, deadline)
         return verdict.result
@@ -243,11 +235,9 @@ class EndpointKG(KnowledgeGraph):
             result = Result(Outcome.UNAVAILABLE, message=message)
             down = isinstance(error, httpx.ConnectError)
             return Verdict(result, retry=isinstance(error, httpx.TransportError), down=down)
-        self.shared._is_virtuoso = self.shared._is_virtuoso or reply.headers.get("server", "").startswith(
-            "Virtuoso"
-        )
+        self.shared._is_virtuoso |= reply.headers.get("server", "").startswith("Virtuoso")
         verdict = judge(reply, query, limit)
-        self.shared._has_answered = self.shared._has_answered or verdict.result.outcome.ok
+        self.shared._has_answered |= verdict.result.outcome.ok
         early = reply.status == 504 and left - deadline.left < EARLY * deadline.seconds
         return replace(verdict, retry=True) if early else verdict
 
@@ -333,7 +323,8 @@ def unite(queries: Sequence[tuple[ReadQuery, int]]) -> ReadQuery | None:
             text = f"SELECT (1 AS ?{_BRANCH}ask) {text[len(form.text) :]} LIMIT 1"
         branches.append(f"{{ {{ {text} }} BIND({number} AS ?{_BRANCH}) }}")
     columns = " ".join(f"?{name}" for name in (_BRANCH, *names))
-    return read_query(f"{' '.join(declared)} SELECT {columns} WHERE {{ {' UNION '.join(branches)} }}")
+    united = f"{' '.join(declared)} SELECT {columns} WHERE {{ {' UNION '.join(branches)} }}"
+    return ReadQuery(united, "SELECT", tokenize(united))
 
 
 def split(whole: Result, queries: Sequence[tuple[ReadQuery, int]]) -> list[Result]:
@@ -352,37 +343,27 @@ def split(whole: Result, queries: Sequence[tuple[ReadQuery, int]]) -> list[Resul
     return results
 
 
-class _Closure(NamedTuple):
-    """`[step /] below* top` in a query: where it begins and ends, and its parts as written."""
+class Closure(NamedTuple):
+    """`subject [step /] below* top` in a query."""
 
-    start: int
-    end: int
+    subject: Token
     step: str
     below: str
-    top: str
-    subject: str
+    top: Token
 
 
-def find_closures(query: ReadQuery) -> Iterator[_Closure]:
+def find_closures(query: ReadQuery) -> Iterator[Closure]:
     """Closures over a named class that end a triple."""
-    tokens = query.tokens
+    tokens, named = query.tokens, [token.kind in ("iri", "name") for token in query.tokens]
     for i in range(2, len(tokens) - 2):
-        if tokens[i].text != "*" or not (_named(tokens[i - 1]) and _named(tokens[i + 1])):
+        if tokens[i].text != "*" or not (named[i - 1] and named[i + 1]):
             continue
         if tokens[i + 2].text not in (".", "}"):
             continue
-        top = tokens[i + 1]
-        has_step = tokens[i - 2].text == "/" and i > 3 and _named(tokens[i - 3])
-        first = i - 3 if has_step else i - 1
-        subject = tokens[first - 1]
+        has_step = tokens[i - 2].text == "/" and i > 3 and named[i - 3]
+        subject, step = (tokens[i - 4], tokens[i - 3].text) if has_step else (tokens[i - 2], "")
         if subject.kind == "variable":
-            step = tokens[i - 3].text if has_step else ""
-            end = top.start + len(top.text)
-            yield _Closure(subject.start, end, step, tokens[i - 1].text, top.text, subject.text)
-
-
-def _named(token: Token) -> bool:
-    return token.kind in ("iri", "name")
+            yield Closure(subject, step, tokens[i - 1].text, tokens[i + 1])
 
 
 def list_subclasses(query: ReadQuery, ask: Callable[[str], Result]) -> ReadQuery:
@@ -399,27 +380,25 @@ def list_subclasses(query: ReadQuery, ask: Callable[[str], Result]) -> ReadQuery
         classes = _below(text[:start], closure, ask)
         if not classes:
             return query
-        node = f"?kind_{n}_" if closure.step else closure.subject
-        link = f"{closure.subject} {closure.step} {node} . " if closure.step else ""
-        listed = f"{link}VALUES {node} {{ {' '.join([closure.top, *classes])} }}"
-        text = text[: closure.start] + listed + text[closure.end :]
+        subject, top = closure.subject, closure.top
+        node = f"?kind_{n}_" if closure.step else subject.text
+        link = f"{subject.text} {closure.step} {node} . " if closure.step else ""
+        listed = f"{link}VALUES {node} {{ {' '.join([top.text, *classes])} }}"
+        text = text[: subject.start] + listed + text[top.start + len(top.text) :]
     return read_query(text)
 
 
-def _below(prologue: str, closure: _Closure, ask: Callable[[str], Result]) -> list[str]:
+def _below(prologue: str, closure: Closure, ask: Callable[[str], Result]) -> list[str]:
     """Classes below one, as IRIs, the class itself included; [] if they cannot all be had."""
-    classes: dict[str, None] = {}
-    level = [closure.top]
+    classes: list[str] = []
+    level = [closure.top.text]
     for _ in range(LEVELS):
-        values = " ".join(level)
-        result = ask(
-            f"{prologue}SELECT DISTINCT ?c WHERE {{ VALUES ?t {{ {values} }} ?c {closure.below} ?t }}"
-        )
+        below = f"VALUES ?t {{ {' '.join(level)} }} ?c {closure.below} ?t"
+        result = ask(f"{prologue}SELECT DISTINCT ?c WHERE {{ {below} }}")
         if not result.outcome.ok or len(classes) > CLASSES:
             return []
-        nodes = [c.n3() for c in (result.column("c") if result.rows else ()) if isinstance(c, IRI)]
-        level = [c for c in nodes if c not in classes]
-        classes.update(dict.fromkeys(level))
+        level = [n3 for c in result.column("c") if isinstance(c, IRI) and (n3 := c.n3()) not in classes]
+        classes += level
         if not level:
-            return list(classes) or [closure.top]
+            return classes or [closure.top.text]
     return []

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from triplewise.tools.core.errors import KGUnavailableError
 from triplewise.tools.core.files import write_json
@@ -22,16 +23,13 @@ from triplewise.tools.kg.labels import Name, build_label_index
 from triplewise.tools.kg.load import install, scratch_folder
 from triplewise.tools.kg.open import FORMAT, INDEX, MANIFEST, PROFILE
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
+from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.kg.rdf import QUESTIONS_IN, Progress, id_names
 
 UNFINISHED = "index.part.sqlite"
-PAGE, LEAST_PAGE, MOST_PAGE = 2_000, 100, 50_000
-"""Names read at once: at first, at least and at most."""
-QUICK = 2.0
-"""Seconds below which a page is quick, and the next one may be larger."""
-PATIENCE = 60.0
-"""Seconds that a page may take."""
+PAGE, LEAST_PAGE, MOST_PAGE = 2_000, 100, 50_000  # names read at once: at first, at least and at most
+QUICK = 2.0  # seconds below which a page is quick, and the next one may be larger
+PATIENCE = 60.0  # seconds that a page may take
 MOST_RELATIONS = 20_000
 _TABLES = """
 CREATE TABLE IF NOT EXISTS names (section TEXT, iri TEXT, text TEXT, language TEXT,
@@ -99,7 +97,7 @@ def index_endpoint(kg: EndpointKG, *, pause: float = 0.2, progress: Progress | N
 class _Reading:
     """The reading of one endpoint, and what was read."""
 
-    kg: KnowledgeGraph
+    kg: EndpointKG
     profile: Profile
     connection: sqlite3.Connection
     pause: float
@@ -109,24 +107,24 @@ class _Reading:
     def read(self) -> None:
         """Read all sections that are not finished: labels, aliases, descriptions, and nodes known by id."""
         profile = self.profile
+
+        def texts_by(predicate: str, *others: str) -> str:
+            tags = dict.fromkeys((profile.language, "mul", *others))
+            spoken = " || ".join(f'LANGMATCHES(LANG(?text), "{tag}")' for tag in tags)
+            return f'?node <{predicate}> ?text FILTER(LANG(?text) = "" || {spoken})'
+
         for predicate in dict.fromkeys((*profile.label_predicates, *profile.alias_predicates)):
-            self._read_section(predicate, f"?node <{predicate}> ?text {self._filter(QUESTIONS_IN)}", "labels")
+            self._read_section(predicate, texts_by(predicate, *QUESTIONS_IN), "labels")
         for predicate in profile.description_predicates:
-            self._read_section(predicate, f"?node <{predicate}> ?text {self._filter()}", "descriptions")
+            self._read_section(predicate, texts_by(predicate), "descriptions")
         if profile.entity_text == "local":
             nodes = "{ ?node ?a ?b } UNION { ?b ?a ?node } FILTER(isIRI(?node))"
-            self._read_section(
-                "", f'{{ SELECT DISTINCT ?node WHERE {{ {nodes} }} }} BIND("" AS ?text)', "ids"
-            )
-
-    def _filter(self, others: tuple[str, ...] = ()) -> str:
-        tags = dict.fromkeys((self.profile.language, "mul", *others))
-        spoken = " || ".join(f'LANGMATCHES(LANG(?text), "{tag}")' for tag in tags)
-        return f'FILTER(LANG(?text) = "" || {spoken})'
+            ids = f'{{ SELECT DISTINCT ?node WHERE {{ {nodes} }} }} BIND("" AS ?text)'
+            self._read_section("", ids, "ids")
 
     def _read_section(self, section: str, pattern: str, kind: str) -> None:
         """Read the names of one predicate, in the engine's own order; sorted where that does not hold."""
-        state = self.connection.execute("SELECT * FROM pages WHERE section = ?", (section,)).fetchone()
+        state = self._row("SELECT * FROM pages WHERE section = ?", section)
         _, read, after, finished = state or (section, 0, "", 0)
         if finished:
             return
@@ -154,10 +152,11 @@ class _Reading:
                 self._keep(section, kind, result)
                 last = max((row[0].value for row in result.rows if row[0] is not None), default=after)
                 over = last == after
-                if over and not after and total is not None and self._count(section) < min(read, total):
+                (kept,) = self._row("SELECT COUNT(*) FROM names WHERE section = ?", section)
+                if over and not after and total is not None and kept < min(read, total):
                     after, over = " ", False  # some came twice, and others not at all: read again, sorted
                 elif after:
-                    after, read = last, self._count(section)
+                    after, read = last, kept
                 else:
                     read += 0 if over else page
                 state = (section, read, after, over)
@@ -175,7 +174,6 @@ class _Reading:
                 )
 
     def _keep(self, section: str, kind: str, result: Result) -> None:
-        """Keep a page."""
         rows = [
             (section, node.value, name.value, name.language.lower(), whole_number(n) or 0)
             for node, name, n in result.rows
@@ -194,11 +192,8 @@ class _Reading:
         )
         self.connection.execute("COMMIT")
 
-    def _count(self, section: str) -> int:
-        (count,) = self.connection.execute(
-            "SELECT COUNT(*) FROM names WHERE section = ?", (section,)
-        ).fetchone()
-        return int(count)
+    def _row(self, sql: str, value: str) -> Any:
+        return self.connection.execute(sql, (value,)).fetchone()
 
     def names(self) -> Iterator[Name]:
         """The names of the nodes that questions can be about, in order of preference (see `node_names`)."""
@@ -226,11 +221,7 @@ class _Reading:
                 yield from id_names(iri)
 
     def popularity(self, iri: str) -> int:
-        """Return the facts of a node."""
-        (facts,) = self.connection.execute("SELECT facts FROM nodes WHERE iri = ?", (iri,)).fetchone()
-        return int(facts)
+        return int(self._row("SELECT facts FROM nodes WHERE iri = ?", iri)[0])
 
     def description(self, iri: str) -> str:
-        """Return the description of a node, "" if it has none."""
-        (text,) = self.connection.execute("SELECT description FROM nodes WHERE iri = ?", (iri,)).fetchone()
-        return str(text)
+        return str(self._row("SELECT description FROM nodes WHERE iri = ?", iri)[0])

@@ -39,8 +39,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_LOOK = 0.1
-"""Seconds after which a wait for room looks whether it was cancelled."""
+_LOOK = 0.1  # seconds after which a wait for room looks whether it was cancelled
 _ESCAPED_PAIR = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|.)", re.DOTALL)
 _REFUSED = {
     "SERVICE": "SERVICE would send the query on to another server",
@@ -51,8 +50,7 @@ _REFUSED = {
     ),
     "DEFINE": "engine pragmas may load remote data",
 }
-PARTS, NESTED = 2_000, 64
-"""Words and signs of a query, and brackets around them, that pyoxigraph is given."""
+PARTS, NESTED = 2_000, 64  # words and signs of a query, and brackets around them, that pyoxigraph is given
 _AGGREGATES = {"COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"}
 _ENGINE_CALL = re.compile(r"<?(?:bif|sql):(?!contains\b)", re.IGNORECASE)
 

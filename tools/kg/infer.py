@@ -30,10 +30,8 @@ Select = Callable[[str], Rows]
 
 _STRING = XSD + "string"
 _SAMPLE = 100_000
-_VALUES = 300
-"""Values of a predicate that are looked at."""
-_MOST = 200
-"""Predicates, the most frequent first, that are looked at."""
+_VALUES = 300  # values of a predicate that are looked at
+_MOST = 200  # predicates, the most frequent first, that are looked at
 _OWN, _THEIRS = 0.1, 0.6
 """Least share of a known graph's own relations, and of facts and nodes that lie in its namespaces."""
 _ENOUGH = 0.5
@@ -64,8 +62,7 @@ _DESCRIPTIONS = (
     _SKOS + "definition",
 )
 _TYPES = (RDF + "type", "http://www.wikidata.org/prop/direct/P31", _FREEBASE + "type.object.type")
-_NAMES = {"name", "label", "title"}
-"""Words that the name of a label predicate ends with."""
+_NAMES = {"name", "label", "title"}  # words that the name of a label predicate ends with
 _PARTS = {"first", "last", "given", "family", "middle", "sur", "job", "file", "user", "domain"}
 """Words before them that tell that it is no name of the thing, or a part of it."""
 _OTHERS = {"alt", "alternate", "alternative", "other", "nick", "short", "former", "hidden", "native"}

@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
 Kind = OneOf["exact", "alias", "fuzzy", "trigram"]
 
-_LEAST_SCORE = 0.6
-"""A fuzzy or trigram candidate below this score is not offered."""
-_GOOD = 0.8
-"""Trigrams are tried only when the best fuzzy candidate is below this score."""
+_LEAST_SCORE = 0.6  # a fuzzy or trigram candidate below this score is not offered
+_GOOD = 0.8  # trigrams are tried only when the best fuzzy candidate is below this score
 _CHUNK = 400
 SQLITE, FUZZY = "labels.sqlite", "fuzzy"
 
@@ -58,10 +56,8 @@ _SELECT = """
 SELECT nodes.iri, nodes.label, names.text, names.alias, nodes.popularity, nodes.description, names.norm
 FROM names JOIN nodes ON nodes.id = names.node WHERE """
 _BATCH = 20_000
-_HOLDING = 20_000
-"""Names at most that are looked at for one that goes on before or behind a text."""
-_RARE = 8
-"""How many of a text's trigrams are asked for, rarest first."""
+_HOLDING = 20_000  # names at most that are looked at for one that goes on before or behind a text
+_RARE = 8  # how many of a text's trigrams are asked for, rarest first
 
 
 @dataclass(frozen=True, slots=True)

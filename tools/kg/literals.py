@@ -48,8 +48,7 @@ _DATATYPES = {
 _INTEGER = re.compile(r"([+-]?)0*(\d{1,4000})")
 _SHORT_YEAR_BC = re.compile(r"-(\d{1,3})(?!\d)")
 _ZERO_FRACTION = re.compile(r"(:\d\d)(?:\.0+|(\.\d*?[1-9])0+)(?!\d)")
-_LONGEST = 15
-"""Digits up to which a number with an exponent is written out."""
+_LONGEST = 15  # digits up to which a number with an exponent is written out
 _ROUND = Context(prec=12)
 
 

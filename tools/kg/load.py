@@ -1,10 +1,7 @@
 """Loading graph files into a store on disk, with its label index.
 
-The store is built in a hidden folder beside its place, its manifest is written last, and the folder is moved
-into place in one step: a load that dies leaves no half store, and the next load clears away what it left.
-
-A store folder holds `store/` (pyoxigraph), `labels.sqlite` and `fuzzy/` (label index), `adjacency/` (for
-paths), `profile.yaml`, and `manifest.json`.
+The store is built in a hidden folder beside its place and moved there in one step: a load that dies leaves no
+half store, and the next load clears away what it left.
 """
 
 from __future__ import annotations
@@ -33,17 +30,14 @@ from triplewise.tools.kg.open import (
     MANIFEST,
     PROFILE,
     STORE,
+    UNCHECKED,
     fingerprint,
     is_store,
-    store_files,
 )
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import Broken, GraphReader, Progress
 
-JOINING = "joining nodes"
-"""The stage that makes path searches quick."""
-SUBSET_MANIFEST = "cut.json"
-"""What `triplewise kg cut` did, beside the files that it made; their names are the keys of `files`."""
+SUBSET_MANIFEST = "cut.json"  # what `triplewise kg cut` did; the files that it made are the keys of `files`
 _log = logging.getLogger(__name__)
 
 
@@ -79,6 +73,9 @@ def load_kg(
 ) -> LoadReport:
     """Load files into a new store folder. Waits while another process loads into the same folder.
 
+    It holds `store/` (pyoxigraph), `labels.sqlite` and `fuzzy/` (label index), `adjacency/` (for paths),
+    `profile.yaml`, and `manifest.json`.
+
     Args:
         sources: N-Triples, N-Quads, Turtle, TriG, RDF/XML, `subject|relation|object` text (.txt) and label
             tables (.tsv: id, label[, description[, aliases separated by |]]); plain, .gz, .zst or
@@ -110,9 +107,27 @@ def load_kg(
         if profile is None and any(map(rdf.is_text, paths)):
             profile = "names"
         shape = None if profile is None else load_profile(profile)
-        report = _build(folder, target, paths, tables, shape, GraphReader(shape, on_error, progress))
+        reader = GraphReader(shape, on_error, progress)
+        start = time.perf_counter()
+        used, triples, names = _build(folder, paths, tables, shape, reader)
+        seconds = time.perf_counter() - start
+        written = (path for path in sorted(folder.rglob("*")) if path.is_file())
+        files = {path.relative_to(folder).as_posix(): path for path in written}
+        manifest = {
+            "format": FORMAT,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "profile": used.name,
+            "names_by": used.naming(),  # what is in the index; the profile may be edited later
+            "triples": triples,
+            "names": names,
+            "broken_lines": reader.broken_count,
+            "seconds": round(seconds, 2),
+            "files": {name: fingerprint(f) for name, f in files.items() if not UNCHECKED.fullmatch(name)},
+            "sources": [{"name": path.name, "bytes": path.stat().st_size} for path in (*paths, *tables)],
+        }
+        write_json(folder / MANIFEST, manifest, indent=2)
         install(folder, target)
-    return report
+    return LoadReport(target, used, triples, names, tuple(reader.broken), reader.broken_count, seconds)
 
 
 def subset_files(folder: Path) -> list[Path]:
@@ -140,16 +155,11 @@ def subset_files(folder: Path) -> list[Path]:
 
 
 def _build(
-    folder: Path,
-    target: Path,
-    paths: Sequence[Path],
-    tables: Sequence[Path],
-    given: Profile | None,
-    reader: GraphReader,
-) -> LoadReport:
+    folder: Path, paths: Sequence[Path], tables: Sequence[Path], given: Profile | None, reader: GraphReader
+) -> tuple[Profile, int, int]:
+    """Fill a folder; returns the profile, and how many triples and names there are."""
     from triplewise.tools.kg.adjacency import build_adjacency, save_adjacency
 
-    start = time.perf_counter()
     store = ox.Store(str(folder / STORE))
     store.bulk_extend(reader.facts(paths, given))
     reader.tell("finding out the shape of the graph")
@@ -167,30 +177,14 @@ def _build(
         lambda done: reader.tell("indexing labels", done),
     )
     triples = len(store)
-    reader.tell(JOINING, 0, triples)
-    graph = build_adjacency(store, profile, lambda done: reader.tell(JOINING, done, triples))
+    graph = build_adjacency(store, profile, lambda done: reader.tell("joining nodes", done, triples))
     if graph is not None:
-        save_adjacency(graph, folder / ADJACENCY, triples)
-    del store  # closes it: the folder is about to move
+        save_adjacency(graph, folder / ADJACENCY)
     profile.dump(folder / PROFILE)
     mode = (folder / PROFILE).stat().st_mode  # what the umask gives; tantivy keeps some files to itself
     for file in (folder / FUZZY).iterdir():
         file.chmod(mode)
-    seconds = time.perf_counter() - start
-    manifest = {
-        "format": FORMAT,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "profile": profile.name,
-        "names_by": profile.naming(),  # what is in the index; the profile may be edited later
-        "triples": triples,
-        "names": names,
-        "broken_lines": reader.broken_count,
-        "seconds": round(seconds, 2),
-        "files": {name: fingerprint(folder / name) for name in store_files(folder)},
-        "sources": [{"name": path.name, "bytes": path.stat().st_size} for path in (*paths, *tables)],
-    }
-    write_json(folder / MANIFEST, manifest, indent=2)
-    return LoadReport(target, profile, triples, names, tuple(reader.broken), reader.broken_count, seconds)
+    return profile, triples, names
 
 
 def install(folder: Path, target: Path) -> None:

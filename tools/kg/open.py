@@ -30,24 +30,16 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 STORE, ADJACENCY, PROFILE, MANIFEST = "store", "adjacency", "profile.yaml", "manifest.json"
-"""What a store folder holds, and the version of it."""
-SMALL_FILE = 2**16
-"""Bytes up to which a store's file is compared by its checksum on opening, not by its size alone."""
-UNCHECKED = re.compile(rf"{PROFILE}|{MANIFEST}|.*\.lock|store/(LOCK|LOG.*)")
-"""Files of a store that people edit, or that opening it may change."""
-REINDEXED = 300_000
-"""Triples of a store up to which its names are indexed anew, in memory, when its profile was changed."""
+SMALL_FILE = 2**16  # bytes up to which opening compares a store's file by its checksum, not by its size alone
+UNCHECKED = re.compile(rf"{PROFILE}|{MANIFEST}|.*\.lock|store/(LOCK|LOG.*)")  # edited, or changed by opening
+REINDEXED = 300_000  # triples up to which names are indexed anew, in memory, when the profile was changed
 DEMO = "demo"
-MEMORY_BYTES = 32 * 2**20
-"""Files up to this size (as they lie on disk) are opened in memory; larger ones are loaded to disk once."""
-OPENED = 8
-"""Graphs that a process keeps open; others go once nobody uses them any longer."""
-FIRST_LOOK = 5.0
-"""Seconds that an endpoint has to show its first facts, by which a known graph is recognised."""
-INDEX, DAYS = "index", 30.0
-"""Where the label index of an endpoint lies in its cache folder; days for which its profile is remembered."""
-SMALL = "graphs in memory"
-"""What small graphs keep in the cache is kept together: it stays good when a file changes or moves."""
+MEMORY_BYTES = 32 * 2**20  # up to which files (as they lie on disk) are opened in memory; more is loaded once
+OPENED = 8  # graphs that a process keeps open; others go once nobody uses them any longer
+FIRST_LOOK = 5.0  # seconds that an endpoint has to show its first facts, by which a known graph is recognised
+INDEX = "index"  # where the label index of an endpoint lies in its cache folder
+DAYS = 30.0  # for which an endpoint's profile is remembered
+SMALL = "graphs in memory"  # they share a cache folder: what it keeps stays good when a file changes
 
 _log = logging.getLogger(__name__)
 _URL = re.compile(r"https?://", re.IGNORECASE)
@@ -80,17 +72,17 @@ def open_kg(
         DataError: no such path, or a folder or file that holds no graph; says what to do.
     """
     text, path = str(source), Path(source)
+    written: list[Path] = []  # the same address may have another graph or index later
     if _URL.match(text):
-        text = whole_url(text)
-    key: tuple[object, ...] = (text, profile if isinstance(profile, Profile) else str(profile))
-    if _URL.match(text):  # it may have been indexed since
         from triplewise.tools.core.credentials import without_login
 
-        index = _cached(without_login(text)) / INDEX / MANIFEST
-        key = (*key, index.stat().st_mtime_ns if index.exists() else 0)
-    elif text != DEMO and path.exists():  # the same path may hold another graph later
+        text = whole_url(text)
+        written = [_cached(without_login(text)) / INDEX / MANIFEST]
+    elif text != DEMO and path.exists():
+        text = str(path.resolve())
         written = [path / MANIFEST, path / PROFILE] if is_store(path) else graph_files(path)
-        key = (str(path.resolve()), *(f.stat().st_mtime_ns for f in written if f.exists()), *key[1:])
+    times = tuple(file.stat().st_mtime_ns for file in written if file.exists())
+    key = (text, times, profile if isinstance(profile, Profile) else str(profile))
     with _lock:
         future = _opened.get(key)
         if new := future is None or (future.done() and future.result().closed):
@@ -127,38 +119,32 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     Raises:
         DataError: not a store, or one that another version wrote.
     """
-    path = folder / MANIFEST
+    path, remedy = folder / MANIFEST, _reload(folder)
     if not path.is_file():
         raise DataError(
             "no RDF files, and no store of triplewise (no manifest.json); make one with `triplewise kg load`",
             folder,
         )
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        version = manifest["format"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"the manifest cannot be read ({error}); {_reload(folder)}", path) from error
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        is_whole = {"files", "names_by"} <= manifest.keys() or "endpoint" in manifest
+        version = manifest["format"] if is_whole else "of an earlier version"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"the manifest cannot be read ({error}); {remedy}", path) from error
     if version != FORMAT:
-        raise DataError(f"store format {version}, this version reads {FORMAT}; {_reload(folder)}", path)
-    for name, facts in manifest.get("files", {}).items():
+        raise DataError(f"store format {version}, this version reads {FORMAT}; {remedy}", path)
+    for name, facts in manifest.get("files", {}).items():  # an endpoint's index has none
         try:
             whole = fingerprint(folder / name) == facts
         except OSError as error:
-            raise DataError(f"cannot be read ({error.strerror}); {_reload(folder)}", folder / name) from error
+            raise DataError(f"cannot be read ({error.strerror}); {remedy}", folder / name) from error
         if not whole:
-            raise DataError(f"is not as it was loaded: damaged; {_reload(folder)}", folder / name)
-    return dict(manifest)
+            raise DataError(f"is not as it was loaded: damaged; {remedy}", folder / name)
+    return manifest
 
 
 def _reload(folder: Path) -> str:
-    """What a person does about a store that cannot be used."""
     return f"load the graph again: triplewise kg load FILES --into {folder} --replace"
-
-
-def store_files(folder: Path) -> list[str]:
-    """Names of the files of a store that stay as they were loaded."""
-    files = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file())
-    return [name for name in files if not UNCHECKED.fullmatch(name)]
 
 
 def fingerprint(path: Path) -> dict[str, int | str]:
@@ -189,19 +175,16 @@ def _open(source: str | Path, profile: str | Path | Profile | None) -> Knowledge
             return _in_memory([facts], [labels], given or load_profile(yaml), DEMO)
     if _URL.match(text):
         return _open_endpoint(whole_url(text), given)
-    if path.is_dir() and (is_store(path) or not (files := graph_files(path))):
+    if path.is_dir() and (is_store(path) or not graph_files(path)):
         return _open_folder(path, given)
-    if path.is_dir():
-        return _open_files(path, files, given)
-    if path.is_file():
-        return _open_file(path, given)
+    if path.exists():
+        return _open_files(path, given)
     raise DataError(f"no such knowledge graph; give {DEMO!r}, a folder, a file, or an http(s) URL", path)
 
 
 def _open_endpoint(url: str, given: Profile | None) -> KnowledgeGraph:
-    """Open an endpoint with the label index that was made of it, and with the profile of that, if any.
-
-    The profile of another is told by its URL, else by its facts, and kept (but of one on this machine).
+    """Open an endpoint with the label index that was made of it; its profile is the index's, else told by its
+    URL, else by its facts, and kept (but of one on this machine).
     """
     from triplewise.tools.core.credentials import without_login
     from triplewise.tools.kg.endpoint import EndpointKG
@@ -210,9 +193,17 @@ def _open_endpoint(url: str, given: Profile | None) -> KnowledgeGraph:
     kg = EndpointKG(url, given or load_profile("generic"))
     kg.cache_dirs = (_cached(without_login(url)),)
     index = kg.cache_dirs[0] / INDEX
-    manifest = read_manifest(index) if is_store(index) else None
-    if given is None and manifest is not None:
-        kg.profile = load_profile(index / PROFILE)
+    if is_store(index):
+        manifest = read_manifest(index)
+        kg.profile = given or load_profile(index / PROFILE)
+        if manifest.get("names_by") == kg.profile.naming():
+            kg.index, kg.indexed = LabelIndex.on_disk(index), manifest["created"]
+        else:
+            _log.warning(
+                "the names of %s were indexed by another profile; to index them by this one: "
+                "triplewise kg index URL --force --profile FILE",
+                kg.name,
+            )
     elif given is None:
         from triplewise.tools.kg.infer import endpoint_profile
 
@@ -227,14 +218,6 @@ def _open_endpoint(url: str, given: Profile | None) -> KnowledgeGraph:
             name = recognise() if kg.is_local else kept_json(kg.cache_dirs, "profile.json", DAYS, recognise)
             shape = load_profile(name or "generic")
         kg.profile = shape
-    if manifest is not None and manifest.get("names_by") == kg.profile.naming():
-        kg.index, kg.indexed = LabelIndex.on_disk(index), manifest["created"]
-    elif manifest is not None:
-        _log.warning(
-            "the names of %s were indexed by another profile; to index them by this one: "
-            "triplewise kg index URL --force --profile FILE",
-            kg.name,
-        )
     return kg
 
 
@@ -252,16 +235,14 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
     from triplewise.tools.kg.labels import LabelIndex
 
     manifest = read_manifest(path)
-    triples = int(manifest.get("triples", 0))
     profile = given or load_profile(path / PROFILE)
     try:
         store = ox.Store.read_only(str(path / STORE))
     except (OSError, RuntimeError, ValueError) as error:
         raise DataError(f"the store is damaged ({error}); {_reload(path)}", path) from error
-
     index = LabelIndex.on_disk(path)
-    if manifest.get("names_by") not in (None, profile.naming()):
-        if triples <= REINDEXED:
+    if manifest["names_by"] != profile.naming():
+        if manifest["triples"] <= REINDEXED:
             index = _index_of(store, profile)
         else:
             _log.warning(
@@ -273,15 +254,9 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
     def adjacency() -> Adjacency | None:
         from triplewise.tools.kg.adjacency import open_adjacency  # brings numpy
 
-        return open_adjacency(path / ADJACENCY, triples)
+        return open_adjacency(path / ADJACENCY)
 
-    kg = EmbeddedKG(
-        store,
-        profile,
-        path.name,
-        index=index,
-        adjacency=adjacency,
-    )
+    kg = EmbeddedKG(store, profile, path.name, index=index, adjacency=adjacency)
     kg.cache_dirs = (path.resolve(), _cached(str(path.resolve())))
     return kg
 
@@ -300,21 +275,18 @@ def _index_of(store: ox.Store, profile: Profile, reader: GraphReader | None = No
     )
 
 
-def _open_file(path: Path, given: Profile | None) -> KnowledgeGraph:
+def _open_files(path: Path, given: Profile | None) -> KnowledgeGraph:
+    """Open the files of a graph; `path` is the file, or the folder that holds them."""
     from triplewise.tools.kg import rdf
 
-    rdf.check_format(path)
-    if rdf.is_label_table(path):
-        raise DataError(
-            "a table of labels holds no facts; load it with a graph by `triplewise kg load`", path
-        )
-    if given is None and rdf.is_text(path):
-        given = load_profile("names")
-    return _open_files(path, [path], given)
-
-
-def _open_files(path: Path, files: Sequence[Path], given: Profile | None) -> KnowledgeGraph:
-    """Open the files of a graph; `path` is the file, or the folder that holds them."""
+    files = graph_files(path)
+    if files == [path]:
+        rdf.check_format(path)
+        if rdf.is_label_table(path):
+            raise DataError(
+                "a table of labels holds no facts; load it with a graph by `triplewise kg load`", path
+            )
+        given = load_profile("names") if given is None and rdf.is_text(path) else given
     stamps = [(file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     if sum(size for size, _ in stamps) <= MEMORY_BYTES:
         return _in_memory(files, [], given, path.name)
@@ -331,8 +303,8 @@ def _open_files(path: Path, files: Sequence[Path], given: Profile | None) -> Kno
     return _open_folder(folder, given)
 
 
+# Copies of rdflib graphs, by object, size and profile; the graphs are held so that an id stays its own.
 _copies: LRUCache[tuple[object, ...], tuple[Any, KnowledgeGraph]] = LRUCache(OPENED)
-"""Copies of rdflib graphs, by object, size and profile; the graphs are held so that an id stays its own."""
 
 
 def open_rdflib(graph: Any, profile: str | Path | Profile | None = None) -> KnowledgeGraph:
@@ -353,10 +325,7 @@ def open_rdflib(graph: Any, profile: str | Path | Profile | None = None) -> Know
 
 
 def _in_memory(
-    facts: Sequence[Path],
-    tables: Sequence[Path],
-    given: Profile | None,
-    name: str,
+    facts: Sequence[Path], tables: Sequence[Path], given: Profile | None, name: str
 ) -> KnowledgeGraph:
     import pyoxigraph as ox
 

@@ -18,8 +18,7 @@ from triplewise.tools.kg.protocol import (
     terms_n3,
 )
 
-CHAIN_CAP = 50_000
-"""Chains of one length fetched at most."""
+CHAIN_CAP = 50_000  # chains of one length fetched at most
 
 
 def find_paths_by_queries(

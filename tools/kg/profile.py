@@ -30,8 +30,7 @@ _REGULAR_EXPRESSIONS = (
     *("unlabelled_pattern", "linkable_pattern", "endpoint_hosts"),
 )
 _YEAR = re.compile(r"(?<=[^\W_])(?=(?:1[5-9]|20)\d\d$)")
-BLANK = "urn:triplewise:blank:"
-"""Blank nodes of files become IRIs of this namespace."""
+BLANK = "urn:triplewise:blank:"  # blank nodes of files become IRIs of this namespace
 _OF_NAMES = (
     *("label_predicates", "alias_predicates", "description_predicates", "language", "label_at"),
     *("entity_text", "linkable_pattern", "mediator_patterns"),

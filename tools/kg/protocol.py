@@ -1,13 +1,13 @@
 """A knowledge graph as everything sees it, and the values it returns; the engines are in other modules.
 
 Every call has a time-out and a row cap and says which outcome happened, so that a time-out is never
-taken for an empty result. All queries here are built from terms (`.n3()`), never from text of a model or a
-user; the one exception is the group pattern `where`, which PyQL makes from terms.
+taken for an empty result. All queries here are built from terms, never from text of a model or a user.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 import re
 import time
 from collections import OrderedDict
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import filterfalse, islice
+from itertools import islice
 from operator import call
 from pathlib import Path as FilePath
 from threading import Lock
@@ -38,17 +38,11 @@ T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
-BATCH = 500
-"""Terms a VALUES block holds at most; Virtuoso's compiler fails on some thousand."""
-LABEL_CACHE = 100_000
-"""Labels kept a KG."""
-ANSWERS, ANSWER_ROWS = 200, 2_000
-"""Most answers that a cache keeps, and most rows of one."""
-MEMORY = 50_000
-"""What is remembered of a KG under one topic, at most."""
-FAILURES = 3
-"""Queries in a row that find nobody there, after which a run asks no more."""
-_FRESH = ("out", "in", "other")
+BATCH = 500  # terms a VALUES block holds at most; Virtuoso's compiler fails on some thousand
+LABEL_CACHE = 100_000  # labels kept a KG
+ANSWERS, ANSWER_ROWS = 200, 2_000  # most answers that a cache keeps, and most rows of one
+MEMORY = 50_000  # what is remembered of a KG under one topic, at most
+FAILURES = 3  # queries in a row that find nobody there, after which a run asks no more
 _SELECT = re.compile(
     r"(?P<prologue>.*?)SELECT\s+DISTINCT\s+(?P<names>(?:\?\w+\s+)+)WHERE\s+(?P<body>\{.*\})"
     r"(?:\s+LIMIT\s+(?P<cut>\d+))?\s*",
@@ -161,7 +155,7 @@ class Relations(_Reply):
 
 @dataclass(frozen=True, slots=True)
 class Neighbours(_Reply):
-    """Triples around a node; see `Result`."""
+    """Triples around a node, those that leave it first; see `Result`."""
 
     outcome: Outcome
     _triples: tuple[Triple, ...] = ()
@@ -169,7 +163,7 @@ class Neighbours(_Reply):
 
     @property
     def triples(self) -> tuple[Triple, ...]:
-        """Those that leave it, then those that arrive."""
+        """The triples."""
         self.check()
         return self._triples
 
@@ -243,7 +237,7 @@ class Paths(_Reply):
 
 
 class Meter:
-    """Counts the queries that reach a KG or a database, their outcomes and seconds. Safe to share."""
+    """Counts queries that reach a KG or a database, their outcomes and seconds. Safe to share."""
 
     def __init__(self) -> None:
         self.queries = 0
@@ -253,7 +247,7 @@ class Meter:
         self._lock = Lock()
 
     def add(self, outcome: Outcome, seconds: float) -> None:
-        """Count one query. Engines call this once for every query that reached the store."""
+        """Count one query that reached the store."""
         with self._lock:
             self.queries += 1
             self.seconds += seconds
@@ -308,13 +302,10 @@ class LRUCache(MutableMapping[K, V]):
 
 
 class AnswerCache:
-    """Answers of one KG by query, for one question. Safe to use from several threads.
+    """Answers of one KG by query, for one question: a KG may change. Safe to use from several threads.
 
-    Steps repeat queries: choosing the answer shows the same values again, and the proof begins with the
-    executed query. Answers are kept for one question only, so that a KG that changes is never answered for
-    from an old one, and failures (time-outs, ...) are never kept. A result that no limit cut answers for any
-    limit, and also for fewer variables of the same pattern: distinct values of some variables are what is
-    distinct among the distinct values of more of them.
+    Failures are never kept. A result that no limit cut answers for any limit, and for fewer variables of the
+    same pattern: their distinct values are those among the distinct values of more variables.
     """
 
     def __init__(self) -> None:
@@ -367,6 +358,8 @@ class KnowledgeGraph:
         is_remote: whether each query takes a round trip. connections: requests at a time.
         cache_dirs: folders where what is worked out about this KG may be kept, best first; () for nowhere.
         deadline: of the run that this is a session of; no call takes longer.
+        path_seconds: that a search for paths may take where none are named.
+        meter: counts the queries that reach the store by way of this object.
     Args:
         profile: how this KG is shaped.
         name: shown to people.
@@ -380,14 +373,14 @@ class KnowledgeGraph:
     facts: Mapping[Triple, ExtractedFact] = {}
     cache_dirs: tuple[FilePath, ...] = ()
     deadline: Deadline | None = None
+    path_seconds = math.inf
 
     def __init__(
         self, profile: Profile, name: str, *, timeout: float, limit: int, index: LabelIndex | None = None
     ) -> None:
-        self.profile, self.name, self.timeout, self.limit = profile, name, timeout, limit
-        self.index = index
+        self.profile, self.name, self.timeout, self.limit, self.index = profile, name, timeout, limit, index
+        self.meter = Meter()
         self._labels: LRUCache[IRI, str] = LRUCache(LABEL_CACHE)  # "" for a node that has none
-        self._meter = Meter()
         self._answers: AnswerCache | None = None
         self._unanswered, self._last_words = 0, ""  # queries in a row that found nobody there
         self._shared: Self | None = None
@@ -403,8 +396,7 @@ class KnowledgeGraph:
     ) -> Self:
         """The same KG for one run: with a meter, answers, time-out, row limit and deadline of its own."""
         session = copy.copy(self)
-        session._shared = self.shared
-        session._meter = meter or Meter()
+        session._shared, session.meter = self.shared, meter or Meter()
         session._answers, session.deadline, session._unanswered = answers, deadline, 0
         session.timeout = self.timeout if timeout is None else timeout
         session.limit = self.limit if limit is None else limit
@@ -414,11 +406,6 @@ class KnowledgeGraph:
     def shared(self) -> Self:
         """The KG that this is a session of, else itself: what is kept once per KG is kept for this one."""
         return self._shared or self
-
-    @property
-    def meter(self) -> Meter:
-        """Counts the queries that reach the store by way of this object."""
-        return self._meter
 
     @property
     def names(self) -> LabelIndex:
@@ -455,8 +442,7 @@ class KnowledgeGraph:
             read = read_query(sparql)
         except Refused as refusal:
             return Result(Outcome.SYNTAX, message=str(refusal))
-        timeout = self._seconds(timeout)
-        limit = self.limit if limit is None else max(limit, 0)
+        timeout, limit = self._seconds(timeout), self.limit if limit is None else max(limit, 0)
         if self.deadline is not None and self.deadline.passed:
             return Result(Outcome.TIMEOUT, message="the seconds of the run are over (max_seconds)")
         if self._unanswered >= FAILURES and self._shared is not None:
@@ -481,14 +467,11 @@ class KnowledgeGraph:
 
     @property
     def is_local(self) -> bool:
-        """Whether it runs on this machine."""
+        """Whether it runs on this machine: it may change at any time, and asking costs little."""
         return True
 
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """Return the values of tasks that do not depend on each other, in their order.
-
-        They run one after the other; over a distance side by side, so that what they ask travels together.
-        """
+        """Values of independent tasks, in order; over a distance, what they ask travels together."""
         return list(map(call, tasks))
 
     def _seconds(self, timeout: float | None = None) -> float:
@@ -509,14 +492,12 @@ class KnowledgeGraph:
         result = self.query(sparql)
         if not result.outcome.ok or not result.rows:
             return Relations(result.outcome, message=result.message)
-        excludes = self.profile.excludes
-        forward, backward = [
-            tuple(sorted(filterfalse(excludes, _iris(result.column(v))))) for v in result.variables
-        ]
-        outcome = result.outcome
-        if outcome is Outcome.ROWS and not forward and not backward:
-            outcome = Outcome.EMPTY
-        return Relations(outcome, forward, backward, result.message)
+        forward, backward = (
+            tuple(sorted(p for p in result.column(v) if isinstance(p, IRI) and not self.profile.excludes(p)))
+            for v in result.variables
+        )
+        is_empty = result.outcome is Outcome.ROWS and not forward and not backward
+        return Relations(Outcome.EMPTY if is_empty else result.outcome, forward, backward, result.message)
 
     def neighbours(
         self,
@@ -539,7 +520,8 @@ class KnowledgeGraph:
             around = self.query(_relations_query(node, ""), timeout=deadline.left)
             if not around.outcome.ok:
                 return Neighbours(around.outcome, message=around.message)
-            every = dict.fromkeys(p for v in around.variables for p in _iris(around.column(v)))
+            both = dict.fromkeys(p for v in around.variables for p in around.column(v))
+            every = [p for p in both if isinstance(p, IRI)]
             offered = [p for p in every if not self.profile.excludes(p)]
             if len(offered) < len(every):
                 allowed = f"VALUES ?p {{ {terms_n3(offered)} }} "
@@ -588,10 +570,15 @@ class KnowledgeGraph:
         deadline = Deadline(self._seconds())
         for batch in batches((t for t in nodes if t not in labels), BATCH):
             subjects = {term: self.profile.label_subject(term) for term in batch}
-            fetched, complete = self._fetch_labels(dict.fromkeys(subjects.values()), deadline, partial)
+            named = [s for s in dict.fromkeys(subjects.values()) if not s.value.startswith("_:")]
+            result = Result(Outcome.EMPTY)
+            if named and self.profile.label_predicates:
+                result = self._label_rows(named, deadline)
+            best = best_labels(self.profile, result) if result.outcome.ok or not partial else {}
+            is_complete = result.outcome in (Outcome.ROWS, Outcome.EMPTY)
             for term, subject in subjects.items():
-                if subject in fetched or complete:
-                    labels[term] = self._labels[term] = fetched.get(subject) or self.profile.local_text(term)
+                if subject in best or is_complete:
+                    labels[term] = self._labels[term] = best.get(subject) or self.profile.local_text(term)
         return {t: label for t in nodes if (label := labels.get(t))}
 
     def paths(
@@ -611,14 +598,12 @@ class KnowledgeGraph:
         if source == target:
             return Paths(Outcome.EMPTY, message="source and target are the same node")
         limit, max_hops = self.limit if limit is None else limit, min(max(max_hops, 1), 4)
-        start, deadline = (
-            time.perf_counter(),
-            Deadline(self._seconds(self.path_seconds if timeout is None else timeout)),
-        )
+        timeout = min(self.timeout, self.path_seconds) if timeout is None else timeout
+        start, deadline = time.perf_counter(), Deadline(self._seconds(timeout))
         if (graph := self.adjacency()) is not None:
-            from triplewise.tools.kg.adjacency import find_paths  # brings numpy, which opening can do without
+            from triplewise.tools.kg.adjacency import PathSearch  # brings numpy, which opening can do without
 
-            paths = find_paths(graph, self.profile, source, target, max_hops, deadline, limit)
+            paths = PathSearch(graph, self.profile, deadline, limit).run(source, target, max_hops)
             if paths is not None:
                 self.meter.add(paths.outcome, time.perf_counter() - start)
                 return paths
@@ -626,42 +611,24 @@ class KnowledgeGraph:
 
         return find_paths_by_queries(self, source, target, max_hops, deadline, limit)
 
-    @property
-    def path_seconds(self) -> float:
-        """Seconds that a search for paths may take where none are named."""
-        return self.timeout
-
     def adjacency(self) -> Adjacency | None:
         """Return the edges as whole numbers; None for an engine that does not hold them."""
         return None
 
-    def _fetch_labels(
-        self, subjects: Iterable[IRI], deadline: Deadline, partial: bool
-    ) -> tuple[dict[IRI, str], bool]:
-        """Return the labels of a batch, and whether the others have none for sure."""
-        predicates = [IRI(p) for p in self.profile.label_predicates]
-        named = [s for s in subjects if not s.value.startswith("_:")]
-        if not named or not predicates:
-            return {}, True
-        result = self._label_rows(named, predicates, deadline)
-        best = best_labels(self.profile, result) if result.outcome.ok or not partial else {}
-        return best, result.outcome in (Outcome.ROWS, Outcome.EMPTY)
-
-    def _label_rows(self, subjects: Sequence[IRI], predicates: Sequence[IRI], deadline: Deadline) -> Result:
+    def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
         """Rows (subject, predicate, label)."""
-        return self._labels_where(f"VALUES ?s {{ {terms_n3(subjects)} }}", predicates, deadline)
+        return self._labels_where(f"VALUES ?s {{ {terms_n3(subjects)} }}", deadline)
 
     def read_labels(self, where: str, limit: int) -> None:
         """Read labels of up to `limit` nodes that a group pattern binds to `?s`, for `labels` to have."""
-        nodes = f"{{ SELECT DISTINCT ?s WHERE {{ {where} }} LIMIT {limit} }}"
-        if predicates := [IRI(p) for p in self.profile.label_predicates]:
-            result = self._labels_where(nodes, predicates, Deadline(self.timeout))
+        if self.profile.label_predicates:
+            nodes = f"{{ SELECT DISTINCT ?s WHERE {{ {where} }} LIMIT {limit} }}"
+            result = self._labels_where(nodes, Deadline(self.timeout))
             self._labels.update(best_labels(self.profile, result) if result.outcome.ok else {})
 
-    def _labels_where(self, where: str, predicates: Sequence[IRI], deadline: Deadline) -> Result:
-        """Rows (subject, predicate, label). Of the labels by one predicate the engine gives the best alone:
-        in the profile's language, else in none, else in the first of the others.
-        """
+    def _labels_where(self, where: str, deadline: Deadline) -> Result:
+        """Rows (subject, predicate, label): the best label alone by each predicate."""
+        predicates = [IRI(p) for p in self.profile.label_predicates]
         own = Literal(self.profile.language.lower(), XSD + "string").n3()
         sparql = (
             "SELECT ?s ?p (MIN(?key) AS ?l) WHERE { "
@@ -695,27 +662,14 @@ class Layer(KnowledgeGraph):
         index = origin.index if index is None else index
         super().__init__(origin.profile, origin.name, timeout=origin.timeout, limit=origin.limit, index=index)
         self.cache_dirs, self.is_remote = origin.cache_dirs, origin.is_remote
+        self.meter, self.path_seconds = origin.meter, origin.path_seconds
 
-    def session(
-        self,
-        *,
-        meter: Meter | None = None,
-        answers: AnswerCache | None = None,
-        timeout: float | None = None,
-        limit: int | None = None,
-        deadline: Deadline | None = None,
-    ) -> Self:
-        """The same over a session of the KG below."""
-        session = super().session(timeout=timeout, limit=limit, deadline=deadline)
-        session.origin = self.origin.session(
-            meter=meter, answers=answers, timeout=timeout, limit=limit, deadline=deadline
-        )
+    def session(self, **settings: Any) -> Self:
+        """The same over a session of the KG below, which counts and remembers."""
+        session = super().session(**settings)
+        session.origin = self.origin.session(**settings)
+        session.meter, session._answers = session.origin.meter, None
         return session
-
-    @property
-    def meter(self) -> Meter:
-        """Counts the queries that reach the KG below."""
-        return self.origin.meter
 
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """As the KG below runs them."""
@@ -730,28 +684,19 @@ class Layer(KnowledgeGraph):
         """Close the KG below."""
         self.origin.close()
 
-    @property
-    def path_seconds(self) -> float:
-        """As the KG below has it."""
-        return self.origin.path_seconds
-
     def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
-        """Run one SELECT or ASK on the KG below, which counts and remembers it."""
+        """Run one SELECT or ASK on the KG below."""
         return self.origin.query(sparql, timeout=timeout, limit=limit)
-
-
-def origin_of(kg: KnowledgeGraph) -> KnowledgeGraph:
-    """The KG below all that is laid over it: what is measured or kept once per KG is so for this one."""
-    while kg.origin is not None:
-        kg = kg.origin
-    return kg.shared
 
 
 def base_of(kg: KnowledgeGraph) -> KnowledgeGraph:
     """The KG below all that is laid over it, in the same session."""
-    while kg.origin is not None:
-        kg = kg.origin
-    return kg
+    return kg if kg.origin is None else base_of(kg.origin)
+
+
+def origin_of(kg: KnowledgeGraph) -> KnowledgeGraph:
+    """The KG below all that is laid over it: what is measured or kept once per KG is so for this one."""
+    return base_of(kg).shared
 
 
 def facts_of(kg: KnowledgeGraph) -> dict[Triple, ExtractedFact]:
@@ -779,12 +724,8 @@ def best_labels(profile: Profile, result: Result) -> dict[IRI, str]:
             continue
         if isinstance(subject, IRI) and isinstance(predicate, IRI):
             preferred = label.language.lower() == profile.language.lower()
-            rank = (
-                0 if preferred else 2 if label.language else 1,
-                order.get(predicate.value, len(order)),
-                label.language,
-                label.value,
-            )
+            by_language = 0 if preferred else 2 if label.language else 1
+            rank = by_language, order.get(predicate.value, len(order)), label.language, label.value
             ranks[subject] = min(rank, ranks.get(subject, rank))
     return {subject: one_line(rank[-1]) for subject, rank in ranks.items()}
 
@@ -796,15 +737,11 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-def _iris(terms: Iterable[Term]) -> Iterator[IRI]:
-    return (t for t in terms if isinstance(t, IRI))
-
-
 def _relations_query(node: Term | Variable, where: str) -> str:
     """Both directions in one query: outgoing relations in the first column, incoming in the second."""
-    taken = variable_names(f"{where} {node.n3()}")
-    mark = next("_" * n for n in range(len(taken) + 1) if taken.isdisjoint(v + "_" * n for v in _FRESH))
-    out, into, other = (f"?{name}{mark}" for name in _FRESH)
+    taken, fresh = variable_names(f"{where} {node.n3()}"), ("out", "in", "other")
+    mark = next("_" * n for n in range(len(taken) + 1) if taken.isdisjoint(v + "_" * n for v in fresh))
+    out, into, other = (f"?{name}{mark}" for name in fresh)
     n = node.n3()
     bound = f"{{ SELECT DISTINCT {n} WHERE {{ {where} }} }}" if isinstance(node, Variable) else ""
     branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} {out} {other} }}"]

@@ -44,8 +44,7 @@ FORMATS = {
 }
 TEXT, LABELS = (".txt", ".psv"), (".tsv",)
 COMPRESSIONS = (".gz", ".zst", ".bz2")
-BLOCK = 1 << 18
-"""Bytes of text that are decompressed at once."""
+BLOCK = 1 << 18  # bytes of text that are decompressed at once
 
 _BROKEN_SHOWN = 100
 _EVERY = 20_000

@@ -30,13 +30,12 @@ class UnbatchedLabels(Layer):
         """Labels of many nodes, with one query for each of them."""
         nodes = list(dict.fromkeys(terms))
         labels = self.origin.labels([t for t in nodes if t in self._offered], partial=partial)
-        predicates = [IRI(p) for p in self.profile.label_predicates]
         for term in nodes:
-            if not isinstance(term, IRI) or term in self._offered or not predicates:
+            if not isinstance(term, IRI) or term in self._offered or not self.profile.label_predicates:
                 continue
             subject = self.profile.label_subject(term)
             if not subject.value.startswith("_:"):
-                rows = self._label_rows([subject], predicates, Deadline(self.timeout))
+                rows = self._label_rows([subject], Deadline(self.timeout))
                 if partial and not rows.outcome.ok:
                     continue
                 if label := best_labels(self.profile, rows).get(subject):

@@ -35,14 +35,10 @@ T = TypeVar("T")
 
 TEXTS, DAYS = "relations.json", 30.0
 """Where texts of an endpoint's relations are kept, and the days after which they are read again."""
-BATCH = 300
-"""Relations asked for at once."""
-LONGER = 20
-"""Names looked at that end with a noun."""
-ALIASES = 12
-"""Aliases kept of one relation."""
-SUBJECTS, SAMPLE = 200, 2_000
-"""Subjects, and facts of a relation, that are looked at."""
+BATCH = 300  # relations asked for at once
+LONGER = 20  # names looked at that end with a noun
+ALIASES = 12  # aliases kept of one relation
+SUBJECTS, SAMPLE = 200, 2_000  # subjects, and facts of a relation, that are looked at
 LEAST_SUBJECTS, SINGLE_SHARE = 20, 0.95
 """Subjects that have to be seen, and share of them with one value, for a relation to be single-valued."""
 LEAST_FACTS, MUTUAL_SHARE = 10, 0.5

@@ -6,32 +6,45 @@ its parts advance side by side, so that a level costs one round trip however man
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+
+from greenlet import getcurrent, greenlet
 
 T = TypeVar("T")
 Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-@dataclass
 class _Crew:
     """All tasks below one outermost call: those that can go on, and those that wait, with what they ask."""
 
-    ready: deque[_Strand] = field(default_factory=deque)
-    waiting: list[tuple[_Strand, Any]] = field(default_factory=list)
+    def __init__(self, waves: object) -> None:
+        self.waves, self.hub = waves, getcurrent()
+        self.ready: deque[_Task] = deque()
+        self.waiting: list[tuple[_Task, Any]] = []
 
 
-class _Strand:
-    """A task in its thread. `turn` is released when it may go on; `tasks`: of its own that still run."""
+class _Task:
+    """A task, perhaps of another one (`owner`). `unfinished`: how many of its own still run."""
 
-    def __init__(self, crew: _Crew) -> None:
-        self.crew, self.turn, self.tasks = crew, threading.Semaphore(0), 0
+    def __init__(self, crew: _Crew, job: Callable[[], object], owner: _Task | None) -> None:
+        self.crew, self.job, self.owner, self.unfinished = crew, job, owner, 0
+        self.strand = greenlet(self._live, crew.hub)
+        self.strand.task = self
         self.value: Any = None
         self.error: BaseException | None = None
+
+    def _live(self) -> None:
+        try:
+            self.value = self.job()
+        except BaseException as error:  # noqa: BLE001 - raised again by `run`
+            self.error = error
+        if self.owner is not None:
+            self.owner.unfinished -= 1
+            if not self.owner.unfinished:
+                self.crew.ready.append(self.owner)
 
 
 class Waves(Generic[Q, A]):
@@ -43,71 +56,51 @@ class Waves(Generic[Q, A]):
 
     def __init__(self, send: Callable[[Sequence[Q]], Sequence[A]]) -> None:
         self._send = send
-        self._strands: dict[int, _Strand] = {}  # by thread
 
     def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """Return the values of tasks, which may run tasks themselves. An error is raised at the end."""
         if len(tasks) < 2:
             return [task() for task in tasks]
-        thread = threading.get_ident()
-        own, is_outermost = self._strands.get(thread), thread not in self._strands
-        if own is None:
-            own = self._strands[thread] = _Strand(_Crew())
-        strands = [_Strand(own.crew) for _ in tasks]
-        own.tasks = len(strands)
-        for strand, task in zip(strands, tasks, strict=True):
-            name = "triplewise-wave"
-            threading.Thread(target=self._live, args=(strand, own, task), name=name, daemon=True).start()
-        own.crew.ready.extend(strands)
-        try:
-            self._hand_on(own.crew)
-            own.turn.acquire()
-        finally:
-            if is_outermost:
-                del self._strands[thread]
-        for strand in strands:
-            if strand.error is not None:
-                raise strand.error
-        return [strand.value for strand in strands]
+        owner = self._current()
+        crew = _Crew(self) if owner is None else owner.crew
+        started = [_Task(crew, task, owner) for task in tasks]
+        crew.ready.extend(started)
+        if owner is not None:
+            owner.unfinished = len(started)
+            crew.hub.switch()
+        while not all(task.strand.dead for task in started):
+            if not crew.ready:
+                self._answer(crew)
+            crew.ready.popleft().strand.switch()
+        for task in started:
+            if task.error is not None:
+                raise task.error
+        return [task.value for task in started]
 
     def ask(self, question: Q) -> A:
         """Return the answer to a question: outside of tasks at once, else when all tasks wait or end."""
-        strand = self._strands.get(threading.get_ident())
-        if strand is None:
+        if (task := self._current()) is None:
             return self._send([question])[0]
-        strand.crew.waiting.append((strand, question))
-        self._hand_on(strand.crew)
-        strand.turn.acquire()
-        if strand.error is not None:
-            error, strand.error = strand.error, None
+        task.crew.waiting.append((task, question))
+        task.crew.hub.switch()
+        if task.error is not None:
+            error, task.error = task.error, None
             raise error
-        answer: A = strand.value
+        answer: A = task.value
         return answer
 
-    def _live(self, strand: _Strand, parent: _Strand, task: Callable[[], object]) -> None:
-        """Run one task from its first turn to its end."""
-        strand.turn.acquire()
-        self._strands[threading.get_ident()] = strand
-        try:
-            strand.value = task()
-        except BaseException as error:  # noqa: BLE001 - raised again by `run`
-            strand.error = error
-        del self._strands[threading.get_ident()]
-        parent.tasks -= 1
-        if not parent.tasks:
-            strand.crew.ready.append(parent)
-        self._hand_on(strand.crew)
+    def _current(self) -> _Task | None:
+        task = getattr(getcurrent(), "task", None)
+        return task if isinstance(task, _Task) and task.crew.waves is self else None
 
-    def _hand_on(self, crew: _Crew) -> None:
-        """Let another task go on; where none can, ask what they wait for."""
-        if not crew.ready:
-            waiting, crew.waiting = crew.waiting, []
-            try:
-                answers = self._send([question for _, question in waiting])
-                for (strand, _), answer in zip(waiting, answers, strict=True):
-                    strand.value = answer
-            except BaseException as error:  # noqa: BLE001 - raised again by `ask`
-                for strand, _ in waiting:
-                    strand.error = error
-            crew.ready.extend(strand for strand, _ in waiting)
-        crew.ready.popleft().turn.release()
+    def _answer(self, crew: _Crew) -> None:
+        """Ask what the tasks of a crew wait for."""
+        waiting, crew.waiting = crew.waiting, []
+        try:
+            answers = self._send([question for _, question in waiting])
+            for (task, _), answer in zip(waiting, answers, strict=True):
+                task.value = answer
+        except BaseException as error:  # noqa: BLE001 - raised again by `ask`
+            for task, _ in waiting:
+                task.error = error
+        crew.ready.extend(task for task, _ in waiting)

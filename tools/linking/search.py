@@ -191,15 +191,18 @@ class Entry:
 
 
 def relations_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
-    """Return the relations of a KG that its profile does not exclude, read once."""
+    """Return the relations of a KG that its profile does not exclude, read once.
 
-    def read() -> tuple[Entry, ...]:
+    None of an endpoint that has very many; none now of one that does not say in time.
+    """
+
+    def read() -> tuple[Entry, ...] | None:
         every, most, seconds = "SELECT DISTINCT ?p WHERE { ?s ?p ?o }", MOST_RELATIONS, kg.timeout
         if kg.is_remote:  # nobody waits long for what an endpoint is too large to say
             most, seconds = FEW_RELATIONS, min(seconds, LONGEST_LOOK)
         result = kg.query(every, limit=most, timeout=seconds)
         if kg.is_remote and result.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED):
-            return ()
+            return () if result.outcome is Outcome.TRUNCATED else None  # a time-out is not remembered
         iris = (row[0] for row in result.rows)
         shorts = [kg.profile.short(r) for r in iris if isinstance(r, IRI) and not kg.profile.excludes(r)]
         texts, descriptions = dict[str, RelationText](), dict[str, str]()
@@ -218,7 +221,7 @@ def relations_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
             for r, t in texts.items()
         )
 
-    return remembered(kg, "vocabulary", "relations", read)
+    return remembered(kg, "vocabulary", "relations", read) or ()
 
 
 def classes_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:

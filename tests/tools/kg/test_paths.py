@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import pyoxigraph as ox
 import pytest
 from hypothesis import given, settings
@@ -17,7 +14,7 @@ from hypothesis import strategies as st
 
 from triplewise.tools.core.terms import IRI, Term, Triple, text
 from triplewise.tools.kg import adjacency
-from triplewise.tools.kg.adjacency import build_adjacency, open_adjacency
+from triplewise.tools.kg.adjacency import build_adjacency
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.open import open_kg
@@ -136,35 +133,6 @@ def test_terms_of_every_kind_are_found_and_come_back_as_the_store_has_them() -> 
     assert routes == [[text("plain"), text("plain")], [blank, e(1)]]
     numbers = [graph.number(e(name)) for name in ("", "0", "1", "a", "a/b")]
     assert all(n is not None for n in numbers)
-
-
-DAMAGE: dict[str, Callable[[Path], object]] = {
-    "missing": lambda f: (f / "ends.npy").unlink(),
-    "cut short": lambda f: (f / "ends.npy").write_bytes((f / "ends.npy").read_bytes()[:-4]),
-    "not JSON": lambda f: (f / "about.json").write_text("{"),
-    "another version": lambda f: (f / "about.json").write_text('{"format": 0, "triples": 50}'),
-    "another load": lambda f: (f / "about.json").write_text('{"format": 1, "triples": 49}'),
-    "of another size": lambda f: np.save(f / "codes.npy", np.zeros(3, np.uint8)),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_what_does_not_fit_is_not_used(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
-    source = tmp_path / "a.nt"
-    source.write_text("".join(f"<http://e/{i}> <http://e/r> <http://e/{i + 1}> .\n" for i in range(50)))
-    folder = load_kg([source], tmp_path / "kg").path
-    assert json.loads((folder / "adjacency" / "about.json").read_text())["triples"] == 50
-    assert open_adjacency(folder / "adjacency", 50) is not None
-    DAMAGE[damage](folder / "adjacency")
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["files"]  # an earlier version kept no sizes, by which damage is noticed now
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    with caplog.at_level(logging.WARNING):
-        kg = open_kg(folder)
-        assert [len(p) for p in kg.paths(e(3), e(6)).paths] == [3]
-    kg.close()
-    said = damage in ("cut short", "not JSON", "of another size")
-    assert any("load again" in r.message for r in caplog.records) is said
 
 
 def test_a_loaded_folder_answers_without_queries(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A KG with facts laid over it: one KG to whoever asks, and nothing is written into the KG (SymAgent 4.2.1).
 
-The overlay answers like a KG that held all the facts: queries are rewritten (see
-`triplewise.tools.kg.overlay.rewrite`), so aggregates, closures, limits and time-outs are the engine's own.
+It answers like a KG that held all the facts: queries are rewritten (see `tools.kg.overlay.rewrite`), so
+aggregates, closures, limits and time-outs are the engine's own.
 """
 
 from __future__ import annotations
@@ -11,32 +11,20 @@ from dataclasses import replace
 
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text, whole_number
+from triplewise.tools.kg import protocol
 from triplewise.tools.kg.adjacency import Adjacency
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.engine import Refused
 from triplewise.tools.kg.labels import Name
 from triplewise.tools.kg.overlay.rewrite import FactIndex, Path, UnreadableQuery, rewrite
-from triplewise.tools.kg.protocol import (
-    Deadline,
-    KnowledgeGraph,
-    Layer,
-    LRUCache,
-    Outcome,
-    Result,
-    batches,
-    memory_of,
-    origin_of,
-)
+from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, Outcome, Result
 
-OVERLAYS = 16
-"""Overlays kept open, the least recently used leave first."""
-ASKED = 100
-"""Facts that the KG is asked for by one query."""
-REACHED = 1_000
-"""Classes that a `*` path may reach by way of the facts."""
+OVERLAYS = 16  # kept open; the least recently used leave first
+ASKED = 100  # facts that the KG is asked for by one query
+REACHED = 1_000  # classes that a `*` path may reach by way of the facts
 
 
-class OverlaidKG(Layer):
+class OverlaidKG(protocol.Layer):
     """A KG and facts beside it. Closing it leaves the KG open for others.
 
     A query that cannot be read (see `rewrite`) is answered by the KG alone, with outcome `truncated` and a
@@ -50,29 +38,18 @@ class OverlaidKG(Layer):
     def __init__(self, origin: KnowledgeGraph, facts: Sequence[ExtractedFact]) -> None:
         self.facts: Mapping[Triple, ExtractedFact] = {f.triple: f for f in facts}
         self._names = {IRI(i): label for f in facts for i, label in f.labels.items()}
-        triples = [
-            *self.facts,
-            # Names of minted nodes are facts too, so that queries find them as they find others' names.
-            *(
-                Triple(node, IRI(predicate), text(label))
-                for predicate in origin.profile.label_predicates[:1]
-                for node, label in self._names.items()
-            ),
-        ]
-
-        def is_blank(node: Term) -> bool:
-            """SPARQL has no name for it."""
-            return isinstance(node, IRI) and node.value.startswith("_:")
-
-        named = [t for t in triples if not is_blank(t.subject) and not is_blank(t.object)]
+        # Names of minted nodes are facts too, so that queries find them as they find others' names.
+        labels = [IRI(p) for p in origin.profile.label_predicates[:1]]
+        names = (Triple(node, p, text(label)) for p in labels for node, label in self._names.items())
+        # Blank nodes are left out: SPARQL has no name for them.
+        named = [t for t in (*self.facts, *names) if not any(map(_is_blank, (t.subject, t.object)))]
         self._new = FactIndex(_unknown(origin, named))
         index = origin.index
         if index is not None and self._names:
             popularity = {node.value: len(self._new.at(node)) for node in self._names}
-            minted = [Name(node.value, label) for node, label in self._names.items()]
-            index = index.with_names(minted, popularity)
+            index = index.with_names([Name(n.value, label) for n, label in self._names.items()], popularity)
         super().__init__(origin, index)
-        self._apart = not isinstance(origin_of(origin), EmbeddedKG)
+        self._apart = not isinstance(protocol.base_of(origin), EmbeddedKG)
         self._reached: LRUCache[tuple[str, Term, bool], tuple[Term, ...]] = LRUCache(1_000)
         self._adjacency: tuple[Adjacency, Adjacency] | None = None
 
@@ -81,17 +58,17 @@ class OverlaidKG(Layer):
 
     def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
         """Run one SELECT or ASK over KG and facts; see `KnowledgeGraph.query`."""
-        deadline, missing = Deadline(self.timeout if timeout is None else timeout), ""
+        deadline = protocol.Deadline(self.timeout if timeout is None else timeout)
         try:
-            text = rewrite(sparql, self._new, self._reach, self._apart)
+            rewritten = rewrite(sparql, self._new, self._reach, self._apart)
+            return self.origin.query(rewritten, timeout=deadline.left, limit=limit)
         except Refused as refusal:
             return Result(Outcome.SYNTAX, message=str(refusal))
         except UnreadableQuery as error:
-            text, missing = sparql, str(error)
-        result = self.origin.query(text, timeout=deadline.left, limit=limit)
-        if not missing or not result.outcome.ok:
+            result = self.origin.query(sparql, timeout=deadline.left, limit=limit)
+            message = f"{len(self._new)} facts read from documents are not in this answer (not read: {error})"
+        if not result.outcome.ok:
             return result
-        message = f"{len(self._new)} facts read from documents are not in this answer (not read: {missing})"
         message = "; ".join(filter(None, (result.message, message)))
         return replace(result, outcome=Outcome.TRUNCATED, message=message)
 
@@ -152,7 +129,8 @@ class OverlaidKG(Layer):
         return reached
 
 
-_overlays: LRUCache[tuple[int, frozenset[object]], OverlaidKG] = LRUCache(OVERLAYS)
+def _is_blank(node: Term) -> bool:
+    return isinstance(node, IRI) and node.value.startswith("_:")
 
 
 def _unknown(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[Triple]:
@@ -161,15 +139,17 @@ def _unknown(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[Triple]:
     Asked once for each KG and triple. A triple that could not be asked for counts as unknown, and is asked
     for again by the next overlay.
     """
-    held = memory_of(kg, "triples held")
-    for batch in batches([t for t in triples if t not in held], ASKED):
+    held = protocol.memory_of(kg, "triples held")
+    for batch in protocol.batches([t for t in triples if t not in held], ASKED):
         sides = (f"{{ {t.n3().removesuffix(' .')} BIND({i} AS ?i) }}" for i, t in enumerate(batch))
         result = kg.query(f"SELECT ?i WHERE {{ {' UNION '.join(sides)} }}", limit=len(batch))
         if result.outcome in (Outcome.ROWS, Outcome.EMPTY):
             numbers = {whole_number(row[0]) for row in result.rows}
-            for i, triple in enumerate(batch):
-                held[triple] = i in numbers
+            held.update({triple: i in numbers for i, triple in enumerate(batch)})
     return [t for t in triples if not held.get(t, False)]
+
+
+_overlays: LRUCache[tuple[int, frozenset[object]], OverlaidKG] = LRUCache(OVERLAYS)
 
 
 def overlaid(kg: KnowledgeGraph, facts: Iterable[ExtractedFact]) -> KnowledgeGraph:

@@ -1,18 +1,12 @@
 """SPARQL over a KG and facts beside it, as SPARQL over the KG alone (SymAgent 4.2.1).
 
 Every triple pattern that such a fact can match becomes a union of itself with the rows of these facts:
-`{ ?film <director> ?who } UNION { VALUES (?film ?who) { (<a> <b>) } }`. That is a plain read query, so it
-works on any SPARQL 1.1 engine, and nothing is written anywhere. Facts that the KG holds itself must be left
-out before: then every solution is found once, and counts are right.
-
-What cannot be rewritten is a `+`, `?` or negated path over a relation of these facts, a `*` path between two
-variables, GRAPH, FROM, BASE, blank nodes and collections.
+`{ ?film <director> ?who } UNION { VALUES (?film ?who) { (<a> <b>) } }`.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -24,10 +18,8 @@ from triplewise.tools.kg.engine import ReadQuery, Token, read_query, variable_na
 from triplewise.tools.kg.literals import canonical
 from triplewise.tools.kg.rdf import parse_term
 
-ROWS = 500
-"""Rows that a VALUES block, or a way to meet a NOT EXISTS, holds: Virtuoso's compiler fails on thousands."""
-NEGATED = 3
-"""Patterns that facts may match in one NOT EXISTS."""
+ROWS = 500  # that a VALUES block, or a way to meet a NOT EXISTS, holds: Virtuoso fails to compile thousands
+NEGATED = 3  # patterns that facts may match in one NOT EXISTS
 _KEYWORDS = ("FILTER", "OPTIONAL", "MINUS", "BIND", "VALUES", "GRAPH", "SERVICE", "SELECT")
 _ESCAPED_NAME = re.compile(r"\\(.)")
 
@@ -52,10 +44,10 @@ class Path:
 
 
 Predicate: TypeAlias = IRI | Variable | Path
+# What a `*` path joins with a node only by way of the facts: (path, node, whether the node is its end).
 Reach: TypeAlias = Callable[[Path, Term, bool], Iterable[Term]]
-"""What a `*` path joins with a node only by way of the facts: (path, node, whether the node is its end)."""
+# The values that variables can have at most, where a VALUES block before says so.
 Allowed: TypeAlias = Mapping[Variable, frozenset[Term]]
-"""The values that variables can have at most, where a VALUES block before says so."""
 Row: TypeAlias = Mapping[Variable, Term]
 
 
@@ -76,7 +68,7 @@ class Pattern:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """Its variables, each once, in order."""
+        """Its variables, in order."""
         parts = (self.subject, self.predicate, self.object)
         return tuple(dict.fromkeys(p for p in parts if isinstance(p, Variable)))
 
@@ -90,11 +82,11 @@ class FactIndex:
 
     def __init__(self, triples: Iterable[Triple]) -> None:
         self.triples: tuple[Triple, ...] = tuple(dict.fromkeys(triples))
-        self._by_part: tuple[dict[Term, list[Triple]], ...] = tuple(defaultdict(list) for _ in range(3))
+        self.relations = frozenset(t.relation for t in self.triples)
+        self._by_part: tuple[dict[Term, list[Triple]], ...] = ({}, {}, {})
         for triple in self.triples:
             for index, part in zip(self._by_part, _parts(triple), strict=True):
-                index[_key(part)].append(triple)
-        self.relations: frozenset[IRI] = frozenset(t.relation for t in self.triples)
+                index.setdefault(_key(part), []).append(triple)
 
     def __len__(self) -> int:
         return len(self.triples)
@@ -138,18 +130,21 @@ def _parts(triple: Triple) -> tuple[Term, Term, Term]:
     return triple.subject, triple.relation, triple.object
 
 
-def rewrite(sparql: str, facts: FactIndex, reach: Reach, apart: bool = False) -> str:
+def rewrite(sparql: str, facts: FactIndex, reach: Reach, apart: bool) -> str:
     """The query with the facts in it; unchanged where none of them can matter.
 
     Args:
         sparql: one SELECT or ASK.
-        facts: triples that the KG does not hold. reach: asks what `*` paths reach by way of them.
+        facts: triples that the KG does not hold, so that every solution is found once. reach: asks what `*`
+            paths reach by way of them.
         apart: write rows of facts in subselects. Endpoints need that: Virtuoso 7.2.5 loses rows of a union
             otherwise. An engine in the process must not have it: pyoxigraph would read whole relations to
             join a subselect.
 
     Raises:
-        Refused: the text is no SELECT or ASK. UnreadableQuery: it holds something that cannot be rewritten.
+        Refused: the text is no SELECT or ASK.
+        UnreadableQuery: it holds a `+`, `?` or negated path over a relation of these facts, a `*` path
+            between two variables, GRAPH, FROM, BASE, blank nodes or collections.
     """
     query = read_query(sparql)
     if not len(facts):
@@ -209,7 +204,6 @@ class _Rewriter:
             raise UnreadableQuery("SELECT * with a path over facts")
 
     def group(self) -> None:
-        """A group in braces, with the value restrictions of its own."""
         depth, outer = self.token.depth, self.allowed
         self.at += 1
         if self.token.keyword == "SELECT":
@@ -225,7 +219,6 @@ class _Rewriter:
         self.allowed = outer
 
     def item(self) -> None:
-        """One item of a group."""
         word = self.token.keyword
         if self.token.text == "{":
             self.group()
@@ -279,8 +272,7 @@ class _Rewriter:
                 patterns += self.read_triples()
         others = (*self.tokens[:first], *self.tokens[self.at :])
         outside = {Variable(t.text[1:]) for t in others if t.kind == "variable"}
-        filters = _negations(patterns, self.facts, self.allowed, outside)
-        if filters is None:
+        if (filters := _negations(patterns, self.facts, self.allowed, outside)) is None:
             self.at = first
             return False
         if filters:
@@ -324,12 +316,8 @@ class _Rewriter:
         patterns: list[Pattern] = []
         subject = self.read_node()
         while True:
-            predicate: Predicate
-            if self.token.kind == "variable":
-                predicate = Variable(self.token.text[1:])
-                self.at += 1
-            else:
-                predicate = self.read_path()
+            node = self.read_node() if self.token.kind == "variable" else None
+            predicate = node if isinstance(node, Variable) else self.read_path()
             patterns.append(Pattern(subject, predicate, self.read_node()))
             while self.accept(","):
                 patterns.append(Pattern(subject, predicate, self.read_node()))
@@ -365,7 +353,6 @@ class _Rewriter:
         return parse_term(written)  # SPARQL writes literals as Turtle does
 
     def read_iri(self) -> IRI:
-        """An IRI in brackets or with a prefix, or `a`."""
         token = self.token
         self.at += 1
         if token.kind == "iri":
@@ -456,9 +443,7 @@ def _negations(
     """The filters to add to `FILTER NOT EXISTS { patterns }`; [] if no fact can match one of them.
 
     `{ A . B }` exists if the KG meets both, or the KG one and a fact the other, or facts both. A way with
-    facts is a condition on variables, so that no union of rows stands inside EXISTS.
-
-    `outside`: variables that stand elsewhere in the query. None where it cannot be written so.
+    facts is a condition on variables, those `outside` too. None where it cannot be written so.
     """
     if any(isinstance(p.predicate, Path) and relations_of(p.predicate) & facts.relations for p in patterns):
         return None

@@ -11,11 +11,10 @@ import json
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import cast
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
@@ -23,11 +22,7 @@ from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Trip
 from triplewise.tools.kg.protocol import batches
 from triplewise.tools.kg.rdf import read_triple
 
-WAIT = 15.0
-"""Seconds to wait while another process writes."""
-SHOWN_IDS = 6
-"""Ids named in an error."""
-
+WAIT = 15.0  # seconds to wait while another process writes
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (
     id TEXT PRIMARY KEY, triple TEXT NOT NULL, labels TEXT NOT NULL, conflicts TEXT NOT NULL,
@@ -42,7 +37,6 @@ CREATE INDEX IF NOT EXISTS facts_status ON facts(status);
 CREATE INDEX IF NOT EXISTS readings_fact ON readings(fact);
 """
 _VERSION = 1
-_FACT = "id, triple, labels, conflicts, status, added, decided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +50,6 @@ class Reading:
     time: str
     reader: str
     confidence: float
-
-
-_READING = ", ".join(field.name for field in fields(Reading))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +90,15 @@ class FactFilter:
     def matches(self, stored: StoredFact) -> bool:
         """Whether a fact is meant."""
         fact, readings = stored.fact, stored.readings
+        if (self.status and fact.status not in self.status) or fact.confidence < self.least:
+            return False
         searched = (
             (self.text, [fact.triple.n3(), *fact.labels.values(), *(r.sentence for r in readings)]),
             (self.document, [name for r in readings for name in (r.document, r.source)]),
             (self.question, [r.question for r in readings]),
         )
-        return (
-            (not self.status or fact.status in self.status)
-            and fact.confidence >= self.least
-            and (not self.conflicting or bool(fact.conflicts))
-            and all(
-                any(part.casefold() in text.casefold() for text in texts) for part, texts in searched if part
-            )
-        )
+        is_there = all(part.casefold() in "\n".join(texts).casefold() for part, texts in searched)
+        return is_there and (bool(fact.conflicts) or not self.conflicting)
 
 
 class FactStore:
@@ -128,45 +115,50 @@ class FactStore:
         self.path = path
 
     def add(self, facts: Iterable[ExtractedFact]) -> tuple[ExtractedFact, ...]:
-        """Keep facts; the same ones with the status that the store has for them.
+        """Keep facts; return them with the status that the store has for them.
 
-        A triple that is known keeps its status, and is only noted as read once more: a rejected one stays
-        rejected.
+        A triple that is known keeps its status, and is only noted as read once more.
         """
-        given = list(facts)
+        given, kept = list(facts), []
         if not given:
             return ()
-        status = "SELECT status FROM facts WHERE id = ?"
-        with self._changing() as connection:
+        with self._connected() as connection, connection:
+            connection.execute("BEGIN IMMEDIATE")
             for fact in given:
-                labels, conflicts = (
-                    json.dumps(value, ensure_ascii=False) for value in (fact.labels, fact.conflicts)
-                )
+                labels, conflicts = (json.dumps(v, ensure_ascii=False) for v in (fact.labels, fact.conflicts))
                 connection.execute(
-                    f"INSERT OR IGNORE INTO facts ({_FACT}) VALUES (?, ?, ?, ?, ?, ?, '')",
+                    "INSERT OR IGNORE INTO facts VALUES (?, ?, ?, ?, ?, ?, '')",
                     (fact.id, fact.triple.n3(), labels, conflicts, fact.status, now()),
                 )
                 connection.execute(
-                    f"INSERT OR IGNORE INTO readings (fact, {_READING}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    "INSERT OR IGNORE INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     (fact.id, *(getattr(fact, field.name) for field in fields(Reading))),
                 )
-            return tuple(
-                replace(fact, status=connection.execute(status, (fact.id,)).fetchone()[0]) for fact in given
-            )
+                row = connection.execute("SELECT status FROM facts WHERE id = ?", (fact.id,)).fetchone()
+                kept.append(replace(fact, status=row[0]))
+        return tuple(kept)
 
     def facts(self, chosen: FactFilter | None = None) -> list[StoredFact]:
         """Return the facts that are meant, oldest first."""
         if not self.path.exists():
             return []
-        readings: dict[str, list[Reading]] = {}
-        with self._connected() as connection:
+        with self._connected() as connection, connection:
             connection.execute("BEGIN")
-            rows = connection.execute(f"SELECT {_FACT} FROM facts ORDER BY added, rowid").fetchall()
-            for fact, *rest in connection.execute(
-                f"SELECT fact, {_READING} FROM readings ORDER BY time, rowid"
-            ):
-                readings.setdefault(fact, []).append(Reading(*rest))
-        stored = [_stored(row, readings[row[0]]) for row in rows]
+            rows = connection.execute("SELECT * FROM facts ORDER BY added, rowid").fetchall()
+            read = connection.execute("SELECT * FROM readings ORDER BY time, rowid").fetchall()
+        readings: dict[str, list[Reading]] = {}
+        for fact_id, *rest in read:
+            readings.setdefault(fact_id, []).append(Reading(*rest))
+        stored = []
+        for fact_id, triple, labels, conflicts, status, added, decided in rows:
+            fact = ExtractedFact(
+                triple=read_triple(triple),
+                labels=json.loads(labels),
+                conflicts=tuple(json.loads(conflicts)),
+                status=status,
+                **asdict(max(readings[fact_id], key=lambda r: r.confidence)),
+            )
+            stored.append(StoredFact(fact, tuple(readings[fact_id]), added, decided))
         return [fact for fact in stored if chosen is None or chosen.matches(fact)]
 
     def get(self, prefix: str) -> StoredFact:
@@ -175,12 +167,11 @@ class FactStore:
         Raises:
             ConfigurationError: there is none, or several; names what there is.
         """
-        prefix = prefix.strip().lower()
-        facts = self.facts()
+        prefix, facts = prefix.strip().lower(), self.facts()
         matches = [k for k in facts if prefix and k.id.startswith(prefix)]
         if len(matches) == 1:
             return matches[0]
-        shown = ", ".join(k.id for k in (matches or facts)[:SHOWN_IDS])
+        shown = ", ".join(k.id for k in (matches or facts)[:6])
         if not matches:
             listed = f"; there are {len(facts)}, e.g. {shown}" if facts else ""
             raise ConfigurationError(f"no fact has an id that begins with {prefix!r} in {self.path}{listed}")
@@ -191,7 +182,8 @@ class FactStore:
     def decide(self, ids: Iterable[str], status: FactStatus) -> int:
         """Accept or reject facts by full id; how many changed. Rejected ones are never proposed again."""
         changed = 0
-        with self._changing() as connection:
+        with self._connected() as connection, connection:
+            connection.execute("BEGIN IMMEDIATE")
             for batch in batches(dict.fromkeys(ids), 500):
                 marks = ", ".join("?" * len(batch))
                 changed += connection.execute(
@@ -201,20 +193,8 @@ class FactStore:
         return changed
 
     @contextmanager
-    def _changing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; nothing of it stays if it fails or the process is killed."""
-        with self._connected() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            except BaseException:
-                connection.rollback()
-                raise
-            connection.commit()
-
-    @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one operation. Raises `DataError` where the file cannot be used."""
+        """A connection for one transaction. Raises `DataError` where the file cannot be used."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             connection = sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)
@@ -236,19 +216,6 @@ class FactStore:
             connection.close()
 
 
-def _stored(row: Sequence[str], readings: Sequence[Reading]) -> StoredFact:
-    """A row with its readings."""
-    _, written, labels, conflicts, status, added, decided = row
-    fact = ExtractedFact(
-        triple=read_triple(written),
-        labels=json.loads(labels),
-        conflicts=tuple(json.loads(conflicts)),
-        status=cast(FactStatus, status),
-        **asdict(max(readings, key=lambda r: r.confidence)),
-    )
-    return StoredFact(fact, tuple(readings), added, decided)
-
-
 def now() -> str:
     """The time, ISO 8601 in UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -257,8 +224,7 @@ def now() -> str:
 def default_path(kg: str) -> Path:
     """The file of a KG's facts in the user's data folder, by what the KG is opened with.
 
-    The same folder or file has the same facts however its path is written, also after it was loaded anew; an
-    endpoint has them by its URL without a login.
+    However a path is written it has the same facts; an endpoint has them by its URL without a login.
     """
     from platformdirs import user_data_path
 
@@ -277,17 +243,13 @@ def open_facts(kg: str, path: str | Path | None = None) -> FactStore:
     return FactStore(Path(path).expanduser() if path is not None else default_path(kg))
 
 
-PROV = "http://www.w3.org/ns/prov#"
-TERMS = "http://purl.org/dc/terms/"
-OWN = "urn:triplewise:"
-"""Namespace of the graphs that hold one fact each, and of what no vocabulary has a word for."""
+PROV, TERMS = "http://www.w3.org/ns/prov#", "http://purl.org/dc/terms/"
+OWN = "urn:triplewise:"  # for graphs that hold one fact each, and for what no vocabulary has a word for
 
 
 def ntriples(facts: Iterable[StoredFact]) -> Iterator[str]:
     """The bare triples, and the names of minted nodes; no provenance."""
-    for stored in facts:
-        yield stored.fact.triple.n3()
-        yield from (t.n3() for t in _names(stored))
+    return (triple.n3() for stored in facts for triple in _with_names(stored))
 
 
 def as_json(stored: StoredFact) -> dict[str, object]:
@@ -312,8 +274,7 @@ def nquads(facts: Iterable[StoredFact]) -> Iterator[str]:
     """Each fact in a graph of its own, with what is known of that graph in terms of PROV-O beside it."""
     for stored in facts:
         graph = IRI(f"{OWN}fact:{stored.id}")
-        for triple in (stored.fact.triple, *_names(stored)):
-            yield f"{triple.n3().removesuffix(' .')} {graph.n3()} ."
+        yield from (f"{triple.n3().removesuffix(' .')} {graph.n3()} ." for triple in _with_names(stored))
         provenance = [
             Triple(graph, IRI(RDF + "type"), IRI(PROV + "Entity")),
             Triple(graph, IRI(OWN + "status"), text(stored.fact.status)),
@@ -335,15 +296,15 @@ def nquads(facts: Iterable[StoredFact]) -> Iterator[str]:
         yield from (t.n3() for t in provenance)
 
 
-def _names(stored: StoredFact) -> Iterator[Triple]:
-    """The names of minted nodes."""
-    for node, label in stored.fact.labels.items():
-        yield Triple(IRI(node), IRI(RDFS + "label"), text(label))
+def _with_names(stored: StoredFact) -> list[Triple]:
+    """A fact's triple, and the names of minted nodes in it."""
+    labels = stored.fact.labels.items()
+    return [stored.fact.triple, *(Triple(IRI(n), IRI(RDFS + "label"), text(label)) for n, label in labels)]
 
 
+# Name of a format -> the lines of a file in it.
 FORMATS: Mapping[str, Callable[[Iterable[StoredFact]], Iterator[str]]] = {
     "nt": ntriples,
     "jsonl": lambda facts: (json.dumps(as_json(f), ensure_ascii=False) for f in facts),
     "nquads": nquads,
 }
-"""Name of a format -> the lines of a file in it."""

@@ -1,7 +1,6 @@
 """The engines that an extraction runs on: DuckDB here, Spark where one machine is not enough.
 
-An engine reads a dump as tables of lines, names folders of Parquet as tables, writes what a query yields to
-such a folder, and nothing else: what is computed is SQL that both understand.
+An engine names tables, and writes what SQL that both understand yields to a folder of Parquet.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,25 +16,23 @@ from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.rdf import Stream, line_blocks, readable_lines
 
 ENGINES = ("duckdb", "spark")
-BLOCK = 64 << 20
-"""Bytes of text that DuckDB is given at once: memory use is some times this."""
+BLOCK = 64 << 20  # bytes of text that DuckDB is given at once: memory use is some times this
 
 
 class DuckDB:
-    """DuckDB, which moves to disk what does not fit into the memory it may use."""
+    """DuckDB, which moves to disk what does not fit into the memory it may use.
+
+    Args:
+        spill: folder for what does not fit in memory.
+        memory: how much it may use, e.g. `4GB`. threads: all cores if None.
+
+    Raises:
+        ConfigurationError: the packages are missing, or `memory` is no size.
+    """
 
     name = "duckdb"
 
-    def __init__(self, spill: Path, memory: str = "4GB", threads: int | None = None) -> None:
-        """Connect.
-
-        Args:
-            spill: folder for what does not fit in memory.
-            memory: how much it may use, e.g. `4GB`. threads: all cores if None.
-
-        Raises:
-            ConfigurationError: the packages are missing, or `memory` is no size.
-        """
+    def __init__(self, spill: Path, memory: str, threads: int | None) -> None:
         self._duckdb = _import("duckdb", self.name, "cut")
         spill.mkdir(parents=True, exist_ok=True)
         config: dict[str, Any] = {"threads": threads} if threads else {}
@@ -74,43 +70,33 @@ class DuckDB:
     def write(self, query: str, folder: Path) -> None:
         """Write what a query yields as one Parquet file."""
         file = _quoted(str(folder / "part-0.parquet"))
-        with self._errors(folder):
-            self._con.execute(f"COPY ({query}) TO {file} (FORMAT parquet, COMPRESSION zstd)")
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._con.close()
-
-    @contextmanager
-    def _errors(self, folder: Path) -> Iterator[None]:
-        """What goes wrong in a query, by who has to act. Ctrl-C reaches a query as a RuntimeError."""
         try:
-            yield
+            self._con.execute(f"COPY ({query}) TO {file} (FORMAT parquet, COMPRESSION zstd)")
         except self._duckdb.IOException as error:
             raise DataError(f"cannot be read or written: {error}", folder) from error
         except self._duckdb.OutOfMemoryException as error:
             reason = str(error).partition("\n")[0]
             raise ConfigurationError(f"too little memory ({reason}); give more by --memory") from error
         except RuntimeError as error:
-            if "interrupted" in str(error).lower():
+            if "interrupted" in str(error).lower():  # this is how Ctrl-C reaches a query
                 raise KeyboardInterrupt from error
             raise
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._con.close()
+
 
 class Spark:
-    """A Spark session: the one that runs, or one as Spark's own settings have it (local without any)."""
+    """A Spark session: the one given, which stays open, or one as Spark's own settings have it.
+
+    Raises:
+        ConfigurationError: the packages or Java are missing.
+    """
 
     name = "spark"
 
     def __init__(self, session: Any = None) -> None:
-        """Connect.
-
-        Args:
-            session: a `SparkSession`; found or started if None, and stopped again by `close`.
-
-        Raises:
-            ConfigurationError: the packages or Java are missing.
-        """
         sql = _import("pyspark.sql", self.name, "spark")
         self._own = session is None
         if self._own and not (os.environ.get("JAVA_HOME") or shutil.which("java")):
@@ -121,7 +107,7 @@ class Spark:
         self._session = session or sql.SparkSession.builder.appName("triplewise kg cut").getOrCreate()
 
     def matches(self, column: str, pattern: str) -> str:
-        """The condition that a regular expression finds something in a column."""
+        """As `DuckDB.matches`."""
         escaped = _quoted(pattern.replace("\\", "\\\\"), "\\'")
         return f"regexp_like({column}, {escaped})"
 
@@ -137,7 +123,7 @@ class Spark:
         yield None, path.stat().st_size
 
     def name_table(self, name: str, *folders: Path) -> None:
-        """Give the Parquet files below some folders a name in queries."""
+        """As `DuckDB.name_table`."""
         reader = self._session.read.options(recursiveFileLookup=True, pathGlobFilter="*.parquet")
         reader.parquet(*(folder.absolute().as_uri() for folder in folders)).createOrReplaceTempView(name)
 

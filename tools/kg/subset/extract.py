@@ -28,28 +28,16 @@ from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.load import SUBSET_MANIFEST
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import Progress, Stream, numbered_lines, safe_iri
+from triplewise.tools.kg.subset import staging
 from triplewise.tools.kg.subset.engines import ENGINES, DuckDB, Engine, Spark
-from triplewise.tools.kg.subset.staging import (
-    STAGED,
-    Facts,
-    Source,
-    Steps,
-    batches,
-    check_dump,
-    row_count,
-    rows,
-    stage,
-    write_column,
-)
+from triplewise.tools.kg.subset.staging import Facts, Source, Steps
 
 Direction = Literal["both", "out"]
 DIRECTIONS: tuple[Direction, ...] = ("both", "out")
 FORMAT = 1
 TRIPLES, LABELS = "triples.nt.gz", "labels.nt.gz"
-FILES = (TRIPLES, LABELS, SUBSET_MANIFEST)
 WORK = ".work"
-SHOWN = 1_000
-"""Hubs and unknown seeds that the manifest lists; the rest is counted."""
+SHOWN = 1_000  # hubs and unknown seeds that the manifest lists; the rest is counted
 SEED_KEYS = ("entities", "topic_entity", "entity", "id")
 """Where a JSON record may name its entities: the first of these that it has."""
 _LEVEL = 4
@@ -88,8 +76,7 @@ SELECT DISTINCT s, p, o FROM staged SEMI JOIN naming USING (p) SEMI JOIN named O
 WHERE {languages} ORDER BY s, p, o
 """
 """Labels, aliases and descriptions of all nodes and relations that were taken, and of the seeds."""
-_TAG = "regexp_extract(o, '\"@([a-z0-9-]+)$', 1)"
-"""The language tag of a literal, '' for none."""
+_TAG = "regexp_extract(o, '\"@([a-z0-9-]+)$', 1)"  # the language tag of a literal, '' for none
 
 
 @dataclass(frozen=True)
@@ -198,19 +185,18 @@ def extract_subset(
         DataError: a dump or seeds file that cannot be used. ConfigurationError: the folder is in use or holds
             something else, a package is missing, settings that cannot work.
     """
-    spec = spec or SubsetSpec()
     paths = [Path(path) for path in dumps]
     if not paths:
         raise ConfigurationError("nothing to cut from: name at least one dump by --from")
     for path in paths:
-        check_dump(path)
+        staging.check_dump(path)
     shape = load_profile(profile)
     entities = read_seed_ids(Path(seeds), shape)
     target = Path(into).absolute()
-    if target.exists() and not target.is_dir():
+    if target.is_file():
         raise ConfigurationError(f"{target} is a file; name a folder to make")
     names = {path.name for path in target.iterdir()} if target.exists() else set()
-    if others := names - {*FILES, WORK}:
+    if others := names - {TRIPLES, LABELS, SUBSET_MANIFEST, WORK}:
         raise ConfigurationError(
             f"{target} is not empty ({', '.join(sorted(others)[:3])}); name one to make, or an empty one"
         )
@@ -225,7 +211,8 @@ def extract_subset(
                 raise ConfigurationError.unknown("engine", engine, ENGINES)
             engine = Spark() if engine == "spark" else DuckDB(steps.folder / "spill", memory, threads)
             stack.callback(engine.close)
-        report = _Extraction(engine, steps, spec, shape, *entities, progress).run(paths, target)
+        tell = progress or (lambda stage, done, total: None)
+        report = _Extraction(engine, steps, spec or SubsetSpec(), shape, *entities, tell).run(paths, target)
     shutil.rmtree(target / WORK, ignore_errors=True)
     return report
 
@@ -241,15 +228,15 @@ class _Extraction:
         profile: Profile,
         seeds: Sequence[IRI],
         unreadable: Sequence[str],
-        progress: Progress | None,
+        progress: Progress,
     ) -> None:
         self.engine, self.steps, self.spec, self.profile = engine, steps, spec, profile
         self.seeds, self.unreadable, self.progress = seeds, unreadable, progress
-        self.begun = time.perf_counter()
 
     def run(self, paths: Sequence[Path], target: Path) -> SubsetReport:
+        begun = time.perf_counter()
         self._forget_others(paths)
-        sources = stage(self.steps, self.engine, paths, self.profile, self.progress)
+        sources = staging.stage(self.steps, self.engine, paths, self.profile, self.progress)
         roles = self._step("relations", "roles", self._roles)
         seeds = self._step("finding the seeds", "0", self._known_seeds)
         if not seeds["reached"]:
@@ -263,20 +250,14 @@ class _Extraction:
             hops.append(self._step(what, str(number), partial(self._hop, number=number)))
             if not hops[-1]["reached"]:
                 break
-        by_hop = self._step(
-            "putting the hops together", "triples", lambda folder: self._together(folder, len(hops) - 1)
-        )
+        last = len(hops) - 1
+        by_hop = self._step("putting the hops together", "triples", partial(self._together, hops=last))
         self._step("labels", "labels", self._labels)
-        places = {TRIPLES: self._folder("triples/all"), LABELS: self._folder("labels/names")}
-        files = self._step(
-            "writing",
-            "result",
-            lambda folder: {name: _write_ntriples(place, folder / name) for name, place in places.items()},
-        )
+        files = self._step("writing", "result", self._files)
         hubs = (  # hop by hop, the largest first
             Hub(number, self.profile.short(_iri(node)), side, neighbours)
             for number in range(1, len(hops))
-            for node, side, neighbours in rows(self._folder(f"{number}/hubs"))
+            for node, side, neighbours in staging.rows(self._folder(f"{number}/hubs"))
         )
         report = SubsetReport(
             path=target,
@@ -296,7 +277,7 @@ class _Extraction:
             unknown_count=len(self.unreadable) + seeds["unknown_count"],
             left_out=roles["left_out"],
             sources=tuple(sources),
-            seconds=round(time.perf_counter() - self.begun, 3),
+            seconds=round(time.perf_counter() - begun, 3),
         )
         self._publish(report, files)
         return report
@@ -313,8 +294,8 @@ class _Extraction:
             "sources": [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in dumps],
         }
         if self.steps.facts("identity") != identity:
-            for step in ("identity", STAGED, "hops"):
-                self.steps.forget(step)
+            for step in ("identity", staging.STAGED, "hops"):
+                shutil.rmtree(self.steps.folder / step, ignore_errors=True)
             self.steps.step("identity", lambda folder: identity)
 
     def _hop(self, folder: Path, number: int) -> Facts:
@@ -329,7 +310,7 @@ class _Extraction:
         reached = f"SELECT node FROM ({_NODES}) AS nodes ANTI JOIN before USING (node)"
         self._write(folder / "frontier", reached, triples=triples)
         shutil.rmtree(touched)
-        return {"reached": row_count(folder / "frontier"), "hubs": row_count(hubs)}
+        return {"reached": staging.row_count(folder / "frontier"), "hubs": staging.row_count(hubs)}
 
     def _roles(self, folder: Path) -> Facts:
         """Sort the relations of the dump: followed, naming, left out."""
@@ -337,27 +318,23 @@ class _Extraction:
         profile = self.profile
         texts = (*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates)
         followed, naming, left_out = [], [], 0
-        for relation, number in rows(folder / "counts"):
+        for relation, number in staging.rows(folder / "counts"):
             if relation[1:-1] in texts:
                 naming.append(relation)
             elif profile.excludes(_iri(relation)):
                 left_out += number
             else:
                 followed.append(relation)
-        write_column(sorted(followed), "p", folder / "followed")
-        write_column(sorted(naming), "p", folder / "naming")
+        staging.write_column(sorted(followed), "p", folder / "followed")
+        staging.write_column(sorted(naming), "p", folder / "naming")
         return {"left_out": left_out}
 
     def _known_seeds(self, folder: Path) -> Facts:
-        write_column([iri.n3() for iri in self.seeds], "node", folder / "listed")
+        staging.write_column([iri.n3() for iri in self.seeds], "node", folder / "listed")
         self._write(folder / "frontier", _SEEDS, listed=folder / "listed")
-        there = {term for (term,) in rows(folder / "frontier")}
-        unknown = [iri for iri in self.seeds if iri.n3() not in there]
-        return {
-            "reached": len(there),
-            "unknown": [self.profile.short(iri) for iri in unknown[:SHOWN]],
-            "unknown_count": len(unknown),
-        }
+        there = {term for (term,) in staging.rows(folder / "frontier")}
+        unknown = [self.profile.short(iri) for iri in self.seeds if iri.n3() not in there]
+        return {"reached": len(there), "unknown": unknown[:SHOWN], "unknown_count": len(unknown)}
 
     def _together(self, folder: Path, hops: int) -> Facts:
         """Put the triples of all hops into one table; how many each hop was the first to take."""
@@ -366,13 +343,13 @@ class _Extraction:
         self._write(folder / "all", every)
         counts = "SELECT hop, COUNT(*) AS n FROM triples GROUP BY hop"
         self._write(folder / "counts", counts, triples=folder / "all")
-        return {str(hop): n for hop, n in rows(folder / "counts")}
+        return {str(hop): n for hop, n in staging.rows(folder / "counts")}
 
     def _labels(self, folder: Path) -> Facts:
         self._write(folder / "relations", "SELECT DISTINCT p FROM triples", triples="triples/all")
-        relations = [_iri(term) for (term,) in rows(folder / "relations")]
+        relations = [_iri(term) for (term,) in staging.rows(folder / "relations")]
         carriers = {iri.n3() for r in relations for iri in (r, self.profile.label_subject(r))}
-        write_column(sorted(carriers), "node", folder / "carriers")
+        staging.write_column(sorted(carriers), "node", folder / "carriers")
         tags = ["", *(tag.lower() for tag in self.spec.languages)]
         languages = " OR ".join(f"{_TAG} = '{tag}' OR {_TAG} LIKE '{tag}-%'" for tag in tags)
         self._write(
@@ -384,6 +361,10 @@ class _Extraction:
             seeds="0/frontier",
         )
         return {}
+
+    def _files(self, folder: Path) -> Facts:
+        places = {TRIPLES: self._folder("triples/all"), LABELS: self._folder("labels/names")}
+        return {name: _write_ntriples(place, folder / name) for name, place in places.items()}
 
     def _publish(self, report: SubsetReport, files: Facts) -> None:
         """Move the files into place: the old manifest goes first, the new one comes last."""
@@ -404,16 +385,14 @@ class _Extraction:
 
     def _write(self, folder: Path, query: str, **tables: str | Path) -> None:
         """Write what a query yields, over `staged` (all triples) and tables by step or folder."""
-        self.engine.name_table("staged", self.steps.folder / STAGED)
+        self.engine.name_table("staged", self.steps.folder / staging.STAGED)
         for name, place in tables.items():
             self.engine.name_table(name, self._folder(place) if isinstance(place, str) else place)
         folder.mkdir(parents=True, exist_ok=True)
         self.engine.write(query, folder)
 
     def _step(self, stage_name: str, name: str, make: Callable[[Path], Facts]) -> Facts:
-        """A step, with its stage told."""
-        if self.progress is not None:
-            self.progress(stage_name, 0, None)
+        self.progress(stage_name, 0, None)
         return self.steps.step(f"hops/{name}", make)
 
 
@@ -429,7 +408,7 @@ def _write_ntriples(table: Path, path: Path) -> Facts:
     total, kind = 0, pa.large_string()
     with path.open("wb") as raw:
         with gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
-            for batch in batches(table):
+            for batch in staging.batches(table):
                 columns = [batch.column(name).cast(kind) for name in ("s", "p", "o")]
                 lines = pc.binary_join_element_wise(*columns, pa.scalar(".\n", kind), pa.scalar(" ", kind))
                 file.write("".join(lines.to_pylist()).encode())

@@ -25,8 +25,7 @@ from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.rdf import Progress, safe_iri
 
-DROPPED, MANIFEST = "dropped.nt", "thinned.json"
-"""In the folder made: what was dropped, and how."""
+DROPPED, MANIFEST = "dropped.nt", "thinned.json"  # in the folder made: what was dropped, and how
 REST = "rest.nq"
 EVERY = 20
 

@@ -1,9 +1,7 @@
 """Work in progress in a folder, and its first step: a dump as Parquet with the columns `s`, `p`, `o`.
 
-Nearly all lines of a dump are plain. They are recognised by one regular expression, which accepts only what
-the parser would accept and write the same way, and taken apart by the engine. Every other line (escapes of
-characters, blank nodes, comments, IRIs out of the ordinary, mistakes) goes through the parser. All terms come
-out in one spelling, so that equal terms are equal strings.
+Nearly all lines of a dump are plain: one regular expression recognises those that the parser would accept and
+write the same way, and the engine takes them apart. All others go through the parser.
 """
 
 from __future__ import annotations
@@ -31,10 +29,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Facts = dict[str, Any]
-Staged = tuple[int, int | None, int, int | None, str]
-_STAGED = ("triples", "lines", "bad_lines", "first_bad", "message")
-"""What is remembered of a staged dump; see `Source`."""
-DONE = "done.json"
+DONE, STAGED = "done.json", "staged"
+ROWS = 100_000
+_HEAD = 1 << 20
 _CHARACTER = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f][0-9A-Fa-f])"
 _IRI = (
     rf"<[A-Za-z][A-Za-z0-9+.-]*:(?://[A-Za-z0-9.-]+(?:[/?]{_CHARACTER}*)?|[A-Za-z0-9]{_CHARACTER}*)"
@@ -44,28 +41,23 @@ _TAG = r"@[a-z]{1,8}(?:-[a-z0-9]{1,8})*"
 _LITERAL = rf'"(?:[^"\\\x00-\x1f\x7f]|\\["\\nrt])*"(?:{_TAG}|\^\^{_IRI})?'
 PLAIN = rf"^{_IRI} {_IRI} (?:{_IRI}|{_LITERAL}) \.$"
 """A plain line, without its end. The same in the dialects of RE2, Java and Python."""
-STRING = f"^^<{XSD}string>"
+_STRING = f"^^<{XSD}string>"
 _TRIPLES = f"""
 WITH plain AS (
     SELECT split_part(line, ' ', 1) AS s, split_part(line, ' ', 2) AS p,
         substr(line, length(s) + length(p) + 3, length(line) - length(s) - length(p) - 4) AS o
     FROM lines WHERE {{condition}}
 )
-SELECT s, p, CASE WHEN o LIKE '%{STRING}' THEN left(o, length(o) - {len(STRING)}) ELSE o END AS o FROM plain
+SELECT s, p, CASE WHEN o LIKE '%{_STRING}' THEN left(o, length(o) - {len(_STRING)}) ELSE o END AS o FROM plain
 """
 """The triples of plain lines, as N-Triples writes them."""
-
-STAGED = "staged"
-ROWS = 100_000
-_HEAD = 1 << 20
 
 
 class Steps:
     """Steps in a folder, done by one process at a time, each done once, whole or not at all.
 
     A step is a folder. It is made under another name and renamed when it is complete, with what there is to
-    remember of it in `done.json`. A process that is killed leaves nothing that looks like a finished step,
-    and the next one goes on behind the last that is.
+    remember of it in `done.json`: a process that is killed leaves nothing that looks like a finished step.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -79,11 +71,7 @@ class Steps:
             return None
 
     def step(self, name: str, make: Callable[[Path], Facts]) -> Facts:
-        """Do a step unless it is done.
-
-        Args:
-            name: of the step, with slashes for folders.
-            make: writes the step's files into the folder it is given, and returns what to remember (JSON).
+        """Do a step unless it is done. `make` writes its files and returns what to remember (JSON).
 
         Raises:
             DataError: the disk is full or cannot be written.
@@ -100,10 +88,6 @@ class Steps:
             write_json(part / DONE, facts)
             part.rename(final)
         return facts
-
-    def forget(self, name: str) -> None:
-        """Undo a step, or a folder of steps."""
-        shutil.rmtree(self.folder / name, ignore_errors=True)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -159,28 +143,26 @@ def check_dump(path: Path) -> None:
 
 
 def stage(
-    steps: Steps, engine: Engine, dumps: Sequence[Path], profile: Profile, progress: rdf.Progress | None
+    steps: Steps, engine: Engine, dumps: Sequence[Path], profile: Profile, progress: rdf.Progress
 ) -> list[Source]:
     """Stage the dumps that are not staged yet."""
     sources = []
     for number, path in enumerate(dumps):
-        place, stat = f"{STAGED}/{number:03}", path.stat()
         with path.open("rb") as file:
             head = hashlib.sha256(file.read(_HEAD)).hexdigest()
 
         def make(folder: Path, path: Path = path, number: int = number) -> Facts:
             if rdf.is_label_table(path):
-                staged = _stage_labels(folder, path, profile)
+                facts = _stage_labels(folder, path, profile)
             else:
-                staged = _stage_triples(folder, engine, path, number, progress)
-            if not staged[0]:
+                facts = _stage_triples(folder, engine, path, number, progress)
+            if not facts["triples"]:
                 raise DataError("no triple in it", path)
-            return dict(zip(_STAGED, staged, strict=True))
+            return facts
 
-        facts = steps.step(place, make)
-        if progress is not None:
-            progress(f"staging {path.name}", stat.st_size, stat.st_size)
-        sources.append(Source(path, stat.st_size, head, **facts))
+        facts, size = steps.step(f"{STAGED}/{number:03}", make), path.stat().st_size
+        progress(f"staging {path.name}", size, size)
+        sources.append(Source(path, size, head, **facts))
     return sources
 
 
@@ -199,9 +181,7 @@ def rows(folder: Path) -> Iterator[tuple[Any, ...]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _stage_triples(
-    folder: Path, engine: Engine, path: Path, number: int, progress: rdf.Progress | None
-) -> Staged:
+def _stage_triples(folder: Path, engine: Engine, path: Path, number: int, progress: rdf.Progress) -> Facts:
     """Stage N-Triples part by part."""
     lines: int | None = 0
     triples = bad_lines = 0
@@ -218,14 +198,14 @@ def _stage_triples(
                     first = (None if place is None else before + place + 1, line, str(error))
                 bad_lines += 1
 
+    condition = engine.matches("line", PLAIN)
+    unread = f"SELECT n, line FROM lines WHERE line <> '' AND NOT {condition} ORDER BY n"
     for part, (count, position) in enumerate(engine.lines(path)):
         plain, others = folder / f"{part:06}" / "plain", folder / f"{part:06}" / "others"
         for sub in (plain, others):
             sub.mkdir(parents=True)
-        condition = engine.matches("line", PLAIN)
         engine.write(_TRIPLES.format(condition=condition), plain)
         if row_count(plain) != count:
-            unread = f"SELECT n, line FROM lines WHERE line <> '' AND NOT {condition} ORDER BY n"
             engine.write(unread, others)
         _write_rows(plain / "rest.parquet", parsed(others, lines or 0))
         shutil.rmtree(others)
@@ -234,22 +214,33 @@ def _stage_triples(
             if not row_count(file):  # DuckDB takes all files to be as large as the first one when it joins
                 file.unlink()
         lines = None if lines is None or count is None else lines + count
-        if progress is not None:
-            progress(f"staging {path.name}", position, path.stat().st_size)
+        progress(f"staging {path.name}", position, path.stat().st_size)
     at, text, message = first
     if bad_lines and at is None:  # the engine read the file in no order
         with rdf.Stream(path) as stream:
             at = next((n for n, line in rdf.numbered_lines(stream) if line.strip() == text.strip()), None)
-    return triples, lines, bad_lines, at, message
+    return {
+        "triples": triples,
+        "lines": lines,
+        "bad_lines": bad_lines,
+        "first_bad": at,
+        "message": message,
+    }
 
 
-def _stage_labels(folder: Path, path: Path, profile: Profile) -> Staged:
+def _stage_labels(folder: Path, path: Path, profile: Profile) -> Facts:
     """Stage a table of labels as the facts that `triplewise kg load` would make of it."""
     reader = rdf.GraphReader(on_error="skip")
     facts = ((str(q.subject), str(q.predicate), str(q.object)) for q in reader.labels([path], profile))
     triples = _write_rows(folder / "labels.parquet", facts)
     at, message = (reader.broken[0].line, reader.broken[0].message) if reader.broken else (None, "")
-    return triples, None, reader.broken_count, at, message
+    return {
+        "triples": triples,
+        "lines": None,
+        "bad_lines": reader.broken_count,
+        "first_bad": at,
+        "message": message,
+    }
 
 
 def _write_rows(path: Path, triples: Iterator[tuple[str, str, str]]) -> int:
