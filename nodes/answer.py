@@ -197,12 +197,12 @@ def reading_of_query(state: State, context: Context, sparql: str) -> Reading | N
 
     It is compared with what the embedded policy would do: some KG queries, no model call.
     """
-    env, question, linked = environment(context), state.question, state.linked
+    env, question = environment(context), state.question
     if not sparql or form_of(question) != "question":
         return None
-    plan = make_plan(question, linked, env.kg, env.encoder, env.seeds, settings_of(context))
+    plan = make_plan(question, state.linked, env.kg, env.encoder, env.seeds, settings_of(context))
     wrong = [s for s in state.steps if s.rolled_back or s.feedback.error or s.feedback.outcome == "empty"]
-    return read_query(sparql, plan, question, linked, env.kg, env.encoder, len(wrong))
+    return read_query(sparql, plan, len(wrong))
 
 
 def doubts(kg: KnowledgeGraph, reading: Reading) -> str:

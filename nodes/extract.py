@@ -62,7 +62,7 @@ def complete(entity: str, relation: str, question: str, context: Context, kg: Kn
     env, passages = environment(context), list[Passage]()
     if env.documents is None:
         return Extraction((), (), ("no documents are configured",))
-    request = fact_request(kg, entity, relation, question)
+    request = fact_request(kg, entity, relation)
     if request is None:
         return Extraction((), (), (f"the graph has no relation {relation}",))
     short = kg.profile.short(request.relation)
@@ -77,7 +77,7 @@ def complete(entity: str, relation: str, question: str, context: Context, kg: Kn
         return Extraction((), (), (reason,))
     prompt = (env.prompt if "extract" in env.prompt else load_prompt("symagent")).render(
         "extract",
-        question=request.question,
+        question=question,
         entity=request.name,
         relation=text.label,
         document="\n\n".join(fitting_texts(passages)),

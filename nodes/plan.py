@@ -41,7 +41,6 @@ def settings_of(context: Context) -> PlanSettings:
     """Return what a context says about planning."""
     return PlanSettings(
         seed_count=context.seed_count,
-        hops=context.plan_hops,
         beam=context.plan_beam,
         rules=context.plan_rules,
         documents=context.documents is not None,
@@ -72,7 +71,7 @@ def with_readings(state: State, runtime: Runtime[Context]) -> Update:
             return {"rules": slot_rules(slot[1], linked, env.kg, env.encoder), "dropped": ()}
         rules = claim_rules(question, linked, env.kg, env.encoder, context.closed_world)
         return {"rules": rules, "dropped": ()}
-    readings = read_plan(plan, question, linked, env.kg, env.encoder)
+    readings = read_plan(plan)
     return {"rules": plan.rules, "dropped": plan.dropped, "readings": readings}
 
 

@@ -380,8 +380,8 @@ def exemplars(state: State, context: Context, shots: int) -> list[Exemplar]:
     if seeds is None or not state.linked:
         return []
     settings, encoder = settings_of(context), environment(context).encoder
-    mined = seeds.mined(settings.mining, encoder.name)
-    miner = Miner(environment(context).kg, settings.mining, mined, encoder)
+    mined = seeds.mined(settings.caps, encoder.name)
+    miner = Miner(environment(context).kg, settings.caps, mined, encoder)
     matches: dict[str, Match] = {}
     for _, of_entities in seeds.matches(state.question, state.linked, settings.seed_count):
         for match in of_entities:

@@ -86,7 +86,7 @@ def plan(state: State, context: Context, limit: int) -> Update:
     if state.linked and context.embedded:
         # Paths of the seed questions most like this one; without seeds, those whose words fit it best.
         if seeds is not None:
-            caps, count = PlanSettings().mining, PlanSettings().seed_count
+            caps, count = PlanSettings().caps, PlanSettings().seed_count
             mined = seed_rules(state.question, state.linked, kg, encoder, seeds, caps, count)
             rules = sorted(mined, key=lambda rule: -rule.score)
         else:

@@ -69,7 +69,7 @@ def demonstrate(
 
     The seed with the clearest body of its group is shown; a group in which none has any is left out.
     """
-    miner = Miner(kg, settings.mining, seeds.mined(settings.mining, encoder.name), encoder)
+    miner = Miner(kg, settings.caps, seeds.mined(settings.caps, encoder.name), encoder)
     groups: dict[str, Match] = {}
     for _topics, matches in seeds.matches(question, linked, settings.seed_count):
         for match in matches:
@@ -186,7 +186,7 @@ class Grounder:
 
     def ground(self, proposal: Sequence[str]) -> tuple[list[Rule], DroppedRule | None]:
         """Return a proposal as rules, from every linked entity that it leads on from; or why it is none."""
-        names, hops = [RelationName.read(text) for text in proposal], self._settings.hops
+        names, hops = [RelationName.read(text) for text in proposal], self._settings.caps.hops
         if len(names) > hops:
             return [], self._drop(proposal, f"longer than {hops} relations (plan_hops)")
         anchors = [node_form(self._kg, e.id) for e in self._linked]

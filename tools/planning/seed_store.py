@@ -159,7 +159,7 @@ class HeldOut:
 
 def hold_out(path: Path, kg: KnowledgeGraph, encoder: Encoder, caps: Caps | None = None) -> HeldOut:
     """Ask a sample of the seeds of an index, those of each fold with the help of the others alone."""
-    file, settings = SeedFile(path), PlanSettings(caps=caps or Caps(), hops=(caps or Caps()).hops)
+    file, settings = SeedFile(path), PlanSettings(caps=caps or Caps())
     terms, miner = SeedTerms(kg), Miner(kg)
     groups = {text: list(seeds) for text, seeds in file.items()}
     seeds = [seed for group in groups.values() for seed in group]

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from triplewise.tools.core.facts import Passage, RawTriple
 from triplewise.tools.core.names import normalise
@@ -48,32 +48,29 @@ class FactRequest:
     Attributes:
         name: of the entity. relation: of the KG.
         entity: the node, where the KG has it. aliases: other names of it.
-        question: that the facts are for.
     """
 
     name: str
     relation: IRI
     entity: IRI | None = None
     aliases: tuple[str, ...] = ()
-    question: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyTriples:
+class ReplyTriples(NamedTuple):
     """The triples of a reply. `reasons`: what was left out and why, or why there is nothing."""
 
     triples: tuple[RawTriple, ...]
     reasons: tuple[str, ...] = ()
 
 
-def fact_request(kg: KnowledgeGraph, entity: str, relation: str, question: str) -> FactRequest | None:
+def fact_request(kg: KnowledgeGraph, entity: str, relation: str) -> FactRequest | None:
     """The request for an entity (id or name) and a relation (id); None where the KG has no such relation."""
     iri = kg.profile.expand(relation, relation=True)
     if iri is None:
         return None
     nodes = resolve(kg, [entity]).get(entity.strip(), ())
     if not nodes:
-        return FactRequest(entity.strip("'\" "), iri, None, (), question)
+        return FactRequest(entity.strip("'\" "), iri)
     node = max(nodes, key=lambda n: (n.fit, n.popularity)).node
     label = kg.labels([node]).get(node) or kg.profile.short(node)
     aliases: dict[str, None] = {}
@@ -84,7 +81,7 @@ def fact_request(kg: KnowledgeGraph, entity: str, relation: str, question: str) 
             language = getattr(alias, "language", "").partition("-")[0]
             if alias is not None and language in languages and alias.value != label:
                 aliases[alias.value] = None
-    return FactRequest(label, iri, node, tuple(aliases)[:ALIASES], question)
+    return FactRequest(label, iri, node, tuple(aliases)[:ALIASES])
 
 
 def supported_triples(
@@ -146,8 +143,9 @@ def _support(
     triple: tuple[str, str, str], passages: Sequence[Passage], request: FactRequest, kg: KnowledgeGraph
 ) -> RawTriple | str:
     """A triple with the sentence that supports it; or why it is left out."""
-    names = {form for n in (request.name, *request.aliases) for form in (normalise(n), without_article(n))}
-    names.discard("")
+    names = {
+        form for n in (request.name, *request.aliases) for form in (normalise(n), without_article(n))
+    } - {""}
     own_id = None if request.entity is None else kg.profile.short(request.entity)
     ends = (triple[0], triple[2])
     is_own = [e.strip() == own_id or normalise(e) in names or without_article(e) in names for e in ends]
@@ -191,16 +189,14 @@ def _supporting_sentence(
 
 def _names_any(text: str, names: Collection[str]) -> bool:
     """Whether a text has one of the names (in normal form) in full."""
-    words = f" {normalise(text)} "
-    return any(f" {name} " in words for name in names if name)
+    return any(f" {name} " in f" {normalise(text)} " for name in names if name)
 
 
 def _has_value(value: str, sentence: str) -> bool:
     """Whether a sentence has the same date or number, however it writes it."""
-    for kind, datatype in (("date", XSD + "date"), ("number", XSD + "decimal")):
-        sought = literal(value, datatype)
-        for start, end, place_kind in places(sentence) if sought is not None else ():
-            there = literal(sentence[start:end], datatype)
-            if sought is not None and place_kind == kind and there is not None and agree(sought, there):
-                return True
+    for start, end, kind in places(sentence):
+        datatype = XSD + ("date" if kind == "date" else "decimal")
+        sought, there = literal(value, datatype), literal(sentence[start:end], datatype)
+        if sought is not None and there is not None and agree(sought, there):
+            return True
     return False

@@ -34,7 +34,7 @@ def best(question: str) -> Reading:
     """The reading of the best rule for a question of the demo graph."""
     kg, encoder = open_kg("demo"), open_encoder("embedded")
     linked = link(question, kg, encoder=encoder)
-    return read_plan(make_plan(question, linked, kg, encoder), question, linked, kg, encoder)[0]
+    return read_plan(make_plan(question, linked, kg, encoder))[0]
 
 
 @pytest.mark.parametrize(

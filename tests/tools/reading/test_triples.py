@@ -23,7 +23,7 @@ def kg(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
 
 def request_of(kg: KnowledgeGraph) -> FactRequest:
     relation = kg.profile.short(IRI("http://example.org/directedBy"))
-    request = fact_request(kg, "Red Harbor", relation, "Who directed Red Harbor?")
+    request = fact_request(kg, "Red Harbor", relation)
     assert request is not None
     return request
 

@@ -2,11 +2,9 @@
 
 Rules come from the neighbourhood of the linked entities, run and weighed by how well they fit the words:
 chains from one topic; chains from two topics that meet, pass through or exclude each other; members of a
-class; and for yes-or-no questions what is to be checked. A graph that lacks a fact may lack all that leads to
-it: where there are documents, a rule with a gap stays alive (SymAgent 4.2.1).
-
-Where a KG has seed questions, the closed paths of those most like the question are rules too, by the same
-measure: what a seed shows counts as said by words, the more the liker the two questions are.
+class; and for yes-or-no questions what is to be checked. Where a KG has seed questions, the closed paths of
+those most like the question are rules too: what a seed shows counts as said by words. Where there are
+documents, a rule with a gap in the graph stays alive (SymAgent 4.2.1).
 """
 
 from __future__ import annotations
@@ -59,6 +57,8 @@ SHOWN_BY_SEEDS, SURE = 0.5, 0.85
 """Evidence of seeds from which a rule needs no words that say it, and from which no other is looked for."""
 FAR_BEHIND = 10.0
 """What a guess costs: more than any score, so that it comes after every rule that is spoken for."""
+CHECKED = 12
+"""Rules that are run before they are offered."""
 SAMPLE = 60
 """Values of a rule that are looked at."""
 VALUES = 2_000
@@ -74,26 +74,18 @@ class PlanSettings:
     """Sizes of the search.
 
     Attributes:
-        seed_count: groups of seeds read. hops: longest body. beam: partial bodies that grow on.
-        rules: rules returned. checked: rules run against the KG before they are offered.
+        seed_count: groups of seeds read. beam: partial bodies that grow on. rules: rules returned.
         documents: whether documents may fill a gap of the KG: a rule that leads nowhere then stays a plan.
         guess: whether rules that no word of the question speaks for stay too, behind all others.
-        caps: how far mining goes; its `hops` are overruled by these.
+        caps: the longest body, and how far mining goes.
     """
 
     seed_count: int = 5
-    hops: int = 3
     beam: int = 12
     rules: int = 8
-    checked: int = 12
     documents: bool = False
     guess: bool = False
     caps: Caps = field(default_factory=Caps)
-
-    @property
-    def mining(self) -> Caps:
-        """The caps of mining, to the same number of hops."""
-        return replace(self.caps, hops=self.hops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +117,16 @@ def make_plan(
     reasons: list[DroppedRule] = []
     search = prepare(question, linked, kg, encoder, settings)
     if seeds is not None and linked:
-        mined = seed_rules(question, linked, kg, encoder, seeds, settings.mining, settings.seed_count)
+        mined = seed_rules(question, linked, kg, encoder, seeds, settings.caps, settings.seed_count)
         rules, reasons = _with_grounding(kg, mined, settings)
         rules = search.weigh_seeds(rules)
     if not rules or rules[0].evidence < SURE:
         rules += search.boolean() if search.view.boolean else search.rules()
-    reasons += search.dropped
     distinct: dict[tuple[object, ...], Rule] = {}
     for rule in sorted(rules, key=lambda r: -r.score):
         distinct.setdefault(rule.key, rule)
     best = share_places(list(distinct.values()), settings.rules)
-    return Plan(tuple(best), tuple(dict.fromkeys(reasons)), search)
+    return Plan(tuple(best), tuple(dict.fromkeys([*reasons, *search.dropped])), search)
 
 
 def prepare(
@@ -151,7 +142,8 @@ def prepare(
         _look_around(question, ordered, kg)
     named = [e for e in ordered if e.mention == e.mention.lower() and find_classes(kg, e.mention)]
     topics = [e for e in ordered if e not in named]
-    reading = view(question, [(e.start, e.end) for e in topics])
+    spans = [(e.start, e.end) for e in topics]
+    reading = view(question, spans)
     noun = reading.expected or view(question, []).expected
     classes = find_classes(kg, reading.phrase) or find_classes(kg, noun)
     if not classes and not reading.boolean:
@@ -159,13 +151,13 @@ def prepare(
         classes = tuple(c for mention in inside for c in find_classes(kg, mention))
     if not classes and (reading.determined or reading.existential):
         classes = class_ending_with(kg, noun)
-    forms = dict.fromkeys(node_form(kg, e.id) for e in topics)
-    search = Search(reading, list(forms), classes, kg, encoder, settings)
+    forms = list(dict.fromkeys(node_form(kg, e.id) for e in topics))
+    search = Search(reading, linked, forms, classes, kg, encoder, settings)
     if reading.boolean and len(forms) == 1 and (second := search.unlinked_topic()) is not None:
         token, form = second
-        spans = [*((e.start, e.end) for e in topics), (token.start, token.start + len(token.text))]
+        spans.append((token.start, token.start + len(token.text)))
         both = [form for _, form in sorted(zip(spans, (*forms, form), strict=False))]
-        return Search(view(question, sorted(spans)), both, classes, kg, encoder, settings)
+        search = Search(view(question, sorted(spans)), linked, both, classes, kg, encoder, settings)
     return search
 
 
@@ -193,20 +185,18 @@ def _with_grounding(
     """
     grounded: list[Rule] = []
     reasons: list[DroppedRule] = []
-    tried = 2 * settings.rules if settings.documents else settings.rules
     for rule in rules:
-        if len(grounded) == tried:
+        if len(grounded) == settings.rules * (2 if settings.documents else 1):
             break
         if run(kg, rule, limit=1).outcome is not Outcome.EMPTY:
             grounded.append(rule)
         elif settings.documents:
             grounded.append(replace(rule, provenance=f"{rule.provenance}, {GAP}"))
         else:
-            for length in range(1, len(rule.body) + 1):
-                part = ground(rule.anchor, rule.body[:length])
-                if length == len(rule.body) or run(kg, part, limit=1).outcome is Outcome.EMPTY:
-                    break
-            end = f"no grounding: the graph has nothing at {path_text(rule.body[:length])} from the entity"
+            parts = [ground(rule.anchor, rule.body[:n]) for n in range(1, len(rule.body) + 1)]
+            empty = (part for part in parts[:-1] if run(kg, part, limit=1).outcome is Outcome.EMPTY)
+            part = next(empty, parts[-1])
+            end = f"no grounding: the graph has nothing at {path_text(part.body)} from the entity"
             is_whole = part.body == rule.body and rule.constraints
             reasons.append(dropped(rule, f"{end} that meets the conditions" if is_whole else end))
     return share_places(grounded, settings.rules), reasons
@@ -233,7 +223,8 @@ class Search:
     """The search for one question.
 
     Attributes:
-        view: the question. topics: argument forms of the linked entities, in the order of the question.
+        view: the question. linked: its entities. topics: argument forms of those that name no class, in the
+            order of the question.
         classes: nodes that the expected noun names as a class of the KG.
         dropped: rules that were tried and are none, with the reason.
         fit: judges the values of rules. values: those of the rules that were run, some of each.
@@ -242,13 +233,14 @@ class Search:
     def __init__(
         self,
         view: QuestionView,
+        linked: Sequence[LinkedEntity],
         topics: Sequence[str],
         classes: Sequence[IRI],
         kg: KnowledgeGraph,
         encoder: Encoder,
         settings: PlanSettings,
     ) -> None:
-        self.view, self.topics, self.classes = view, tuple(topics), tuple(classes)
+        self.view, self.linked, self.topics, self.classes = view, linked, tuple(topics), tuple(classes)
         self.kg, self.encoder, self.settings = kg, encoder, settings
         self.dropped: list[DroppedRule] = []
         self.values: dict[tuple[object, ...], tuple[Term, ...]] = {}
@@ -264,9 +256,9 @@ class Search:
         rules = self._of_two_topics() if len(self.topics) > 1 else []
         if not (rules and self._excluded):
             for topic in self.topics:
-                rules += self._chains(topic, self.bodies(topic))
+                rules += self._chains(topic)
             rules += [*self._members(), *self._described()]
-        return self._apply_constraints(self._execute_and_filter(self.rank(rules)))
+        return self._apply_constraints(self._execute(self.rank(rules)))
 
     def weigh_seeds(self, rules: Sequence[Rule]) -> list[Rule]:
         """Return rules of seed questions with their scores among all others, best first.
@@ -302,13 +294,17 @@ class Search:
             nodes = list(dict.fromkeys(e.iri for e in index.exact(word) if not e.alias)) if index else []
             if len(nodes) == 1 and not find_classes(self.kg, word):
                 token = next(t for t in self.view.tokens if t.lower == word)
-                return token, node_form(self.kg, self.kg.profile.short(nodes[0]))
+                return token, self._form(nodes[0])
         return None
 
     @cached_property
     def _constraints(self) -> Constraints:
         """What the question asks for besides chains."""
         return Constraints(self.kg, self.encoder, self.view)
+
+    def _form(self, node: IRI) -> str:
+        """Return a node as an argument."""
+        return node_form(self.kg, self.kg.profile.short(node))
 
     def scorer(self, topic: str) -> Scorer:
         """Return the scorer for bodies that start at a topic."""
@@ -323,7 +319,7 @@ class Search:
             scorer = self.scorer(topic)
             bodies: list[Body] = []
             frontier: list[Body] = [()]
-            for _hop in range(self.settings.hops):
+            for _hop in range(self.settings.caps.hops):
                 longer = grow(self.kg, topic, *frontier)
                 bodies += longer
                 partial = scorer.partial(longer)
@@ -342,28 +338,29 @@ class Search:
             ranked.append(replace(rule, score=rule.score - cost))
         return sorted(ranked, key=lambda r: (-r.score, len(r.body) + len(r.constraints)))
 
-    def _execute_and_filter(self, rules: Sequence[Rule]) -> list[Rule]:
+    def _execute(self, rules: Sequence[Rule]) -> list[Rule]:
         """Run the best rules: those that find nothing are dropped, the others weighed by what they find."""
-        weighed = self.kg.together([partial(self._execute, rule) for rule in rules[: self.settings.checked]])
-        return sorted(filter(None, weighed), key=lambda r: -r.score)
 
-    def _execute(self, rule: Rule) -> Rule | None:
-        """Run a rule, and weigh it by what it finds."""
-        anchor, asked = self.kg.profile.expand(rule.anchor), [rule]
-        if self.kg.is_remote and self.classes and self.view.determined:
-            asked.append(self._constraints.typed(rule, self.classes))
-        result, *_ = self.kg.together([partial(run, self.kg, r, SAMPLE) for r in asked])
-        if (elsewhere := without_topic(self.kg, rule, result)) is not rule:
-            if result.outcome is Outcome.TRUNCATED:
-                result = run(self.kg, elsewhere, SAMPLE)
-            rule = elsewhere
-        values = [v for v in answers_in(result) if v != anchor]
-        if self.kg.is_remote:  # what is asked next of the values, and shown in the end
-            nodes = [v for v in values if isinstance(v, IRI)]
-            self.kg.together([partial(types_of, self.kg, nodes[:FIT_SAMPLE]), partial(self.kg.labels, nodes)])
-        if (weighed := self._weigh(rule, values)) is not None:
-            self.values.setdefault(weighed.key, tuple(values))
-        return weighed
+        def execute(rule: Rule) -> Rule | None:
+            anchor, asked = self.kg.profile.expand(rule.anchor), [rule]
+            if self.kg.is_remote and self.classes and self.view.determined:
+                asked.append(self._constraints.typed(rule, self.classes))
+            result, *_ = self.kg.together([partial(run, self.kg, r, SAMPLE) for r in asked])
+            if (elsewhere := without_topic(self.kg, rule, result)) is not rule:
+                if result.outcome is Outcome.TRUNCATED:
+                    result = run(self.kg, elsewhere, SAMPLE)
+                rule = elsewhere
+            values = [v for v in answers_in(result) if v != anchor]
+            if self.kg.is_remote:  # what is asked next of the values, and shown in the end
+                nodes = [v for v in values if isinstance(v, IRI)]
+                types = partial(types_of, self.kg, nodes[:FIT_SAMPLE])
+                self.kg.together([types, partial(self.kg.labels, nodes)])
+            if (weighed := self._weigh(rule, values)) is not None:
+                self.values.setdefault(weighed.key, tuple(values))
+            return weighed
+
+        weighed = self.kg.together([partial(execute, rule) for rule in rules[:CHECKED]])
+        return sorted(filter(None, weighed), key=lambda r: -r.score)
 
     def _weigh(self, rule: Rule, values: Sequence[Term]) -> Rule | None:
         """Return a rule with the fit of its values, if the question speaks of its relations.
@@ -384,7 +381,7 @@ class Search:
             others = [v for v in values if v not in inside and isinstance(v, IRI)]
             if members and self.view.determined:
                 values = [*members, *values]
-                kinds = types_of(self.kg, others[:SAMPLE]).values() if others else ()
+                kinds = types_of(self.kg, others).values()
                 if others and not any(map(self.fit.is_asked, kinds)):
                     rule = typed
                     self.values[rule.key] = tuple(members)
@@ -404,8 +401,7 @@ class Search:
         # does not hold shall end as not found, not as the next best relation.
         least = weights.unrelated if fit >= 1 else weights.spoken
         spoken = support >= least and all(other >= weights.unrelated for other in joined)
-        spoken = spoken or shown
-        if spoken or rule.anchor not in self.topics:
+        if spoken or shown or rule.anchor not in self.topics:
             return replace(rule, score=score)
         if self.settings.guess:
             return replace(rule, score=score - FAR_BEHIND, provenance=GUESS)
@@ -435,10 +431,10 @@ class Search:
                 results.append(result)
         return sorted(results, key=lambda r: (-r.score, len(r.body)))
 
-    def _chains(self, topic: str, bodies: Sequence[tuple[Body, float]]) -> list[Rule]:
+    def _chains(self, topic: str) -> list[Rule]:
         """Return the best bodies of one topic as rules."""
         note = "fits the words of the question"
-        best = bodies[: self.settings.checked]
+        best = self.bodies(topic)[:CHECKED]
         return [replace(ground(topic, body), score=score, provenance=note) for body, score in best]
 
     def _short(self, topic: str, hops: int = 2) -> list[Body]:
@@ -474,65 +470,60 @@ class Search:
         topics = self.topics[:3]
         rules = [r for i, a in enumerate(topics) for b in topics[i + 1 :] for r in self._meeting(a, b)]
         rules += [r for t in topics for r in self._through(t)]
-        return sorted(rules, key=lambda r: -r.score)[: 2 * self.settings.checked]
+        return sorted(rules, key=lambda r: -r.score)[: 2 * CHECKED]
+
+    def _crossing(self, first: str, second: str, hops: int) -> list[tuple[Body, Body]]:
+        """Return pairs of short chains from two topics that reach some node in common."""
+        pairs = [(a, b) for a in self._short(first) for b in self._short(second, hops)]
+        self._reach_all(chain for a, b in pairs for chain in ((first, a), (second, b)))
+        return [(a, b) for a, b in pairs if not self.reach(first, a).isdisjoint(self.reach(second, b))]
 
     def _meeting(self, first: str, second: str) -> Iterator[Rule]:
         """Return chains from two topics that end in the same nodes, scored as one body."""
         scorer, join = self.scorer(first), self._weights.join
-        self._reach_all((topic, body) for topic in (first, second) for body in self._short(topic))
-        for left in self._short(first):
-            for right in self._short(second):
-                if self.reach(first, left).isdisjoint(self.reach(second, right)):
-                    continue
-                score = scorer.scores([(*right, *left)])[0] + join
-                if signature(left) == signature(right):
-                    # One wording serves both chains ("both set in"): the shared relation is charged once.
-                    score = max(score, scorer.scores([left])[0] + 2 * join)
-                rule = meeting(self.kg, first, left, second, signature(right))
-                yield replace(rule, score=score, provenance="both entities lead to the same answers")
+        for left, right in self._crossing(first, second, 2):
+            score = scorer.scores([(*right, *left)])[0] + join
+            if signature(left) == signature(right):
+                # One wording serves both chains ("both set in"): the shared relation is charged once.
+                score = max(score, scorer.scores([left])[0] + 2 * join)
+            rule = meeting(self.kg, first, left, second, signature(right))
+            yield replace(rule, score=score, provenance="both entities lead to the same answers")
 
     def _through(self, topic: str) -> Iterator[Rule]:
         """Return chains of which an inner node is also reached from another topic by one relation."""
         best = [body for body, _ in self.bodies(topic)[: JOINED * 3]]
-        others = [t for t in self.topics if t != topic]
-        self._reach_all(
-            [(topic, body[:at]) for body in best for at in range(1, len(body))]
-            + [(other, link) for other in others for link in self._short(other, 1)[:4]]
-        )
-        for body in best:
-            for other in others:
-                for at in range(1, len(body)):
-                    for link in self._short(other, 1)[:4]:
-                        if self.reach(topic, body[:at]).isdisjoint(self.reach(other, link)):
-                            continue
-                        atom = replace(link[0], variable=body[at - 1].variable)
-                        rule = constrained(
-                            ground(topic, body), Constraint("meets", atom.variable, (atom,), value=other)
-                        )
-                        score = self.scorer(topic).scores([(*link, *body)])[0] + self._weights.join
-                        note = "a step of the way is linked to the other entity"
-                        yield replace(rule, score=score, provenance=note)
+        places = [
+            (body, at, other, link)
+            for body in best
+            for other in self.topics
+            for at in range(1, len(body))
+            for link in self._short(other, 1)[:4]
+            if other != topic
+        ]
+        self._reach_all(c for body, at, other, link in places for c in ((topic, body[:at]), (other, link)))
+        for body, at, other, link in places:
+            if self.reach(topic, body[:at]).isdisjoint(self.reach(other, link)):
+                continue
+            atom = replace(link[0], variable=body[at - 1].variable)
+            rule = constrained(ground(topic, body), Constraint("meets", atom.variable, (atom,), value=other))
+            score = self.scorer(topic).scores([(*link, *body)])[0] + self._weights.join
+            yield replace(rule, score=score, provenance="a step of the way is linked to the other entity")
 
     def _excluding(self, excluded: str) -> Iterator[Rule]:
         """Return answers of one topic that have no such relation to the excluded topic."""
         first = next(t for t in self.topics if t != excluded)
-        self._reach_all(
-            [(first, b) for b in self._short(first)] + [(excluded, b) for b in self._short(excluded, 1)]
-        )
-        for left in self._short(first):
-            for right in self._short(excluded, 1):
-                if self.reach(first, left).isdisjoint(self.reach(excluded, right)):
-                    continue
-                answer = left[-1].variable
-                atom = replace(right[0], variable=answer)
-                rule = constrained(
-                    ground(first, left),
-                    Constraint("not", answer, (atom,), value=excluded),
-                    Constraint("distinct", answer, value=excluded),
-                )
-                score = self.scorer(first).scores([(*right, *left)])[0] + self._weights.join
-                note = "the answers of one entity without those of the other"
-                yield replace(rule, score=score, provenance=note)
+        for left, right in self._crossing(first, excluded, 1):
+            answer = left[-1].variable
+            atom = replace(right[0], variable=answer)
+            rule = constrained(
+                ground(first, left),
+                Constraint("not", answer, (atom,), value=excluded),
+                Constraint("distinct", answer, value=excluded),
+            )
+            score = self.scorer(first).scores([(*right, *left)])[0] + self._weights.join
+            yield replace(
+                rule, score=score, provenance="the answers of one entity without those of the other"
+            )
 
     def _either(self) -> list[Rule]:
         """Return what one relation links to one topic or to the other."""
@@ -544,7 +535,7 @@ class Search:
                 union = Constraint("either", body[0].variable, body, operator=first, value=second)
                 score += 2 * self._weights.join
                 rules.append(Rule(first, (), (union,), score=score, provenance="linked to either entity"))
-        return rules[: self.settings.checked]
+        return rules[:CHECKED]
 
     def _members(self) -> list[Rule]:
         """Return all members of the class that the question names, where it names nothing else."""
@@ -559,7 +550,7 @@ class Search:
             name = entry.label if entry else "class"
             type_ = self.kg.profile.short(IRI(self.kg.profile.type_predicates[0]))
             atom = replace(make_atom(self.kg, type_, False, ()), variable=slug(name) or "x")
-            rule = ground(node_form(self.kg, self.kg.profile.short(node)), (atom,))
+            rule = ground(self._form(node), (atom,))
             note = f"all members of the class {name}"
             rules.append(replace(rule, provenance=note, score=self._weights.hint))
         return rules
@@ -569,49 +560,43 @@ class Search:
 
         Where that is not asked for itself, chains from one such thing are tried from all of them.
         """
-        words, profile = (
-            [t for t in self.view.tokens if t.lower not in lexicon()["stopwords"]],
-            self.kg.profile,
-        )
+        words = [t for t in self.view.tokens if t.lower not in lexicon()["stopwords"]]
+        profile = self.kg.profile
         if self.topics or not profile.type_predicates:
             return []
         classes = dict.fromkeys((*self.classes, *(c for t in words for c in find_classes(self.kg, t.lower))))
-        literals = " ".join(form for t in words for form in self._literal_forms(t.text))
-        type_, rules = IRI(profile.type_predicates[0]), list[Rule]()
-        for class_ in list(classes)[:2] if literals else ():
-            held = f"?s {type_.n3()} {class_.n3()} ; ?r ?v . VALUES ?v {{ {literals} }}"
-            form, start = node_form(self.kg, profile.short(class_)), profile.short(type_)
-            for relation, value, one in self.kg.query(
-                f"SELECT ?r ?v (SAMPLE(?s) AS ?x) WHERE {{ {held} }} GROUP BY ?r ?v", limit=SAMPLE
-            ).rows:
+        forms = list[str]()  # the literals that a word may be, as SPARQL writes them
+        for word in words:
+            if (number := lexicon()["numbers"].get(word.lower, word.text)).isdigit():
+                types = ("integer", "decimal", "int", "gYear", "string")
+                forms += [f'"{number}"^^<{XSD}{t}>' for t in types]
+            else:
+                forms += [literal(word.text).n3(), literal(word.text, profile.language).n3()]
+        type_, note, rules = IRI(profile.type_predicates[0]), "what a literal of it describes", list[Rule]()
+        for class_ in list(classes)[:2] if forms else ():
+            held = f"?s {type_.n3()} {class_.n3()} ; ?r ?v . VALUES ?v {{ {' '.join(forms)} }}"
+            described = f"SELECT ?r ?v (SAMPLE(?s) AS ?x) WHERE {{ {held} }} GROUP BY ?r ?v"
+            for relation, value, one in self.kg.query(described, limit=SAMPLE).rows:
                 if (
-                    not isinstance(relation, IRI)
-                    or value is None
+                    value is None
                     or one is None
+                    or not isinstance(relation, IRI)
                     or profile.excludes(relation)
                 ):
                     continue
-                is_member = make_atom(self.kg, start, False, ("x",))
+                form, topic = self._form(class_), node_form(self.kg, profile.short(one))
+                is_member = make_atom(self.kg, profile.short(type_), False, ("x",))
                 atom = make_atom(self.kg, profile.short(relation), True, (is_member.variable,))
-                similarity = self.scorer(form).table((atom,)).max(initial=0.0)
-                if similarity < self._weights.spoken:
+                if self.scorer(form).table((atom,)).max(initial=0.0) < self._weights.spoken:
                     continue
                 equal = Constraint("filter", is_member.variable, (atom,), "=", write_value(value, profile))
-                rule = constrained(ground(form, (is_member,)), equal)
-                topic, note = node_form(self.kg, profile.short(one)), "what a literal of it describes"
-                score = self.scorer(topic).scores([(atom,)])[0]
-                rules.append(replace(rule, score=score, provenance=note))
+                rule, scorer = constrained(ground(form, (is_member,)), equal), self.scorer(topic)
+                rules.append(replace(rule, score=scorer.scores([(atom,)])[0], provenance=note))
                 for body in (b for b in self._short(topic) if b[0].relation != atom.relation):
                     longer = rename(self.kg, signature(body), (is_member.variable, atom.variable))
-                    score = self.scorer(topic).scores([(atom, *body)])[0]
+                    score = scorer.scores([(atom, *body)])[0]
                     rules.append(replace(rule, body=(is_member, *longer), score=score, provenance=note))
         return rules
-
-    def _literal_forms(self, text: str) -> list[str]:
-        """Return the literals that a word of the question may be, as SPARQL writes them."""
-        if (number := lexicon()["numbers"].get(text.lower(), text)).isdigit():
-            return [f'"{number}"^^<{XSD}{t}>' for t in ("integer", "decimal", "int", "gYear", "string")]
-        return [literal(text).n3(), literal(text, self.kg.profile.language).n3()]
 
     def boolean(self) -> list[Rule]:
         """Return what is to be checked: a comparison, a relation of two topics, membership, a fact.
@@ -635,7 +620,7 @@ class Search:
         if members or view.unlinked:
             # With an unknown name in the question, that a relation exists proves nothing about the two.
             return members
-        chains = self._execute_and_filter(self._chains(topics[0], self.bodies(topics[0])))
+        chains = self._execute(self._chains(topics[0]))
         return [checked for rule in chains if (checked := self._stated(rule)) is not None]
 
     def _stated(self, rule: Rule) -> Rule | None:
@@ -665,7 +650,7 @@ class Search:
         others = list(self.topics[:1])
         if not others and view.superlative is not None and members:
             greatest = [v for r in self._constraints.apply(members[0])[:1] for v in answers(self.kg, r, 1)]
-            others = [node_form(self.kg, self.kg.profile.short(v)) for v in greatest if isinstance(v, IRI)]
+            others = [self._form(v) for v in greatest if isinstance(v, IRI)]
         return [rule for base in members[:1] for other in others for rule in self._compared(base, other)]
 
     def _leaves_words_out(self, rule: Rule) -> bool:
@@ -676,26 +661,21 @@ class Search:
 
     def _is_member(self, topic: str) -> list[Rule]:
         """Is the topic a member of the class named ("Is Mars a planet?"), or of one below it?"""
-        kg, words = self.kg, [w for w, _ in self.view.words]
-        if not self.view.copula or not words:
+        kg, profile, name = self.kg, self.kg.profile, " ".join(w for w, _ in self.view.words)
+        if not self.view.copula or not (nodes := find_classes(kg, name) or class_ending_with(kg, name)):
             return []
-        name = " ".join(words)
-        if not (nodes := find_classes(kg, name) or class_ending_with(kg, name)):
-            return []
-        profile, note = kg.profile, "the class the question names"
-        value = node_form(kg, profile.short(nodes[0]))
-        atom = make_atom(kg, profile.short(IRI(profile.type_predicates[0])), True, ())
-        holds = Constraint("holds", topic, (atom,), value=value)
+        value, note = self._form(nodes[0]), "the class the question names"
+        body: Body = (make_atom(kg, profile.short(IRI(profile.type_predicates[0])), True, ()),)
+        holds = Constraint("holds", topic, body, value=value)
         rule = Rule(topic, (), (Constraint("ask"), holds), score=1.0, provenance=note)
-        body: Body = (atom,)
-        kinds = frozenset(answers(kg, ground(topic, body), VALUES))
+        kinds = self.reach(topic, body)
         if not kinds:
             self._drop(rule, "the graph does not say what it is")
             return []
         for predicate in profile.subclass_predicates[:1] * CLASS_DEPTH if nodes[0] not in kinds else ():
             taken = [a.variable for a in body]
             body = (*body, make_atom(kg, profile.short(IRI(predicate)), True, taken))
-            if nodes[0] in answers(kg, ground(topic, body), VALUES):
+            if nodes[0] in self.reach(topic, body):
                 equal = Constraint("filter", body[-1].variable, (), "=", value)
                 longer = constrained(ground(topic, body), Constraint("ask"), equal)
                 return [replace(longer, score=1.0, provenance=note)]
