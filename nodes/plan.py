@@ -7,7 +7,6 @@ wants facts that prove or contradict it (ODA, section 3.1).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import numpy as np
 from langgraph.runtime import Runtime
@@ -28,7 +27,7 @@ from triplewise.tools.planning.lexical.claims import claim_rules
 from triplewise.tools.planning.lexical.planner import SHOWN_BY_SEEDS, Plan, PlanSettings, make_plan
 from triplewise.tools.planning.lexical.question import form_of, slot_of
 from triplewise.tools.planning.lexical.slots import slot_rules
-from triplewise.tools.planning.proposals import Grounder, demonstrate, parse_bodies, with_proposals
+from triplewise.tools.planning.proposals import demonstrate, parse_bodies, with_proposals
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 
 SHOWN = 60
@@ -98,20 +97,17 @@ def proposed(state: State, runtime: Runtime[Context]) -> Steps:
         limit=context.plan_rules,
     )
     reply = yield ModelCall(prompt)
-    grounder = Grounder(env.kg, env.encoder, state.linked, settings, plan)
-    plan = with_proposals(plan, parse_bodies(reply.text), grounder, context.plan_rules, not demonstrations)
+    bodies, shown = parse_bodies(reply.text), not demonstrations
+    plan = with_proposals(plan, bodies, state.linked, env.kg, env.encoder, settings, shown)
     return {"rules": plan.rules, "dropped": plan.dropped}
 
 
 def demonstrations_for(state: State, context: Context) -> list[dict[str, object]]:
     """Return seed questions like this one, each with its own rule bodies; [] without seeds."""
-    env = environment(context)
+    env, settings = environment(context), settings_of(context)
     if env.seeds is None:
         return []
-    settings, seeds = settings_of(context), env.seeds
-    return [
-        asdict(d) for d in demonstrate(state.question, state.linked, env.kg, env.encoder, seeds, settings)
-    ]
+    return demonstrate(state.question, state.linked, env.kg, env.encoder, env.seeds, settings)
 
 
 def relations_around(kg: KnowledgeGraph, encoder: Encoder, state: State) -> list[str]:

@@ -43,7 +43,7 @@ from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import answers, rule_program
 from triplewise.tools.planning.lexical.planner import Plan, PlanSettings, make_plan
 from triplewise.tools.planning.mining import seed_rules
-from triplewise.tools.planning.proposals import Grounder, parse_bodies, with_proposals
+from triplewise.tools.planning.proposals import parse_bodies, with_proposals
 from triplewise.tools.pyql.text import read_term
 
 PLANS = 3
@@ -99,8 +99,8 @@ def plan(state: State, context: Context, limit: int) -> Update:
             rules=[], relations=relations_around(kg, encoder, state), limit=limit,
         ).text  # fmt: skip
         # What the model writes is aligned to relations of the graph.
-        grounder = Grounder(kg, encoder, state.linked, settings, Plan())
-        paths = with_proposals(Plan(), parse_bodies(thought), grounder, limit)
+        bodies, settings = parse_bodies(thought), replace(settings, rules=limit)
+        paths = with_proposals(Plan(), bodies, state.linked, kg, encoder, settings)
     text = "; ".join(rule.text() for rule in paths.rules)
     why = "; ".join(f"{d.text}: {d.reason}" for d in paths.dropped) or "no relation path fits the question"
     feedback = Feedback(action="plan", observation=text or why, message="" if text else why)

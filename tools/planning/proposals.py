@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import NamedTuple
 
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Atom, DroppedRule, Rule, path_text
@@ -29,7 +29,7 @@ from triplewise.tools.planning.bodies import (
     texts_of,
     without_topic,
 )
-from triplewise.tools.planning.lexical.planner import GAP, Plan, PlanSettings, share_places
+from triplewise.tools.planning.lexical.planner import GAP, Plan, PlanSettings, has_gap, share_places
 from triplewise.tools.planning.lexical.question import lexicon, stem
 from triplewise.tools.planning.lexical.score import NEARLY, similarities, thresholds_of
 from triplewise.tools.planning.mining import LEAST_F1, Miner
@@ -49,14 +49,6 @@ _BACKWARDS = re.compile(r"^\s*(?:[\^~]|inverse of\b)|(?:\^-1|\(inverse\))\s*$", 
 _EXPLAINED = re.compile(r"^(\S+)\s*\((.+)\)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Demonstration:
-    """A seed question and the bodies of closed paths from its entity to its answers, best first."""
-
-    question: str
-    rules: tuple[str, ...]
-
-
 def demonstrate(
     question: str,
     linked: Sequence[LinkedEntity],
@@ -64,9 +56,10 @@ def demonstrate(
     encoder: Encoder,
     seeds: SeedIndex,
     settings: PlanSettings,
-) -> tuple[Demonstration, ...]:
+) -> list[dict[str, object]]:
     """Return the seed questions most like a question, one of each structure, with their own mined bodies.
 
+    Each is a `question` and its `rules`: bodies of closed paths from its entity to its answers, best first.
     The seed with the clearest body of its group is shown; a group in which none has any is left out.
     """
     miner = Miner(kg, settings.caps, seeds.mined(settings.caps, encoder.name), encoder)
@@ -75,7 +68,7 @@ def demonstrate(
         for match in matches:
             if match.text not in groups or groups[match.text].score < match.score:
                 groups[match.text] = match
-    demonstrations = []
+    demonstrations = list[dict[str, object]]()
     for match in sorted(groups.values(), key=lambda m: -m.score)[: settings.seed_count]:
         others = [s for s in match.seeds if s.question != question]  # never the question itself
         mined: list[tuple[str, dict[Signature, float]]] = []
@@ -88,8 +81,8 @@ def demonstrate(
             text, f1 = max(mined, key=lambda pair: max(pair[1].values()))
             best = sorted(f1, key=lambda body: (-round(f1[body], 6), len(body), body))[:DEMONSTRATED]
             rules = tuple(path_text(rename(kg, body)) for body in best)
-            demonstrations.append(Demonstration(without_brackets(text), rules))
-    return tuple(demonstrations)
+            demonstrations.append({"question": without_brackets(text), "rules": rules})
+    return demonstrations
 
 
 def parse_bodies(reply: str) -> list[tuple[str, ...]]:
@@ -108,36 +101,69 @@ def parse_bodies(reply: str) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(body for body in bodies if all(body)))
 
 
-@dataclass(frozen=True, slots=True)
-class RelationName:
+def with_proposals(
+    mined: Plan,
+    proposals: Sequence[Sequence[str]],
+    linked: Sequence[LinkedEntity],
+    kg: KnowledgeGraph,
+    encoder: Encoder,
+    settings: PlanSettings,
+    shown: bool = False,
+) -> Plan:
+    """Return a plan of what a model proposed, then of what was mined; figures of mined rules go to proposals.
+
+    Args:
+        mined: the plan without the model; its relations are known to exist.
+        proposals: rule bodies as `parse_bodies` reads them, the likeliest first.
+        settings: the longest body, the most rules (those with a gap do not take the places of all others),
+            and whether documents may fill a gap: a proposal of relations that the KG has, though not here,
+            then stays a plan.
+        shown: whether the model saw the mined rules: where a proposal of its own holds, those that it did not
+            take and no seed question supports are left out.
+    """
+    grounder = _Grounder(kg, encoder, linked, settings, mined)
+    rules: dict[tuple[str, Body], Rule] = {}
+    for proposal in proposals:
+        for rule in grounder.ground(proposal):
+            rules.setdefault((rule.anchor, rule.body), rule)
+    holds = shown and not all(map(has_gap, rules.values()))
+    others = []
+    for rule in mined.rules:
+        same = rules.get((rule.anchor, rule.body))
+        is_rejected = holds and same is None and not rule.support
+        if (same is None or rule.constraints) and not is_rejected:
+            others.append(rule)
+        if same is not None and rule.support:
+            rules[rule.anchor, rule.body] = replace(
+                same,
+                support=rule.support,
+                precision=rule.precision,
+                recall=rule.recall,
+                provenance=f"{same.provenance}; {rule.provenance}",
+            )
+    best = share_places([*rules.values(), *others], settings.rules)
+    return Plan(tuple(best), (*grounder.dropped, *mined.dropped))
+
+
+class _Name(NamedTuple):
     """A relation as a model writes it: the text, and whether it says that it is walked backwards."""
 
     text: str
-    backwards: bool = False
+    backwards: bool
 
     @classmethod
-    def read(cls, written: str) -> RelationName:
+    def read(cls, written: str) -> _Name:
         """Read `r`, `^r`, `inverse of r` or `r^-1`; a direction that is not written may be either."""
         bare = _BACKWARDS.sub("", written).strip(" \n'\"`?")
         return cls(bare, bare != written.strip(" \n'\"`?"))
 
-    def __str__(self) -> str:
-        return f"^{self.text}" if self.backwards else self.text
 
-
-@dataclass(frozen=True, slots=True)
-class Aligned:
-    """What a name is taken for: an atom, by what, and the cosine (1 for id, label, alias)."""
+class _Aligned(NamedTuple):
+    """What a name is taken for: an atom; by its id, label, alias or similarity; and the cosine, 1 for a name."""
 
     atom: Atom
-    by: Literal["id", "label", "alias", "similarity"]
+    by: str
     similarity: float = 1.0
-
-
-def _key(text: str) -> tuple[str, ...]:
-    """Return the stems of a text without words that only join others, so that forms of one wording meet."""
-    words = normalise(text).split()
-    return tuple(stem(w) for w in words if w not in lexicon()["stopwords"]) or tuple(words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,28 +174,21 @@ class _Reading:
     notes: tuple[str, ...] = ()
     similarity: float = 1.0
 
-    def longer(self, name: RelationName, aligned: Aligned) -> _Reading:
+    def longer(self, name: _Name, aligned: _Aligned) -> _Reading:
         """Return the reading with one more atom, noting what a name was taken for if not for its id."""
         by = f"similarity {aligned.similarity:.2f}" if aligned.by == "similarity" else f"its {aligned.by}"
         note = () if aligned.by == "id" else (f"{name.text!r} read as {aligned.atom.relation} by {by}",)
-        return _Reading(
-            (*self.body, aligned.atom), (*self.notes, *note), self.similarity * aligned.similarity
-        )
+        similarity = self.similarity * aligned.similarity
+        return _Reading((*self.body, aligned.atom), (*self.notes, *note), similarity)
 
-    @property
-    def provenance(self) -> str:
-        """Where a rule of this reading comes from."""
-        return "; ".join((PROPOSED, *dict.fromkeys(self.notes)))
+    def rule(self, rule: Rule, note: str = "") -> Rule:
+        """Return a rule of this reading, with its similarity for a score and where it comes from."""
+        provenance = "; ".join((PROPOSED, *dict.fromkeys(self.notes))) + note
+        return replace(rule, score=self.similarity, provenance=provenance)
 
 
-class Grounder:
-    """Turns proposals into rules of the KG.
-
-    Args:
-        mined: the plan without the model; its relations are known to exist.
-        settings: the longest body, and whether documents may fill a gap: a proposal of relations that the KG
-            has, though not here, then stays a plan.
-    """
+class _Grounder:
+    """Turns proposals into rules of the KG; `dropped` are those that are none."""
 
     def __init__(
         self,
@@ -179,32 +198,33 @@ class Grounder:
         settings: PlanSettings,
         mined: Plan,
     ) -> None:
-        self._kg, self._linked, self._settings = kg, linked, settings
+        self._kg, self._settings = kg, settings
+        self._anchors = [node_form(kg, e.id) for e in linked]
         self._relations = tuple(dict.fromkeys(r for rule in mined.rules for r in rule.relations))
         self._encoder, self._threshold = encoder, thresholds_of(encoder).named
         self._steps: dict[tuple[str, Body], list[Atom]] = {}
+        self.dropped: list[DroppedRule] = []
 
-    def ground(self, proposal: Sequence[str]) -> tuple[list[Rule], DroppedRule | None]:
-        """Return a proposal as rules, from every linked entity that it leads on from; or why it is none."""
-        names, hops = [RelationName.read(text) for text in proposal], self._settings.caps.hops
+    def ground(self, proposal: Sequence[str]) -> list[Rule]:
+        """Return a proposal as rules, from every linked entity that it leads on from."""
+        names, hops = [_Name.read(text) for text in proposal], self._settings.caps.hops
         if len(names) > hops:
-            return [], self._drop(proposal, f"longer than {hops} relations (plan_hops)")
-        anchors = [node_form(self._kg, e.id) for e in self._linked]
-        walked = [(anchor, self._walk(anchor, names)) for anchor in anchors]
+            return self._drop(proposal, f"longer than {hops} relations (plan_hops)")
+        walked = [(anchor, self._walk(anchor, names)) for anchor in self._anchors]
         rules = []
         for anchor, readings in walked:
             for reading in (r for r in readings if len(r.body) == len(names)):
                 rule = without_topic(self._kg, ground(anchor, reading.body))
                 if run(self._kg, rule, limit=1).outcome is not Outcome.EMPTY:
-                    rules.append(replace(rule, score=reading.similarity, provenance=reading.provenance))
+                    rules.append(reading.rule(rule))
         if rules:
-            return rules, None
-        anchor, partial = max(walked, key=lambda pair: len(pair[1][0].body))
-        if len(partial[0].body) == len(names):
-            return [], self._drop(proposal, "no grounding: it only leads back to where it came from")
-        return self._with_gap(proposal, anchor, partial[0], names[len(partial[0].body) :])
+            return rules
+        anchor, furthest = max(walked, key=lambda pair: len(pair[1][0].body))
+        if len(furthest[0].body) == len(names):
+            return self._drop(proposal, "no grounding: it only leads back to where it came from")
+        return self._with_gap(proposal, anchor, furthest[0], names[len(furthest[0].body) :])
 
-    def _walk(self, anchor: str, names: Sequence[RelationName]) -> list[_Reading]:
+    def _walk(self, anchor: str, names: Sequence[_Name]) -> list[_Reading]:
         """Return the readings that lead furthest, likeliest first."""
         readings = [_Reading()]
         for name in names:
@@ -225,23 +245,23 @@ class Grounder:
             self._steps[key] = [b[-1] for b in grow(self._kg, anchor, body)]
         return self._steps[key]
 
-    def _match(self, name: RelationName, steps: Sequence[Atom]) -> list[Aligned]:
+    def _match(self, name: _Name, steps: Sequence[Atom]) -> list[_Aligned]:
         """Return the steps that a name may mean, best first; () where it is like none of them."""
         allowed = [a for a in steps if not (name.backwards and a.forward)]
         explained = _EXPLAINED.match(name.text)
         forms = {relation_form(self._kg, t) for t in (name.text, explained[1] if explained else name.text)}
-        if by_id := [Aligned(a, "id") for a in allowed if a.relation in forms]:
+        if by_id := [_Aligned(a, "id") for a in allowed if a.relation in forms]:
             return by_id
         key = _key(name.text)
         keys = [(a, [_key(t) for t in texts]) for a, texts in zip(allowed, self._texts(allowed), strict=True)]
-        labels = [Aligned(a, "label") for a, own in keys if own[:1] == [key]]
-        if by_text := labels + [Aligned(a, "alias") for a, own in keys if key in own[1:]]:
+        labels = [_Aligned(a, "label") for a, own in keys if own[:1] == [key]]
+        if by_text := labels + [_Aligned(a, "alias") for a, own in keys if key in own[1:]]:
             return by_text
         ranked = self._ranked(name, allowed)
         least = max(self._threshold, NEARLY * ranked[0].similarity) if ranked else 0.0
         return [a for a in ranked if a.similarity >= least]
 
-    def _ranked(self, name: RelationName, steps: Sequence[Atom]) -> list[Aligned]:
+    def _ranked(self, name: _Name, steps: Sequence[Atom]) -> list[_Aligned]:
         """Return steps by their best cosine to a name, however far.
 
         A name that holds all words of a relation's text, in any form ("film director"), is near enough.
@@ -251,11 +271,10 @@ class Grounder:
         readable = relation_texts(self._kg, [name.text])[name.text].label or name.text
         cosines = similarities(self._kg, self._encoder, texts, [readable])[:, 0] if steps else ()
         words = set(_key(name.text))
-        inside = [any(set(_key(t)) <= words for t in group) for group in texts]
-        ranked = [
-            Aligned(a, "similarity", max(float(c), self._threshold * i))
-            for a, c, i in zip(steps, cosines, inside, strict=True)
-        ]
+        ranked = []
+        for atom, group, cosine in zip(steps, texts, cosines, strict=True):
+            least = self._threshold * any(set(_key(t)) <= words for t in group)
+            ranked.append(_Aligned(atom, "similarity", max(float(cosine), least)))
         return sorted(ranked, key=lambda a: -a.similarity)
 
     def _texts(self, steps: Sequence[Atom]) -> list[tuple[str, ...]]:
@@ -265,8 +284,8 @@ class Grounder:
         return [tuple(dict.fromkeys(t for t in (*main, d.label, *d.aliases) if t)) for d, main in texts]
 
     def _with_gap(
-        self, proposal: Sequence[str], anchor: str, reading: _Reading, ahead: Sequence[RelationName]
-    ) -> tuple[list[Rule], DroppedRule | None]:
+        self, proposal: Sequence[str], anchor: str, reading: _Reading, ahead: Sequence[_Name]
+    ) -> list[Rule]:
         """Return a proposal that the graph follows only so far: a plan with documents, if all exists."""
         place = "behind " + path_text(reading.body) if reading.body else "at the entity"
         around = self._around(anchor, reading.body)
@@ -277,70 +296,37 @@ class Grounder:
                 for nearest in self._ranked(name, around)[:1]:
                     figures = f"{nearest.similarity:.2f}, {self._threshold:.2f} is needed"
                     reason += f"; the nearest there is {nearest.atom.relation} ({figures})"
-                return [], self._drop(proposal, reason, anchor)
+                return self._drop(proposal, reason, anchor)
             variables = [a.variable for a in reading.body]
             atom = make_atom(self._kg, aligned.atom.relation, aligned.atom.forward, variables)
-            reading = reading.longer(name, replace(aligned, atom=atom))
+            reading = reading.longer(name, aligned._replace(atom=atom))
         if not self._settings.documents:
-            reason = f"no grounding: the graph has no {ahead[0]} {place}, and no documents are configured"
-            return [], self._drop(proposal, reason, anchor)
-        rule = ground(anchor, reading.body)
-        return [replace(rule, score=reading.similarity, provenance=f"{reading.provenance}, {GAP}")], None
+            lacking = f"{'^' if ahead[0].backwards else ''}{ahead[0].text}"
+            reason = f"no grounding: the graph has no {lacking} {place}, and no documents are configured"
+            return self._drop(proposal, reason, anchor)
+        return [reading.rule(ground(anchor, reading.body), f", {GAP}")]
 
-    def _elsewhere(self, name: RelationName) -> Aligned | None:
+    def _elsewhere(self, name: _Name) -> _Aligned | None:
         """Return a relation that the KG has, though not where it is needed: by its id, or among those met."""
         form = relation_form(self._kg, name.text)
         iri = self._kg.profile.expand(form, relation=True)
         if iri is not None and self._kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean:
-            return Aligned(Atom(form, not name.backwards, "x"), "id")
+            return _Aligned(Atom(form, not name.backwards, "x"), "id")
         met = [a.relation for atoms in self._steps.values() for a in atoms]
         names = (*self._relations, *self._kg.profile.relations, *met)
         forms = dict.fromkeys(relation_form(self._kg, r) for r in names)
         steps = [Atom(f, not name.backwards, "x") for f in forms]
         return next(iter(self._match(name, steps)), None)
 
-    def _drop(self, proposal: Sequence[str], reason: str, anchor: str = "") -> DroppedRule:
-        """Return a proposal that is no rule."""
-        names = tuple(relation_form(self._kg, RelationName.read(text).text) for text in proposal)
+    def _drop(self, proposal: Sequence[str], reason: str, anchor: str = "") -> list[Rule]:
+        """Note why a proposal is no rule; returns none."""
+        names = tuple(relation_form(self._kg, _Name.read(text).text) for text in proposal)
         relations = tuple(n for n in names if self._kg.profile.expand(n, relation=True) is not None)
-        return DroppedRule(f"[{', '.join(proposal)}]", reason, PROPOSED, anchor, relations)
+        self.dropped.append(DroppedRule(f"[{', '.join(proposal)}]", reason, PROPOSED, anchor, relations))
+        return []
 
 
-def with_proposals(
-    mined: Plan,
-    proposals: Sequence[Sequence[str]],
-    grounder: Grounder,
-    limit: int,
-    shown: bool = False,
-) -> Plan:
-    """Return a plan of what a model proposed, then of what was mined; figures of mined rules go to proposals.
-
-    Args:
-        proposals: rule bodies as `parse_bodies` reads them, the likeliest first.
-        limit: most rules; those with a gap do not take the places of all others.
-        shown: whether the model saw the mined rules: where a proposal of its own holds, those that it did not
-            take and no seed question supports are left out.
-    """
-    rules: dict[tuple[str, Body], Rule] = {}
-    reasons: list[DroppedRule] = []
-    for proposal in proposals:
-        grounded, reason = grounder.ground(proposal)
-        for rule in grounded:
-            rules.setdefault((rule.anchor, rule.body), rule)
-        reasons += [reason] if reason is not None else []
-    holds = shown and any(GAP not in rule.provenance for rule in rules.values())
-    others = []
-    for rule in mined.rules:
-        same = rules.get((rule.anchor, rule.body))
-        is_rejected = holds and same is None and not rule.support
-        if (same is None or rule.constraints) and not is_rejected:
-            others.append(rule)
-        if same is not None and rule.support:
-            rules[(rule.anchor, rule.body)] = replace(
-                same,
-                support=rule.support,
-                precision=rule.precision,
-                recall=rule.recall,
-                provenance=f"{same.provenance}; {rule.provenance}",
-            )
-    return Plan(tuple(share_places([*rules.values(), *others], limit)), (*reasons, *mined.dropped))
+def _key(text: str) -> tuple[str, ...]:
+    """Return the stems of a text without words that only join others, so that forms of one wording meet."""
+    words = normalise(text).split()
+    return tuple(stem(w) for w in words if w not in lexicon()["stopwords"]) or tuple(words)
