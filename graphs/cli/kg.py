@@ -77,7 +77,7 @@ def load(
     out().print(pairs(f"Loaded {report.path}", rows))
     if vectors:
         from triplewise.tools.kg import open_kg
-        from triplewise.tools.linking.entity_vectors import make_entity_vectors
+        from triplewise.tools.linking.search import make_entity_vectors
         from triplewise.tools.retrieval.encoder import open_encoder
         from triplewise.tools.retrieval.ranking import make_vectors
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from itertools import takewhile
+from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
@@ -38,20 +39,12 @@ _BETTER_KNOWN = 3.0
 """How many times better known (on a log scale) a longer name must be to be preferred to an exact one."""
 _LEAST_LETTERS = 4
 """Shorter texts have too many near names."""
-_CONTEXT = 0.3
-"""Weight of the similarity between the question and a candidate, label and description."""
-_IN_CONTEXT = 6
-"""Candidates of one mention that are compared with the question by vectors."""
-
-
-TAKEN = 0.75
-"""From this weight on, a span is taken for a mention."""
-DOUBTFUL = 0.2
-"""Below it, a span is never a mention; between the two, only if there is no other."""
-
+_CONTEXT, _IN_CONTEXT = 0.3, 6
+"""Weight of the similarity of question and candidate (label, description), and candidates compared so."""
+_TAKEN, _DOUBTFUL = 0.75, 0.2
+"""A span of the first weight is a mention, one below the second never; between them if there is no other."""
 _MOST_PARTS = 8
 """Parts of a run that are tried for near names."""
-
 _LEAST_GRAMMAR = 2
 """Grammar words that a question has of another language at least, to be in it."""
 
@@ -95,8 +88,7 @@ class LinkedEntity:
     candidates: tuple[EntityCandidate, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class _Mention(NamedTuple):
     """A span taken for a name: its nodes, its weight, whether its capitals agree, and its rare words."""
 
     span: Span
@@ -104,37 +96,6 @@ class Mention:
     weight: float
     agrees: bool = False
     rare: int = 0
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question with what its writing tells.
-
-    Attributes:
-        text: the question. cased: whether its capitals mean something (it has some behind its first word).
-        first: end of its first word. quoted: spans in quotation marks.
-        relation_words: words by which the graph's profile reads its relations: questions ask by them.
-    """
-
-    text: str
-    cased: bool
-    first: int
-    quoted: tuple[Span, ...]
-    relation_words: frozenset[str] = frozenset()
-
-    def kind_of(self, word: str) -> str:
-        """Return `function`, `common`, `number`, or `other`."""
-        if word in _words("function") or word in grammar_of(self.text):
-            return "function"
-        if (
-            word in _words("common")
-            or word in _words("ordinal")
-            or not self.relation_words.isdisjoint(singulars(word))
-        ):
-            return "common"
-        if len(word) == 1 and word.isascii() and word.isalpha():
-            return "common"
-        return "number" if word.isdigit() else "other"
 
 
 def link(
@@ -161,7 +122,7 @@ def link(
         KGUnavailableError: a graph without a label index did not answer, which is not the same as knowing
             no such entity.
     """
-    linker = _Linker(kg, read_question(question, kg.profile), encoder, limit)
+    linker = _Linker(kg, question, encoder, limit)
     if given:
         return tuple(linker.given(mention, id_) for mention, id_ in given.items())
     marked = [m for span in _marked(_BRACKETS, question) if (m := linker.named(span)) is not None]
@@ -170,115 +131,119 @@ def link(
 
 def without_brackets(question: str) -> str:
     """Return the question without the brackets around its mentions."""
-    return re.sub(r"\[([^\[\]]+)\]", r"\1", question)
+    return _BRACKETS.sub(r"\1", question)
 
 
-@dataclass
+def kind_of(word: str, question: str, profile: Profile) -> str:
+    """Return what a word of a question is: `function`, `common`, `number`, or `other`."""
+    if word in _words("function") or word in grammar_of(question):
+        return "function"
+    is_listed = word in _words("common") or word in _words("ordinal")
+    is_letter = len(word) == 1 and word.isascii() and word.isalpha()
+    if is_listed or is_letter or not _relation_words(profile).isdisjoint(singulars(word)):
+        return "common"
+    return "number" if word.isdigit() else "other"
+
+
 class _Linker:
-    """Links the mentions of one question."""
+    """Links the mentions of one question.
 
-    kg: KnowledgeGraph
-    question: Question
-    encoder: Encoder | None
-    limit: int
+    `_cased`: whether its capitals mean something (it has some behind its first word, which ends at `_first`).
+    """
 
-    def __post_init__(self) -> None:
-        self.names = self.kg.names
+    def __init__(self, kg: KnowledgeGraph, question: str, encoder: Encoder | None, limit: int) -> None:
+        self._kg, self._names, self._text = kg, kg.names, question
+        self._encoder, self._limit, self._quoted = encoder, limit, _marked(_QUOTES, question)
+        words = [token for token in tokens(question) if token.word]
+        self._first = words[0].end if words else 0
+        # A first word written as a name counts too: `iPhone`, `USA`.
+        self._cased = any(map(_has_capital, [*(w.text[1:] for w in words[:1]), *(w.text for w in words[1:])]))
 
-    def mentions(self) -> tuple[Mention, ...]:
+    def _kind(self, word: str) -> str:
+        return kind_of(word, self._text, self._kg.profile)
+
+    def mentions(self) -> tuple[_Mention, ...]:
         """Return the question's mentions: what is quoted, then names found in full, then near names."""
-        matches = self.names.spans(self.question.text, self._asked)
-        quoted = [m for span in self.question.quoted if (m := self.named(span)) is not None]
-        return self._with_near_names(choose((weigh(self.question, match) for match in matches), quoted))
-
-    def named(self, span: Span) -> Mention | None:
-        """Return a span that is known to be a mention, with the nodes of that name or a near one."""
-        entries = self.names.exact(span.text) or self._close(span.text, _NEAR)
-        return Mention(span, entries, 10.0) if entries else None
-
-    def linked(self, mention: Mention) -> LinkedEntity:
-        """Return a mention with its candidates in order."""
-        candidates = self._ranked(mention)
-        best = candidates[0]
-        span = mention.span
-        return LinkedEntity(
-            span.text, span.start, span.end, best.id, best.label, best.score, candidates[: self.limit]
-        )
-
-    def given(self, mention: str, id_: str | None) -> LinkedEntity:
-        """Return an entity that the caller names; a mention without an id may be an id itself."""
-        start = self.question.text.casefold().find(mention.casefold())
-        end = start + len(mention) if start >= 0 else -1
-        if id_ is None:
-            named = self.named(Span(start, end, mention, normalise(mention)))
-            node = self.kg.profile.expand(mention) if named is None else None
-            label = self.kg.labels([node]).get(node, "") if node is not None else ""
-            if label and node is not None and self._exists(node):  # the question has its name, if any
-                return self.given(label, self.kg.profile.short(node))
-            if named is None:
-                raise ConfigurationError(
-                    f"nothing in {self.kg.name} is called {mention!r}{self._hint(mention)}"
-                )
-            return self.linked(named)
-        term = read_term(id_, self.kg.profile)
-        if term is None or not self._exists(term):
-            raise ConfigurationError(f"{self.kg.name} has no entity {id_!r}{self._hint(mention)}")
-        if isinstance(term, Literal):
-            label, short = term.value, write_node(term, self.kg.profile)
-        else:
-            label, short = self.kg.labels([term]).get(term, mention), self.kg.profile.short(term)
-        candidate = EntityCandidate(short, label, 1.0, "given")
-        return LinkedEntity(mention, start, end, short, label, 1.0, (candidate,))
-
-    def _with_near_names(self, mentions: tuple[Mention, ...]) -> tuple[Mention, ...]:
-        """Return mentions, with near names for runs that look like a name and matched none or in part."""
-        result = list(mentions)
-        for run in unnamed_runs(self.question, mentions):
-            inside = [m for m in result if overlap(m.span, run)]
+        matches = self._names.spans(self._text, self._asked)
+        quoted = [m for span in self._quoted if (m := self.named(span)) is not None]
+        result = self._choose([self._weigh(match) for match in matches], quoted)
+        for run in self._unnamed_runs(result):
+            inside = [m for m in result if _overlap(m.span, run)]
             if any(m.span.start <= run.start and run.end <= m.span.end for m in inside):
                 continue
-            strong = any(m.weight >= TAKEN for m in inside)
-            for part in [run] if strong else parts_of(self.question, run):
+            strong = any(m.weight >= _TAKEN for m in inside)
+            for part in [run] if strong else self._parts_of(run):
                 # Nearer where it displaces one in full, or is one plain word.
-                plain = not self.question.cased and " " not in part.norm
+                plain = not self._cased and " " not in part.norm
                 least = _NEARER if strong or plain else _NEAR
-                close = self._close(part.text, least, part == run or not self.question.cased)
-                if close:
-                    result = [m for m in result if not overlap(m.span, part)]
-                    result.append(Mention(part, close, 1.5))
+                if close := self._close(part.text, least, part == run or not self._cased):
+                    result = [m for m in result if not _overlap(m.span, part)]
+                    result.append(_Mention(part, close, 1.5))
                     break
-        sure = [m for m in result if m.weight >= TAKEN]
+        sure = [m for m in result if m.weight >= _TAKEN]
         return tuple(sorted(sure or result, key=lambda m: -m.weight))
 
-    def _ranked(self, mention: Mention) -> tuple[EntityCandidate, ...]:
-        """Return the candidates of a mention, best first."""
-        entries = [*mention.entries, *self._longer(mention)]
+    def named(self, span: Span) -> _Mention | None:
+        """Return a span that is known to be a mention, with the nodes of that name or a near one."""
+        entries = self._names.exact(span.text) or self._close(span.text, _NEAR)
+        return _Mention(span, entries, 10.0) if entries else None
+
+    def linked(self, mention: _Mention) -> LinkedEntity:
+        """Return a mention with its candidates, best first."""
+        span, entries = mention.span, [*mention.entries, *self._longer(mention)]
         # Signs around the words count too: "Eaten Alive!" is another film than "Eaten Alive".
-        window = self.question.text[max(mention.span.start - 4, 0) : mention.span.end + 4]
+        window = self._text[max(span.start - 4, 0) : span.end + 4]
         written = max((entry.text for entry in entries if entry.text in window), key=len, default="")
         most = math.log1p(max(entry.popularity for entry in entries)) or 1.0
         scored: dict[IRI, tuple[float, str, Entry]] = {}
         for entry in entries:
-            name, kind = self._agreement(mention.span, entry, written)
+            name, kind = self._agreement(span, entry, written)
             score = 0.6 * name + 0.4 * math.log1p(entry.popularity) / most
             if score > scored.get(entry.iri, (0.0,))[0]:
                 scored[entry.iri] = (score, kind, entry)
         ranked = sorted(scored.values(), key=lambda s: (-s[0], s[2].iri.value))
         scores = [score for score, _, _ in ranked]
-        if self.encoder is not None and len(ranked) > 1:  # what the question is about decides among the best
+        if self._encoder is not None and len(ranked) > 1:  # what the question is about decides among the best
             texts = [f"{e.label}, {e.description}" if e.description else e.label for _, _, e in ranked]
-            vectors = self.encoder.encode([self.question.text, *texts[:_IN_CONTEXT]])
+            vectors = self._encoder.encode([self._text, *texts[:_IN_CONTEXT]])
             cosines = np.maximum(vectors[1:] @ vectors[0], 0.0).tolist()
             for i, score in enumerate(scores):
                 scores[i] = (1 - _CONTEXT) * score + _CONTEXT * (cosines[i] if i < len(cosines) else 0.0)
         candidates = []
         for score, (_, kind, entry) in zip(scores, ranked, strict=True):
-            short, score = self.kg.profile.short(entry.iri), round(min(score, 1.0), 4)
+            short, score = self._kg.profile.short(entry.iri), round(min(score, 1.0), 4)
             details = (entry.description, entry.popularity)
             candidates.append(EntityCandidate(short, entry.label, score, kind, *details))
-        return tuple(sorted(candidates, key=lambda c: -c.score))
+        candidates = sorted(candidates, key=lambda c: -c.score)[: self._limit]
+        best = candidates[0]
+        place = (span.text, span.start, span.end)
+        return LinkedEntity(*place, best.id, best.label, best.score, tuple(candidates))
 
-    def _longer(self, mention: Mention) -> list[Entry]:
+    def given(self, mention: str, id_: str | None) -> LinkedEntity:
+        """Return an entity that the caller names; a mention without an id may be an id itself."""
+        start = self._text.casefold().find(mention.casefold())
+        end = start + len(mention) if start >= 0 else -1
+        profile = self._kg.profile
+        if id_ is None:
+            if (named := self.named(Span(start, end, mention, normalise(mention)))) is not None:
+                return self.linked(named)
+            node = profile.expand(mention)
+            label = self._kg.labels([node]).get(node, "") if node is not None else ""
+            if label and node is not None and self._exists(node):  # the question has its name, if any
+                return self.given(label, profile.short(node))
+            name = self._kg.name
+            raise ConfigurationError(f"nothing in {name} is called {mention!r}{self._hint(mention)}")
+        term = read_term(id_, profile)
+        if term is None or not self._exists(term):
+            raise ConfigurationError(f"{self._kg.name} has no entity {id_!r}{self._hint(mention)}")
+        if isinstance(term, Literal):
+            label, short = term.value, write_node(term, profile)
+        else:
+            label, short = self._kg.labels([term]).get(term, mention), profile.short(term)
+        candidate = EntityCandidate(short, label, 1.0, "given")
+        return LinkedEntity(mention, start, end, short, label, 1.0, (candidate,))
+
+    def _longer(self, mention: _Mention) -> list[Entry]:
         """Return nodes whose name goes on where the question has a part of it: `Goethe`, `the United States`.
 
         Only those far better known to the graph than any node that has the name in full.
@@ -286,10 +251,10 @@ class _Linker:
         norm = mention.span.norm
         best = math.log1p(max(entry.popularity for entry in mention.entries))
         written = any(entry.popularity and entry.text == mention.span.text for entry in mention.entries)
-        lower = self.question.cased and mention.span.text.islower()
-        if written or lower or (best and self.question.kind_of(norm) != "other"):
+        lower = self._cased and mention.span.text.islower()
+        if written or lower or (best and self._kind(norm) != "other"):
             return []
-        longer = [candidate.entry for candidate in self.names.longer(norm)]
+        longer = [candidate.entry for candidate in self._names.longer(norm)]
         if not best:
             words = set(norm.split())
             longer += [c.entry for c in self._near(norm) if words < set(normalise(c.entry.text).split())]
@@ -303,9 +268,9 @@ class _Linker:
         kind = "alias" if entry.alias else "exact"
         if entry.text == written:
             return 1.0, kind
-        if same_case(span.text, entry.text):
+        if _same_case(span.text, entry.text):
             return 0.6, kind
-        return (0.4 if self.question.cased else 0.45), kind
+        return (0.4 if self._cased else 0.45), kind
 
     def _close(self, text: str, least: float, longer: bool = True) -> tuple[Entry, ...]:
         """Return entries with nearly this name, or whose name goes on, without those far behind the best."""
@@ -316,31 +281,114 @@ class _Linker:
             # A part of a longer name that the graph does not know: "Christopher" of Christopher Nolan.
             words = len(normalise(text).split())
             near = [c for c in near if len(normalise(c.entry.text).split()) == words]
-        candidates = [*near, *(self.names.longer(text) if longer else ())]
+        candidates = [*near, *(self._names.longer(text) if longer else ())]
         best = max((c.score for c in candidates), default=0.0)
         return tuple(c.entry for c in candidates if c.score >= best - 0.1)
 
     def _near(self, text: str) -> tuple[Candidate, ...]:
-        return self.names.search(text, limit=20, near=True)
+        return self._names.search(text, limit=20, near=True)
 
     def _exists(self, term: Term) -> bool:
         """Return whether the graph has a term."""
-        by_id = self.kg.profile.entity_text == "local"  # ids read as names, whether or not they exist
-        if not by_id and term in self.kg.labels([term]):  # what has a label exists; it is needed anyway
+        by_id = self._kg.profile.entity_text == "local"  # ids read as names, whether or not they exist
+        if not by_id and term in self._kg.labels([term]):  # what has a label exists; it is needed anyway
             return True
         node = term.n3()
         subject = "" if isinstance(term, Literal) else f"{{ {node} ?p ?o }} UNION "
-        return self.kg.query(f"ASK {{ {subject}{{ ?s ?q {node} }} }}").boolean is True
+        return self._kg.query(f"ASK {{ {subject}{{ ?s ?q {node} }} }}").boolean is True
 
     def _hint(self, mention: str) -> str:
-        near = ", ".join(f"{c.label} ({self.kg.profile.short(c.entry.iri)})" for c in self._near(mention)[:5])
+        short = self._kg.profile.short
+        near = ", ".join(f"{c.label} ({short(c.entry.iri)})" for c in self._near(mention)[:5])
         return f"; near ones: {near}" if near else "; check the id's spelling and the profile"
 
     def _asked(self, span: Span) -> bool:
         """Return whether the graph is asked for a span: without index, for rare words and capitals only."""
-        kinds = [self.question.kind_of(word) for word in span.norm.split()]
+        kinds = [self._kind(word) for word in span.norm.split()]
         rare = "other" in kinds or "number" in kinds or _has_capital(span.text)
-        return self.kg.index is not None or rare
+        return self._kg.index is not None or rare
+
+    def _weigh(self, match: SpanMatch) -> _Mention:
+        """Return a span that is a name, with its weight."""
+        span, entries = match.span, match.entries
+        kinds = [self._kind(word) for word in _word_forms(span.text)]
+        weight = sum(_VALUE[kind] for kind in kinds if kind != "common")
+        weight += min(_VALUE["common"] * kinds.count("common"), 0.6)
+        if not kinds:
+            is_sign = any(entry.text == span.text for entry in entries) and span.text not in "?.!,;:-"
+            weight = 0.5 if is_sign else 0
+        agree = any(_same_case(span.text, entry.text) for entry in entries)
+        capital = _has_capital(span.text) and span.end > self._first and len(span.norm) > 1
+        if agree and (capital or "number" in kinds):
+            weight += 0.7 + 0.3 * len(kinds)
+        elif self._cased and not _has_capital(span.text):
+            weight *= 0.8 if agree else 0.4
+        if not (agree and self._cased):  # "in the Congo" is the Congo, unless it is written like a title
+            outer = [*takewhile("function".__eq__, kinds), *takewhile("function".__eq__, reversed(kinds))]
+            weight -= (_VALUE["function"] + 0.01) * len(outer) if len(outer) < len(kinds) else 0.0
+        if span.text in _words("ordinal") and (following := _word_forms(self._text[span.end :])):
+            weight *= self._kind(following[0]) == "function"  # "the second largest", "her second husband"
+        if weight >= _DOUBTFUL:
+            weight += 0.05 * math.log1p(max(entry.popularity for entry in entries))
+        return _Mention(span, entries, weight, agree, kinds.count("other"))
+
+    def _choose(self, mentions: Sequence[_Mention], quoted: Sequence[_Mention]) -> list[_Mention]:
+        """Return mentions that do not overlap, heaviest first: all that are heavy enough, else the best one.
+
+        A longer span that is heavy enough wins over those inside it. Of equal rare words, capitals come
+        first: in "the Changeling", a node called Changeling, not one called The Changeling.
+        """
+        ranked = sorted(mentions, key=lambda m: (-m.weight, m.span.start))
+        ranked = [m for m in ranked if m.weight >= _DOUBTFUL]
+
+        def yields_to(mention: _Mention, other: _Mention) -> bool:
+            a, b = mention.span, other.span
+            is_inside = b.start <= a.start and a.end <= b.end and b.end - b.start > a.end - a.start
+            is_rarer = not mention.agrees or other.rare > mention.rare
+            is_stronger = other.agrees or (other.weight >= mention.weight and is_rarer)
+            return other.weight >= _TAKEN and is_inside and is_stronger
+
+        chosen = list(quoted)
+        for mention in ranked:
+            free = not any(_overlap(mention.span, other.span) for other in chosen)
+            if free and mention.weight >= _TAKEN and not any(yields_to(mention, other) for other in ranked):
+                chosen.append(mention)
+        return chosen or ranked[:1]
+
+    def _unnamed_runs(self, mentions: Sequence[_Mention]) -> list[Span]:
+        """Return spans that look like names but matched none in full: what was quoted, and runs of capitals.
+
+        Where the question has no capitals, and nothing was found: runs of rare words.
+        """
+        places = list[tuple[int, int]]()
+        start, end = -1, -1
+        is_searched = self._cased or not any(mention.weight >= _TAKEN for mention in mentions)
+        for token in tokens(self._text) if is_searched else ():
+            word, kind = token.text, self._kind(token.text.lower())
+            is_opening = token.end <= self._first and kind in ("function", "common")
+            is_name = _has_capital(word) or word.isdigit() if self._cased else kind == "other"
+            if token.word and is_name and not is_opening:
+                start, end = (token.start if start < 0 else start), token.end
+            elif start < 0 or not (word.lower() in _JOINING or word in ("-", ".", "&", "'s", "’s", "'")):
+                places.append((start, end))
+                start = -1
+        runs = [span_at(self._text, a, b) for a, b in [*places, (start, end)] if a >= 0]
+        named = {(m.span.start, m.span.end) for m in mentions}
+        return [run for run in (*self._quoted, *runs) if (run.start, run.end) not in named]
+
+    def _parts_of(self, run: Span) -> list[Span]:
+        """Return the run and, longest first, the runs of words in it that are not all words of every day."""
+        quoted = {(span.start, span.end) for span in self._quoted}
+        parts: dict[Span, None] = {}
+        for inner in spans(run.text):
+            span = Span(inner.start + run.start, inner.end + run.start, inner.text, inner.norm)
+            words = _word_forms(span.text)
+            rare = bool(words) and self._kind(words[0]) == "other" == self._kind(words[-1])
+            # A number behind a name belongs to it.
+            rare = rare and not re.match(r"\s+\d", self._text[span.end : run.end])
+            if span.norm and (rare or (span.start, span.end) in quoted):
+                parts[span] = None
+        return list(parts)[:_MOST_PARTS]
 
 
 def _same_words(text: str, name: str) -> bool:
@@ -366,138 +414,22 @@ def _same_words(text: str, name: str) -> bool:
     return all(any(is_word(word, other) for other in names) for word in words)
 
 
-def read_question(text: str, profile: Profile) -> Question:
-    """Return how a question is written."""
-    words = [token for token in tokens(text) if token.word]
-    first = words[0].end if words else 0
-    # A first word written as a name counts too: `iPhone`, `USA`.
-    cased = any(map(_has_capital, [*(w.text[1:] for w in words[:1]), *(w.text for w in words[1:])]))
-    return Question(text, cased, first, _marked(_QUOTES, text), _relation_words(profile))
-
-
 @lru_cache(maxsize=32)
 def _relation_words(profile: Profile) -> frozenset[str]:
-    """Return the words by which a profile reads its relations."""
+    """Return the words by which a profile reads its relations: questions ask by them."""
     docs = profile.relations.values()
     texts = (t for d in docs for t in (d.label, d.inverse, d.description, d.subject_type, *d.aliases))
     return frozenset(word for text in texts for word in _word_forms(text))
 
 
-def weigh(question: Question, match: SpanMatch) -> Mention:
-    """Return a span that is a name, with its weight."""
-    span, entries = match.span, match.entries
-    kinds = [question.kind_of(word) for word in _word_forms(span.text)]
-    weight = sum(_VALUE[kind] for kind in kinds if kind != "common")
-    weight += min(_VALUE["common"] * kinds.count("common"), 0.6)
-    if not kinds:
-        weight = (
-            0.5 if any(entry.text == span.text for entry in entries) and span.text not in "?.!,;:-" else 0
-        )
-    agree = any(same_case(span.text, entry.text) for entry in entries)
-    capital = _has_capital(span.text) and span.end > question.first and len(span.norm) > 1
-    if agree and (capital or "number" in kinds):
-        weight += 0.7 + 0.3 * len(kinds)
-    elif question.cased and not _has_capital(span.text):
-        weight *= 0.8 if agree else 0.4
-    if not (agree and question.cased):  # "in the Congo" is the Congo, unless it is written like a title
-        outer = [*takewhile("function".__eq__, kinds), *takewhile("function".__eq__, reversed(kinds))]
-        weight -= (_VALUE["function"] + 0.01) * len(outer) if len(outer) < len(kinds) else 0.0
-    if span.text in _words("ordinal") and (rest := _word_forms(question.text[span.end :])):
-        # "the second largest", "her second husband"
-        weight *= question.kind_of(rest[0]) == "function"
-    if weight >= DOUBTFUL:
-        weight += 0.05 * math.log1p(max(entry.popularity for entry in entries))
-    return Mention(span, entries, weight, agree, kinds.count("other"))
-
-
-def choose(mentions: Iterable[Mention], taken: Sequence[Mention] = ()) -> tuple[Mention, ...]:
-    """Return mentions that do not overlap, heaviest first: all that are heavy enough, else the one best."""
-    ranked = sorted(mentions, key=lambda m: (-m.weight, m.span.start))
-    ranked = [m for m in ranked if m.weight >= DOUBTFUL]
-
-    def is_inside_stronger(mention: Mention) -> bool:
-        """Whether a longer span that is heavy enough holds this one: the longest match wins.
-
-        Of equal rare words, capitals come first: in "the Changeling", a node called Changeling,
-        not one called The Changeling.
-        """
-        span = mention.span
-        return any(
-            other.weight >= TAKEN
-            and (
-                other.agrees
-                or (other.weight >= mention.weight and (not mention.agrees or other.rare > mention.rare))
-            )
-            and other.span.start <= span.start
-            and span.end <= other.span.end
-            and other.span.end - other.span.start > span.end - span.start
-            for other in ranked
-        )
-
-    chosen = list(taken)
-    for mention in ranked:
-        free = not any(overlap(mention.span, other.span) for other in chosen)
-        if free and mention.weight >= TAKEN and not is_inside_stronger(mention):
-            chosen.append(mention)
-    return tuple(chosen or ranked[:1])
-
-
-def unnamed_runs(question: Question, mentions: Sequence[Mention]) -> tuple[Span, ...]:
-    """Return spans that look like names but matched none in full: what was quoted, and runs of capitals.
-
-    Where the question has no capitals, and nothing was found: runs of rare words.
-    """
-    named = {(m.span.start, m.span.end) for m in mentions}
-    runs = list(question.quoted)
-    if question.cased:
-        runs += _runs(question, lambda word: _has_capital(word) or word.isdigit())
-    elif not any(mention.weight >= TAKEN for mention in mentions):
-        runs += _runs(question, lambda word: question.kind_of(word.lower()) == "other")
-    return tuple(run for run in runs if (run.start, run.end) not in named)
-
-
-def parts_of(question: Question, run: Span) -> tuple[Span, ...]:
-    """Return the run and, longest first, the runs of words in it that are not all words of every day."""
-    shifted = (
-        Span(s.start + run.start, s.end + run.start, s.text, s.norm) for s in spans(run.text) if s.norm
-    )
-    quoted = {(span.start, span.end) for span in question.quoted}
-    parts: list[Span] = []
-    for span in dict.fromkeys(shifted):
-        words = _word_forms(span.text)
-        rare = bool(words) and question.kind_of(words[0]) == "other" == question.kind_of(words[-1])
-        # A number behind a name belongs to it.
-        rare = rare and not re.match(r"\s+\d", question.text[span.end : run.end])
-        if rare or (span.start, span.end) in quoted:
-            parts.append(span)
-    return tuple(parts[:_MOST_PARTS])
-
-
-def same_case(written: str, label: str) -> bool:
+def _same_case(written: str, label: str) -> bool:
     """Return whether two names agree in every letter, capitals included (accents and signs aside)."""
     one, other = ("".join(filter(str.isalnum, text)) or text.strip() for text in (written, label))
     return one == other
 
 
-def overlap(a: Span, b: Span) -> bool:
-    """Return whether two spans share characters."""
+def _overlap(a: Span, b: Span) -> bool:
     return a.start < b.end and b.start < a.end
-
-
-def _runs(question: Question, chosen: Callable[[str], bool]) -> list[Span]:
-    """Return runs of chosen words, with joining words (`of the`) inside them."""
-    runs: list[tuple[int, int]] = []
-    start, end = -1, -1
-    for token in tokens(question.text):
-        word = token.text
-        opening = token.end <= question.first and question.kind_of(word.lower()) in ("function", "common")
-        if token.word and chosen(word) and not opening:
-            start, end = (token.start if start < 0 else start), token.end
-        elif not (start >= 0 and (word.lower() in _JOINING or word in ("-", ".", "&", "'s", "’s", "'"))):
-            runs.append((start, end))
-            start = -1
-    runs.append((start, end))
-    return [span_at(question.text, a, b) for a, b in runs if a >= 0]
 
 
 def _marked(pattern: re.Pattern[str], text: str) -> tuple[Span, ...]:
@@ -513,19 +445,21 @@ def _has_capital(text: str) -> bool:
     return any(c.isupper() for c in text)
 
 
+def _yaml(name: str) -> Any:
+    return yaml.safe_load(resources.files(__package__).joinpath(name).read_text("utf-8"))
+
+
 @cache
 def _words(kind: str) -> frozenset[str]:
-    text = resources.files("triplewise.tools.linking").joinpath("words.yaml").read_text(encoding="utf-8")
-    return frozenset(yaml.safe_load(text)[kind].split())
+    return frozenset(_yaml("words.yaml")[kind].split())
 
 
 @cache
 def _languages() -> Mapping[str, Mapping[str, str]]:
     """Return language -> its grammar words -> the English word."""
-    file = resources.files("triplewise.tools.linking").joinpath("languages.yaml")
     return {
         language: {word: english for english, words in groups.items() for word in words.split()}
-        for language, groups in yaml.safe_load(file.read_text(encoding="utf-8")).items()
+        for language, groups in _yaml("languages.yaml").items()
     }
 
 

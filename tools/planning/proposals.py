@@ -159,7 +159,7 @@ class _Name(NamedTuple):
 
 
 class _Aligned(NamedTuple):
-    """What a name is taken for: an atom; by its id, label, alias or similarity; and the cosine, 1 for a name."""
+    """What a name is taken for: a step, by its id, label, alias or similarity, and the cosine (a name: 1)."""
 
     atom: Atom
     by: str

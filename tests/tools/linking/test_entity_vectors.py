@@ -8,8 +8,7 @@ import pytest
 
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.load import load_kg
-from triplewise.tools.linking.entity_vectors import make_entity_vectors
-from triplewise.tools.linking.search import search_kg
+from triplewise.tools.linking.search import make_entity_vectors, search_kg
 from triplewise.tools.retrieval.encoder import open_encoder
 
 LINES = """

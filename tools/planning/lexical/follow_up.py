@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from triplewise.tools.core.names import normalise
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import find_classes
-from triplewise.tools.linking.linker import LinkedEntity, Question, link, read_question
+from triplewise.tools.linking.linker import LinkedEntity, kind_of, link
 from triplewise.tools.planning.bodies import types_of
 from triplewise.tools.planning.lexical.question import lexicon
 from triplewise.tools.planning.lexical.score import nearest_kinds, thresholds_of, words_of
@@ -109,9 +109,8 @@ class FollowUp:
         self.text = self.message[self.opening.end() if self.opening else 0 :].strip(" ?.!,")
         self.phrase = _match("phrase", self.text)
         self.rest = self.text[self.phrase.end() if self.phrase else 0 :].strip()
-        written = read_question(self.text, kg.profile)
         linked = link(self.text, kg, encoder=encoder) if self.text else ()
-        self.names = [e for e in sorted(linked, key=lambda e: e.start) if self._is_name(e, written)]
+        self.names = [e for e in sorted(linked, key=lambda e: e.start) if self._is_name(e)]
         reference, lists, low = _reference(self.text), lexicon(), [*self.text.lower().split(), ""]
         before = [e for e in self.names if reference and e.end <= reference.match.start()]
         self.reference = None if reference and before and reference.kind != "set" else reference
@@ -267,11 +266,11 @@ class FollowUp:
     def _is_class(self, mention: str) -> bool:
         return mention == mention.lower() and bool(find_classes(self.kg, mention))
 
-    def _is_name(self, entity: LinkedEntity, written: Question) -> bool:
+    def _is_name(self, entity: LinkedEntity) -> bool:
         """Return whether a mention names what a message is about, and no class or common word."""
         is_exact = entity.candidates[0].kind in ("exact", "alias") or entity.mention != entity.mention.lower()
         words = normalise(entity.mention).split()
-        is_rare = any(written.kind_of(word) == "other" for word in words)
+        is_rare = any(kind_of(word, self.text, self.kg.profile) == "other" for word in words)
         return is_exact and is_rare and not self._is_class(entity.mention)
 
     def is_node(self, value: str) -> bool:
