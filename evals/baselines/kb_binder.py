@@ -382,11 +382,6 @@ def exemplars(state: State, context: Context, shots: int) -> list[Exemplar]:
     settings, encoder = settings_of(context), environment(context).encoder
     mined = seeds.mined(settings.caps, encoder.name)
     miner = Miner(environment(context).kg, settings.caps, mined, encoder)
-    matches: dict[str, Match] = {}
-    for _, of_entities in seeds.matches(state.question, state.linked, settings.seed_count):
-        for match in of_entities:
-            if match.text not in matches or matches[match.text].score < match.score:
-                matches[match.text] = match
 
     def of_wording(match: Match) -> Iterator[Exemplar]:
         """Seeds of one wording with programs, never the question itself; mined as they are asked for."""
@@ -395,7 +390,7 @@ def exemplars(state: State, context: Context, shots: int) -> list[Exemplar]:
             if (exemplar := exemplar_of(seed, context, miner)) is not None:
                 yield exemplar
 
-    wordings = map(of_wording, sorted(matches.values(), key=lambda match: -match.score))
+    wordings = map(of_wording, seeds.groups_like(state.question, state.linked, settings.seed_count))
     return list(islice(filter(None, chain.from_iterable(zip_longest(*wordings))), shots))
 
 

@@ -10,6 +10,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeVar
 
 from triplewise.tools.core.rules import Rule
@@ -19,6 +20,7 @@ from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import (
     Body,
     Signature,
+    answers_in,
     ground,
     grow,
     meeting,
@@ -139,19 +141,31 @@ class Miner:
         return [items[i] for i in sorted(draw.sample(range(len(items)), count))]
 
     def of_seed(self, seed: Seed) -> Mined:
-        """Return the bodies of one seed with their quality; {} if its entities are not in the KG."""
-        if (mined := self._memory.get(seed.digest)) is None:
-            mined = self._memory[seed.digest] = self._mine(seed)
+        """Return the bodies of one seed with their quality; {} if its entities are not in the KG.
+
+        The search starts at the first topic that the KG knows, and at a second one for where both meet.
+        """
+        if (known := self._memory.get(seed.digest)) is not None:
+            return known
+        mined: Mined = {}
+        anchors, gold = list(dict.fromkeys(self.anchors(seed).values())), self._terms.gold(seed)
+        if anchors and gold:
+            constraints = None
+            if self._encoder is not None:
+                constraints = Constraints(self.kg, self._encoder, view(seed.question, seed.spans))
+            first, *others = anchors
+            mined = self._evaluate(first, self._closed(first, seed, constraints), gold, constraints)
+            for second in others[:1]:
+                alone = self._evaluate(second, self._closed(second, seed, None), gold, None)
+                mined |= self._meeting(first, mined, second, alone, gold)
+        self._memory[seed.digest] = mined
         return mined
 
     def anchors(self, seed: Seed) -> dict[str, str]:
         """Return topic -> argument form of its node, for those topics of a seed that the KG knows."""
-        anchors = {}
-        for name, id_ in seed.named:
-            for node in self._terms.resolve(id_)[:1]:
-                if isinstance(node, IRI):
-                    anchors[name] = node_form(self.kg, self.kg.profile.short(node))
-        return anchors
+        nodes = {name: node for name, id_ in seed.named for node in self._terms.resolve(id_)[:1]}
+        short = self.kg.profile.short
+        return {name: node_form(self.kg, short(n)) for name, n in nodes.items() if isinstance(n, IRI)}
 
     def rule(
         self, anchors: Sequence[str], body: Signature, quality: Quality | MinedBody, constraints: Constraints
@@ -159,29 +173,10 @@ class Miner:
         """Return a mined body at some topics; None where a second topic or a quantity is missing."""
         atoms = rename(self.kg, body)
         if quality.other:
-            return (
-                meeting(self.kg, anchors[0], atoms, anchors[1], quality.other) if len(anchors) > 1 else None
-            )
+            other = quality.other
+            return meeting(self.kg, anchors[0], atoms, anchors[1], other) if len(anchors) > 1 else None
         rule = ground(anchors[0], atoms)
-        if not quality.condition:
-            return rule
-        return next(iter(constraints.read(rule, quality.condition)), None)
-
-    def _mine(self, seed: Seed) -> Mined:
-        """Search from the first topic that the KG knows, and from a second one for where both meet."""
-        anchors = list(dict.fromkeys(self.anchors(seed).values()))
-        gold = self._terms.gold(seed)
-        if not anchors or not gold:
-            return {}
-        constraints = (
-            Constraints(self.kg, self._encoder, view(seed.question, seed.spans)) if self._encoder else None
-        )
-        first, *others = anchors
-        mined = self._evaluate(first, self._closed(first, seed, constraints), gold, constraints)
-        for second in others[:1]:
-            alone = self._evaluate(second, self._closed(second, seed, None), gold, None)
-            mined |= self._meeting(first, mined, second, alone, gold)
-        return mined
+        return next(iter(constraints.read(rule, quality.condition)), None) if quality.condition else rule
 
     def _closed(self, anchor: str, seed: Seed, constraints: Constraints | None) -> list[Signature]:
         """Return signatures of closed paths from the anchor to the sampled answers, shortest first.
@@ -209,12 +204,12 @@ class Miner:
         reached: dict[Signature, frozenset[Term]] = {(): frozenset({start})}
         frontier: list[Body] = [()]
         for _hop in range(self.caps.hops - 1):
-            grown = grow(self.kg, anchor, *frontier)
+            grown = self._sample(grow(self.kg, anchor, *frontier), self.caps.halves)
             frontier = []
-            for body in self._sample(grown, self.caps.halves):
+            for body in grown:
                 result = run(self.kg, ground(anchor, body), limit=self.caps.frontier)
                 if result.outcome is Outcome.ROWS:
-                    reached[signature(body)] = frozenset(result.column(result.variables[0]))
+                    reached[signature(body)] = frozenset(answers_in(result))
                     frontier.append(body)
         return reached
 
@@ -222,16 +217,15 @@ class Miner:
         """Return signatures that reach `end`: half paths that end on it, or on one of its neighbours."""
         meeting = {s for s, nodes in halves.items() if s and end in nodes}
         around: dict[tuple[str, bool], set[Term]] = defaultdict(set)
-        near = self.kg.neighbours(end, limit=self.caps.frontier)
+        limit = self.caps.frontier
+        near = self.kg.neighbours(end, limit=limit)
         triples = near.triples
         if near.outcome is Outcome.TRUNCATED:  # of a hub, as many of each relation
             relations = self.kg.relations(end)
             steps: list[tuple[IRI, Direction]] = [(r, "forward") for r in relations.forward]
             steps += [(r, "backward") for r in relations.backward]
-            limit = self.caps.frontier
-            triples = tuple(
-                t for r, way in steps for t in self.kg.neighbours(end, r, way, limit=limit).triples
-            )
+            parts = (self.kg.neighbours(end, r, way, limit=limit).triples for r, way in steps)
+            triples = tuple(chain.from_iterable(parts))
         for t in triples:
             name = relation_form(self.kg, self.kg.profile.short(t.relation))
             if t.object == end:
@@ -270,7 +264,7 @@ class Miner:
         result = run(self.kg, rule, limit=cap)
         if result.outcome is Outcome.EMPTY:
             return None
-        values = same_as(gold, result.column(result.variables[0]))
+        values = same_as(gold, answers_in(result))
         topic, returns = self.kg.profile.expand(rule.anchor), 0
         if topic in values:
             returns = -1 if topic in gold else 1
@@ -281,21 +275,21 @@ class Miner:
 
     def _meeting(self, first: str, left: Mined, second: str, right: Mined, gold: set[Term]) -> Mined:
         """Return chains of two topics that meet in the answers and do better together than either alone."""
+
+        def widest(mined: Mined) -> list[tuple[Signature, Quality]]:
+            """Return the bodies that miss the fewest answers, short ones first."""
+            plain = [(b, q) for b, q in mined.items() if not q.condition]
+            return sorted(plain, key=lambda pair: (-round(pair[1].recall, 6), len(pair[0]), pair[0]))[:JOINED]
+
         mined: Mined = {}
-        for body, quality in _widest(left):
-            for other, alone in _widest(right):
+        for body, quality in widest(left):
+            for other, alone in widest(right):
                 rule = meeting(self.kg, first, rename(self.kg, body), second, other)
                 judged = self._judge(rule, gold)
                 least = max(quality.f1, alone.f1, mined[body].f1 if body in mined else 0.0)
                 if judged is not None and judged.f1 > least + BETTER:
                     mined[body] = replace(judged, other=other)
         return mined
-
-
-def _widest(mined: Mined) -> list[tuple[Signature, Quality]]:
-    """Return the bodies that miss the fewest answers, short ones first."""
-    plain = [(b, q) for b, q in mined.items() if not q.condition]
-    return sorted(plain, key=lambda pair: (-round(pair[1].recall, 6), len(pair[0]), pair[0]))[:JOINED]
 
 
 def seed_rules(
@@ -317,28 +311,22 @@ def seed_rules(
     least = 0.0
     for topics, matches in seeds.matches(question, linked, count):
         constraints = Constraints(kg, encoder, view(question, [(e.start, e.end) for e in topics]))
-        rules = _weigh_seeds(kg, miner, matches, [node_form(kg, e.id) for e in topics], constraints)
+        rules = _rules_of(miner, matches, [node_form(kg, e.id) for e in topics], constraints)
         if rules and rules[0].evidence > least:
             best, least = rules, rules[0].evidence * (ONE_TOPIC if len(topics) > 1 else 1.0)
     return best
 
 
-def _weigh_seeds(
-    kg: KnowledgeGraph,
-    miner: Miner,
-    matches: Sequence[Match],
-    anchors: Sequence[str],
-    constraints: Constraints,
+def _rules_of(
+    miner: Miner, matches: Sequence[Match], anchors: Sequence[str], constraints: Constraints
 ) -> list[Rule]:
     """Return the rules of matched groups of seeds for one topic entity, or for two that meet, best first."""
-    scores: dict[Rule, float] = {}
-    similarity: dict[Rule, float] = {}
+    scores: dict[Rule, float] = defaultdict(float)
+    similarity: dict[Rule, float] = defaultdict(float)
     reported: dict[Rule, Rule] = {}
     returning: set[Rule] = set()
     total = 0.0
-    for match in matches:
-        if match.similarity < UNLIKE:
-            continue
+    for match in (m for m in matches if m.similarity >= UNLIKE):
         mined = miner.mine(match.seeds)
         weight = match.similarity * match.score**SHARPNESS if mined else 0.0
         total += weight
@@ -347,9 +335,8 @@ def _weigh_seeds(
             if rule is None:
                 continue
             rule = replace(rule, score=0.0)
-            similarity[rule] = max(similarity.get(rule, 0.0), match.similarity)
-            proof = body.f1**EXACTNESS * body.support / (body.support + DOUBT)
-            scores[rule] = scores.get(rule, 0.0) + weight * proof
+            similarity[rule] = max(similarity[rule], match.similarity)
+            scores[rule] += weight * (body.f1**EXACTNESS * body.support / (body.support + DOUBT))
             returning |= {rule} if body.keeps_topic else set()
             like = f'{body.support} seed questions like "{match.text}", F1 {body.f1:.2f}'
             figures = replace(rule, support=body.support, precision=body.precision, recall=body.recall)
@@ -359,5 +346,5 @@ def _weigh_seeds(
     ranked = sorted(scores, key=lambda r: (-scores[r], len(r.body)))
     rules = [replace(reported[r], evidence=similarity[r] * scores[r] / total) for r in ranked]
     for i, rule in enumerate(ranked[:CHECKED]):
-        rules[i] = rules[i] if rule in returning else without_topic(kg, rules[i])
+        rules[i] = rules[i] if rule in returning else without_topic(miner.kg, rules[i])
     return rules

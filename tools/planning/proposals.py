@@ -33,7 +33,7 @@ from triplewise.tools.planning.lexical.planner import GAP, Plan, PlanSettings, h
 from triplewise.tools.planning.lexical.question import lexicon, stem
 from triplewise.tools.planning.lexical.score import NEARLY, similarities, thresholds_of
 from triplewise.tools.planning.mining import LEAST_F1, Miner
-from triplewise.tools.planning.seeds import Match, SeedIndex
+from triplewise.tools.planning.seeds import SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder
 
 DEMONSTRATED = 3
@@ -63,13 +63,8 @@ def demonstrate(
     The seed with the clearest body of its group is shown; a group in which none has any is left out.
     """
     miner = Miner(kg, settings.caps, seeds.mined(settings.caps, encoder.name), encoder)
-    groups: dict[str, Match] = {}
-    for _topics, matches in seeds.matches(question, linked, settings.seed_count):
-        for match in matches:
-            if match.text not in groups or groups[match.text].score < match.score:
-                groups[match.text] = match
     demonstrations = list[dict[str, object]]()
-    for match in sorted(groups.values(), key=lambda m: -m.score)[: settings.seed_count]:
+    for match in seeds.groups_like(question, linked, settings.seed_count)[: settings.seed_count]:
         others = [s for s in match.seeds if s.question != question]  # never the question itself
         mined: list[tuple[str, dict[Signature, float]]] = []
         for seed in miner.choose(others) if others else ():

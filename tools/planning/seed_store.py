@@ -15,13 +15,14 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, replace
 from functools import lru_cache
 from importlib import resources
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from threading import Lock
+from typing import NamedTuple
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError, QueryFailedError
 from triplewise.tools.core.files import exclusive, is_writable, writing
@@ -122,14 +123,13 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> 
     Raises:
         DataError: a file is missing or a line is broken.
     """
-    folders = [folder / FOLDER for folder in kg.cache_dirs if (folder / FOLDER).is_dir()]
     if path is None:
-        latest = next(iter(kept_seeds(source, kg)), None)
-        return None if latest is None else open_index(latest)
-    name = _file_name(kg_fingerprint(source, kg), path, caps)
-    finished = next((folder / name for folder in folders if (folder / name).is_file()), None)
-    if finished is not None:
-        return open_index(finished)
+        kept = kept_seeds(source, kg)
+    else:
+        name = _file_name(_kg_fingerprint(source, kg), path, caps)
+        kept = [file for cache in kg.cache_dirs if (file := cache / FOLDER / name).is_file()]
+    if kept or path is None:
+        return open_index(kept[0]) if kept else None
     indexes, key = memory_of(kg, "seeds"), f"{path} {_seeds_fingerprint(path)}"
     with _lock:
         if key not in indexes:
@@ -141,15 +141,12 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> 
 def kept_seeds(source: str, kg: KnowledgeGraph) -> list[Path]:
     """Return the files of indexed seeds that are kept for a graph, the latest first: that one is used."""
     folders = [folder / FOLDER for folder in kg.cache_dirs if (folder / FOLDER).is_dir()]
-    if not folders:
-        return []
-    prefix = _file_prefix(kg_fingerprint(source, kg))
+    prefix = _file_prefix(_kg_fingerprint(source, kg)) if folders else ""
     files = {f for folder in folders for f in folder.glob(f"{prefix}*.jsonl")}
     return sorted(files, key=lambda f: (f.stat().st_mtime_ns, f.name), reverse=True)
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOut:
+class HeldOut(NamedTuple):
     """What seeds are worth: the mean F1 of first rules for some of them, without and with the others."""
 
     questions: int
@@ -207,7 +204,7 @@ def _file_prefix(kg: str) -> str:
     return f"{kg[:16]}-v{FORMAT}-"
 
 
-def kg_fingerprint(source: str, kg: KnowledgeGraph) -> str:
+def _kg_fingerprint(source: str, kg: KnowledgeGraph) -> str:
     """Return a checksum that changes when a graph does: of its manifest, or of its files.
 
     Of a large file size and time count; of an endpoint only the address is known: after it has changed, index
@@ -215,9 +212,8 @@ def kg_fingerprint(source: str, kg: KnowledgeGraph) -> str:
     """
     path = Path(source).expanduser()
     if source == DEMO:
-        content = _file_fingerprint(
-            Path(str(resources.files("triplewise.tools.kg") / "demo" / "demo.nt.gz")), 0
-        )
+        demo = resources.files("triplewise.tools.kg") / "demo" / "demo.nt.gz"
+        content = _file_fingerprint(Path(str(demo)), 0)
     elif path.is_dir() and is_store(path):
         content = (path / MANIFEST).read_bytes()
     elif path.exists() and (files := graph_files(path)):
@@ -249,8 +245,7 @@ def _signature(body: Sequence[Sequence[object]]) -> Signature:
     return tuple((str(relation), bool(forward)) for relation, forward in body)
 
 
-@dataclass(frozen=True, slots=True)
-class IndexReport:
+class IndexReport(NamedTuple):
     """What indexing did.
 
     Attributes:
@@ -297,7 +292,7 @@ def index_seeds(
     folder = next(filter(is_writable, (cache / FOLDER for cache in kg.cache_dirs)), None)
     if folder is None:
         raise ConfigurationError(f"there is no folder to keep the seeds of {kg.name} in")
-    groups, fingerprint = _grouped(path, kg), kg_fingerprint(source, kg)
+    groups, fingerprint = _grouped(path, kg), _kg_fingerprint(source, kg)
     final = folder / _file_name(fingerprint, path, caps)
     finished, before, timeouts = final.is_file() and not again, 0, 0
     if not finished:

@@ -162,9 +162,7 @@ class Match:
 class SeedIndex:
     """BM25 over the masked texts of one graph's seed questions; unigrams and bigrams, stop words kept.
 
-    Args:
-        groups: seeds by their masked text (`group_seeds`).
-        stored: what seeds gave that were mined ahead under `caps`.
+    `groups`: seeds by their masked text. `stored`: what seeds gave that were mined ahead under `caps`.
     """
 
     def __init__(
@@ -211,13 +209,20 @@ class SeedIndex:
 
         Two stand first, in the order of the question, and are matched with seeds that have two.
         """
-        matches: list[tuple[tuple[LinkedEntity, ...], tuple[Match, ...]]] = []
+        matches = list[tuple[tuple[LinkedEntity, ...], tuple[Match, ...]]]()
         placed = sorted((e for e in linked if e.start >= 0), key=lambda e: e.start)
         for pair in itertools.combinations(placed, 2):
             ranked = self.search(question, [(e.start, e.end) for e in pair], k)
             if both := tuple(m for m in ranked if m.text.split().count(MENTION) > 1):
                 matches.append((pair, both))
         return matches + [((e,), self.search(question, [(e.start, e.end)], k)) for e in linked]
+
+    def groups_like(self, question: str, linked: Sequence[LinkedEntity], k: int) -> list[Match]:
+        """Return the groups most like a question, whichever of its entities are masked, best first."""
+        best: dict[str, Match] = {}
+        for match in itertools.chain.from_iterable(found for _, found in self.matches(question, linked, k)):
+            best[match.text] = max(best.get(match.text, match), match, key=lambda m: m.score)
+        return sorted(best.values(), key=lambda m: -m.score)
 
 
 def _terms(masked_text: str) -> list[str]:
@@ -346,43 +351,42 @@ class SeedTerms:
             entries = self._kg.index.exact(name) if self._kg.index is not None else ()
             terms: tuple[Term, ...] = tuple(e.iri for e in entries if e.label == name)
             terms = terms or tuple(e.iri for e in entries)
+            is_value = _is_value(name)
             if not terms and (iri := self._kg.profile.expand(name)) is not None:
                 # An id that reads like a value counts only if the KG has it.
-                terms = (iri,) if not is_value(name) or self._kg.neighbours(iri, limit=1).triples else ()
-            self._resolved[name] = terms or (self._values(name) if is_value(name) else ())
+                terms = (iri,) if not is_value or self._kg.neighbours(iri, limit=1).triples else ()
+            if not terms and is_value:  # literals of the KG that write it
+                kinds = _NUMERIC if _NUMBER.fullmatch(name) else _TEMPORAL
+                forms: list[Term] = [Literal(name, XSD + kind) for kind in kinds]
+                if _DATE.fullmatch(name) and "T" not in name:
+                    forms.append(Literal(f"{name}T00:00:00Z", XSD + "dateTime"))
+                forms.append(text(name, self._kg.profile.language))
+                terms = tuple(f for f in forms if self._kg.query(f"ASK {{ ?s ?p {f.n3()} }}").boolean is True)
+            self._resolved[name] = terms
         return self._resolved[name]
 
     def gold(self, seed: Seed) -> set[Term]:
         """Return the answers of a seed; a number or date that the KG does not hold may be computed."""
         terms: set[Term] = set()
         for answer in seed.answers:
-            computed = {Literal(answer, XSD + "string")} if is_value(answer) else ()
+            computed = {Literal(answer, XSD + "string")} if _is_value(answer) else ()
             terms.update(self.resolve(answer)[:1] or computed)
         return terms
 
-    def _values(self, value: str) -> tuple[Term, ...]:
-        """Return literals of the KG that write a value."""
-        kinds = _NUMERIC if _NUMBER.fullmatch(value) else _TEMPORAL
-        forms: list[Term] = [Literal(value, XSD + kind) for kind in kinds]
-        if _DATE.fullmatch(value) and "T" not in value:
-            forms.append(Literal(f"{value}T00:00:00Z", XSD + "dateTime"))
-        forms.append(text(value, self._kg.profile.language))
-        return tuple(f for f in forms if self._kg.query(f"ASK {{ ?s ?p {f.n3()} }}").boolean is True)
 
-
-def is_value(written: str) -> bool:
+def _is_value(written: str) -> bool:
     """Return whether a text reads like a number or a date."""
     return bool(_NUMBER.fullmatch(written) or _DATE.fullmatch(written))
 
 
 def same_as(gold: Iterable[Term], values: Iterable[Term]) -> set[Term]:
     """Return values, with each one that equals a gold one put as that one."""
-    by_value = {key: term for term in gold if (key := _value(term)) is not None}
-    return {by_value.get(_value(term), term) for term in values} if by_value else set(values)
 
+    def value(term: Term) -> object:
+        """Return what equal values share; None for nodes and plain texts."""
+        if isinstance(term, Literal) and _NUMBER.fullmatch(term.value):
+            return float(term.value)
+        return term.value[:10] if isinstance(term, Literal) and _DATE.fullmatch(term.value) else None
 
-def _value(term: Term) -> object:
-    """Return what equal values share; None for nodes and plain texts."""
-    if isinstance(term, Literal) and _NUMBER.fullmatch(term.value):
-        return float(term.value)
-    return term.value[:10] if isinstance(term, Literal) and _DATE.fullmatch(term.value) else None
+    by_value = {key: term for term in gold if (key := value(term)) is not None}
+    return {by_value.get(value(term), term) for term in values} if by_value else set(values)
