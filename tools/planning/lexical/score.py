@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise, product
+from typing import NamedTuple
 
 import numpy as np
 import yaml
@@ -43,8 +44,7 @@ NEARLY = 0.9
 class Thresholds:
     """What the cosines of one encoder mean, and the weights of a rule's score that go with them.
 
-    `evals/choose_thresholds.py` chooses them on training questions and writes `thresholds.yaml`; an encoder
-    that is not in that file takes its `default`.
+    `evals/choose_thresholds.py` chooses them and writes `thresholds.yaml`, which has a `default` for others.
 
     Attributes:
         same: two texts name the same; words that are forms of one another are this similar.
@@ -86,15 +86,15 @@ def words_of(encoder: Encoder) -> Encoder:
 def thresholds_of(encoder: Encoder) -> Thresholds:
     """Return the thresholds of an encoder: those it carries itself, else those chosen for its name."""
     encoder = words_of(encoder)
-    own = getattr(encoder, "thresholds", None)
-    return own if isinstance(own, Thresholds) else _named_thresholds(encoder.name)
+    own, chosen = getattr(encoder, "thresholds", None), _chosen_thresholds()
+    return own if isinstance(own, Thresholds) else chosen.get(encoder.name, chosen[""])
 
 
-@lru_cache(maxsize=64)
-def _named_thresholds(name: str) -> Thresholds:
-    """Return the thresholds of an encoder by its name."""
+@cache
+def _chosen_thresholds() -> dict[str, Thresholds]:
+    """Return the thresholds of encoders by name, "" of any other."""
     data = yaml.safe_load(files(__package__).joinpath("thresholds.yaml").read_text("utf-8"))
-    return Thresholds(**data["encoders"].get(name, data["default"]))
+    return {name: Thresholds(**t) for name, t in {**data["encoders"], "": data["default"]}.items()}
 
 
 def similarities(
@@ -118,7 +118,8 @@ def similarities(
             row[:] = cosines[start : start + len(texts)].max(axis=0)
         start += len(texts)
         own = {stem(w) for t in texts for w in _WORD.findall(t.lower())} - lexicon()["stopwords"]
-        row[[s in own for s in stems]] = np.maximum(row[[s in own for s in stems]], same)
+        shared = [s in own for s in stems]
+        row[shared] = np.maximum(row[shared], same)
         measured = _quantities(" ".join(own))
         row[[bool(measured and q and measured.isdisjoint(q)) for q in asked]] = 0.0
     return table
@@ -167,8 +168,7 @@ def nearest_kinds(encoder: Encoder, nouns: Sequence[str], least: float = -1.0) -
     return [prototypes[row.argmax()][0] if row.max() >= least else "" for row in cosines]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(NamedTuple):
     """How one relation, walked in one direction, reads beside the question.
 
     Attributes:
@@ -205,10 +205,10 @@ class Scorer:
     ) -> None:
         self._kg, self._encoder, self._view, self.by_class = kg, encoder, view, by_class
         self._weights = thresholds_of(encoder)
+        self._path_weight = encoder.manifest.path_weight if isinstance(encoder, LearnedEncoder) else 0.0
         self._readings: dict[tuple[str, bool], _Reading] = {}
         self.words = self._question_words(topic)
-        nouns = [i for i, (w, _) in enumerate(self.words) if w == view.expected]
-        self._noun = nouns[0] if nouns else -1
+        self._noun = next((i for i, (w, _) in enumerate(self.words) if w == view.expected), -1)
         self._kind = view.kind
         if view.expected and not view.kind:
             (self._kind,) = nearest_kinds(words_of(encoder), [view.expected])
@@ -242,39 +242,35 @@ class Scorer:
         new = [step for step in steps if step not in self._readings]
         if not new:
             return
-        docs, weights, view = relation_texts(self._kg, [r for r, _ in new]), self._weights, self._view
-        table = similarities(
-            self._kg, self._encoder, [texts_of(docs[r], way) for r, way in new], [w for w, _ in self.words]
-        )
+        weights, view, encoder = self._weights, self._view, words_of(self._encoder)
+        docs, profile = relation_texts(self._kg, [r for r, _ in new]), self._kg.profile
+        groups = [texts_of(docs[r], way) for r, way in new]
+        table = similarities(self._kg, self._encoder, groups, [w for w, _ in self.words])
         ends = [end_type(docs[r], way) for r, way in new]
         declared = [docs[r].object_type if way else docs[r].subject_type for r, way in new]
         by_noun = dict.fromkeys(t for t in (*ends, *declared) if t and view.expected)
         if by_noun:
-            store, encoder = vectors_of(self._kg, words_of(self._encoder)), words_of(self._encoder)
-            cosines = store.vectors(list(by_noun)) @ encoder.encode([view.expected])[0]
+            vectors = vectors_of(self._kg, encoder).vectors(list(by_noun))
+            cosines = vectors @ encoder.encode([view.expected])[0]
             for text, cosine in zip(by_noun, cosines.tolist(), strict=True):
                 by_noun[text] = 1.0 if stem(view.expected) == stem(text.split()[-1]) else cosine
-        kinds = dict(zip(ends, nearest_kinds(words_of(self._encoder), ends), strict=True))
-        for step, row, end, type_ in zip(new, table, ends, declared, strict=True):
-            relation, forward = step
+        kinds = dict(zip(ends, nearest_kinds(encoder, ends), strict=True))
+        for (relation, forward), row, end, type_ in zip(new, table, ends, declared, strict=True):
             fit = 0.0
             if end and not self.by_class:
                 fit = weights.end * (by_noun.get(end) or 0.0)
                 fit += weights.hint * (kinds[end] == self._kind)
-            iri = self._kg.profile.expand(relation, relation=True)
-            typing = forward and iri is not None and iri.value in self._kg.profile.type_predicates
+            iri = profile.expand(relation, relation=True)
+            typing = forward and iri is not None and iri.value in profile.type_predicates
             against = not forward and not docs[relation].inverse
             named = by_noun.get(type_)
-            self._readings[step] = _Reading(
-                row,
-                fit,
-                weights.spoken if named is None else named,
-                weights.hint * (2 * typing + against),
-            )
+            named = weights.spoken if named is None else named
+            penalty = weights.hint * (2 * typing + against)
+            self._readings[relation, forward] = _Reading(row, fit, named, penalty)
 
     def _reading(self, atom: Atom) -> _Reading:
         """Return how a relation reads that was compared already."""
-        return self._readings[(atom.relation, atom.forward)]
+        return self._readings[atom.relation, atom.forward]
 
     def _matrix(self, body: Body) -> np.ndarray:
         """Return the similarity of relations (rows) and words; the asked noun speaks of the last one only."""
@@ -299,16 +295,14 @@ class Scorer:
         """Return scores of bodies that may still grow: the far end does not count."""
         self._read(bodies)
         learned = np.zeros(len(bodies))
-        if isinstance(self._encoder, LearnedEncoder) and (weight := self._encoder.manifest.path_weight):
-            learned = weight * path_similarities(self._kg, self._encoder, self._view, bodies)
+        if self._path_weight:
+            learned = self._path_weight * path_similarities(self._kg, self._encoder, self._view, bodies)
         return [self._fit(body) + extra for body, extra in zip(bodies, learned.tolist(), strict=True)]
 
     def scores(self, bodies: Sequence[Body]) -> list[float]:
         """Return scores of finished bodies; higher is better."""
-        return [
-            value + self._reading(body[-1]).end
-            for value, body in zip(self.partial(bodies), bodies, strict=True)
-        ]
+        values = zip(self.partial(bodies), bodies, strict=True)
+        return [value + self._reading(body[-1]).end for value, body in values]
 
     def _fit(self, body: Body) -> float:
         """Return how well words are said by relations, and relations by words of their own."""
@@ -338,17 +332,14 @@ class Scorer:
 
         On the scale of single words: what most right bodies reach counts as a word that speaks of them.
         """
-        if not isinstance(self._encoder, LearnedEncoder) or not self._encoder.manifest.path_weight:
+        if not isinstance(self._encoder, LearnedEncoder) or not self._path_weight:
             return 0.0
         cosine = path_similarities(self._kg, self._encoder, self._view, [body])[0]
         return float(self._weights.spoken * cosine / self._encoder.manifest.sure)
 
     def names(self, body: Body) -> bool:
         """Return whether the expected noun names the last relation itself ("capital")."""
-        if self._noun < 0:
-            return False
-        self._read([body])
-        return bool(self._reading(body[-1]).words[self._noun] > self._weights.same)
+        return self._noun >= 0 and bool(self.table(body)[-1, self._noun] > self._weights.same)
 
     def support(self, body: Body) -> float:
         """Return the similarity of the least supported relation with a word of its own, 0 to 1.
@@ -373,29 +364,24 @@ class Scorer:
 
         Chains that are learned to be what the whole question speaks of leave nothing out.
         """
-        self._read(chains)
+        own = self._said(chains)
         if not self.words or not self._readings:
             return ()
         if chains and min(map(self.learned, chains)) >= self._weights.weak:
             return ()
         best = np.stack([r.words for r in self._readings.values()]).max(axis=0)
-        own = np.stack([self._reading(a).words for body in chains for a in body]).max(axis=0)
         left = (best > self._weights.same) & (own < self._weights.weak)
         return tuple(w for i, (w, _) in enumerate(self.words) if left[i] and i != self._noun)
 
     def unsaid(self, chains: Sequence[Body]) -> tuple[str, ...]:
         """Return content words that no relation of the chains says, but for the noun that is asked for."""
-        self._read(chains)
-        if not self.words:
-            return ()
-        own = np.stack(
-            [self._reading(a).words for body in chains for a in body] or [np.zeros(len(self.words))]
-        )
-        return tuple(
-            w
-            for i, (w, _) in enumerate(self.words)
-            if own[:, i].max() < self._weights.unrelated and i != self._noun
-        )
+        left = self._said(chains) < self._weights.unrelated
+        return tuple(w for i, (w, _) in enumerate(self.words) if left[i] and i != self._noun)
+
+    def _said(self, chains: Sequence[Body]) -> np.ndarray:
+        """Return how well the relations of some chains say each word."""
+        body = tuple(atom for chain in chains for atom in chain)
+        return self.table(body).max(axis=0) if body else np.zeros(len(self.words))
 
 
 def _assign(matrix: np.ndarray) -> tuple[float, tuple[int, ...]]:
@@ -450,11 +436,11 @@ class ValueFit:
                 values says nothing more.
         """
         sample, view = list(values[:SAMPLE]), self._view
+        things = [v for v in sample if isinstance(v, IRI)]
         if view.kind in ("time", "number"):
-            labels = self._kg.labels([v for v in sample if isinstance(v, IRI)])
+            labels = self._kg.labels(things)
             good = [is_date(v, labels.get(v, "")) if view.kind == "time" else is_number(v) for v in sample]
             return 1.0 if sum(good) * 2 >= len(good) else -1.0
-        things = [v for v in sample if isinstance(v, IRI)]
         if things:
             return 1.0 if named and not view.determined else self._of_type(things)
         if view.counting and all(map(is_number, sample)):
@@ -483,10 +469,11 @@ class ValueFit:
         Plain text, or a name with a digit, may be either in an unknown writing.
         """
         sample, kind = values[:SAMPLE], self._view.kind
-        if kind and all(isinstance(v, Literal) and v.datatype == XSD + "boolean" for v in sample):
+        types = [v.datatype if isinstance(v, Literal) else "" for v in sample]
+        if kind and all(t == XSD + "boolean" for t in types):
             return True
         if kind in ("person", "place"):
-            return all(isinstance(v, Literal) and v.datatype in NUMERIC | TEMPORAL for v in sample)
+            return all(t in NUMERIC | TEMPORAL for t in types)
         if kind not in ("time", "number") or self._view.counting:
             return False
         names = self._kg.labels(v for v in sample if isinstance(v, IRI)).values()
