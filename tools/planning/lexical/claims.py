@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Atom, Constraint, Rule
@@ -44,8 +45,7 @@ _YEAR = re.compile(r"-?\d{4}")
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class _Named(NamedTuple):
     """A node or a literal that a sentence names, and the place of its words."""
 
     node: Term
@@ -53,13 +53,12 @@ class Named:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class _Fact:
+class _Fact(NamedTuple):
     """A fact between the topic and something the claim names; `forward`: the topic is its subject."""
 
     relation: str
     forward: bool
-    named: Named
+    named: _Named
 
 
 def claim_rules(
@@ -74,8 +73,6 @@ def claim_rules(
     A claim that denies ("was never married to") is read as what it denies.
 
     Args:
-        claim: the sentence. linked: what it is about. kg: asked a few batched queries.
-        encoder: compares words.
         closed_world: what is not linked in the KG is not linked at all. Then a claim that nothing decides is
             likely where the KG links all that it names, by whatever relation (provenance `LINKED`).
     """
@@ -107,15 +104,10 @@ class _Check:
 
     def rules(self, closed_world: bool) -> list[Rule]:
         """Return what proves the claim, else contradicts it, else makes it likely in a closed world."""
-        named = named_nodes(self._claim, self._topic, self._own, self._others, self._kg)
-        numbers = numbers_in(self._claim, self._own)
-        facts = [*_facts(self._kg, self._topic, named), *self._literals(numbers)]
+        named, numbers = self._named_nodes(), self._numbers()
+        facts = [*self._facts(named), *self._literals(numbers)]
         decided = [self._rule(f, score) for f in facts if (score := self._fit(f)) > 0]
-        decided += [
-            self._class_rule(kind, path)
-            for kind, path in _classes(self._kg, self._topic, named)
-            if not self._view(kind).words
-        ]
+        decided += self._class_rules(named)
         decided = decided or list(self._contradictions([*named, *numbers], facts))
         if decided or not closed_world:
             return decided
@@ -130,17 +122,7 @@ class _Check:
         holds = Constraint("holds", self._anchor, (atom,), value=value)
         return Rule(self._anchor, (), (Constraint("ask"), holds), score=score, provenance=note)
 
-    def _class_rule(self, kind: Named, path: Sequence[str]) -> Rule:
-        """Is the topic of a class, over the classes in between?"""
-        atoms = [make_atom(self._kg, r, True, ()) for r in path]
-        body = tuple(Atom(a.relation, True, f"class_{i}") for i, a in enumerate(atoms[:-1], 1))
-        last = Atom(atoms[-1].relation, False, body[-1].variable)
-        end = write_node(kind.node, self._kg.profile)
-        meets = Constraint("meets", last.variable, (last,), value=end)
-        note, score = "the graph holds the classes in between", self._thresholds.spoken
-        return Rule(self._anchor, body, (Constraint("ask"), meets), score=score, provenance=note)
-
-    def _view(self, named: Named) -> QuestionView:
+    def _view(self, named: _Named) -> QuestionView:
         """Return the claim with the topic and one named thing as mentions."""
         return view(self._claim, [*self._own, *([named.span] if named.span[1] > 0 else [])])
 
@@ -164,21 +146,54 @@ class _Check:
         unsaid = [w for w, s in zip(words, row, strict=True) if s < self._thresholds.unrelated]
         return 0.0 if {stem(w) for w in unsaid} - kinds else float(row.max())
 
-    def _literals(self, numbers: Sequence[Named]) -> Iterator[_Fact]:
-        """Return facts whose date or number the claim names."""
-        if not numbers:
-            return
+    def _facts(self, named: Sequence[_Named]) -> Iterator[_Fact]:
+        """Yield all facts between the topic and the nodes that a claim names; two queries."""
+        nodes = {n.node: n for n in reversed(named)}
+        values, topic = " ".join(n.n3() for n in nodes), self._topic.n3()
+        for forward in (True, False) if nodes else ():
+            ends = f"{topic} ?r ?x" if forward else f"?x ?r {topic}"
+            ask = f"SELECT DISTINCT ?r ?x WHERE {{ VALUES ?x {{ {values} }} {ends} }}"
+            for relation, node in self._kg.query(ask).rows:
+                name = _of_node(node, nodes)
+                if isinstance(relation, IRI) and name is not None and not self._kg.profile.excludes(relation):
+                    yield _Fact(self._kg.profile.short(relation), forward, name)
+
+    def _literals(self, numbers: Sequence[_Named]) -> Iterator[_Fact]:
+        """Yield facts whose date or number the claim names."""
         profile = self._kg.profile
         query = f"SELECT ?r ?x WHERE {{ {self._topic.n3()} ?r ?x FILTER(isLiteral(?x)) }}"
-        for relation, value in self._kg.query(query, limit=LITERALS).rows:
+        for relation, value in self._kg.query(query, limit=LITERALS).rows if numbers else ():
             if value is not None and isinstance(relation, IRI) and not profile.excludes(relation):
                 for number in (n for n in numbers if _same_value(value, n.text)):
-                    yield _Fact(profile.short(relation), True, replace(number, node=value))
+                    yield _Fact(profile.short(relation), True, number._replace(node=value))
 
-    def _contradictions(self, names: Sequence[Named], facts: Sequence[_Fact]) -> Iterator[Rule]:
-        """Return facts of single-valued relations that the claim gives another value."""
+    def _class_rules(self, named: Sequence[_Named]) -> Iterator[Rule]:
+        """Yield checks of classes that the claim names and the topic is of over the classes in between."""
+        profile, nodes = self._kg.profile, {n.node: n for n in reversed(named)}
+        if not profile.type_predicates or not profile.subclass_predicates or not named:
+            return
+        up, values = IRI(profile.subclass_predicates[0]), " ".join(n.n3() for n in nodes)
+        for steps in range(1, CLASS_DEPTH):
+            for first in (IRI(profile.type_predicates[0]), up):
+                path = [first, *[up] * steps]
+                reached = f"{self._topic.n3()} {'/'.join(r.n3() for r in path)} ?x"
+                query = f"SELECT DISTINCT ?x WHERE {{ VALUES ?x {{ {values} }} {reached} }}"
+                for row in self._kg.query(query).rows:
+                    kind = _of_node(row[0], nodes)
+                    if kind is None or self._view(kind).words:
+                        continue
+                    *inner, last = [make_atom(self._kg, profile.short(r), True, ()).relation for r in path]
+                    body = tuple(Atom(r, True, f"class_{i}") for i, r in enumerate(inner, 1))
+                    back = Atom(last, False, body[-1].variable)
+                    end = write_node(kind.node, profile)
+                    meets = Constraint("meets", back.variable, (back,), value=end)
+                    rule = Rule(self._anchor, body, (Constraint("ask"), meets), score=self._thresholds.spoken)
+                    yield replace(rule, provenance="the graph holds the classes in between")
+
+    def _contradictions(self, names: Sequence[_Named], facts: Sequence[_Fact]) -> Iterator[Rule]:
+        """Yield facts of single-valued relations that the claim gives another value."""
         settled = {f.named.span for f in facts}
-        claimed: dict[Span, list[Named]] = {}
+        claimed: dict[Span, list[_Named]] = {}
         for name in names:
             if name.span not in settled:
                 claimed.setdefault(name.span, []).append(name)
@@ -190,10 +205,11 @@ class _Check:
                 if self._excludes(iri, same):
                     yield self._rule(fact, score, "the graph has another value for a relation that has one")
 
-    def _excludes(self, relation: IRI, names: Sequence[Named]) -> bool:
+    def _excludes(self, relation: IRI, names: Sequence[_Named]) -> bool:
         """Return whether the topic's values rule out what the claim says, whichever node it means.
 
-        It is a value that the relation takes somewhere, and none of the topic's.
+        It is a value that the relation takes somewhere, and none of the topic's, nor near one of them and so
+        perhaps the same, a part or the whole of it: one fact away, or two of the same relation ("is in").
         """
         near = self._kg.neighbours(self._topic, relation, "forward", limit=VALUES)
         values = [t.object for t in near.triples]
@@ -204,62 +220,71 @@ class _Check:
             is_year = bool(_YEAR.fullmatch(written))  # compared with years, other numbers with numbers
             comparable = (is_date(v) if is_year else is_number(v) and not is_date(v) for v in values)
             return all(comparable) and not any(_same_value(v, written) for v in values)
-        taken = (f"ASK {{ ?s {relation.n3()} {n.node.n3()} }}" for n in names)
-        return any(self._kg.query(ask).boolean for ask in taken) and not any(
-            _related(self._kg, values, n.node) for n in names
-        )
+        ends = " ".join(v.n3() for v in values if isinstance(v, IRI))
+        nodes = [n.node.n3() for n in names]
+        taken = (f"ASK {{ ?s {relation.n3()} {n} }}" for n in nodes)
+        if not ends or not any(self._kg.query(ask).boolean for ask in taken):
+            return False
+        ways = ("?v ?r {n}", "{n} ?r ?v", "?v ?r ?m . ?m ?r {n}", "{n} ?r ?m . ?m ?r ?v")
+        near_ones = (f"ASK {{ VALUES ?v {{ {ends} }} {way.format(n=n)} }}" for n in nodes for way in ways)
+        return not any(self._kg.query(ask).boolean for ask in near_ones)
+
+    def _numbers(self) -> list[_Named]:
+        """Return the numbers of the claim that are part of no mention."""
+        numbers = []
+        for match in _NUMBER.finditer(self._claim):
+            digits = match[0].replace(",", "")
+            if not _overlaps(match.span(), self._own):
+                type_ = "integer" if digits.isdigit() else "decimal"
+                numbers.append(_Named(Literal(digits, XSD + type_), digits, match.span()))
+        return numbers
+
+    def _named_nodes(self) -> list[_Named]:
+        """Return nodes that the claim names besides its topic, the longest names first; several may bear one.
+
+        Other linked entities are named by being linked. Without a label index, only the topic's neighbours
+        can be named.
+        """
+        kg, sentence, topic = self._kg, self._claim, self._topic
+        named = [
+            _Named(node, e.mention, span)
+            for e in self._others
+            for span in spans_of(sentence, e)
+            if (node := kg.profile.expand(e.id)) is not None
+        ]
+        names: list[_Named] = []
+        if kg.index is None:  # neighbours of the topic whose label stands in the sentence
+            triples = kg.neighbours(topic, limit=NEAR).triples
+            ends = dict.fromkeys(t.object if t.subject == topic else t.subject for t in triples)
+            for end, label in kg.labels(ends).items():
+                match = re.search(rf"(?<!\w){re.escape(label)}(?!\w)", sentence, re.IGNORECASE)
+                if normalise(label) and match is not None:
+                    names.append(_Named(end, match[0], match.span()))
+        else:  # all names in it that the label index knows, plurals of one word too
+            stop = lexicon()["stopwords"]
+            entries = {(s.span.start, s.span.end): s.entries for s in kg.index.spans(sentence)}
+            for word in re.finditer(r"\w+", sentence):
+                forms = singulars(word[0].lower())[1:]
+                plural = tuple(e for form in forms for e in kg.index.exact(form))
+                entries.setdefault(word.span(), plural)
+            for span, of_name in entries.items():
+                text = sentence[slice(*span)]
+                if not all(word in stop for word in normalise(text).split()):
+                    names += [_Named(e.iri, text, span) for e in of_name[:HOMONYMS]]
+        occupied = list(self._own)
+        for name in sorted(names, key=lambda n: n.span[0] - n.span[1]):
+            same = any(n.span == name.span for n in named)
+            if name.node != topic and (same or not _overlaps(name.span, occupied)):
+                named.append(name)
+                occupied.append(name.span)
+        return named
 
 
-def _facts(kg: KnowledgeGraph, topic: IRI, named: Sequence[Named]) -> Iterator[_Fact]:
-    """Return all facts between the topic and the nodes that a claim names; two queries."""
-    nodes = {n.node: n for n in reversed(named)}
-    values = " ".join(n.n3() for n in nodes)
-    for forward in (True, False) if nodes else ():
-        ends = f"{topic.n3()} ?r ?x" if forward else f"?x ?r {topic.n3()}"
-        for relation, node in kg.query(
-            f"SELECT DISTINCT ?r ?x WHERE {{ VALUES ?x {{ {values} }} {ends} }}"
-        ).rows:
-            name = _of_node(node, nodes)
-            if isinstance(relation, IRI) and name is not None and not kg.profile.excludes(relation):
-                yield _Fact(kg.profile.short(relation), forward, name)
-
-
-def _classes(
-    kg: KnowledgeGraph, topic: IRI, named: Sequence[Named]
-) -> Iterator[tuple[Named, tuple[str, ...]]]:
-    """Return classes a claim names that the topic is of over classes in between, with the relations there."""
-    types, above, short = kg.profile.type_predicates, kg.profile.subclass_predicates, kg.profile.short
-    if not types or not above or not named:
-        return
-    nodes, up = {n.node: n for n in reversed(named)}, IRI(above[0])
-    values = " ".join(n.n3() for n in nodes)
-    for steps in range(1, CLASS_DEPTH):
-        for first in (IRI(types[0]), up):
-            path = "/".join([first.n3(), *[up.n3()] * steps])
-            query = f"SELECT DISTINCT ?x WHERE {{ VALUES ?x {{ {values} }} {topic.n3()} {path} ?x }}"
-            for row in kg.query(query).rows:
-                if (name := _of_node(row[0], nodes)) is not None:
-                    yield name, (short(first), *[short(up)] * steps)
-
-
-def _of_node(node: Term | None, nodes: Mapping[Term, Named]) -> Named | None:
+def _of_node(node: Term | None, nodes: Mapping[Term, _Named]) -> _Named | None:
     """Return what names a node that a query returned; Virtuoso may return a lone one as a string."""
     if node is None:
         return None
     return nodes.get(node) or next((name for n, name in nodes.items() if n.value == node.value), None)
-
-
-def _related(kg: KnowledgeGraph, values: Sequence[Term], node: Term) -> bool:
-    """Return whether a node is near one of the values, and so may be the same, a part or the whole of it.
-
-    Near: one fact away, or two of the same relation ("located in" walked twice).
-    """
-    ends = " ".join(v.n3() for v in values if isinstance(v, IRI))
-    if not ends:
-        return True
-    n = node.n3()
-    ways = (f"?v ?r {n}", f"{n} ?r ?v", f"?v ?r ?m . ?m ?r {n}", f"{n} ?r ?m . ?m ?r ?v")
-    return any(kg.query(f"ASK {{ VALUES ?v {{ {ends} }} {way} }}").boolean for way in ways)
 
 
 def _same_value(value: Term, written: str) -> bool:
@@ -281,67 +306,6 @@ def spans_of(sentence: str, entity: LinkedEntity) -> list[Span]:
             if form and (match := re.search(pattern, sentence, re.IGNORECASE)):
                 return [match.span()]
     return []
-
-
-def numbers_in(sentence: str, taken: Iterable[Span]) -> list[Named]:
-    """Return the numbers of a sentence that are part of no mention."""
-    mentions, numbers = list(taken), []
-    for match in _NUMBER.finditer(sentence):
-        digits = match[0].replace(",", "")
-        if not _overlaps(match.span(), mentions):
-            type_ = "integer" if digits.isdigit() else "decimal"
-            numbers.append(Named(Literal(digits, XSD + type_), digits, match.span()))
-    return numbers
-
-
-def named_nodes(
-    sentence: str,
-    topic: IRI,
-    taken: Sequence[Span],
-    others: Sequence[LinkedEntity],
-    kg: KnowledgeGraph,
-) -> list[Named]:
-    """Return nodes that a sentence names besides its topic, the longest names first; several may bear one.
-
-    Args:
-        sentence: the text. topic: is not among them. taken: where linked entities stand.
-        others: linked entities but the topic, which are named by being linked.
-        kg: asked through its label index; without one, only the topic's neighbours can be named.
-    """
-    named = [
-        Named(node, e.mention, span)
-        for e in others
-        for span in spans_of(sentence, e)
-        if (node := kg.profile.expand(e.id)) is not None
-    ]
-    names: list[Named] = []
-    if kg.index is None:  # neighbours of the topic whose label stands in the sentence
-        triples = kg.neighbours(topic, limit=NEAR).triples
-        ends = dict.fromkeys(t.object if t.subject == topic else t.subject for t in triples)
-        for end, label in kg.labels(ends).items():
-            match = re.search(rf"(?<!\w){re.escape(label)}(?!\w)", sentence, re.IGNORECASE)
-            if normalise(label) and match is not None:
-                names.append(Named(end, match[0], match.span()))
-    else:  # all names in it that the label index knows, plurals of one word too
-        stop = lexicon()["stopwords"]
-        for in_index in kg.index.spans(sentence):
-            span = in_index.span
-            if not all(word in stop for word in span.norm.split()):
-                names += [
-                    Named(e.iri, span.text, (span.start, span.end)) for e in in_index.entries[:HOMONYMS]
-                ]
-        places = {n.span for n in names}
-        for word in re.finditer(r"\w+", sentence):
-            if word.span() not in places and word[0].lower() not in stop:
-                entries = [e for form in singulars(word[0].lower())[1:] for e in kg.index.exact(form)]
-                names += [Named(e.iri, word[0], word.span()) for e in entries[:HOMONYMS]]
-    occupied = list(taken)
-    for name in sorted(names, key=lambda n: n.span[0] - n.span[1]):
-        same = any(n.span == name.span for n in named)
-        if name.node != topic and (same or not _overlaps(name.span, occupied)):
-            named.append(name)
-            occupied.append(name.span)
-    return named
 
 
 def _overlaps(span: Span, others: Iterable[Span]) -> bool:
