@@ -31,22 +31,18 @@ from triplewise.tools.kg.vocabulary import singulars
 from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
-_SLIP = 90.0
-"""How alike two names must be as a whole (0 to 100) to be slips of one another."""
+_SLIP = 90.0  # How alike two names must be as a whole (0 to 100) to be slips of one another
 _NEAR, _NEARER = 0.79, 0.87
 """A near name is taken for a mention from this score on; the second where a part of it is a name in full."""
 _BETTER_KNOWN = 3.0
 """How many times better known (on a log scale) a longer name must be to be preferred to an exact one."""
-_LEAST_LETTERS = 4
-"""Shorter texts have too many near names."""
+_LEAST_LETTERS = 4  # Shorter texts have too many near names
 _CONTEXT, _IN_CONTEXT = 0.3, 6
 """Weight of the similarity of question and candidate (label, description), and candidates compared so."""
 _TAKEN, _DOUBTFUL = 0.75, 0.2
 """A span of the first weight is a mention, one below the second never; between them if there is no other."""
-_MOST_PARTS = 8
-"""Parts of a run that are tried for near names."""
-_LEAST_GRAMMAR = 2
-"""Grammar words that a question has of another language at least, to be in it."""
+_MOST_PARTS = 8  # Parts of a run that are tried for near names
+_LEAST_GRAMMAR = 2  # Grammar words that a question has of another language at least, to be in it
 
 _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 _QUOTES = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")

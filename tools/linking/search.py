@@ -35,16 +35,12 @@ MOST_CLASSES, MOST_RELATIONS = 20_000, 20_000
 """Classes and relations of a KG that are read at most; a KG with more is searched among these."""
 FEW_RELATIONS, LONGEST_LOOK = 1_000, 5.0
 """Relations of an endpoint that are read, and the seconds it has to list them; of one with more, none are."""
-LEAST_ALIKE = 0.7
-"""How alike names must be by their words to be shown where vectors do not speak for them."""
+LEAST_ALIKE = 0.7  # How alike names must be by their words to be shown where vectors do not speak for them
 OUTLYING = 3.0
 """How many standard deviations above the mean of a KG's vocabulary a vector must lie to stand out."""
-MOST_BEHIND = 0.3
-"""How much less alike than the best name another may be to be shown."""
-TYPES = 2
-"""Classes shown of a node."""
-PORTION = 8_192
-"""Nodes embedded at a time; the range of numbers is learned from the first."""
+MOST_BEHIND = 0.3  # How much less alike than the best name another may be to be shown
+TYPES = 2  # Classes shown of a node
+PORTION = 8_192  # Nodes embedded at a time; the range of numbers is learned from the first
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,8 @@ Body = tuple[Atom, ...]
 Signature: TypeAlias = tuple[tuple[str, bool], ...]
 """A body without variables: relations, each with whether it is walked from subject to object."""
 
-LONGEST = 80
-"""Letters of a relation's text that are compared with words."""
-TYPES = 30
-"""Types looked at of some nodes."""
+LONGEST = 80  # Letters of a relation's text that are compared with words
+TYPES = 30  # Types looked at of some nodes
 _NAME = re.compile(r"[^a-z0-9]+")
 _RESERVED = frozenset({"a", "entity"})
 

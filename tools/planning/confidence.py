@@ -37,16 +37,12 @@ from triplewise.tools.planning.lexical.score import SAMPLE as TYPED
 from triplewise.tools.planning.lexical.score import is_number, similarities, thresholds_of
 from triplewise.tools.pyql.raw_sparql import parts_of
 
-FILE = "calibration.yaml"
-"""Name of the data file, in this package and beside the profile of a loaded graph."""
-COMPARED = 4
-"""Rules that are run for their values where the planner has not done so already."""
-LOST = 0.2
-"""A word that is accounted for by less than this share became nothing."""
+FILE = "calibration.yaml"  # Name of the data file, in this package and beside the profile of a loaded graph
+COMPARED = 4  # Rules that are run for their values where the planner has not done so already
+LOST = 0.2  # A word that is accounted for by less than this share became nothing
 FAR = 0.25
 """How much better a relation elsewhere has to say a word to be looked for at other things of the kind."""
-TIE = 0.02
-"""A lead over a rival below this is none."""
+TIE = 0.02  # A lead over a rival below this is none
 VAGUE = (0.2, 0.6)
 """Shares of a word that is only a little like what it became.
 
@@ -514,7 +510,7 @@ class _Reader:
         if not words:
             return {}, {}
         if -1 in places:  # "how tall": the adjective stands for its quantity
-            places[places.index(-1)] = self._low.index("how") + 1
+            places[places.index(-1)] = self._low.index("how") + 1 if "how" in self._low else 0
         own = scorer.table(tuple(relations)).max(axis=0) if relations else np.zeros(len(words))
         share = np.clip((own - weights.unrelated) / (weights.same - weights.unrelated), 0.0, 1.0)
         is_unsaid, elsewhere = own < weights.same - 1e-6, dict[int, tuple[float, str]]()

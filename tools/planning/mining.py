@@ -50,22 +50,14 @@ Item = TypeVar("Item")
 
 LEAST_F1 = 0.25
 """Bodies that reproduce less than this share of a seed's answers are no rule for it."""
-BETTER = 0.05
-"""By how much F1 a condition, or a second topic, must do better than the chain without."""
-SHARPNESS = 4.0
-"""How fast the weight of a seed falls with its BM25 score: the power it is raised to."""
-EXACTNESS = 2.0
-"""How fast the evidence of a body falls with its F1: the power it is raised to."""
-DOUBT = 0.5
-"""Seeds whose evidence is withheld: one seed may be met by chance."""
-UNLIKE = 0.25
-"""Seeds whose similarity with the question is below this say nothing about it."""
-ONE_TOPIC = 1.25
-"""How many times better than a rule of two topics one must do that leaves out one of them."""
-CHECKED = 3
-"""Rules of seeds asked whether they come back to their topic."""
-JOINED = 6
-"""Chains of each topic of a seed that are tried together."""
+BETTER = 0.05  # By how much F1 a condition, or a second topic, must do better than the chain without
+SHARPNESS = 4.0  # How fast the weight of a seed falls with its BM25 score: the power it is raised to
+EXACTNESS = 2.0  # How fast the evidence of a body falls with its F1: the power it is raised to
+DOUBT = 0.5  # Seeds whose evidence is withheld: one seed may be met by chance
+UNLIKE = 0.25  # Seeds whose similarity with the question is below this say nothing about it
+ONE_TOPIC = 1.25  # How many times better than a rule of two topics one must do that leaves out one of them
+CHECKED = 3  # Rules of seeds asked whether they come back to their topic
+JOINED = 6  # Chains of each topic of a seed that are tried together
 
 
 @dataclass(frozen=True, slots=True)

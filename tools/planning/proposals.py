@@ -36,10 +36,8 @@ from triplewise.tools.planning.mining import LEAST_F1, Miner
 from triplewise.tools.planning.seeds import SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder
 
-DEMONSTRATED = 3
-"""Bodies shown of one seed question, best first."""
-PARTIAL = 6
-"""Readings of one proposal that are walked at once."""
+DEMONSTRATED = 3  # Bodies shown of one seed question, best first
+PARTIAL = 6  # Readings of one proposal that are walked at once
 PROPOSED = "proposed by the model"
 
 _PATH = re.compile(r"[\[(]([^\[\]()]+(?:\([^\[\]()]*\)[^\[\]()]*)*)[\])]")

@@ -51,8 +51,7 @@ from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 FORMAT = 4
 HELD_OUT, FOLDS = 24, 4
 """Seeds that are asked with the help of the others, and parts in which they are held out."""
-Progress = Callable[[str, int, int | None], None]
-"""Called with stage, done, total."""
+Progress = Callable[[str, int, int | None], None]  # Called with stage, done, total
 
 
 class SeedFile(Mapping[str, Sequence[Seed]]):

@@ -28,12 +28,9 @@ from triplewise.tools.planning.bodies import Signature
 from triplewise.tools.planning.lexical.question import MENTION, lexicon, masked, stem
 from triplewise.tools.retrieval.ranking import Bm25
 
-FOLDER = "seeds"
-"""Where a KG's folder keeps seeds that were mined ahead."""
-BATCH = 500
-"""Seeds whose topics are named at once."""
-REMEMBERED = 50_000
-"""Mined seeds that are kept in memory for one graph."""
+FOLDER = "seeds"  # Where a KG's folder keeps seeds that were mined ahead
+BATCH = 500  # Seeds whose topics are named at once
+REMEMBERED = 50_000  # Mined seeds that are kept in memory for one graph
 _TOPICS = ("topic_entity", "entities", "entity")
 _WRAPPERS = ("[]", '""', "“”", "''")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
@@ -138,10 +135,8 @@ class Quality:
         return 2 * self.precision * self.recall / total if total else 0.0
 
 
-Mined: TypeAlias = dict[Signature, Quality]
-"""What one seed gave when it was mined."""
-MinedSeeds: TypeAlias = MutableMapping[str, Mined]
-"""What seeds gave, by the digests of the seeds."""
+Mined: TypeAlias = dict[Signature, Quality]  # What one seed gave when it was mined
+MinedSeeds: TypeAlias = MutableMapping[str, Mined]  # What seeds gave, by the digests of the seeds
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,26 +27,19 @@ from triplewise.tools.reading.values import agree, literal
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 
 # Thresholds set by hand, checked on the cases of the tests and of SymAgent's figure 7; none is fitted.
-FUNCTIONAL = 0.95
-"""A relation is functional from this share of subjects on that have one object."""
+FUNCTIONAL = 0.95  # A relation is functional from this share of subjects on that have one object
 NEAR_RELATION = 0.6
 """Cosine from which on words are taken for a relation that is not called so (all-MiniLM-L6-v2)."""
-LEAST_SIMILARITY = 0.12
-"""Below this similarity to what a relation joins elsewhere, a node is of another kind."""
-CLEARLY = 2.0
-"""Factor by which the other direction must fit better to turn a triple around."""
-AMBIGUOUS, NEW = 0.85, 0.8
-"""Factors of confidence where several nodes fit a name, and where none does."""
+LEAST_SIMILARITY = 0.12  # Below this similarity to what a relation joins elsewhere, a node is of another kind
+CLEARLY = 2.0  # Factor by which the other direction must fit better to turn a triple around
+AMBIGUOUS, NEW = 0.85, 0.8  # Factors of confidence where several nodes fit a name, and where none does
 NOUNS, SELDOM = 0.5, 0.05
 """Share of ends written in lower case, or in the same way otherwise, below which a name is no new node."""
-CLOSEST = 4
-"""Nodes most similar to another that are compared with it."""
+CLOSEST = 4  # Nodes most similar to another that are compared with it
 UNKNOWN = 0.25
 """Similarity of a node of which nothing is known to those of a relation all of whose ends are written so."""
-MOST_RELATIONS = 80
-"""Relations of the two ends that words are compared with."""
-SAMPLE = 40
-"""Nodes looked at at each end of a relation."""
+MOST_RELATIONS = 80  # Relations of the two ends that words are compared with
+SAMPLE = 40  # Nodes looked at at each end of a relation
 SUBJECTS, FEWEST_SUBJECTS = 400, 10
 """Subjects looked at to see whether a relation is functional, and below how many nothing is known."""
 PAIRS, BATCH, ROWS, SECONDS = 200, 200, 60_000, 5.0

@@ -14,12 +14,10 @@ from triplewise.tools.kg.labels import LabelIndex
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches
 from triplewise.tools.kg.rdf import is_well_formed
 
-MINTED = "urn:triplewise:entity:"
-"""The beginning of ids of nodes that no KG gave."""
+MINTED = "urn:triplewise:entity:"  # The beginning of ids of nodes that no KG gave
 NEAR_NAME = 0.92
 """Similarity of letters from which a name is taken for a misspelling of another: a safeguard, not tuned."""
-NODES_PER_NAME = 8
-"""Nodes of one name that are looked at, best known first."""
+NODES_PER_NAME = 8  # Nodes of one name that are looked at, best known first
 NAMES_PER_QUERY = 150
 
 

@@ -23,12 +23,9 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.reading.entity_names import resolve, without_article
 from triplewise.tools.reading.values import agree, literal, places
 
-TOGETHER, APART = 0.9, 0.7
-"""Confidence in a triple whose sentence names both ends, or the other end alone."""
-OTHER_RELATION = 0.8
-"""Its factor where the model wrote another relation than the one asked for."""
-ALIASES = 8
-"""Other names of an entity that passages may use."""
+TOGETHER, APART = 0.9, 0.7  # Confidence in a triple whose sentence names both ends, or the other end alone
+OTHER_RELATION = 0.8  # Its factor where the model wrote another relation than the one asked for
+ALIASES = 8  # Other names of an entity that passages may use
 
 _LIST = re.compile(r"\[([^\[\]]+)\]")
 _ROUND = re.compile(r"\(((?:[^()]|\([^()]*\))+)\)")

@@ -24,16 +24,12 @@ from triplewise.tools.planning.lexical.score import is_date, is_number, similari
 from triplewise.tools.pyql.text import write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
-CLASS_DEPTH = 3
-"""Steps up the classes over which a thing is still said to be one."""
+CLASS_DEPTH = 3  # Steps up the classes over which a thing is still said to be one
 LINKED = "assumed, for the graph links what the claim names, though by another relation than it speaks of"
 """Provenance of a rule that no more than makes a claim likely."""
-VALUES = 20
-"""Values of a relation that are compared with the claim's."""
-LITERALS = 300
-"""Literals of an entity that are looked at."""
-HOMONYMS = 10
-"""Nodes of one name that are looked at, the best known first."""
+VALUES = 20  # Values of a relation that are compared with the claim's
+LITERALS = 300  # Literals of an entity that are looked at
+HOMONYMS = 10  # Nodes of one name that are looked at, the best known first
 NEAR = 1_000
 """Facts of the topic whose far ends are looked for in the sentence, on a KG without a label index."""
 

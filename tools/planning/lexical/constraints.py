@@ -31,10 +31,8 @@ from triplewise.tools.retrieval.encoder import Encoder
 
 ASKED, CLASS, BOTH = "asked", "class", "class asked"
 """What is added to a chain: what the cues ask for, the class that the expected noun names, or both."""
-EARLIER = 0.05
-"""What a later name of a quantity counts less than the one before it."""
-BRANCHES = 2
-"""Relations that are tried for one constraint."""
+EARLIER = 0.05  # What a later name of a quantity counts less than the one before it
+BRANCHES = 2  # Relations that are tried for one constraint
 
 
 def comparison_value(comparison: Comparison) -> str:

@@ -23,10 +23,8 @@ from triplewise.tools.planning.lexical.score import nearest_kinds, thresholds_of
 from triplewise.tools.retrieval.encoder import Encoder
 
 Purpose = Literal["question", "proof", "query"]
-REMEMBERED = 3
-"""Questions back that a word may refer to."""
-REWRITES = 4
-"""Most questions that a message is read as."""
+REMEMBERED = 3  # Questions back that a word may refer to
+REWRITES = 4  # Most questions that a message is read as
 _VERB = r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would)\b"
 
 
@@ -77,16 +75,6 @@ def alone(question: str, known: Mapping[str, str], kg: KnowledgeGraph, encoder: 
     linked = link(question, kg, encoder=encoder) if spans else ()
     others = {e.mention: e.id for e in linked if not any(a < e.end and e.start < b for a, b in spans)}
     return Rewrite(question, {**{name: known[name] for name in spans.values()}, **others})
-
-
-def noun_phrase(question: str) -> str:
-    """Return what a question asks for as a noun phrase, e.g. `the moons that orbit Mars`."""
-    text = question.rstrip(" ?.!")
-    for pattern, phrase in lexicon()["follow_up"]["noun_phrases"]:
-        text, count = re.subn(f"^{pattern}", phrase, text, flags=re.IGNORECASE)
-        if count:
-            break
-    return text
 
 
 class FollowUp:
@@ -241,9 +229,11 @@ class FollowUp:
         for turn in self.turns:
             nodes = [(x, v) for v, x in zip(turn.values, turn.labels, strict=True) if self.is_node(v)]
             if len(nodes) > 1 and kind == "set":
-                yield _Antecedent(
-                    noun_phrase(turn.question), turn.entities, self._types(nodes[0][1])[1], True
-                )
+                text, count = turn.question.rstrip(" ?.!"), 0  # as a noun phrase: "the moons that orbit Mars"
+                for pattern, phrase in lexicon()["follow_up"]["noun_phrases"]:
+                    if not count:
+                        text, count = re.subn(f"^{pattern}", phrase, text, flags=re.IGNORECASE)
+                yield _Antecedent(text, turn.entities, self._types(nodes[0][1])[1], True)
                 return
             fitting: list[_Antecedent] = []
             topics = [pair for pair in turn.entities.items() if not self._is_class(pair[0])]

@@ -38,7 +38,7 @@ from triplewise.tools.planning.bodies import (
     without_topic,
 )
 from triplewise.tools.planning.lexical.constraints import Constraints, comparison_value, is_comparable
-from triplewise.tools.planning.lexical.question import Comparison, QuestionView, Token, lexicon, view
+from triplewise.tools.planning.lexical.question import MENTION, Comparison, QuestionView, Token, lexicon, view
 from triplewise.tools.planning.lexical.score import SAMPLE as FIT_SAMPLE
 from triplewise.tools.planning.lexical.score import Scorer, ValueFit, is_date, is_number, thresholds_of
 from triplewise.tools.planning.mining import seed_rules
@@ -46,27 +46,20 @@ from triplewise.tools.planning.seeds import Caps, SeedIndex
 from triplewise.tools.pyql.text import write_value
 from triplewise.tools.retrieval.encoder import Encoder
 
-GAP = "with a gap in the graph"
-"""How the provenance of a rule ends that only documents can complete."""
-NOWHERE = "it leads nowhere from the entity in this graph"
-"""Why a rule without a grounding is dropped."""
+GAP = "with a gap in the graph"  # How the provenance of a rule ends that only documents can complete
+NOWHERE = "it leads nowhere from the entity in this graph"  # Why a rule without a grounding is dropped
 UNSAID = "no word of the question speaks of its relations"
-GUESS = f"a guess: {UNSAID}"
-"""Provenance of a rule that is followed all the same (`PlanSettings.guess`)."""
+GUESS = f"a guess: {UNSAID}"  # Provenance of a rule that is followed all the same (`PlanSettings.guess`)
 SHOWN_BY_SEEDS, SURE = 0.5, 0.85
 """Evidence of seeds from which a rule needs no words that say it, and from which no other is looked for."""
+IDENTITY = "what it is"  # Provenance of the classes of the topic
 FAR_BEHIND = 10.0
 """What a guess costs: more than any score, so that it comes after every rule that is spoken for."""
-CHECKED = 12
-"""Rules that are run before they are offered."""
-SAMPLE = 60
-"""Values of a rule that are looked at."""
-VALUES = 2_000
-"""Most values of a body that are compared for a meeting point."""
-CLASS_DEPTH = 3
-"""Steps up the classes over which a topic is still a member of one."""
-JOINED = 8
-"""Bodies of each topic that are tried for a meeting point."""
+CHECKED = 12  # Rules that are run before they are offered
+SAMPLE = 60  # Values of a rule that are looked at
+VALUES = 2_000  # Most values of a body that are compared for a meeting point
+CLASS_DEPTH = 3  # Steps up the classes over which a topic is still a member of one
+JOINED = 8  # Bodies of each topic that are tried for a meeting point
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +146,8 @@ def prepare(
         classes = class_ending_with(kg, noun)
     forms = list(dict.fromkeys(node_form(kg, e.id) for e in topics))
     search = Search(reading, linked, forms, classes, kg, encoder, settings)
+    if reading.comparative and forms and search.is_named():
+        search = Search(view(question, spans, compares=False), linked, forms, classes, kg, encoder, settings)
     if reading.boolean and len(forms) == 1 and (second := search.unlinked_topic()) is not None:
         token, form = second
         spans.append((token.start, token.start + len(token.text)))
@@ -257,7 +252,7 @@ class Search:
         if not (rules and self._excluded):
             for topic in self.topics:
                 rules += self._chains(topic)
-            rules += [*self._members(), *self._described()]
+            rules += [*self._members(), *self._described(), *self._identity()]
         return self._apply_constraints(self._execute(self.rank(rules)))
 
     def weigh_seeds(self, rules: Sequence[Rule]) -> list[Rule]:
@@ -401,7 +396,7 @@ class Search:
         # does not hold shall end as not found, not as the next best relation.
         least = weights.unrelated if fit >= 1 else weights.spoken
         spoken = support >= least and all(other >= weights.unrelated for other in joined)
-        if spoken or shown or rule.anchor not in self.topics:
+        if spoken or shown or rule.anchor not in self.topics or rule.provenance == IDENTITY:
             return replace(rule, score=score)
         if self.settings.guess:
             return replace(rule, score=score - FAR_BEHIND, provenance=GUESS)
@@ -555,6 +550,13 @@ class Search:
             rules.append(replace(rule, provenance=note, score=self._weights.hint))
         return rules
 
+    def _identity(self) -> list[Rule]:
+        """Return the classes of the topic where the question asks who or what it is, and no more."""
+        types = self.kg.profile.type_predicates[:1] if self.view.identity else ()
+        bodies = [(make_atom(self.kg, self.kg.profile.short(IRI(t)), True, ()),) for t in types]
+        rules = [ground(topic, body) for topic in self.topics[:1] for body in bodies]
+        return [replace(rule, provenance=IDENTITY, score=self._weights.hint) for rule in rules]
+
     def _described(self) -> list[Rule]:
         """Return rules from what a class and a literal describe ("the element with the symbol Cd").
 
@@ -622,6 +624,12 @@ class Search:
             return members
         chains = self._execute(self._chains(topics[0]))
         return [checked for rule in chains if (checked := self._stated(rule)) is not None]
+
+    def is_named(self) -> bool:
+        """Return whether the name of a relation stands in full before a mention ("named after Poland")."""
+        near = [body[0].relation for body, _ in self.bodies(self.topics[0]) if len(body) == 1]
+        texts, question = relation_texts(self.kg, near).values(), f" {self.view.masked} "
+        return any(f" {text.label} {MENTION} " in question for text in texts)
 
     def _stated(self, rule: Rule) -> Rule | None:
         """Return the check of what a topic's own values say: truth, a number, or that there are any."""

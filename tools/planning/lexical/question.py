@@ -18,8 +18,7 @@ import yaml
 
 from triplewise.tools.linking.linker import grammar_of
 
-MENTION = "entity"
-"""Stands for a linked mention among the words."""
+MENTION = "entity"  # Stands for a linked mention among the words
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’.,-]?[^\W_]+)*", re.UNICODE)
 _POSSESSIVE = re.compile(r"['’]s?$")
@@ -100,7 +99,8 @@ class QuestionView:
         boolean: asks yes or no. counting: asks how many. copula: asks whether something is something.
         existential: asks whether there is any, and is read on as "which ...".
         numbers: those that no comparison takes.
-        quantities: what "how tall" asks for. comparative: operator and quantities of "longer than".
+        quantities: what "how tall" or "who is Bach" asks for. identity: asks who or what something is.
+        comparative: operator and quantities of "longer than".
         comparisons: comparisons with numbers or dates.
         most: noun to be counted per answer in "the most ...", or "". least: the direction is the fewest.
         determined: the expected noun names a class ("which river", "how many films", "the longest river")
@@ -120,6 +120,7 @@ class QuestionView:
     numbers: tuple[str, ...] = ()
     counting: bool = False
     quantities: tuple[str, ...] = ()
+    identity: bool = False
     superlative: Superlative | None = None
     comparative: tuple[str, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
@@ -182,8 +183,7 @@ class QuestionView:
 
     def distance(self, position: int) -> int:
         """Return the number of tokens between a position and the nearest mention."""
-        mentions = [i for i, t in enumerate(self.tokens) if t.mention >= 0]
-        return min((abs(position - i) for i in mentions), default=0)
+        return min((abs(position - i) for i, t in enumerate(self.tokens) if t.mention >= 0), default=0)
 
 
 def tokenize(question: str, spans: Sequence[tuple[int, int]]) -> tuple[Token, ...]:
@@ -202,8 +202,8 @@ def masked(question: str, spans: Sequence[tuple[int, int]]) -> str:
     return " ".join(t.lower for t in tokenize(question, spans))
 
 
-def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
-    """Read the structure of a question with linked mentions at `spans`."""
+def view(question: str, spans: Sequence[tuple[int, int]], compares: bool = True) -> QuestionView:
+    """Read the structure of a question with linked mentions at `spans`; `compares`: it may compare two."""
     tokens = tokenize(question, spans)
     opening = [t.lower for t in tokens[:3]]
     copula = opening[:1] != [] and opening[0] in lexicon()["copulas"]
@@ -215,18 +215,22 @@ def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
     comparisons, counting, quantities = reader.comparisons(), reader.counting(), reader.how()
     most, least = reader.most()
     superlative = None if most else reader.superlative()
-    comparative = () if comparisons else reader.comparative() or reader.before_mention()
+    comparative = () if comparisons or not compares else reader.comparative()
     expected, kind = reader.expected()
     if not kind and not counting and expected.removesuffix("s") in lexicon()["dates"]:
         kind = "time"
     at = low.index(expected) if expected in low else -1
     before = low[at - 1] if at > 0 and low[at - 1] not in stop and low[at - 1] != MENTION else ""
     is_class = any(w in ("which", "what", "many") for w in low[max(0, at - 2) : max(at, 0)])
-    negated = reader.negated()
-    if quantities or (counting and not expected):
+    negations = (i for i, w in enumerate(low) if w in _NEGATIONS or w.endswith(("n't", "n’t")))
+    negated = next((i for i in negations if i not in reader.used), -1)  # not the "no" of "no more than"
+    identity = low[:1] in (["who"], ["what"]) and low[2:] == [MENTION] and low[1] in lexicon()["copulas"]
+    if identity:
+        quantities, kind = tuple(lexicon()["identity"][low[0]]), ""
+    elif quantities or (counting and not expected):
         kind = "time" if any("date" in quantity for quantity in quantities) else "number"
-    cues = {*reader.used, negated}
-    content = ((w, i) for i, w in enumerate(low) if i not in cues and tokens[i].mention < 0)
+    used = {*reader.used, negated}
+    content = [(w, i) for i, w in enumerate(low) if i not in used and tokens[i].mention < 0]
     mentions = [i for i, w in enumerate(low) if w == MENTION]
     return QuestionView(
         tokens,
@@ -238,11 +242,10 @@ def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
         boolean=existential or (bool(low) and low[0] in lexicon()["auxiliaries"] and low[1:2] != ["you"]),
         copula=copula,
         existential=existential,
-        numbers=tuple(
-            w.replace(",", "") for i, w in enumerate(low) if i not in reader.used and _NUMBER.fullmatch(w)
-        ),
+        numbers=tuple(w.replace(",", "") for w, _ in content if _NUMBER.fullmatch(w)),
         counting=counting,
         quantities=quantities,
+        identity=identity,
         superlative=superlative,
         comparative=comparative,
         comparisons=comparisons,
@@ -340,34 +343,29 @@ class _Reader:
         return None
 
     def comparative(self) -> tuple[str, ...]:
-        """Return (operator, quantities...) of a comparative before "than" or between two things."""
-        for i, word in enumerate(self.low):
+        """Return (operator, quantities...) of a comparative before "than" or between two things.
+
+        So do "before" and "after" another entity: its date is compared.
+        """
+        low = self.low
+        for i, word in enumerate(low):
             if word in lexicon()["comparatives"]:
-                self.used.update((i, i + 1) if self.low[i + 1 : i + 2] == ["than"] else (i,))
+                self.used.update((i, i + 1) if low[i + 1 : i + 2] == ["than"] else (i,))
                 return tuple(lexicon()["comparatives"][word])
-        for i, (word, than) in enumerate(itertools.pairwise(self.low)):
-            degree = self.low[i - 1] if i else ""
-            if than == "than" and degree in ("more", "less"):
+        for i, (word, following) in enumerate(itertools.pairwise(low)):
+            degree = low[i - 1] if i else ""
+            if following == "than" and degree in ("more", "less"):
                 self.used.update((i - 1, i, i + 1))
                 return (">" if degree == "more" else "<", word)
-            if than == "than" and word.endswith("er") and len(word) > 4:
+            if following == "than" and word.endswith("er") and len(word) > 4:
                 self.used.update((i, i + 1))
                 return (">", word[:-1], word[:-2])
-        return ()
-
-    def before_mention(self) -> tuple[str, ...]:
-        """Return (operator, quantities...) of "before" or "after" another entity: its date is compared."""
-        for i, (word, following) in enumerate(itertools.pairwise(self.low)):
+        for i, (word, following) in enumerate(itertools.pairwise(low)):
             if word in ("before", "after") and following == MENTION:
                 self.used.add(i)
-                content = [w for w in self.low[:i] if w not in lexicon()["stopwords"] and w != MENTION]
+                content = [w for w in low[:i] if w not in lexicon()["stopwords"] and w != MENTION]
                 return ("<" if word == "before" else ">", *content, *lexicon()["default_dates"])
         return ()
-
-    def negated(self) -> int:
-        """Return the position of a negation, or -1; the "no" of "no more than" is none."""
-        negations = (i for i, w in enumerate(self.low) if w in _NEGATIONS or w.endswith(("n't", "n’t")))
-        return next((i for i in negations if i not in self.used), -1)
 
     def expected(self) -> tuple[str, str]:
         """Return the noun that names what is asked for, and the kind the question word implies."""

@@ -34,10 +34,8 @@ from triplewise.tools.retrieval.learned_encoder import LearnedEncoder
 
 _WORD = re.compile(r"[a-z]+")
 _YEAR = re.compile(r"-?\d{4}(-\d\d){0,2}")
-SAMPLE = 6
-"""Values looked at to see whether they fit."""
-NEARLY = 0.9
-"""What is at least this share as similar as the best one is meant as well."""
+SAMPLE = 6  # Values looked at to see whether they fit
+NEARLY = 0.9  # What is at least this share as similar as the best one is meant as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,19 +440,19 @@ class ValueFit:
             good = [is_date(v, labels.get(v, "")) if view.kind == "time" else is_number(v) for v in sample]
             return 1.0 if sum(good) * 2 >= len(good) else -1.0
         if things:
-            return 1.0 if named and not view.determined else self._of_type(things)
+            return 1.0 if named and not view.determined else self._of_type(things, named)
         if view.counting and all(map(is_number, sample)):
             return 0.5
         if view.kind in ("person", "place") or self._classes:
             return -1.0
         return 1.0 if named else -0.5 if view.expected else 0.0
 
-    def _of_type(self, things: Sequence[IRI]) -> float:
-        """Return how similar the types of values are to the noun or the kind that is asked for."""
+    def _of_type(self, things: Sequence[IRI], named: bool) -> float:
+        """Return how similar the types of values, if any, are to the noun or the kind that is asked for."""
         types, expected = types_of(self._kg, things), self._view.expected
         names = [n for n in types.values() if n]
         if not names or not (expected or self._view.kind):
-            return 0.0
+            return float(named and not names and bool(self._kg.profile.type_predicates))
         if not expected:
             return 0.5 if self._view.kind in nearest_kinds(self._encoder, names) else -0.25
         if set(types) & set(self._classes) or any(map(self.is_asked, names)):

@@ -19,8 +19,7 @@ from triplewise.tools.planning.bodies import Body, grow, node_form, run
 from triplewise.tools.planning.lexical.score import NEARLY, similarities, thresholds_of
 from triplewise.tools.retrieval.encoder import Encoder
 
-SAMPLE = 20
-"""Values looked at to see whether a relation leads to mediators."""
+SAMPLE = 20  # Values looked at to see whether a relation leads to mediators
 
 _Match = tuple[Body, str, float]
 """A relation in one direction that the name may mean, its own name, and their similarity (1: the same)."""

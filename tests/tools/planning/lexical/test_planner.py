@@ -72,6 +72,10 @@ def asked() -> list[dict[str, Any]]:
             {"Colombia", "Ecuador", "Guyana", "Suriname", "Venezuela", "Peru"},
             id="negation",
         ),
+        pytest.param("Who was Marie Curie?", {"physicist", "chemist"}, id="who somebody is"),
+        pytest.param("What is polonium?", {"chemical element"}, id="what something is"),
+        pytest.param("Is polonium named after Poland?", {"true"}, id="a relation with a preposition"),
+        pytest.param("What currency is used in Mexico?", {"Mexican peso"}, id="a value without a type"),
     ],
 )
 def test_new_questions_of_every_kind(ask: Ask, question: str, labels: set[str]) -> None:
