@@ -119,7 +119,7 @@ def align(
     for batch in batches(dict.fromkeys((t.subject, t.relation) for t in facts), PAIRS):
         values = " ".join(f"({s.n3()} {r.n3()})" for s, r in batch)
         for s, r, o in kg.query(f"SELECT ?s ?r ?o WHERE {{ VALUES (?s ?r) {{ {values} }} ?s ?r ?o }}").rows:
-            existing.setdefault((s, r), set()).update({o} - {None})
+            existing.setdefault((s, r), set()).update(() if o is None else (o,))
     new = []
     for triple, fact in facts.items():
         objects = existing.get((triple.subject, triple.relation), set())
