@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from langgraph.graph import START, StateGraph
+from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from triplewise.graphs.build import RECURSION_LIMIT, build_graph, with_types
@@ -34,9 +34,9 @@ def build_chat(
     graph: StateGraph[Conversation, Context, Any, Any] = StateGraph(
         Conversation, context_schema=context_schema, input_schema=Messages
     )
-    graph.add_node("read", read)
+    graph.add_node("read", read, destinations={"ask": "a question", END: "why, show the query"})
     graph.add_node("ask", build_graph(preset, context_schema=context_schema, **phases), input_schema=Input)
-    graph.add_node("reply", reply)
+    graph.add_node("reply", reply, destinations={"ask": "what else it may mean", END: "answered"})
     graph.add_edge(START, "read")
     graph.add_edge("ask", "reply")
     compiled = graph.compile(checkpointer=with_types(checkpointer, Conversation), name="chat")

@@ -129,6 +129,12 @@ class ServedGraph(CompiledStateGraph[Any, Context, Any, Any]):
         try:
             async for part in super().astream(*args, **kwargs):
                 yield part
+        except ValidationError as error:
+            first = error.errors()[0]
+            place, message = ".".join(map(str, first["loc"])), first["msg"].lower()
+            raise ValueError(
+                f'input {place}: {message}; send e.g. {{"question": "Who wrote Dracula?"}}'
+            ) from error
         except UserError as error:
             raise ValueError(str(error)) from error
         except TriplewiseError as error:

@@ -56,7 +56,7 @@ function leftOut(number, one, many) {
 
 // A list that shows its first few entries, and the rest when asked.
 function folded(entries, most, one, many) {
-  if (entries.length <= most) return entries;
+  if (entries.length <= most + 2) return entries; // a button would take as much room
   const rest = entries.slice(most);
   const more = el("button", { type: "button", class: "more" }, `Show ${count(rest.length, "more " + one, "more " + (many || one + "s"))}`);
   const holder = entries[0].tagName === "LI" ? el("li", { class: "more-row" }, more) : more;

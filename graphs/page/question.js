@@ -92,7 +92,7 @@ function sureness(trace, terms) {
   if (typeof trace.confidence !== "number") return null;
   const percent = (share) => `${Math.round(share * 100)} %`;
   const rivals = (trace.rivals || []).map((r) => el("li", {}, r.labels.join(", "), ` (${percent(r.confidence)}) `, el("span", { class: "rule" }, terms.rule(r.rule))));
-  return [el("p", { class: "under" }, `Sure by ${percent(trace.confidence)}`), rivals.length ? el("details", {}, el("summary", {}, count(rivals.length, "other reading")), el("ol", {}, rivals)) : null];
+  return [el("p", { class: "under sure" }, `${percent(trace.confidence)} sure`), rivals.length ? el("details", {}, el("summary", {}, count(rivals.length, "other reading")), el("ol", {}, rivals)) : null];
 }
 
 function entities(trace, terms) {

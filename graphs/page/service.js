@@ -56,7 +56,7 @@ function showAnswer({ run, trace, choices }, isPicked) {
   const question = { question: trace.question, answer: trace.labels, status: trace.status, score: null, gold: [], tags: [], error: "" };
   const [head, ...rest] = questionView(question, {}, choices ? { ...trace, rivals: [] } : trace).filter(Boolean);
   head.querySelector(".answers").append(choices ? choiceCard(run, choices, new Terms(trace)) : "");
-  head.querySelector(".answers").after(rating(run));
+  head.querySelector(".answers").after(rating(run, trace.labels.length ? "Is the answer right? " : "Is it right that there is no answer? "));
   answer.replaceChildren(head, ...rest);
   for (const bar of answer.querySelectorAll(".query-head")) if (bar.firstChild.textContent === "SPARQL") editable(bar, trace.sparql);
   document.title = trace.question;
@@ -76,8 +76,8 @@ function choiceCard(run, { readings, meanings }, terms) {
   return card;
 }
 
-function rating(run) {
-  const bar = el("p", { class: "rating" }, "Is the answer right? ");
+function rating(run, asked) {
+  const bar = el("p", { class: "rating" }, asked);
   const rate = (word) => async () => {
     try {
       await post("/api/rate", { run, rating: word.toLowerCase() });

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -119,7 +120,8 @@ def test_the_server_runs_interrupts_and_resumes(server: str, monkeypatch: pytest
         found = {a["graph_id"]: a["assistant_id"] for a in assistants}
         assert set(found) == {*PRESETS, "chat"}
         edges = client.assistants.get_graph(found["agent"])["edges"]
-        assert "facts to review" in {edge.get("data") for edge in edges if edge.get("conditional")}
+        edges += client.assistants.get_graph(found["chat"])["edges"]
+        assert {"facts to review", "a question"} < {e.get("data") for e in edges if e.get("conditional")}
         for assistant in found.values():
             settings = (client.assistants.get_schemas(assistant)["context_schema"] or {})["properties"]
             assert {"kg", "model", "base_url", "seeds", "max_steps"} <= set(settings)
@@ -194,6 +196,13 @@ def test_the_server_says_what_it_refuses(server: str) -> None:
         run = {"assistant_id": "agent", "input": {"question": "Who wrote Dracula?"}, "context": context}
         reply = httpx.post(f"{server}/runs/wait", json=run, trust_env=False, timeout=CALL_SECONDS).json()
         assert message in reply["__error__"]["message"]
+
+
+@pytest.mark.parametrize("question", [{}, {"question": 3}])
+def test_input_of_a_wrong_type_is_refused_by_name(server: str, question: dict[str, Any]) -> None:
+    run = {"assistant_id": "agent", "input": question}
+    reply = httpx.post(f"{server}/runs/wait", json=run, trust_env=False, timeout=CALL_SECONDS).json()
+    assert re.match("input question: (field|input should be) ", reply["__error__"]["message"])
 
 
 def test_a_thread_is_a_conversation(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
