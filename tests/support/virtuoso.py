@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Mapping
-from configparser import ConfigParser
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -82,15 +82,13 @@ class Virtuoso:
     def __enter__(self) -> Self:
         config = self._folder / "virtuoso.ini"
         ports = {"sql_port": self.sql_port, "http_port": self._http_port}
-        settings = ConfigParser(interpolation=None)
-        settings.optionxform = str  # type: ignore[assignment,method-assign]
-        settings.read_string(_CONFIG.format(folder=self._folder, **ports))
+        settings = _CONFIG.format(folder=self._folder, **ports)
         for name, value in self._environment.items():
             if name.startswith("VIRT_"):
                 _, section, setting = name.split("_", 2)
-                settings[section][setting] = value
-        with config.open("w") as file:
-            settings.write(file)
+                settings = re.sub(rf"^{setting} = .*\n", "", settings, flags=re.MULTILINE)
+                settings = settings.replace(f"[{section}]\n", f"[{section}]\n{setting} = {value}\n")
+        config.write_text(settings)
         log = self._folder / "virtuoso.log"
         log.touch()
         with (self._folder / "output.log").open("wb") as output:
