@@ -36,7 +36,6 @@ T = TypeVar("T")
 TEXTS, DAYS = "relations.json", 30.0
 """Where texts of an endpoint's relations are kept, and the days after which they are read again."""
 BATCH = 300  # relations asked for at once
-LONGER = 20  # names looked at that end with a noun
 ALIASES = 12  # aliases kept of one relation
 SUBJECTS, SAMPLE = 200, 2_000  # subjects, and facts of a relation, that are looked at
 LEAST_SUBJECTS, SINGLE_SHARE = 20, 0.95
@@ -219,20 +218,6 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
         instantiated = _with_instances(kg, nodes)
         memory[noun] = tuple(n for n in nodes if n in instantiated)
     return tuple(memory.get(noun, ()))
-
-
-def class_ending_with(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
-    """The only class whose label ends with a noun ("motor car", for "car"); () where there are several."""
-
-    def ask() -> tuple[IRI, ...]:
-        forms = singulars(noun) if noun and kg.index is not None and kg.profile.type_predicates else ()
-        entries = [c.entry for form in forms for c in (kg.index.longer(form, LONGER) if kg.index else ())]
-        ends = tuple(f" {form}" for form in forms)
-        nodes = list(dict.fromkeys(e.iri for e in entries if e.label.lower().endswith(ends)))
-        classes = _with_instances(kg, nodes) if nodes else set()
-        return tuple(classes) if len(classes) == 1 else ()
-
-    return remembered(kg, "classes by their last word", noun, ask)
 
 
 def _with_instances(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> set[IRI]:

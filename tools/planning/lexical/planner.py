@@ -17,7 +17,7 @@ from triplewise.tools.core.rules import Atom, Constraint, DroppedRule, Rule, dro
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term
 from triplewise.tools.core.terms import text as literal
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
-from triplewise.tools.kg.vocabulary import class_ending_with, find_classes, is_mutual, relation_texts
+from triplewise.tools.kg.vocabulary import find_classes, is_mutual, relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.linking.search import relations_of
 from triplewise.tools.planning.bodies import (
@@ -142,8 +142,6 @@ def prepare(
     if not classes and not reading.boolean:
         inside = [e.mention for e in named if noun and noun in e.mention]
         classes = tuple(c for mention in inside for c in find_classes(kg, mention))
-    if not classes and (reading.determined or reading.existential):
-        classes = class_ending_with(kg, noun)
     forms = list(dict.fromkeys(node_form(kg, e.id) for e in topics))
     search = Search(reading, linked, forms, classes, kg, encoder, settings)
     if reading.comparative and forms and search.is_named():
@@ -670,7 +668,7 @@ class Search:
     def _is_member(self, topic: str) -> list[Rule]:
         """Is the topic a member of the class named ("Is Mars a planet?"), or of one below it?"""
         kg, profile, name = self.kg, self.kg.profile, " ".join(w for w, _ in self.view.words)
-        if not self.view.copula or not (nodes := find_classes(kg, name) or class_ending_with(kg, name)):
+        if not self.view.copula or not (nodes := find_classes(kg, name)):
             return []
         value, note = self._form(nodes[0]), "the class the question names"
         body: Body = (make_atom(kg, profile.short(IRI(profile.type_predicates[0])), True, ()),)
