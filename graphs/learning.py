@@ -81,9 +81,8 @@ def build_self_learning(
 ) -> CompiledStateGraph[LearningState, LearningContext, Any, Any]:
     """Compile the graph of self-learning.
 
-    Args:
-        checkpointer: any LangGraph checkpointer; with one, a killed run goes on in the phase it was in, and
-            inside it after the last question that is in the journal.
+    With a checkpointer, a killed run goes on in the phase it was in, and inside it after the last question
+    that is in the journal.
     """
     graph: StateGraph[LearningState, LearningContext, Any, Any] = StateGraph(
         LearningState, context_schema=LearningContext
@@ -198,9 +197,9 @@ def _read_questions(config: LearningConfig) -> tuple[list[Question], list[Questi
         return split(questions, config.share, config.seed)
     validation = read_questions(Path(config.validation))
     texts = {q.question for q in questions}
-    if both := [q for q in validation if q.question in texts]:
+    if both := [q.question for q in validation if q.question in texts]:
         raise DataError(
-            f"{len(both)} validation questions are among those to learn from, e.g. {both[0].question!r}; "
+            f"{len(both)} validation questions are among those to learn from, e.g. {both[0]!r}; "
             "validation needs questions that were not seen",
             config.validation,
         )

@@ -43,8 +43,7 @@ def hide_secrets(value: T) -> T | str:
 def whole_url(shown: str) -> str:
     """Return the URL that this process was given for one that `hide_secrets` returned, or the text itself.
 
-    Raises:
-        ConfigurationError: it was given to another process, and nothing keeps it.
+    Raises `ConfigurationError` where another process was given it: nothing keeps it.
     """
     if shown not in _whole and re.search(r"://[^/?#\s]*:\*\*\*@|=\*\*\*(&|$)", shown):
         raise ConfigurationError(f"the password or key in {shown} is kept nowhere; give the whole URL again")

@@ -46,8 +46,7 @@ def places() -> tuple[Path, Path]:
 def read_section(name: str) -> dict[str, Any]:
     """Return a section of the configuration file, as TOML has it; empty where it is not written.
 
-    Raises:
-        DataError: the file cannot be read, is no TOML, or has a section that there is none of.
+    Raises `DataError` where the file cannot be read, is no TOML, or has a section that there is none of.
     """
     if (path := configuration_file()) is None:
         return {}

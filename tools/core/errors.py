@@ -47,13 +47,7 @@ class ConfigurationError(UserError):
 
 
 class DataError(UserError):
-    """A file that cannot be used.
-
-    Args:
-        message: what is wrong and how to fix it.
-        path: the file.
-        line: 1-based line number, where known.
-    """
+    """A file that cannot be used: what is wrong and how to fix it, the file, a 1-based line where known."""
 
     def __init__(self, message: str, path: Path | str | None = None, line: int | None = None) -> None:
         self.path, self.line = path, line
@@ -85,11 +79,7 @@ class KGUnavailableError(RunError):
 
 
 class QueryFailedError(KGUnavailableError):
-    """What a failed query would hold was needed.
-
-    Args:
-        outcome: word of `Outcome` for what happened. message: what the engine said.
-    """
+    """What a failed query would hold was needed: the word of `Outcome`, and what the engine said."""
 
     def __init__(self, outcome: str, message: str) -> None:
         self.outcome, self.message = outcome, message

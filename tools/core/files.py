@@ -37,11 +37,7 @@ TO_UTF8 = "save it as UTF-8, e.g. by `iconv -f LATIN1 -t UTF-8`"
 
 @dataclass(frozen=True)
 class YamlDocument:
-    """A document and where its parts stand.
-
-    Attributes:
-        value: what it holds. path: names it in errors.
-    """
+    """A document and where its parts stand; `path` names it in errors."""
 
     value: Any
     path: Path | str
@@ -74,8 +70,7 @@ class YamlDocument:
     def read_as(self, kind: type[M], *keys: Any) -> M:
         """Return what it holds, or the part that keys and indices lead to, as a pydantic model.
 
-        Raises:
-            DataError: the first thing that is wrong, an unknown key before all; names file, line and key.
+        Raises `DataError` on the first thing that is wrong, an unknown key before all: file, line and key.
         """
         from pydantic import ValidationError
 
@@ -100,8 +95,7 @@ class YamlDocument:
 def parse_yaml(text: str, path: Path | str) -> YamlDocument:
     """A document from YAML text; `path` only names it in errors.
 
-    Raises:
-        DataError: it is not YAML, or a key stands twice in one mapping.
+    Raises `DataError` where it is not YAML, or a key stands twice in one mapping.
     """
     loader = None
     try:
@@ -174,8 +168,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 def json_lines(path: Path) -> Iterator[tuple[int, Record]]:
     """The objects of a JSON-lines file with their 1-based line numbers.
 
-    Raises:
-        DataError: naming file and line, if a line is no JSON object.
+    Raises `DataError`, naming file and line, if a line is no JSON object.
     """
     for number, line in lines_of(path):
         try:
@@ -188,11 +181,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, Record]]:
 
 
 def json_list(path: Path, key: str = "") -> list[Any]:
-    """The list that a JSON or YAML file holds, as a whole or under a key.
-
-    Raises:
-        DataError: it is broken (named by line), or holds anything else.
-    """
+    """The list that a JSON or YAML file holds, as a whole or under a key; `DataError` if it holds none."""
     text = read_text(path)
     yaml_file = path.name.removesuffix(".gz").endswith((".yml", ".yaml"))
     try:
@@ -222,10 +211,9 @@ def state_folder() -> Path:
 
 
 def kept_json(folders: Sequence[Path], name: str, days: float, make: Callable[[], Any]) -> Any:
-    """Return what a JSON file in the first writable folder holds, made now if it is missing, broken or old.
+    """Return what a JSON file in the first writable folder holds, made anew if it is missing, broken or old.
 
-    Args:
-        days: how long it is good. make: gives what is to be kept; None is not.
+    `days` is how long it is good; `make` gives what is to be kept, None where nothing is.
     """
     path = next((folder / name for folder in folders if is_writable(folder)), None)
     try:
@@ -287,11 +275,8 @@ def is_writable(folder: Path) -> bool:
 def exclusive(path: Path, waiting: Callable[[], object]) -> Iterator[None]:
     """Hold the lock of a file, which is made for it and removed afterwards; it ends with the process.
 
-    Args:
-        waiting: called before the wait for another process begins; it may raise to refuse waiting.
-
-    Raises:
-        OSError: the file cannot be made.
+    `waiting` is called before the wait for another process begins; it may raise to refuse waiting. Raises
+    `OSError` where the file cannot be made.
     """
     lock = FileLock(path)
     try:

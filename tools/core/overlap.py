@@ -31,11 +31,7 @@ NOTHING = Overlap(0.0, 0.0, 0.0, 0.0, 0.0)
 def overlap(
     answers: Iterable[Any], gold: Iterable[Any], compare: Compare = "ids", names: Names | None = None
 ) -> Overlap:
-    """Compare a question's answers, best first, with its gold answers, as sets.
-
-    Args:
-        answers, gold: values. compare, names: see `read_value`.
-    """
+    """Compare a question's answers, best first, with its gold answers, as sets; see `read_value`."""
     given, expected = _distinct(answers, compare, names), _distinct(gold, compare, names)
     if not given or not expected:
         return Overlap(1.0, 1.0, 1.0, 1.0, 1.0) if not given and not expected else NOTHING

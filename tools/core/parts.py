@@ -13,13 +13,11 @@ from triplewise.tools.core.errors import ConfigurationError
 def find_part(what: str, given: Any, legal: Mapping[str, Any], kind: Callable[[Any], bool]) -> Any:
     """Return the part that is given: by its name, as `module:name` (one's own, imported now), or itself.
 
-    Modules in the working folder are found too, after all that are installed.
+    Modules in the working folder are found too, after all that are installed. Raises `ConfigurationError`
+    on an unknown name, a module that cannot be imported, or something else altogether.
 
     Args:
         what: what it is, for messages. legal: the shipped ones by name. kind: whether a value is such a part.
-
-    Raises:
-        ConfigurationError: an unknown name, a module that cannot be imported, or something else altogether.
     """
     part = given
     if isinstance(given, str):

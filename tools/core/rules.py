@@ -30,10 +30,7 @@ ConstraintKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """One relation of a rule body, and the variable it binds.
-
-    `forward`: the previous node is the subject.
-    """
+    """One relation of a rule body, and the variable it binds; `forward`: the previous node is the subject."""
 
     relation: str
     forward: bool
@@ -121,9 +118,7 @@ class DroppedRule:
     """A rule that was thought of and is not handed on, with the reason.
 
     Attributes:
-        text: the rule in one line, as it was proposed or mined.
-        reason: why it is no plan, in words.
-        provenance: where it came from.
+        text: the rule in one line, as it was proposed or mined. reason, provenance: in words.
         anchor: short id of the topic entity, "" where it is about none.
         relations: short ids in its text, for whoever shows labels.
     """

@@ -181,8 +181,7 @@ def path_examples(trajectories: Iterable[Trajectory], seed: int = 0) -> list[Pat
 def hold_out(examples: Sequence[PathExample], seed: int) -> tuple[list[PathExample], list[PathExample]]:
     """Split examples into those to learn from and those held out, neither empty of two or more.
 
-    A hash of the question decides, not the order: what an iteration of self-learning holds out was held out
-    by those before it too.
+    A hash of the question decides: what an iteration of self-learning holds out was held out before it too.
     """
 
     def share(place: int) -> float:

@@ -46,11 +46,7 @@ def unrewarded(
 
 @dataclass
 class Explorer:
-    """Makes attempts with one encoder.
-
-    Attributes:
-        kg, encoder: the graph and the policy. settings: of the planner. iteration: of self-learning.
-    """
+    """Makes attempts with one encoder, which is the policy; `settings` are the planner's."""
 
     kg: KnowledgeGraph
     encoder: Encoder

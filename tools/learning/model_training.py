@@ -52,10 +52,7 @@ class LoraSettings:
     rank: int = 32
     alpha: int = 32
     dropout: float = 0.05
-    targets: Sequence[str] = (
-        *("q_proj", "k_proj", "v_proj", "o_proj"),
-        *("down_proj", "up_proj", "gate_proj"),
-    )
+    targets: Sequence[str] = tuple(f"{name}_proj" for name in ("q", "k", "v", "o", "down", "up", "gate"))
     learning_rate: float = 2e-5
     epochs: float = 3.0
     batch: int = 2
@@ -89,11 +86,8 @@ def train_and_serve(
 ) -> dict[str, Any]:
     """Train an adapter of a language model, and have the server serve it that is asked: a `Learner`.
 
-    Each update trains on the adapter of the one before (SymAgent 4.3.2).
-
-    Args:
-        base: what is trained, by hub name or folder: the model that the server serves.
-        url, key: of the server. lora: how the adapter is trained.
+    Each update trains on the adapter of the one before (SymAgent 4.3.2). `base` is what is trained, by hub
+    name or folder: the model that the server at `url` serves.
     """
     before = str(settings.get("model", "")).removeprefix("openai:")
     previous = into.parent / before if before else None
@@ -119,12 +113,9 @@ def train_adapter(
         trajectories: with `system` and `prompt`, as the model acted on them.
         base: the model, by hub name or folder. previous: an adapter to train on, instead of a new one.
 
-    Returns:
-        Examples, steps, and the loss at the first and the last steps.
-
-    Raises:
-        ConfigurationError: the base model or the previous adapter cannot be loaded, or trl is missing.
-        DataError: no trajectory has anything to learn.
+    Returns the number of examples and steps, and the loss at the first and the last steps. Raises
+    `ConfigurationError` where the base model or the previous adapter cannot be loaded, or trl is missing, and
+    `DataError` where no trajectory has anything to learn.
     """
     if (into / REPORT).is_file():
         done: dict[str, Any] = json.loads((into / REPORT).read_text(encoding="utf-8"))
@@ -160,10 +151,8 @@ def training_records(tokenizer: Any, conversations: Sequence[Messages]) -> list[
 
     One record a conversation (`messages`) where the chat template marks what the assistant writes, or trl
     knows how to mark it; else one record an action (`prompt`, `completion`), which any template can do.
-    Templates that know no system message get it as the beginning of the first user message.
-
-    Raises:
-        ConfigurationError: the template refuses conversations of the agent.
+    Templates that know no system message get it as the beginning of the first user message; one that refuses
+    conversations of the agent altogether raises `ConfigurationError`.
     """
     from jinja2 import TemplateError
 
@@ -305,8 +294,7 @@ def last_checkpoint(checkpoints: Path) -> str | None:
 def serve_adapter(url: str, name: str, folder: Path, *, base: str, rank: int, key: str) -> None:
     """See to it that a server, `http://HOST:PORT/v1`, answers for an adapter by its name.
 
-    Raises:
-        ConfigurationError: it does not, and cannot be made to; says the command, and how to go on.
+    Raises `ConfigurationError`, which says the command and how to go on, where it cannot be made to.
     """
     import openai
 

@@ -29,8 +29,8 @@ class Question:
 def read_questions(path: Path) -> list[Question]:
     """Read the questions of a JSON-lines file (plain or .gz), with lines as `question_parts` reads them.
 
-    A line may have an `id`; without it a question is named by its line. Questions without answers are left
-    out. Raises `DataError` where a line is no such record, an id stands twice, or no question has answers.
+    A line without an `id` is named by its number. Questions without answers are left out. Raises `DataError`
+    where a line is no such record, an id stands twice, or no question has answers.
     """
     questions: dict[str, Question] = {}
     for number, record in json_lines(path):
@@ -48,8 +48,7 @@ def read_questions(path: Path) -> list[Question]:
 def split(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
     """Questions to learn from, and a seeded random share held out for validation, both in file order.
 
-    Raises:
-        ConfigurationError: the share leaves nothing on either side.
+    Raises `ConfigurationError` where the share leaves nothing on either side.
     """
     count = max(round(len(questions) * share), 1) if share > 0 else 0
     if not 0 < count < len(questions):
@@ -79,12 +78,7 @@ def short_answers(kg: KnowledgeGraph, answers: Sequence[str]) -> list[str]:
 
 
 def reward_of(values: Sequence[str], labels: Sequence[str], gold: Sequence[str]) -> Reward:
-    """Compare answers with gold answers that are ids or literals, or else names.
-
-    Args:
-        values: ids or literals of the answers. labels: their names, in the same order.
-        gold: the gold answers; all of one form.
-    """
+    """Compare answers (ids or literals, and their names in the same order) with gold ones of one form."""
     if not gold:
         return Reward(0.0, 0.0, tuple(values))
     by_id, by_name = overlap(values, gold), overlap(labels, gold, "names")

@@ -120,12 +120,8 @@ class Journal:
     """A file of trajectories that grows by one at a time; each is on disk before the next is begun.
 
     There is one trajectory of each question, iteration and origin. A last line that was cut short by a kill
-    is taken off when the file is opened. Safe to use from threads.
-
-    `notify` is called with a message where a line was taken off.
-
-    Raises:
-        DataError: a line other than the last one is broken, or the file cannot be written.
+    is taken off when the file is opened, and `notify` is told. Safe to use from threads. Raises `DataError`
+    where another line is broken, or the file cannot be written.
     """
 
     def __init__(self, path: Path, notify: Callable[[str], object] = lambda message: None) -> None:

@@ -35,8 +35,7 @@ _log = logging.getLogger(__name__)
 def read_file(file: Path) -> list[str]:
     """Return the title of a file, then its passages. Of a file over 16 MiB only the beginning is read.
 
-    Raises:
-        DataError: it cannot be read, or is no text.
+    Raises `DataError` where it cannot be read, or is no text.
     """
     try:
         with file.open("rb") as stream:

@@ -42,8 +42,7 @@ _Stamp = tuple[str, int, int]
 class RetrieverDocuments:
     """Any LangChain retriever as documents: its passages that name the entity, in its order.
 
-    Args:
-        retriever: given the name and the relation together, or the question where there is no name.
+    It is given the name and the relation together, or the question where there is no name.
     """
 
     def __init__(self, retriever: BaseRetriever) -> None:

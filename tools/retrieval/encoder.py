@@ -181,11 +181,7 @@ class EmbeddedEncoder(CachingEncoder):
 
 
 class SentenceTransformerEncoder(CachingEncoder):
-    """Any sentence-transformers model, by hub name or folder. The first one costs seconds of imports.
-
-    Raises:
-        ConfigurationError: the model cannot be loaded.
-    """
+    """Any sentence-transformers model, by hub name or folder. The first one costs seconds of imports."""
 
     def __init__(self, name: str) -> None:
         self._model = _sentence_transformer(name)
@@ -208,9 +204,7 @@ _opening = Lock()
 def open_encoder(name: str = EMBEDDED) -> Encoder:
     """Return the encoder of this name, opened once per process.
 
-    Raises:
-        ConfigurationError: the model cannot be loaded.
-        DataError: the weights of the embedded one are damaged.
+    Raises `ConfigurationError` where it cannot be loaded, `DataError` where the embedded one is damaged.
     """
     with _opening:
         if name not in _open:
@@ -267,10 +261,8 @@ def weights_file() -> Path:
 def map_weights(path: Path) -> dict[str, np.ndarray]:
     """Return the float32 tensors of a safetensors file, mapped: read when used, shared by processes.
 
-    (`safetensors.safe_open` copies each tensor, which costs 50 ms and 90 MB for every process.)
-
-    Raises:
-        DataError: the file is missing or damaged.
+    (`safetensors.safe_open` copies each tensor, which costs 50 ms and 90 MB for every process.) Raises
+    `DataError` where the file is missing or damaged.
     """
     try:
         raw = np.memmap(path, np.uint8, "r")
@@ -318,11 +310,7 @@ def _session(graph: bytes, tensors: Mapping[str, np.ndarray]) -> InferenceSessio
 
 
 def _graph(weights: Path, tensors: Mapping[str, np.ndarray]) -> bytes:
-    """Return the model's graph, from the user's cache or built anew (and kept, where that can be written).
-
-    Raises:
-        DataError: the weights are not the published ones.
-    """
+    """Return the model's graph, from the user's cache or built anew (and kept, where that can be written)."""
     from platformdirs import user_cache_path
 
     path = user_cache_path("triplewise") / f"minilm-{WEIGHTS_SHA256[:16]}-v{GRAPH_VERSION}.onnx"
@@ -345,8 +333,7 @@ def _graph(weights: Path, tensors: Mapping[str, np.ndarray]) -> bytes:
 def build_graph(tensors: Mapping[str, np.ndarray], file: str) -> bytes:
     """Return the serialised ONNX model: `tokens`, `segments`, `mask` (batch, length) int32 to `vectors`.
 
-    Args:
-        tensors: named in it, and handed over when the session is made. file: the name of theirs.
+    Its tensors are only named, with the file that has them: they are handed over when the session is made.
     """
     from jinja2 import Template
     from onnx import parser
@@ -417,9 +404,7 @@ class VectorStore:
     def add(self, texts: Iterable[str], progress: Callable[[int], object] = lambda done: None) -> None:
         """Embed the new ones of many texts, `CHUNK` at a time, each portion written before the next begins.
 
-        Args:
-            texts: any number of them, read as they are needed.
-            progress: called with the number of texts done so far.
+        `progress` is called with the number of texts done so far.
         """
         done = 0
         for portion in batches(texts, CHUNK):

@@ -137,11 +137,8 @@ def observe(
 class Neighbourhood:
     """The neighbourhood of entities of a KG, read with a few queries a turn, whatever their number.
 
-    Args:
-        kg: what is read, all of it within the KG's own time-out.
-        closeness: of relation texts to the question, float32 of shape (n,); decides what is left out where
-            there is too much.
-        settings: facts read at most in a turn, their direction, and the seed of samples.
+    `closeness` of relation texts to the question, float32 of shape (n,), decides what is left out where there
+    is too much. All of it is read within the KG's own time-out.
     """
 
     def __init__(

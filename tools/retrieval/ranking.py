@@ -137,33 +137,20 @@ def rank_relations(
         scores = vectors @ query
         if method == "hybrid":
             import bm25s
+            import faiss
 
             words = bm25s.tokenize([question, *texts], stopwords=[], return_ids=False, show_progress=False)
-            scores = fuse([_faiss_scores(vectors, query), Bm25(words[1:]).scores(words[0])])
+            products, places = faiss.knn(query[None], vectors, len(texts), metric=faiss.METRIC_INNER_PRODUCT)
+            scores[places[0]] = products[0]
+            scores = fuse([scores, Bm25(words[1:]).scores(words[0])])
     best = [ids[i] for i in np.argsort(-scores, kind="stable")[: max(cut, 0)]]
     if shuffle_seed is not None:
         random.Random(shuffle_seed).shuffle(best)
     return best
 
 
-def _faiss_scores(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """The inner product of each unit vector with a query, by an exact Faiss search, float32 of shape (n,)."""
-    import faiss
-
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    index.add(np.ascontiguousarray(vectors, np.float32))
-    products, places = index.search(np.ascontiguousarray(query[None], np.float32), len(vectors))
-    scores = np.zeros(len(vectors), np.float32)
-    scores[places[0]] = products[0]
-    return scores
-
-
 class PairRanker:
-    """Ranks candidates for one question.
-
-    Args:
-        kg: whose vectors are used. question: in plain language. encoder: makes the vectors.
-    """
+    """Ranks candidates for one question, with the vectors of a KG."""
 
     def __init__(self, kg: KnowledgeGraph, question: str, encoder: Encoder) -> None:
         self._store = vectors_of(kg, encoder)

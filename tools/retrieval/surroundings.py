@@ -65,8 +65,7 @@ def facts_by_relation(
 ) -> list[NearbyFact]:
     """Return up to `most` facts of each of some relations of a node, in their order; what mediators hold too.
 
-    Args:
-        sides: relations, each with whether it leaves the node; one at least.
+    `sides` are relations, each with whether it leaves the node; one at least.
     """
     parts = []
     for i, (relation, forward) in enumerate(sides):

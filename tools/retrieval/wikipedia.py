@@ -126,8 +126,7 @@ class _Wiki:
 def open_wikipedia(source: str, encoder: Encoder | None = None) -> WikipediaDocuments:
     """Return the wiki a source names: `wikipedia`, `wikipedia:LANGUAGE`, `wikipedia:URL of an API`.
 
-    Raises:
-        ConfigurationError: neither a language nor an address.
+    Raises `ConfigurationError` on what is neither a language nor an address.
     """
     url = source.partition(":")[2] or "en"
     if url.replace("-", "").isalpha() and len(url) <= 12:
