@@ -10,12 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -100,17 +99,14 @@ def cache_folder() -> Path:
 def _stamps(folder: Path) -> tuple[_Stamp, ...]:
     """Return what tells the state of every document in a folder and its sub-folders, sorted by path."""
     stamps: list[_Stamp] = []
-    for place, folders, names in os.walk(folder):
-        folders[:] = [f for f in folders if not f.startswith(".")]
-        for name in names:
-            if not name.lower().endswith(ENDINGS) or name.startswith("."):
-                continue
-            file = Path(place, name)
+    for file in folder.rglob("*"):
+        path = file.relative_to(folder)
+        if file.suffix.lower() in ENDINGS and not any(part.startswith(".") for part in path.parts):
             with suppress(OSError):  # gone meanwhile, or a link to nowhere
                 facts = file.stat()
                 if S_ISREG(facts.st_mode):
-                    stamps.append((file.relative_to(folder).as_posix(), facts.st_size, facts.st_mtime_ns))
-                else:  # reading a pipe would wait for ever
+                    stamps.append((path.as_posix(), facts.st_size, facts.st_mtime_ns))
+                elif not S_ISDIR(facts.st_mode):  # reading a pipe would wait for ever
                     _log.warning("left out: %s is a pipe or a device, no file", file)
     if not stamps:
         endings = f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
