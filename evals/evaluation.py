@@ -153,14 +153,10 @@ def run(
     """
     folder = _folder(Path(log_dir) if log_dir is not None else default_log_dir(), task, fresh)
     folder.mkdir(parents=True, exist_ok=True)
-
-    def refuse_waiting() -> None:
-        raise ConfigurationError(
-            f"another process is running this evaluation (in {folder}); wait for it, or give another "
-            "--log-dir"
-        )
-
-    with exclusive(folder / ".lock", refuse_waiting):
+    busy = ConfigurationError(
+        f"another process is running this evaluation (in {folder}); wait for it, or give another --log-dir"
+    )
+    with exclusive(folder / ".lock", busy):
         if (earlier := latest_log(folder)) is not None and _is_finished(earlier, retry_crashed, notify):
             return read_eval_log(earlier.location) if samples else earlier
         if progress is not None:

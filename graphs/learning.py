@@ -118,13 +118,10 @@ def learn(
         ConfigurationError: a configuration that cannot work, or a folder that holds another one.
         DataError: a file that cannot be read. RunError: a service failed; the run can be gone on with.
     """
-
-    def refuse_waiting() -> None:
-        raise ConfigurationError(f"another process is learning in {folder}; wait for it to end")
-
+    busy = ConfigurationError(f"another process is learning in {folder}; wait for it to end")
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        stack.enter_context(exclusive(folder / "lock", refuse_waiting))
+        stack.enter_context(exclusive(folder / "lock", busy))
         config = _stored_config(config, folder)
         defaults = find_preset(config.preset).settings
         context = Context(**config.context).resolved(defaults)

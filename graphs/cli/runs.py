@@ -12,7 +12,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -258,15 +258,9 @@ def _is_sqlite(path: Path) -> bool:
         return file.read(16) in (b"SQLite format 3\0", b"")
 
 
-@contextmanager
-def _locked(note: Path) -> Iterator[None]:
+def _locked(note: Path) -> AbstractContextManager[None]:
     """Hold the lock of a note. Raises `BlockingIOError` where another process does."""
-
-    def refuse_waiting() -> None:
-        raise BlockingIOError
-
-    with exclusive(note.with_suffix(".lock"), refuse_waiting):
-        yield
+    return exclusive(note.with_suffix(".lock"), BlockingIOError())
 
 
 def open_saver(path: Path, notify: Notify) -> SqliteSaver:

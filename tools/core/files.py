@@ -272,17 +272,19 @@ def is_writable(folder: Path) -> bool:
 
 
 @contextmanager
-def exclusive(path: Path, waiting: Callable[[], object]) -> Iterator[None]:
+def exclusive(path: Path, busy: Exception | Callable[[], object]) -> Iterator[None]:
     """Hold the lock of a file, which is made for it and removed afterwards; it ends with the process.
 
-    `waiting` is called before the wait for another process begins; it may raise to refuse waiting. Raises
+    Where another process has it, `busy` is raised, or called before the wait for that one begins. Raises
     `OSError` where the file cannot be made.
     """
     lock = FileLock(path)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        waiting()
+        if isinstance(busy, Exception):
+            raise busy from None
+        busy()
         lock.acquire()
     try:
         yield

@@ -77,10 +77,14 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
     good = np.flatnonzero((precision >= PRECISION) & is_last & (estimates[order] > 0.5))
     least = round(float(estimates[order][good[-1]]), 4) if len(good) else 1.0
     model = _fit(answered, weights, strength)
-    parts = {"weights": model.weights, "means": model.means, "scales": model.scales}
-    rounded = {part: {name: round(v, 4) for name, v in values.items()} for part, values in parts.items()}
+
+    def rounded(values: Mapping[str, float]) -> dict[str, float]:
+        return {name: round(value, 4) for name, value in values.items()}
+
     return Calibration(
-        **rounded,
+        weights=rounded(model.weights),
+        means=rounded(model.means),
+        scales=rounded(model.scales),
         bias=round(model.bias, 4),
         min_confidence=least,
         provenance={**(provenance or {}), "C": strength, "left out": figures(rows, estimates, least)},
@@ -93,10 +97,9 @@ def cross_validated(rows: Sequence[Row], strength: float) -> np.ndarray:
     groups = np.array(names) if len(set(names)) > 1 else np.arange(len(rows)) % FOLDS
     weights, estimates = _weights(np.array(names)), np.zeros(len(rows))
     for group in np.unique(groups):
-        rest = np.flatnonzero(groups != group)
-        model = _fit([rows[i] for i in rest], weights[rest], strength)
-        for i in np.flatnonzero(groups == group):
-            estimates[i] = model.probability(rows[i].features)
+        rest = groups != group
+        model = _fit([row for row, kept in zip(rows, rest, strict=True) if kept], weights[rest], strength)
+        estimates[~rest] = [model.probability(rows[i].features) for i in np.flatnonzero(~rest).tolist()]
     return estimates
 
 
@@ -180,5 +183,7 @@ def _fit(rows: Sequence[Row], weights: np.ndarray, strength: float) -> Calibrati
         if (coefficients * signs).min() >= 0:
             break
         chosen[(coefficients * signs).argmin()] = False
-    parts = (dict(zip(names, values.tolist(), strict=True)) for values in (coefficients, means, scales))
-    return Calibration(*parts, bias=float(model.intercept_[0]), min_confidence=0.0)
+    weighed, mean, scale = (
+        dict(zip(names, values.tolist(), strict=True)) for values in (coefficients, means, scales)
+    )
+    return Calibration(weighed, mean, scale, bias=float(model.intercept_[0]), min_confidence=0.0)

@@ -121,14 +121,14 @@ def train_encoder(
         )
     learned, held_out = hold_out(examples, seed)
     progress("reading relations", 0, None)
-    rows = [training_rows(part, kg, encoder, seed) for part in (learned, held_out)]
+    train, validation = (training_rows(part, kg, encoder, seed) for part in (learned, held_out))
     into = into.absolute()
     into.parent.mkdir(parents=True, exist_ok=True)
     for leftover in into.parent.glob(f".{into.name}-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     part = Path(tempfile.mkdtemp(dir=into.parent, prefix=f".{into.name}-"))
     try:
-        _train_adapter(*rows, part, base, seed, progress)
+        _train_adapter(train, validation, part, base, seed, progress)
         manifest = Manifest(
             scale=ALPHA / RANK,
             path_weight=1.0,

@@ -296,13 +296,10 @@ def index_seeds(
     finished, before, timeouts = final.is_file() and not again, 0, 0
     if not finished:
         partial = final.with_suffix(".partial")
-
-        def refuse() -> None:
-            raise ConfigurationError(f"another process indexes these seeds now ({partial})")
-
+        busy = ConfigurationError(f"another process indexes these seeds now ({partial})")
         with writing(partial):
             folder.mkdir(parents=True, exist_ok=True)
-            with exclusive(final.with_suffix(".lock"), refuse):
+            with exclusive(final.with_suffix(".lock"), busy):
                 if again:
                     partial.unlink(missing_ok=True)
                 miner = Miner(kg, caps, encoder=encoder or open_encoder())

@@ -96,14 +96,11 @@ class Steps:
         Raises:
             ConfigurationError: another process works in it. DataError: it cannot be made.
         """
-
-        def refuse() -> None:
-            raise ConfigurationError(f"another process is working in {self.folder}; wait for it to end")
-
+        busy = ConfigurationError(f"another process is working in {self.folder}; wait for it to end")
         with ExitStack() as stack:
             with writing(self.folder):
                 self.folder.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(exclusive(self.folder / "lock", refuse))
+                stack.enter_context(exclusive(self.folder / "lock", busy))
             yield
 
 
