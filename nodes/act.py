@@ -76,8 +76,9 @@ def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> U
     update: Update = {"steps": (*state.steps, step), "program": feedback.program}
     if feedback.facts:
         # Each triple once: the first reading stays, and so does its status.
-        facts = {f.triple: f for f in reversed((*state.facts, *feedback.facts))}
-        update["facts"] = tuple(reversed(facts.values()))
+        facts = {f.triple: f for f in state.facts}
+        new = {f.triple: f for f in feedback.facts if f.triple not in facts}
+        update["facts"] = (*state.facts, *new.values())
     return update
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 
 from triplewise.nodes.state import State
 from triplewise.tools.actions import Toolset
@@ -17,6 +18,7 @@ from triplewise.tools.actions.pyql import execute_program, script
 from triplewise.tools.actions.terms import UNNAMED
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback
 from triplewise.tools.core.errors import ActionError, QueryFailedError
+from triplewise.tools.core.files import parse_yaml
 from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
@@ -48,28 +50,9 @@ SCRIPTS: Mapping[str, Callable[[Rule, Profile], tuple[Call, ...]]] = {
 """Toolset -> all the actions that follow a rule, where they can be said beforehand."""
 
 
-_REASONS = {
-    "get_relation": "See which relations {0} has, to check the next step of the rule.",
-    "add_fact": "The rule goes on over {1}, so add it.",
-    "add_filter": "Keep only what meets {0} {1} {2}.",
-    "add_type": "The question names a kind: keep only {1}.",
-    "add_max": "The question asks for the greatest {0}.",
-    "add_min": "The question asks for the smallest {0}.",
-    "add_most": "The question asks who has the most: group by {1} and count {0}.",
-    "add_count": "The question asks how many: count {0}.",
-    "set_answer": "{0} holds what is asked.",
-    "get_relations": "See which relations {0} has, to check the next step of the rule.",
-    "get_neighbors": "The rule goes on from {0} over {1}.",
-    "intersection": "Both conditions have to hold: keep what is in {0} and in {1}.",
-    "union": "Either condition may hold: take what is in {0} or in {1}.",
-    "get_attributes": "The question has a superlative: see what {0} can be compared by.",
-    "argmax": "The question asks for the greatest {1}.",
-    "argmin": "The question asks for the smallest {1}.",
-    "count": "The question asks how many: count {0}.",
-    "answer": "{0} holds what is asked.",
-    "ask": "The question wants yes or no.",
-    "execute": "The query is complete: run it.",
-}
+_THOUGHTS: Mapping[str, str] = parse_yaml(
+    (files("triplewise.nodes") / "thoughts.yaml").read_text(encoding="utf-8"), "thoughts.yaml"
+).value
 """Action -> why it is taken; places in braces are its arguments."""
 
 
@@ -87,8 +70,7 @@ def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
     """Return the next action: `give_up` once no rule is left."""
     walk = _Walk(state, kg, toolset)
     for attempt, rule in enumerate(state.rules):
-        kinds = [c.kind for c in rule.constraints]
-        obstacle = ""
+        kinds, obstacle = [c.kind for c in rule.constraints], ""
         if toolset == "agentbench" and (reason := unsayable(rule)):
             obstacle = f"The question needs to {reason}, which no action on sets can do."
         elif toolset not in SCRIPTS and (queried := [kind for kind in kinds if kind not in WALKED]):
@@ -99,7 +81,7 @@ def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
                 continue  # The question asks for nothing of the kind: only this path does, so try another.
             return Choice(obstacle, GIVE_UP, state.program, attempt)
         if toolset in SCRIPTS:
-            choice = _next_call(state, rule, attempt, toolset, kg.profile)
+            choice = _next_call(state, rule, SCRIPTS[toolset](rule, kg.profile), attempt)
         else:
             choice = _next_look(state, walk, rule, attempt, toolset)
         if choice is not None:
@@ -107,12 +89,12 @@ def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
     return Choice("No rule is left to try.", GIVE_UP, state.program, len(state.rules))
 
 
-def _next_call(state: State, rule: Rule, attempt: int, toolset: str, profile: Profile) -> Choice | None:
+def _next_call(state: State, rule: Rule, calls: Sequence[Call], attempt: int) -> Choice | None:
     """Return the first call of the rule's script not made yet; None if one of them failed before."""
     made = {(s.program_before, s.call): s.feedback.program for s in state.steps if not s.rolled_back}
     failed = {(s.program_before, s.call) for s in state.steps if s.rolled_back}
     program = ""
-    for call in SCRIPTS[toolset](rule, profile):
+    for call in calls:
         key = (program, call.text())
         if key in failed:
             return None
@@ -124,7 +106,7 @@ def _next_call(state: State, rule: Rule, attempt: int, toolset: str, profile: Pr
 
 def _thought(state: State, rule: Rule, attempt: int, call: Call) -> str:
     """Return why this call is made, in a sentence."""
-    sentence = _REASONS.get(call.name, "Follow the rule.").format(*call.arguments, *("", "", ""))
+    sentence = _THOUGHTS.get(call.name, "Follow the rule.").format(*call.arguments, *("", "", ""))
     if not state.steps:
         return f"Follow the best rule, {rule.text()} ({rule.provenance}). {sentence}"
     if state.steps[-1].rolled_back:
@@ -183,8 +165,8 @@ class _Walk:
         """Return the answers of a rule: nodes as actions write them, a number, or true or false."""
         kinds = {c.kind: c for c in rule.constraints}
         if stated := kinds.get("holds"):
-            holds = self._term(stated.value) in self.over(self._start(stated.variable), stated.atoms[0])
-            return [str(holds).lower()]
+            reached = self.over(self._start(stated.variable), stated.atoms[0])
+            return [str(read_term(stated.value, self._profile) in reached).lower()]
         # Second topic entities allow only some nodes for a variable.
         allowed: dict[str, set[Term]] = {}
         for c in rule.constraints:
@@ -195,8 +177,7 @@ class _Walk:
         nodes = self.chain(rule.anchor, rule.body, allowed, distinct)
         if "ask" in kinds:
             return [str(bool(nodes)).lower()]
-        anchor = self._term(rule.anchor)
-        nodes = [n for n in nodes if n != anchor]
+        nodes = [n for n in nodes if n not in self._start(rule.anchor)]
         return [str(len(nodes))] if "count" in kinds else [write_node(n, self._profile) for n in nodes]
 
     def chain(
@@ -250,12 +231,9 @@ class _Walk:
         hops = self.hops(atom)
         return list(dict.fromkeys(far for node in nodes for far in hops.get(node, ())))
 
-    def _term(self, form: str) -> Term | None:
-        return read_term(form, self._profile)
-
     def _start(self, form: str) -> list[Term]:
         """Return the node that a rule names, if it can be read."""
-        return [term] if (term := self._term(form)) is not None else []
+        return [term] if (term := read_term(form, self._profile)) is not None else []
 
 
 def whole_program(
@@ -265,12 +243,12 @@ def whole_program(
 
     A rule was found in the KG, so its steps hold no surprise: what is left to see is whether its query finds
     something and whether the inspector has anything against the answer. If it has, the step is rolled back
-    like any other and the run goes on step by step, with the same rule or another. `offered` leaves it to a
-    language model whether the query is executed. `no`: the answer no will do; otherwise the steps look
-    whether another rule says yes.
+    like any other and the run goes on step by step, with the same rule or another. None where a step was
+    already made, the actions build no query, or the rule finds nothing that can be shown as an answer.
 
-    None where a step was already made, the actions build no query, or the
-    rule finds nothing that can be shown as an answer: then nothing is recorded and the steps begin.
+    Args:
+        offered: leave it to a language model whether the query is executed.
+        no: take the answer no too; otherwise the steps look whether another rule says yes.
     """
     if state.steps or not state.rules or toolset.name != "pyql":
         return None
