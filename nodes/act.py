@@ -368,8 +368,6 @@ def action_context(state: State, context: Context) -> ActionContext:
         preview=5 if context.history == "full" else 10,
         published=context.history == "full",
         services=services,
-        path_hops=context.path_hops,
-        path_limit=context.path_limit,
         path_seconds=context.path_seconds,
         encoder=env.encoder,
     )

@@ -124,16 +124,9 @@ class Context:
     observe_direction: Literal["both", "outgoing"] = _setting(
         "both", "Neighbouring triples: both directions, or outgoing ones only (ODA as published)."
     )
-    observe_facts: int = _setting(
-        10_000,
-        "Facts read at most at each hop; of more, relations far from the question are left out, large ones "
-        "sampled.",
-    )
     observe_seed: int = _setting(1, "Seed of the samples an observation draws.")
     reflect_limit: int = _setting(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
     reflect_seed: int = _setting(1, "Seed of the random reflection (ablation, ODA 4.2).")
-    path_hops: int = _setting(3, "Longest path that get_path looks for, in triples (at most 4).")
-    path_limit: int = _setting(100, "Most paths of one get_path, shortest first.")
     path_seconds: float | None = _setting(
         None, "Seconds one get_path may take; None is 1 on an embedded graph, query_timeout on an endpoint."
     )

@@ -163,20 +163,16 @@ class LearningState(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    iteration: int = Field(default=0, description="Updates of the policy so far.")
-    settings: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of a run that the newest policy needs."
-    )
-    best: dict[str, Any] = Field(
-        default_factory=dict, description="The same of the policy that validated best."
-    )
+    iteration: int = Field(0, description="Updates of the policy so far.")
+    settings: dict[str, Any] = Field({}, description="Settings of a run that the newest policy needs.")
+    best: dict[str, Any] = Field({}, description="The same of the policy that validated best.")
     scores: list[dict[str, Any]] = Field(
-        default_factory=list, description="Validation of each policy, the one before learning first."
+        [], description="Validation of each policy, the one before learning first."
     )
     rounds: list[dict[str, Any]] = Field(
-        default_factory=list, description="What each iteration explored, refined, kept and trained."
+        [], description="What each iteration explored, refined, kept and trained."
     )
-    stopped: str = Field(default="", description="Why the run ended, in words; empty while it goes on.")
+    stopped: str = Field("", description="Why the run ended, in words; empty while it goes on.")
 
     def with_figures(self, **figures: Any) -> list[dict[str, Any]]:
         """Return the rounds with figures added to the present one."""

@@ -1,9 +1,7 @@
-"""Language models: any OpenAI-compatible server through langchain-openai, or any LangChain chat model, by the
-name of its provider or as an object.
+"""Language models: any OpenAI-compatible server through langchain-openai, or any LangChain chat model.
 
-Retries are the client's own (429, 5xx, time-outs, lost connections; Retry-After is honoured). This module
-adds what a long run needs: one explained error in place of the client's, parameters left out that a model
-does not know, replies cleaned of reasoning blocks, usage that is counted even where no server reports it.
+Retries are the client's own. This module adds what a long run needs: errors that are explained, parameters
+left out that a model does not know, replies without reasoning blocks, usage even where no server reports it.
 
 Every call is made on one event loop in a thread of its own, so that the client keeps its connections whoever
 asks: a thread (`reply`), or a coroutine of any other loop (`areply`), which holds no thread while it waits.
@@ -28,7 +26,7 @@ from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field
@@ -55,7 +53,6 @@ MALFORMED_RETRIES = 2
 
 Message = Mapping[str, str]
 """A chat message in OpenAI's form: `{"role": "user", "content": "..."}`."""
-USD = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 T = TypeVar("T")
 
 _OPTIONAL = (
@@ -100,8 +97,7 @@ class Reply:
         text: the answer without reasoning blocks, cut before any stop word; may be empty.
         tool_calls: name and arguments of native tool calls, in order.
         invalid_calls: tool calls whose arguments are not a JSON object: (name, the arguments as written).
-        usage: one call, its tokens and its cost.
-        truncated: whether the reply ended at the limit of tokens (`finish_reason` is `length`).
+        truncated: whether the reply ended at the limit of tokens.
     """
 
     text: str
@@ -122,8 +118,8 @@ def estimate_tokens(texts: Iterable[str]) -> int:
 class Price(BaseModel):
     """List price of a model, in USD per million tokens."""
 
-    input: USD
-    output: USD
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
 
 
 class Prices(BaseModel):
@@ -330,7 +326,7 @@ class ChatModel:
         return f"ChatModel({self.name}{f', {self.server.where}' if self.server else ''})"
 
     def reply(self, call: ModelCall, deadline: Deadline | None = None) -> Reply:
-        """Ask, and wait for the reply in this thread, until the deadline has passed or is cancelled.
+        """Ask, and wait for the reply in this thread until the deadline has passed or is cancelled.
 
         Raises:
             ConfigurationError: the person must set something right (key, model name, address).
@@ -374,7 +370,15 @@ class ChatModel:
                         self.chat = self._reopen(self._dropped)
                     continue
                 if self.server is None:
-                    raise self._failure(error) from error
+                    # Causes are not quoted: they may hold the key.
+                    words, status = (
+                        f"model {self.name} failed: {_quote(error)}",
+                        getattr(error, "status_code", 0),
+                    )
+                    if self._reopen is None or status not in (0, None, 400, 401, 403, 404):
+                        raise ModelUnavailableError(words) from error
+                    words += "; check its name, its address, and the key that its package reads"
+                    raise (ConfigurationError if status else ModelUnavailableError)(words) from error
                 malformed += is_malformed(error)
                 if not is_malformed(error) or malformed > MALFORMED_RETRIES:
                     raise explained(error, self.server) from error
@@ -385,14 +389,6 @@ class ChatModel:
                 return message
             # A stop word ended the model's reasoning block: ask again without any.
             self._dropped.add("stop")
-
-    def _failure(self, error: Exception) -> TriplewiseError:
-        """Return what a model that is not ours failed with. Causes are not quoted: they may hold the key."""
-        words, status = f"model {self.name} failed: {_quote(error)}", getattr(error, "status_code", None)
-        if self._reopen is None or status not in (None, 400, 401, 403, 404):
-            return ModelUnavailableError(words)
-        kind = ConfigurationError if status else ModelUnavailableError
-        return kind(f"{words}; check its name, its address, and the key that its package reads")
 
     def _request(self, call: ModelCall) -> tuple[Any, dict[str, Any]]:
         """Return what is invoked, and the request without parameters that this model refused before."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
@@ -31,13 +33,12 @@ def _update(state: State, facts: tuple[ScoredFact, ...] = (), cuts: tuple[str, .
     return {"observation": tuple(triples), "observation_cuts": cuts, "observed": state.focus}
 
 
-def _settings(context: Context, depth: int, facts: int) -> ObserveSettings:
+def _settings(context: Context, depth: int) -> ObserveSettings:
     return ObserveSettings(
         depth=depth,
         width=context.observe_width,
         keep=context.observe_keep,
         direction="forward" if context.observe_direction == "outgoing" else "both",
-        facts=min(facts, context.observe_facts),
         seed=context.observe_seed,
     )
 
@@ -45,7 +46,7 @@ def _settings(context: Context, depth: int, facts: int) -> ObserveSettings:
 def _observe(state: State, context: Context, depth: int) -> Update:
     """D turns of update and refine from the task-relevant entities."""
     kg, encoder = environment(context).kg, environment(context).encoder
-    settings = _settings(context, depth, context.observe_facts)
+    settings = _settings(context, depth)
     observation = observe(kg, state.question, _entities(kg, state), encoder, settings)
     return _update(state, observation.facts, observation.cuts)
 
@@ -71,7 +72,7 @@ def by_relation(state: State, runtime: Runtime[Context]) -> Update:
     if not entities:
         return _update(state)
     closeness = PairRanker(kg, state.question, env.encoder).closeness
-    neighbourhood = Neighbourhood(kg, closeness, _settings(context, 1, FACTS))
+    neighbourhood = Neighbourhood(kg, closeness, replace(_settings(context, 1), facts=FACTS))
     triples = list(dict.fromkeys(f.triple for f in neighbourhood.facts(entities)))
     names = [kg.profile.short(t.relation) for t in triples]
     distinct = list(dict.fromkeys(names))

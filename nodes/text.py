@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from triplewise.tools.actions.explore import CHARACTERS
@@ -62,10 +62,14 @@ def memory_texts(kg: KnowledgeGraph, state: State) -> list[str]:
     shown = {term: with_id(kg, term, name) for term, name in names(kg, terms).items()}
     texts = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
 
+    def several(ends: Iterable[Term]) -> str:
+        forms = list(dict.fromkeys(shown[end] for end in ends))
+        more = f"; ... ({len(forms)} in all)" if len(forms) > ALIKE else ""
+        return "; ".join(forms[:ALIKE]) + more
+
     def line(alike: Sequence[Triple]) -> str:
-        heads = list(dict.fromkeys(shown[t.subject] for t in alike))
-        tails = list(dict.fromkeys(shown[t.object] for t in alike))
-        return f"({_several(heads)}, {texts[kg.profile.short(alike[0].relation)].label}, {_several(tails)})"
+        relation = texts[kg.profile.short(alike[0].relation)].label
+        return f"({several(t.subject for t in alike)}, {relation}, {several(t.object for t in alike)})"
 
     lines = [
         " -> ".join([*(line([t]) for t in before), line(alike)])
@@ -73,10 +77,6 @@ def memory_texts(kg: KnowledgeGraph, state: State) -> list[str]:
         for alike in like_groups(ends)
     ]
     return [*lines, *(f"{fact} (not from the knowledge graph)" for fact in state.written)]
-
-
-def _several(forms: Sequence[str]) -> str:
-    return "; ".join(forms[:ALIKE]) + (f"; ... ({len(forms)} in all)" if len(forms) > ALIKE else "")
 
 
 def observation_lines(kg: KnowledgeGraph, state: State) -> list[str]:
@@ -111,27 +111,22 @@ def made_up(kg: KnowledgeGraph, reply: str, given: Sequence[Triple]) -> tuple[st
     given: all that the KG has shown so far. A triple is three parts in round brackets, three ids on a line of
     their own, or three parts whose middle one is a relation of those given; the reasoning around is no claim.
     """
-    text = _plain(reply)
+    text, claims = _plain(reply), list[str]()
     for form in sorted({f for forms in _forms(kg, given) for f in forms}, key=len, reverse=True):
         while (place := _place(text, form)) >= 0:
             text = f"{text[:place]} {text[place + len(form) :]}"
     shorts = {kg.profile.short(t.relation) for t in given}
     texts = relation_texts(kg, list(shorts))
     relations = {w.casefold() for short, named in texts.items() for w in (short, named.label)}
-    claims = (claim for line in re.split(r"[\n;|]", text) for claim in _claims(line, relations))
+    for line in re.split(r"[\n;|]", text):
+        if bracketed := [c for c in _BRACKETED.findall(line) if c.count(",") >= 2]:
+            claims += [", ".join(p.strip() for p in c.split(",")) for c in bracketed]
+            continue
+        parts = [p.strip() for p in _NUMBERED.sub("", line).strip(" .").split(",")]
+        if len(parts) == 3 and all(parts):
+            ids = not any(" " in p for p in parts) and any(c.isdigit() or c in ".:/" for c in "".join(parts))
+            claims += [", ".join(parts)] if ids or parts[1] in relations else []
     return tuple(dict.fromkeys(claims))
-
-
-def _claims(line: str, relations: Container[str]) -> list[str]:
-    """Return what looks like a triple in a line."""
-    bracketed = [c for c in _BRACKETED.findall(line) if c.count(",") >= 2]
-    if bracketed:
-        return [", ".join(p.strip() for p in c.split(",")) for c in bracketed]
-    parts = [p.strip() for p in _NUMBERED.sub("", line).strip(" .").split(",")]
-    if len(parts) != 3 or not all(parts):
-        return []
-    ids = not any(" " in p for p in parts) and any(c.isdigit() or c in ".:/" for c in "".join(parts))
-    return [", ".join(parts)] if ids or parts[1] in relations else []
 
 
 def _forms(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[tuple[str, ...]]:
@@ -155,11 +150,9 @@ def _plain(text: str) -> str:
 
 def _place(text: str, part: str) -> int:
     """Return where a part stands in a text as a whole triple; -1 if nowhere."""
-    start = text.find(part)
-    while start >= 0:
+    for match in re.finditer(f"(?={re.escape(part)})", text):
+        start = match.start()
         # What stands before is looked at from afar enough to see past blanks.
-        before = text[max(start - 9, 0) : start]
-        if _BEGINS.search(before) and _ENDS.match(text, start + len(part)):
+        if _BEGINS.search(text[max(start - 9, 0) : start]) and _ENDS.match(text, start + len(part)):
             return start
-        start = text.find(part, start + 1)
     return -1
