@@ -62,7 +62,7 @@ class Context:
     """
 
     kg: NameOrObject = _setting(
-        "demo", 'The knowledge graph: "demo", a loaded folder, an RDF file, or an endpoint URL.'
+        "demo", 'Knowledge graph: "demo", a loaded folder, an RDF file, or an endpoint URL.'
     )
     profile: str | None = _setting(None, "Profile name or YAML file; None infers it.")
     model: NameOrObject = _setting(
@@ -70,16 +70,12 @@ class Context:
         '"embedded" (no key, no network), "openai:NAME" on any compatible server, or "provider:NAME" through '
         "the provider's LangChain package.",
     )
-    base_url: str | None = _setting(
-        None, "URL of an OpenAI-compatible server, e.g. http://localhost:8000/v1."
-    )
+    base_url: str | None = _setting(None, "Address of the model's server, e.g. http://localhost:8000/v1.")
     api_key_env: str = _setting("OPENAI_API_KEY", "Environment variable that holds the model's key.")
     calling: Literal["react", "tools"] = _setting(
-        "react", "How a model acts: Thought/Action text as in the papers, or native tool calls."
+        "react", "How a model acts: Thought/Action text, or native tool calls."
     )
-    max_actions: int = _setting(
-        1, "Actions that one reply of a model may hold; each is carried out and inspected in turn."
-    )
+    max_actions: int = _setting(1, "Actions that a reply of a model may hold; each is inspected in turn.")
     temperature: float = _setting(0.0, "Sampling temperature of the model.")
     reasoning_effort: Literal["low", "medium", "high"] | None = _setting(
         None, "How long the model thinks, where it can be told; None leaves it to the model."
@@ -87,30 +83,22 @@ class Context:
     max_reply_tokens: int = _setting(1024, "Longest reply of the model, in tokens.")
     model_timeout: float = _setting(60.0, "Seconds without a word of the model after which a try has failed.")
     model_retries: int = _setting(4, "Further tries of a model call, on 429, 5xx, time-outs and the like.")
-    prices: str | None = _setting(
-        None, "YAML file with prices per million tokens, added to the shipped table."
-    )
+    prices: str | None = _setting(None, "YAML file of prices per million tokens, over the shipped ones.")
     encoder: str = _setting("embedded", 'Sentence encoder: "embedded" or any sentence-transformers model.')
     toolset: NameOrObject = _setting(
-        None, "Actions the agent may take: pyql, explore, symbolic, agentbench, or module:name of one's own."
+        None, "Actions: pyql, explore, symbolic, agentbench, or module:name of your own."
     )
     prompt: str | None = _setting(None, "Prompt name or YAML file.")
     guidelines: list[str] = _setting([], "Guideline YAML files tried before the shipped ones.")
     seeds: str | None = _setting(
-        None,
-        "JSON lines of seed questions (question, topic_entity or entities, answers). None takes those that "
-        '`triplewise plan index` kept for the KG, if any; "none" takes no seeds.',
+        None, 'JSON lines of seed questions; None takes those kept for the KG, "none" takes none.'
     )
     documents: NameOrObject = _setting(
-        None, 'What a model\'s wiki_search reads: a folder of text and HTML files, or "wikipedia" (online).'
+        None, 'What wiki_search reads: a folder of text and HTML, or "wikipedia" (online).'
     )
-    facts: str | None = _setting(
-        None, "SQLite file of facts read from documents; None is the KG's own in the user's data folder."
-    )
+    facts: str | None = _setting(None, "SQLite file of facts read from documents; None is the KG's own.")
     overlay: Literal["none", "accepted", "proposed"] = _setting(
-        "none",
-        "Kept facts that queries see besides the KG: none, accepted ones, or proposed ones too. Those read "
-        "for the question at hand are always seen.",
+        "none", "Kept facts that queries see; those read for the question always are."
     )
     review: bool = _setting(False, "Stop and wait for a person's yes before a fact read is used.")
     seed_count: int = _setting(5, "Closest seed questions that the planner reads.")
@@ -128,7 +116,7 @@ class Context:
     reflect_limit: int = _setting(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
     reflect_seed: int = _setting(1, "Seed of the random reflection (ablation, ODA 4.2).")
     path_seconds: float | None = _setting(
-        None, "Seconds one get_path may take; None is 1 on an embedded graph, query_timeout on an endpoint."
+        None, "Seconds one get_path may take; None: 1, or query_timeout on an endpoint."
     )
     closed_world: bool = _setting(
         False,
@@ -145,13 +133,9 @@ class Context:
         "Probability of being right from which an answer counts as answered; below it, it is unsure. None is "
         "what the calibration gives for 90 percent precision, 0 takes every answer for answered.",
     )
-    interactive: bool = _setting(
-        False, "Where the answer is unsure, stop and wait for a person to pick one of its readings."
-    )
+    interactive: bool = _setting(False, "Where the answer is unsure, wait for a person to pick a reading.")
     calibration: str | None = _setting(
-        None,
-        "File of `triplewise calibrate`: how probable it is that an answer is right. None is that of the "
-        "loaded graph, else the one that comes along.",
+        None, "File of `triplewise calibrate`; None is the loaded graph's, else the shipped one."
     )
     relation_cut: int = _setting(40, "Relations offered at once (QueryAgent, appendix B.3).")
     ranking: Literal["none", "hybrid", "sentence-transformers", "openai"] = _setting(
@@ -159,11 +143,9 @@ class Context:
         "How relations are ranked: by the encoder's vectors, with BM25 besides (hybrid), by an embedding "
         "server (openai), or not at all.",
     )
-    shuffle_seed: int | None = _setting(
-        None, "Shuffle offered relations with this seed; None keeps rank order."
-    )
+    shuffle_seed: int | None = _setting(None, "Shuffle offered relations with this seed; None does not.")
     ranking_model: str = _setting(
-        "text-embedding-3-small", "Embedding model of the ranking `openai`, at the model's base URL and key."
+        "text-embedding-3-small", "Model of the ranking `openai`, at the same server."
     )
     db: str | None = _setting(None, "SQLAlchemy URL of a relational database, asked instead of a KG.")
     verify_corrections: bool = _setting(True, "Try computed fixes on the KG and offer those that find rows.")
@@ -174,19 +156,14 @@ class Context:
         "How a model sees past steps: without repetitions, as the papers concatenate them, or as a "
         "conversation, the form that a model is trained in.",
     )
-    earlier: str | None = _setting(
-        None, "An earlier attempt at the question, for a model to improve on (SymAgent 4.3.1)."
-    )
+    earlier: str | None = _setting(None, "An earlier attempt for a model to improve on (SymAgent 4.3.1).")
     label_batch: bool = _setting(True, "Fetch labels many at once; off is one query a label, as published.")
     reuse_answers: bool = _setting(True, "Ask the KG no query twice for one question; off asks every time.")
     fast_path: bool = _setting(
-        False,
-        "Run a rule that is verified on the KG as one program; steps if the inspector or the model objects.",
+        False, "Run a rule that is verified on the KG as one program; steps where anything objects."
     )
     cascade: float | None = _setting(
-        None,
-        "With a language model: the confidence from which the embedded reading is taken instead, with no "
-        "model call, e.g. 0.9; None always asks the model.",
+        None, "Confidence from which the embedded reading is taken and no model asked; None always asks."
     )
     max_steps: int | None = _setting(None, "Actions a question may take.")
     max_corrections: int = _setting(12, "Corrections a question may take.")

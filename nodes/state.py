@@ -209,9 +209,7 @@ class Input(BaseModel):
     """What a caller gives."""
 
     question: str = Field(description="The question, in plain language.")
-    entities: dict[str, str | None] = Field(
-        {}, description="Entities you know: mention -> id, or null to have it linked."
-    )
+    entities: dict[str, str | None] = Field({}, description="Mention -> id, or null to have it linked.")
 
 
 class State(BaseModel):
@@ -228,33 +226,21 @@ class State(BaseModel):
     )
     linked: tuple[LinkedEntity, ...] = Field((), description="Entities found in the question.")
     rules: tuple[Rule, ...] = Field((), description="Rules that may answer the question, best first.")
-    dropped: tuple[DroppedRule, ...] = Field(
-        (), description="Rules that were proposed or mined and are no plan, each with the reason."
-    )
-    readings: tuple[Reading, ...] = Field(
-        (), description="What the words of the question became in each rule (embedded policy)."
-    )
+    dropped: tuple[DroppedRule, ...] = Field((), description="Rules that are no plan, each with the reason.")
+    readings: tuple[Reading, ...] = Field((), description="What each rule makes of the words.")
     attempt: int = Field(0, description="Index of the rule being followed (embedded policy).")
     focus: tuple[str, ...] = Field((), description="Task-relevant entities (ODA).")
     observed: tuple[str, ...] = Field((), description="The entities the observation was made from.")
     observation: tuple[ScoredTriple, ...] = Field((), description="Observation subgraph.")
-    observation_cuts: tuple[str, ...] = Field(
-        (), description="What the observation left out of sight, in words."
-    )
+    observation_cuts: tuple[str, ...] = Field((), description="What it left out of sight.")
     program: str = Field("", description="The PyQL program so far, one action a line.")
-    pending: tuple[Call, ...] = Field(
-        (), description="Actions of the last reply that are still to be carried out."
-    )
+    pending: tuple[Call, ...] = Field((), description="Actions of the last reply still to be carried out.")
     steps: tuple[Step, ...] = Field((), description="Thoughts, actions and observations so far.")
     verdict: Verdict | None = Field(None, description="The inspector's word on the last step.")
     corrections: tuple[Correction, ...] = Field((), description="Mistakes caught so far.")
     memory: tuple[tuple[Triple, ...], ...] = Field((), description="Memory: a network of paths (ODA).")
-    written: tuple[str, ...] = Field(
-        (), description="Facts that the model wrote by itself: not from the KG, and no proof."
-    )
-    facts: tuple[ExtractedFact, ...] = Field(
-        (), description="Facts read from documents for this question, each with its provenance."
-    )
+    written: tuple[str, ...] = Field((), description="Facts that the model made up: no proof.")
+    facts: tuple[ExtractedFact, ...] = Field((), description="Facts read from documents.")
     usage: Usage = Field(Usage(), description="Calls, tokens, cost, queries, seconds.")
     answer: Answer | None = Field(None, description="The answer, once there is one.")
 
