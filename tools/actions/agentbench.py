@@ -237,10 +237,7 @@ def get_relations(context: ActionContext, arguments: tuple[str, ...]) -> Feedbac
     forward, backward = context.rank(
         short_ids(kg, result.forward), short_ids(kg, result.backward) if both else []
     )
-    listed = [
-        *relation_names(kg, forward),
-        *(f"{BACKWARD}{name}" for name in relation_names(kg, backward)),
-    ]
+    listed = [*relation_names(kg, forward), *(f"{BACKWARD}{name}" for name in relation_names(kg, backward))]
     nothing = result.outcome.ok and not listed
     return Feedback(
         arguments=(shown,),

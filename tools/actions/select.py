@@ -87,9 +87,7 @@ def _of_texts(select: Select, database: RelationalDatabase) -> dict[str, object]
 
 
 @action(
-    Parameter("text", "text", "a name or a word of the question"),
-    example="search(Berlin)",
-    variadic=True,
+    Parameter("text", "text", "a name or a word of the question"), example="search(Berlin)", variadic=True
 )
 def search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Look up how the database writes a value, and in which columns; or columns by their name."""

@@ -26,9 +26,7 @@ PATTERNS = 6
 
 
 @action(
-    Parameter("entity", "entity", "an entity id"),
-    example="get_relation(Q1490)",
-    aliases=("get_relations",),
+    Parameter("entity", "entity", "an entity id"), example="get_relation(Q1490)", aliases=("get_relations",)
 )
 def get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Get the one-hop relations of an entity, in both directions."""

@@ -224,11 +224,7 @@ def whole(text: str) -> str:
 
 
 def action(
-    *parameters: Parameter,
-    example: str,
-    doc: str = "",
-    variadic: bool = False,
-    aliases: tuple[str, ...] = (),
+    *parameters: Parameter, example: str, doc: str = "", variadic: bool = False, aliases: tuple[str, ...] = ()
 ) -> Callable[[Run], Action]:
     """Declare the action that a function of its name carries out; `doc` is its docstring where left out."""
 

@@ -184,10 +184,7 @@ class Writer:
         between = self._new(f"{item.variable.name}_type")
         for relation in self.profile.type_predicates[:1]:
             self.facts.append((Fact(item.variable, IRI(relation), between), tag))
-        return (
-            self._triple(item.variable, is_a, between),
-            self._triple(between, f"{narrower}*", item.type),
-        )
+        return (self._triple(item.variable, is_a, between), self._triple(between, f"{narrower}*", item.type))
 
     def _path(self, predicates: Sequence[str]) -> str:
         """Alternative predicates as one property path."""
