@@ -15,7 +15,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Correction, State
-from triplewise.tools.actions.repair.sql import SqlFix, sql_fixes
+from triplewise.tools.actions.repair.sql import sql_fixes
 from triplewise.tools.actions.repair.verify import VerifiedFix, find_fixes
 
 LOOKUPS = frozenset({"search", "get_relation"})
@@ -23,7 +23,7 @@ LOOKUPS = frozenset({"search", "get_relation"})
 RETRY = "Please check again and re-generate only Thought {n} and Action {n}."
 
 
-def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix | SqlFix] = ()) -> Update:
+def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()) -> Update:
     """Show `observation` for the last step and go back to the program before it.
 
     What the same reply wanted besides is dropped, and said to be; but for look-ups behind one that failed.
@@ -58,13 +58,12 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     fixes = verified_fixes(state, runtime.context)
     observation = f"ERROR_INFO: {state.verdict.text}"
     if fixes:
-        calls = [f.call.text() if isinstance(f, SqlFix) else f.fix.text() for f in fixes]
-        values = [{"calls": call, "finds": f.finds} for call, f in zip(calls, fixes, strict=True)]
+        values = [{"calls": f.fix.text(), "finds": f.finds} for f in fixes]
         observation = f"{observation} {load_prompt('_correction').render('fixes', fixes=values)}"
     return _roll_back(state, observation, fixes)
 
 
-def verified_fixes(state: State, context: Context) -> Sequence[VerifiedFix | SqlFix]:
+def verified_fixes(state: State, context: Context) -> Sequence[VerifiedFix]:
     """Return fixes of the last step that find something; none where they are switched off.
 
     The policy without a model reads no observations, so nothing is tried for it.

@@ -179,7 +179,7 @@ def calls(draw: st.DrawFn, toolset: str, target: Target) -> str:
 def attempt(toolset: str, context: ActionContext, reply: str) -> Feedback | None:
     """What comes of a reply, as the agent reads it; None where the parser refuses it, as it may."""
     try:
-        action = parse_react(reply).call
+        action = parse_react(reply)[1]
     except ActionError as error:
         action = str(error.detail.get("action", ""))
     try:

@@ -300,7 +300,6 @@ def _make(context: ActionContext, sets: Sets) -> Feedback:
 
 
 def _values(context: ActionContext, n: int, result: Result) -> Feedback:
-    """Return the members of a set in a result."""
     if not result.outcome.ok:
         return Feedback(outcome=result.outcome, message=result.message, observation=result.message)
     members = result.column(result.variables[0]) if result.rows else ()
@@ -332,7 +331,6 @@ def _combine(name: str, context: ActionContext, arguments: tuple[str, ...]) -> F
 
 
 def _types(context: ActionContext, sets: Sets, n: int) -> list[str]:
-    """Return names of the types of a set's members."""
     kg, kind = context.kg, Variable("type")
     program = sets.program(n, kg.profile)
     for predicate in kg.profile.type_predicates:

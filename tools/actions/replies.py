@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from triplewise.tools.actions.toolset import Call, whole
 from triplewise.tools.core.errors import ActionError
@@ -33,19 +33,11 @@ _INPUT = re.compile(
     r"[ \t>*_#`-]*Action Input[ \t]*\d*[ \t*_`]*[:：][ \t*_`]*(?P<input>.*?)[ \t`]*$"
 )
 _KEYWORD = re.compile(r"^[a-z]\w*\s*=\s*(?=[?\"'<\w(])")
+_FORM = "write Action: name(argument, ...)"
 _FIELD = re.compile(r"(?m)^\s*[A-Za-z][A-Za-z_ ]*?\d*\s*:\s*(\S.*)$")
 
 
-class Reply(NamedTuple):
-    """The thought of a reply, and the text of its one call."""
-
-    thought: str
-    call: str
-
-
 class _Part(NamedTuple):
-    """A marked part of a reply."""
-
     kind: str
     number: str
     text: str
@@ -64,24 +56,17 @@ def parse_call(text: str, legal: Collection[str] = ()) -> Call:
     """
     plain = _FENCE.sub("", whole(text)).strip().strip("`").strip()
     calls = _calls(plain)
-    named = [c for c in calls if c.name in legal] if legal else calls
-    if not calls and (bare := _bare(plain, legal)) is not None:
-        return bare
     if not calls:
-        raise ActionError(
-            "no_action", f"no action in {plain[:120]!r}: write name(argument, ...)", legal=sorted(legal)
-        )
-    if not named:
-        return calls[0]
+        if (bare := _bare(plain, legal)) is not None:
+            return bare
+        message = f"no action in {plain[:120]!r}: write name(argument, ...)"
+        raise ActionError("no_action", message, legal=sorted(legal))
+    named = [c for c in calls if c.name in legal] if legal else calls
     if len(named) > 1:
         names = [c.text() for c in named]
-        raise ActionError(
-            "several_actions",
-            f"{len(named)} actions in one reply, exactly one is due: {'; '.join(names)}",
-            first=names[0],
-            actions=names,
-        )
-    return named[0]
+        message = f"{len(named)} actions in one reply, exactly one is due: {'; '.join(names)}"
+        raise ActionError("several_actions", message, first=names[0], actions=names)
+    return (named or calls)[0]
 
 
 def _calls(text: str) -> list[Call]:
@@ -136,7 +121,7 @@ def _bare(text: str, legal: Collection[str]) -> Call | None:
     return Call(match[0], tuple(v.strip() for v in values))
 
 
-def parse_react(text: str) -> Reply:
+def parse_react(text: str) -> tuple[str, str]:
     """Thought and action of a ReAct reply, `Thought n: … Action n: …` in the forms models produce.
 
     An observation that the model made up, and all after it, is cut off. Two thoughts of the same step are
@@ -148,27 +133,20 @@ def parse_react(text: str) -> Reply:
     """
     text = whole(text)
     thinking = " ".join(m.strip() for m in _THINKING.findall(text))
-    parts = _parts(_THINKING.sub("", text))
+    parts = _parts(text)
     thoughts = [p for p in parts if p.kind == "thought"]
-    actions = [p for p in parts if p.kind == "action" and p.text]
+    actions = [p.text for p in parts if p.kind == "action" and p.text]
     thought = " ".join(p.text for p in thoughts if p.number == thoughts[0].number).strip() or thinking
-    detail = {"thought": thought, "action": actions[0].text if actions else ""}
+    detail: dict[str, Any] = {"thought": thought, "action": actions[0] if actions else ""}
     if not actions:
-        raise ActionError("no_action", "the reply has no action: write Action: name(argument, ...)", **detail)
-    if len({p.text for p in actions}) > 1:
-        listed = [p.text for p in actions]
-        raise ActionError(
-            "several_actions",
-            f"{len(listed)} actions in one reply, exactly one is due",
-            **detail,
-            first=listed[0],
-            actions=listed,
-        )
+        raise ActionError("no_action", f"the reply has no action: {_FORM}", **detail)
+    if len(set(actions)) > 1:
+        message = f"{len(actions)} actions in one reply, exactly one is due"
+        raise ActionError("several_actions", message, **detail, first=actions[0], actions=actions)
     if len({p.number for p in thoughts}) > 1:
-        raise ActionError(
-            "several_thoughts", f"{len(thoughts)} thoughts in one reply, exactly one is due", **detail
-        )
-    return Reply(thought, actions[0].text)
+        message = f"{len(thoughts)} thoughts in one reply, exactly one is due"
+        raise ActionError("several_thoughts", message, **detail)
+    return thought, actions[0]
 
 
 def parse_actions(text: str, legal: Collection[str] = ()) -> tuple[str, list[Call]]:
@@ -179,7 +157,7 @@ def parse_actions(text: str, legal: Collection[str] = ()) -> tuple[str, list[Cal
     Raises:
         ActionError: `no_action`; detail `thought` holds what was thought.
     """
-    parts = _parts(_THINKING.sub("", whole(text)))
+    parts = _parts(whole(text))
     thought = " ".join(p.text for p in parts if p.kind == "thought").strip()
     calls: list[Call] = []
     for part in parts:
@@ -189,9 +167,7 @@ def parse_actions(text: str, legal: Collection[str] = ()) -> tuple[str, list[Cal
             bare = _bare(part.text, legal)
             calls += known or of_part[:1] or ([bare] if bare is not None else [])
     if not calls:
-        raise ActionError(
-            "no_action", "the reply has no action: write Action: name(argument, ...)", thought=thought
-        )
+        raise ActionError("no_action", f"the reply has no action: {_FORM}", thought=thought)
     return thought, calls
 
 
@@ -209,7 +185,7 @@ def _with_input(match: re.Match[str]) -> str:
 
 def _parts(text: str) -> list[_Part]:
     """The marked parts of a reply up to a made-up observation; an unmarked reply is a bare action."""
-    text = _INPUT.sub(_with_input, text)
+    text = _INPUT.sub(_with_input, _THINKING.sub("", text))
     heads = list(_HEAD.finditer(text))
     observed = next((m for m in _OBSERVATION.finditer(text) if heads and m.start() > heads[0].start()), None)
     text = text[: observed.start()] if observed else text

@@ -46,13 +46,11 @@ def open_database_of(context: ActionContext) -> RelationalDatabase:
 
 
 def _begun(context: ActionContext) -> tuple[RelationalDatabase, SqlQuery]:
-    """The database and the query so far."""
     database = open_database_of(context)
     return database, read(context.program, database.schema)
 
 
 def _tables(query: SqlQuery) -> tuple[str, ...]:
-    """Tables of a query's columns."""
     answer = [query.answer.table] if query.answer else []
     return tuple(dict.fromkeys([*(c.column.table for c in query.conditions), *answer]))
 

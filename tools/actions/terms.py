@@ -94,9 +94,7 @@ _WITH_NOTE = re.compile(r"(?s)(\S+) [(\[](.+)[)\]]")
 class Resolver(Reader):
     """Reads the arguments of one call: names that the run has shown stand for their ids.
 
-    Attributes:
-        context: what is known in the step.
-        repaired: what was written -> the id it was read as, for everything that was no id.
+    `repaired`: what was written -> the id it was read as, for everything that was no id.
     """
 
     def __init__(self, context: ActionContext) -> None:
@@ -203,8 +201,7 @@ class Resolver(Reader):
             quoted = True
         if form.startswith(("?", "<", "(")) or quoted or (id := self._known_id(form)) is None:
             return None
-        term = read_literal(id) or read_iri(id, self.profile)
-        if term is not None:
+        if (term := read_literal(id) or read_iri(id, self.profile)) is not None:
             self.repaired[form] = id
             self._shown[form] = self.profile.short(term) if isinstance(term, IRI) else id
         return term
@@ -215,15 +212,14 @@ class Resolver(Reader):
         ids = set(memory.linked) | set(memory.seen)
         if form in ids or (form != bare and bare in memory.seen and self._is_text(bare)):
             return None
-        if bare in ids:
-            return bare
         noted = _WITH_NOTE.fullmatch(bare)
-        if candidates := [x for x in noted.groups() if x in ids] if noted else []:
-            return candidates[0]
+        for candidate in (bare, *(noted.groups() if noted else ())):
+            if candidate in ids:
+                return candidate
         same = bare.casefold()
         # Models like to write names as identifiers: get_relation(tom_kilburn) (QueryAgent 3.2).
-        spelled = (same, same.replace("_", " "))
-        exact = [i for i, label in memory.linked.items() if {label.casefold(), i.casefold()} & set(spelled)]
+        spelled = {same, same.replace("_", " ")}
+        exact = [i for i, label in memory.linked.items() if {label.casefold(), i.casefold()} & spelled]
         exact = exact or [i for i in memory.seen if i.casefold() == same]
         if len(exact) == 1:
             return exact[0]

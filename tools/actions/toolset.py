@@ -374,7 +374,6 @@ _NEWS = 0.4
 
 
 def _texts(value: Any) -> list[str]:
-    """Return a JSON value as argument texts."""
     if value is None:
         return []
     if isinstance(value, list | tuple):

@@ -221,7 +221,6 @@ def is_text(literal: Literal) -> bool:
 
 
 def _refuse(code: str, message: str, **detail: object) -> NoReturn:
-    """Raise the interpreter feedback for a mistake."""
     raise ActionError(code, message, **detail)
 
 
@@ -503,7 +502,6 @@ class PyQL:
             _refuse(code, f"{action} needs a fact first: nothing is bound yet")
 
     def _bound(self, node: Node, action: str) -> Variable:
-        """A variable that a clause binds."""
         form = node.n3()
         if not isinstance(node, Variable):
             code = "max_not_variable" if action in ("add_max", "add_min") else "bad_variable"

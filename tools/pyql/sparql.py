@@ -187,12 +187,10 @@ class Writer:
         return (self._triple(item.variable, is_a, between), self._triple(between, f"{narrower}*", item.type))
 
     def _path(self, predicates: Sequence[str]) -> str:
-        """Alternative predicates as one property path."""
         written = [self.names(IRI(p)) for p in predicates]
         return f"({'|'.join(written)})" if len(written) > 1 else "".join(written)
 
     def _condition(self, item: Filter) -> str:
-        """The expression of a filter."""
         sides = (item.left, item.right)
         if item.kind == "name":
             return self._name_condition(item)
@@ -236,7 +234,6 @@ class Writer:
         return f"{exists} {{ {self._triple(node, path, own)} FILTER({condition}) }}"
 
     def _day(self, side: Node, length: int) -> str:
-        """The first letters of a date."""
         if isinstance(side, Variable):
             return f"SUBSTR(STR({self.names(side)}), 1, {length})"
         return self.names(string(side.value[:length]))
@@ -350,7 +347,6 @@ class Writer:
         return [*(blocks if self.proving or hidden & later else outside), block]
 
     def _new(self, name: str) -> Variable:
-        """A variable that the program does not use."""
         name = fresh(name, self._taken)
         self._taken.add(name)
         return Variable(name)

@@ -141,7 +141,6 @@ def read_literal(form: str) -> Literal | None:
 
 
 def _typed(value: str, datatype: str) -> Literal:
-    """A literal with a datatype, checked if it is a date."""
     if datatype in TEMPORAL:
         check_date(value)
     return Literal(value, datatype)
@@ -322,7 +321,6 @@ def write_program(program: PyQL, profile: Profile) -> str:
 
 
 def _write_clause(clause: Clause, profile: Profile) -> str:
-    """The action that adds a clause."""
     match clause:
         case Fact():
             name, arguments = "add_fact", [_write_item(clause, profile)]

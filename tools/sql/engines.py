@@ -47,7 +47,6 @@ class Server:
 
 
 def _kill_query(engine: sa.Engine, connection: Any) -> None:
-    """End the query of a connection to MySQL, from another one."""
     with sa.create_engine(engine.url, poolclass=sa.NullPool).connect() as other:
         other.exec_driver_sql(f"KILL QUERY {connection.thread_id()}")
 

@@ -115,7 +115,6 @@ def read_select(text: str, schema: Schema, engine: str) -> Select:
 
 
 def _column_of(column: exp.Column, scope: Scope, schema: Schema) -> Column | None:
-    """The column of the database that a name means where it stands."""
     tables = {alias: s.name for alias, s in scope.sources.items() if isinstance(s, exp.Table)}
     own = [tables[column.table]] if column.table in tables else list(tables.values())
     ids = {(c.table.lower(), c.name.lower()): c for c in schema.columns}

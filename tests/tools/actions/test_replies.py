@@ -131,4 +131,4 @@ def test_several_actions_of_a_reply_are_read_in_order(reply: str, calls: list[st
     ],
 )
 def test_arguments_on_a_line_of_their_own(reply: str, call: str) -> None:
-    assert parse_react(reply).call == call
+    assert parse_react(reply)[1] == call

@@ -6,9 +6,11 @@ Each kind of fix changes one thing: the spelling, the value, the column, or the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from triplewise.tools.actions.repair.fixes import Fix
+from triplewise.tools.actions.repair.verify import VerifiedFix
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.sql.query import Condition, condition_arguments, read, read_condition
@@ -24,30 +26,14 @@ SHOWN = 3
 _TURNED = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 
 
-@dataclass(frozen=True, slots=True)
-class SqlFix:
-    """A fix that leaves rows: the call to make in place of the failed one, and what it finds."""
-
-    call: Call
-    finds: str
-
-    def text(self) -> str:
-        """E.g. `add_condition(City, =, New York) -> City: New York`."""
-        return f"{self.call.text()} -> {self.finds}"
-
-
 def sql_fixes(
     database: RelationalDatabase, program: str, feedback: Feedback, budget: int, most: int
-) -> list[SqlFix]:
-    """Return fixes of a condition that left no row, likeliest first.
+) -> list[VerifiedFix]:
+    """Return fixes of a condition that left no row, likeliest first; [] for any other step.
 
     Args:
-        database: where they are tried.
         program: the query before the failed step. feedback: what was said of that step.
         budget: queries that may be tried. most: fixes to return.
-
-    Returns:
-        [] for any other step, and where nothing that was tried leaves a row.
     """
     if feedback.action == "query" and feedback.detail.get("missing"):
         return _select_fixes(database, feedback, budget, most)
@@ -58,7 +44,7 @@ def sql_fixes(
         failed = read_condition(database.schema, feedback.arguments)
     except ActionError:
         return []
-    fixes: list[SqlFix] = []
+    fixes: list[VerifiedFix] = []
     for tried, condition in enumerate(_candidates(database, failed)):
         if tried >= budget or len(fixes) >= most:
             break
@@ -68,11 +54,13 @@ def sql_fixes(
             cells = zip(rows.columns, rows.rows[0], strict=True)
             shown = ", ".join([f"{column}: {cell}" for column, cell in cells if cell is not None][:SHOWN])
             more = " and more rows" if len(rows.rows) > 1 else ""
-            fixes.append(SqlFix(Call("add_condition", arguments), f"{shown}{more}"))
+            fixes.append(VerifiedFix(Fix((Call("add_condition", arguments),)), f"{shown}{more}"))
     return fixes
 
 
-def _select_fixes(database: RelationalDatabase, feedback: Feedback, budget: int, most: int) -> list[SqlFix]:
+def _select_fixes(
+    database: RelationalDatabase, feedback: Feedback, budget: int, most: int
+) -> list[VerifiedFix]:
     """Return the failed SELECT with texts as the database writes them, where that finds rows."""
     from rapidfuzz import fuzz
 
@@ -84,17 +72,16 @@ def _select_fixes(database: RelationalDatabase, feedback: Feedback, budget: int,
         for value in nearest.get(literal.name, ())
         if fuzz.ratio(fold(literal.name), fold(value)) >= SPELLING
     ]
-    fixes: list[SqlFix] = []
+    fixes: list[VerifiedFix] = []
     for candidate in tried[:budget]:
         rows = database.select(candidate)
         if rows.outcome.ok and rows.rows and len(fixes) < most:
-            found = ", ".join(str(cell) for cell in rows.rows[0] if cell is not None)
-            fixes.append(SqlFix(Call("query", (candidate.text,)), found))
+            shown = ", ".join(str(cell) for cell in rows.rows[0] if cell is not None)
+            fixes.append(VerifiedFix(Fix((Call("query", (candidate.text,)),)), shown))
     return fixes
 
 
 def _candidates(database: RelationalDatabase, failed: Condition) -> Iterator[Condition]:
-    """Return what might have been meant, likeliest first."""
     text, column = str(failed.value), failed.column
     if failed.operator in _TURNED:
         yield replace(failed, operator=_TURNED[failed.operator])

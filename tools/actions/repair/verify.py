@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from triplewise.tools.actions.repair.fixes import FailedStep, Fix, QueryBudget, SpentError, candidates
 from triplewise.tools.actions.terms import UNNAMED, relation_names
@@ -51,8 +51,8 @@ class VerifiedFix:
 
     fix: Fix
     finds: str
-    score: float
-    feedback: Feedback
+    score: float = 0.0
+    feedback: Feedback = field(default_factory=Feedback)
 
     def text(self) -> str:
         """E.g. `add_fact(?x, P36, Q1) -> ?x: Japan`."""
