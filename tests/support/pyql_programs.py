@@ -147,7 +147,7 @@ def steps() -> st.SearchStrategy[Step]:
         (_variables("n", 2) | _variables("t", 2)).map(lambda v: lambda p: p.add_min(v)),
         st.tuples(anything, _variables("k", 2)).map(lambda a: lambda p: p.add_count(*a)),
         st.tuples(anything, _variables("e"), _variables("k", 2)).map(lambda a: lambda p: p.add_group(*a)),
-        st.tuples(anything, _variables("e"), _variables("k", 2)).map(lambda a: lambda p: p.add_most(*a)),
+        st.tuples(anything, _variables("e")).map(lambda a: lambda p: p.add_most(*a)),
         st.lists(_branches(), min_size=2, max_size=3).map(lambda a: lambda p: p.add_union(*a)),
         _patterns().map(lambda a: lambda p: p.add_not(a)),
         _facts().map(lambda f: lambda p: p.add_optional(f.subject, f.relation, f.object)),
@@ -194,7 +194,7 @@ def wild_steps() -> st.SearchStrategy[Step]:
         ),
         st.tuples(any_variable, kinds).map(lambda a: lambda p: p.add_max(*a)),
         st.tuples(any_variable, kinds).map(lambda a: lambda p: p.add_min(*a)),
-        st.tuples(any_variable, _variables("k", 2), st.booleans()).map(lambda a: lambda p: p.add_count(*a)),
+        st.tuples(any_variable, _variables("k", 2)).map(lambda a: lambda p: p.add_count(*a)),
         st.tuples(_variables("e"), dates, dates).map(
             lambda a: lambda p: p.add_time_window(a[0], FIRST, LAST, *a[1:])
         ),

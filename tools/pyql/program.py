@@ -121,12 +121,11 @@ class Extreme(_Named):
 class Aggregate(_Named):
     """Number, sum or average of the values of a variable, over all solutions connected with it or each `per`.
 
-    A count is of distinct values, or of solutions. A sum takes a value once for each node that has it.
+    A count is of distinct values. A sum takes a value once for each node that has it.
     """
 
     of: Variable
     output: Variable
-    distinct: bool = True
     per: Variable | None = None
     function: Function = "count"
     kind: Kind = ""
@@ -191,7 +190,8 @@ class Not(_Named):
 class TimeWindow(_Named):
     """A mediator's own period overlaps with a given one; ends that are missing are open.
 
-    `start` and `end` are `YYYY`, `YYYY-MM`, `YYYY-MM-DD`, or "" for an open end.
+    Its relations lead to the first and the last day; `start` and `end` are `YYYY`, `YYYY-MM`, `YYYY-MM-DD`,
+    or "" for an open end.
     """
 
     mediator: Variable
@@ -279,10 +279,9 @@ class PyQL:
         return self._with(_checked_type(variable, type))
 
     def add_filter(self, left: Node, operator: str, right: Node, kind: Kind = "") -> PyQL:
-        """Compare two values.
+        """Compare two values, one of them a bound variable.
 
         Args:
-            left, right: variables, literals or entities; at least one is a bound variable.
             operator: one of `OPERATORS`; `contains`, `starts_with` and `ends_with` ignore case.
             kind: how to compare values whose datatypes differ.
         """
@@ -300,17 +299,17 @@ class PyQL:
         """Keep the solutions with the smallest value; ties are kept."""
         return self._with(Extreme(self._bound(variable, "add_min"), False, kind))
 
-    def add_count(self, variable: Node, output: Node | None = None, distinct: bool = True) -> PyQL:
+    def add_count(self, variable: Node, output: Node | None = None) -> PyQL:
         """Bind `output` (default `?count`) to the number of values of a variable, over all its solutions."""
         counted = self._bound(variable, "add_count")
-        return self._with(Aggregate(counted, self._output(output, "count"), distinct))
+        return self._with(Aggregate(counted, self._output(output, "count")))
 
-    def add_group(self, counted: Node, per: Node, output: Node | None = None, distinct: bool = True) -> PyQL:
+    def add_group(self, counted: Node, per: Node, output: Node | None = None) -> PyQL:
         """Bind `output` (default `?count_NAME`) to the number of `counted` values for each value of `per`."""
         many, one = self._bound(counted, "add_group"), self._bound(per, "add_group")
         if many == one:
             _refuse("bad_comparison", f"{many.n3()} cannot be counted for each of itself")
-        return self._with(Aggregate(many, self._output(output, f"count_{many.name}"), distinct, one))
+        return self._with(Aggregate(many, self._output(output, f"count_{many.name}"), one))
 
     def add_aggregate(
         self,
@@ -326,7 +325,7 @@ class PyQL:
         if function not in FUNCTIONS:
             _refuse("bad_comparison", f"{function!r} is none of {', '.join(FUNCTIONS)}", given=function)
         result = self._output(output, f"{function}_{of.name}")
-        return self._with(Aggregate(of, result, True, one, function, kind))
+        return self._with(Aggregate(of, result, one, function, kind))
 
     def add_value(self, output: Node | None, expression: Expression, kind: Kind = "") -> PyQL:
         """Bind `output` (default `?value`) to a number computed from bound variables."""
@@ -350,14 +349,14 @@ class PyQL:
             _refuse("nothing_to_undo", "the program is empty: there is nothing to take back")
         return replace(self, clauses=self.clauses[:-1], boolean=any(fixed[:-1]))
 
-    def add_most(self, counted: Node, per: Node, output: Node | None = None) -> PyQL:
+    def add_most(self, counted: Node, per: Node) -> PyQL:
         """Keep the `per` values with the most `counted` values; ties are kept."""
-        grouped = self.add_group(counted, per, output)
+        grouped = self.add_group(counted, per)
         return grouped.add_max(grouped.clauses[-1].binds[0])
 
-    def add_least(self, counted: Node, per: Node, output: Node | None = None) -> PyQL:
+    def add_least(self, counted: Node, per: Node) -> PyQL:
         """Keep the `per` values with the fewest `counted` values (at least one); ties are kept."""
-        grouped = self.add_group(counted, per, output)
+        grouped = self.add_group(counted, per)
         return grouped.add_min(grouped.clauses[-1].binds[0])
 
     def add_union(self, *alternatives: Iterable[PatternItem]) -> PyQL:
@@ -390,13 +389,7 @@ class PyQL:
     def add_time_window(
         self, mediator: Node, from_relation: Node, to_relation: Node, start: str = "", end: str = ""
     ) -> PyQL:
-        """Keep mediator nodes whose period overlaps with a given one; missing ends are open.
-
-        Args:
-            mediator: variable of the node that carries both relations.
-            from_relation, to_relation: relations to the first and the last day.
-            start, end: `YYYY`, `YYYY-MM` or `YYYY-MM-DD`; "" for an open end.
-        """
+        """Keep mediator nodes whose period overlaps with a given one; see `TimeWindow`."""
         variable = self._bound(mediator, "add_time_window")
         dates = [check_date(d)[:10] if d else "" for d in (start, end)]
         if not any(dates) or (all(dates) and dates[1] < dates[0][: len(dates[1])]):

@@ -256,7 +256,7 @@ class Writer:
         """The alternatives; what they compare of the solutions before them is compared behind them."""
         mentions, outer = frozenset(clause.mentions), _outer_filters(clause)
         conditions = [" && ".join(self._condition(item) for item in items) for items in outer]
-        if not clause.binds:
+        if sum(map(len, outer)) == sum(map(len, clause.alternatives)):
             return Block((f"FILTER({' || '.join(f'({c})' for c in conditions)})",), mentions)
         tag = self._new("alternative") if self.proving or any(outer) else None
         lines, sure = list[str](), list[frozenset[Variable]]()
@@ -330,7 +330,7 @@ class Writer:
         inside, outside = _connected(blocks, {of, *per})
         outputs, group = frozenset({clause.output, *per}), _lines(inside)
         if clause.function == "count":
-            value = f"COUNT({'DISTINCT ' if clause.distinct else ''}{of.n3()})"
+            value = f"COUNT(DISTINCT {of.n3()})"
         else:
             key = self._key(of, clause.kind)
             value = f"{'SUM' if clause.function == 'sum' else 'AVG'}({key})"

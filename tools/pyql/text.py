@@ -330,13 +330,12 @@ def _write_clause(clause: Clause, profile: Profile) -> str:
             name, arguments = "add_filter", [_write_item(clause, profile)]
         case Extreme():
             name, arguments = "add_max" if clause.largest else "add_min", [clause.variable.n3(), clause.kind]
-        case Aggregate(of, output, distinct, per, function, kind):
+        case Aggregate(of, output, per, function, kind):
             each = per.n3() if per else ""
             if function != "count":
                 name, arguments = "add_aggregate", [function, of.n3(), output.n3(), each, kind]
             else:
-                name = "add_group" if per else "add_count"
-                arguments = [of.n3(), each, output.n3(), "" if distinct else "all"]
+                name, arguments = "add_group" if per else "add_count", [of.n3(), each, output.n3()]
         case Value():
             name = "add_value"
             arguments = [clause.output.n3(), write_expression(clause.expression), clause.kind]
@@ -495,8 +494,7 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
                 sides.append(form)
             return program.add_filter(*reader.comparison(sides[0], operator, sides[1], kind))
         case "add_value", [output, expression, *kind]:
-            result = read_variable(output, "count_output_not_variable")
-            return program.add_value(result, read_expression(expression), _kind(kind))
+            return program.add_value(_read_output(output), read_expression(expression), _kind(kind))
         case "add_aggregate", [function, variable, *rest]:
             kinds = [a for a in rest if not a.startswith("?")]
             given, each, *_ = [*(read_variable(a) for a in rest if a.startswith("?")), None, None]
@@ -505,14 +503,14 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
             return program.add_max(read_variable(variable, "max_not_variable"), _kind(kind))
         case "add_min", [variable, *kind]:
             return program.add_min(read_variable(variable, "max_not_variable"), _kind(kind))
-        case "add_count", [variable, *rest]:
-            return program.add_count(read_variable(variable), *_output(rest))
-        case "add_group", [counted, per, *rest]:
-            return program.add_group(read_variable(counted), read_variable(per), *_output(rest))
-        case "add_most", [counted, per, *rest]:
-            return program.add_most(read_variable(counted), read_variable(per), _output(rest)[0])
-        case "add_least", [counted, per, *rest]:
-            return program.add_least(read_variable(counted), read_variable(per), _output(rest)[0])
+        case "add_count", [variable, *output] if len(output) < 2:
+            return program.add_count(read_variable(variable), *map(_read_output, output))
+        case "add_group", [counted, per, *output] if len(output) < 2:
+            return program.add_group(read_variable(counted), read_variable(per), *map(_read_output, output))
+        case "add_most", [counted, per]:
+            return program.add_most(read_variable(counted), read_variable(per))
+        case "add_least", [counted, per]:
+            return program.add_least(read_variable(counted), read_variable(per))
         case "add_union", forms:
             return program.add_union(*[reader.pattern(form) for form in forms])
         case "add_not", [form]:
@@ -546,12 +544,8 @@ def _kind(arguments: list[str]) -> Kind:
     return given
 
 
-def _output(arguments: list[str]) -> tuple[Variable | None, bool]:
-    """The variable for a number, and whether only distinct values count."""
-    everything = bool(arguments) and arguments[-1].lower() == "all"
-    forms = arguments[: len(arguments) - everything]
-    outputs = [read_variable(form, "count_output_not_variable") for form in forms]
-    return outputs[0] if outputs else None, not everything
+def _read_output(form: str) -> Variable:
+    return read_variable(form, "count_output_not_variable")
 
 
 def _bad_pattern(form: str) -> ActionError:

@@ -30,7 +30,6 @@ class Column:
     table: str
     name: str
     kind: ColumnKind = "text"
-    doc: str = ""
     example: str = ""
 
     @property

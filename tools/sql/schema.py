@@ -58,7 +58,7 @@ def reflect_schema(engine: sa.Engine, timeout: float) -> Reflected:
             is_loose = _is_loose(engine, c.type)
             of_cells = _kind(kind, sample, is_loose)
             example = str(sample[0]) if of_cells == "date" and sample else ""
-            column = Column(name, str(c.name), of_cells, c.comment or "", example)
+            column = Column(name, str(c.name), of_cells, example)
             columns.append(column)
             if column.kind == "text":
                 is_native = kind in (None, "text") and all(isinstance(cell, str) for cell in sample)

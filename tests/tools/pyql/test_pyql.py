@@ -89,6 +89,8 @@ TERM = "add_fact(x, term, ?t); add_fact(?t, of, ?o); "
         # A branch may compare what is bound before the union.
         (STORM + "add_union((?s, =, lee), (?s, =, bret)); set_answer(?s)", {"lee", "bret"}),
         (WIND + "add_union((?s, =, lee), (?s, name, ?n) & (?w, <, 10)); set_answer(?s)", {"lee", "bret"}),
+        (STORM + "add_union((?s, =, lee), (bob, child, c3)); set_answer(?s)",
+         {"iselle", "arlene", "lee", "bret"}),
         # Nodes are compared with text by their names.
         ('add_fact(?s, wind, ?w); add_filter(?s, =, "BRET", name); set_answer(?s)', {"bret"}),
         ('add_fact(?s, wind, ?w); add_filter(?s, !=, "bret", name); set_answer(?s)',
