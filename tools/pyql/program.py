@@ -55,10 +55,10 @@ class _Named:
             case Optional(fact):
                 nodes = fact.mentions
             case Union(alternatives):
-                nodes = (v for pattern in alternatives for item in pattern for v in item.mentions)
+                nodes = [v for pattern in alternatives for item in pattern for v in item.mentions]
             case Not(pattern):
-                nodes = (v for item in pattern for v in item.mentions)
-        return tuple(dict.fromkeys(node for node in nodes if isinstance(node, Variable)))
+                nodes = [v for item in pattern for v in item.mentions]
+        return tuple(dict.fromkeys([node for node in nodes if isinstance(node, Variable)]))
 
     @property
     def binds(self) -> tuple[Variable, ...]:
@@ -246,7 +246,7 @@ class PyQL:
     variables: tuple[Variable, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        bound = dict.fromkeys(v for clause in self.clauses for v in clause.binds)
+        bound = dict.fromkeys([v for clause in self.clauses for v in clause.binds])
         object.__setattr__(self, "variables", tuple(bound))
 
     @property
