@@ -246,7 +246,9 @@ class PyQL:
     variables: tuple[Variable, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        bound = dict.fromkeys([v for clause in self.clauses for v in clause.binds])
+        bound: dict[Variable, None] = {}
+        for clause in self.clauses:
+            bound |= dict.fromkeys(clause.binds)
         object.__setattr__(self, "variables", tuple(bound))
 
     @property
