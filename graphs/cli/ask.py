@@ -74,7 +74,7 @@ class Output:
                 continue
         else:
             console = out()
-            report = Report(console, run.kg, run.toolset, verbose=self.verbose)
+            report = Report(console, run.kg, run.toolset, self.verbose)
             if self.verbose:
                 report.row("Question", request.question)
             on_token = report.token if self.verbose and console.is_terminal else None
@@ -150,7 +150,7 @@ def ask(
 
         others = {"QUESTION", "--entity", "--trace", "--interactive", "--review", "--resume"}
         if wrong := others.intersection(o.given(context)):
-            raise ConfigurationError(f"--file goes without {', '.join(sorted(wrong))}")
+            raise ConfigurationError(f"--file goes without {', '.join(sorted(wrong))}; leave them out")
         request = options.request(config=config)
         raise typer.Exit(ask_all(file, out_, jobs, request.preset, request.context))
     begun = (

@@ -63,7 +63,7 @@ class StoreOptions(o.GraphOptions):
 class Filters:
     """Which facts are meant."""
 
-    status: FactStatus | None = o.option("", "Only those of this status.")
+    status: FactStatus | None = o.option("STATUS", "Only accepted, rejected or proposed ones.")
     text: str = o.option("WORDS", "Only those with these words in a term or sentence.", "")
     document: str = o.option("WORDS", "Only those read in such a document (title, path, URL).", "")
     question: str = o.option("WORDS", "Only those read for such a question.", "")

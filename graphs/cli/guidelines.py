@@ -17,15 +17,6 @@ from triplewise.graphs.cli.console import columns, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import read_text
 
-PAPER = {
-    "kb": (4, 204),
-    "interpreter": (15, 862),
-    "memory": (9, 4729),
-    "kb+memory": (3, 1923),
-    "interpreter+memory": (2, 341),
-}
-"""Number of guidelines and times triggered by source, in QueryAgent's table 8 (GrailQA)."""
-
 Extra = Annotated[
     list[Path] | None,
     typer.Option("--file", metavar="FILE", help="Your own guidelines, which come first. Repeatable."),
@@ -47,6 +38,9 @@ def list_guidelines(
         triplewise guidelines list
         triplewise guidelines list --source kb+memory
     """
+    from rich.padding import Padding
+    from rich.text import Text
+
     from triplewise.guidelines import SOURCES, load_guidelines
 
     for name in source or ():
@@ -54,11 +48,12 @@ def list_guidelines(
             raise ConfigurationError.unknown("source", name, SOURCES)
     guidelines, console = sorted(load_guidelines(file or []), key=lambda g: g.toolset), out()
     for name in source or SOURCES:
-        rows = []
-        for g in (g for g in guidelines if g.source == name):
+        group = [g for g in guidelines if g.source == name]
+        console.print(f"{name}: {len(group)} guidelines", style="bold")
+        for g in group:
             notes = "; ".join(filter(None, (g.severity.replace("error", ""), *g.toolset, g.paper)))
-            rows.append((g.id, " ".join(g.when.split()) + (f"  [{notes}]" if notes else "")))
-        console.print(pairs(f"{name}: {len(rows)} guidelines", rows))
+            console.print(Text.assemble(g.id, (f"  [{notes}]" if notes else "", "dim")))
+            console.print(Padding(Text(" ".join(g.when.split()), "dim"), (0, 0, 0, 4)))
         console.print()
     console.print("The first that matches wins, errors before notes.")
 
@@ -115,45 +110,41 @@ def check_guidelines(file: Path = o.argument("FILE", "A YAML file of guidelines.
 
 @o.command(commands, "stats")
 def count_guidelines(
-    log: list[Path] = o.argument("LOG...", "Documents of `ask --json` (JSON or JSON lines), or .eval logs."),
+    log: list[Path] = o.argument("LOG...", "Documents of `ask --json`: JSON or JSON lines."),
     file: Extra = None,
     top: int = o.option("N", "Guidelines in the second table.", 10, min=1),
 ) -> None:
-    """Count how often each guideline fired, by source and by id (QueryAgent, tables 8 and 9).
+    """Count how often each guideline fired, by source and by id.
+
+    The report of an evaluation (`triplewise eval report`) has the same beside the paper's figures.
 
     Examples:
         triplewise ask "..." --json >> runs.json; triplewise guidelines stats runs.json
-        triplewise guidelines stats logs/metaqa.eval --top 20
     """
     from rich.text import Text
 
     from triplewise.guidelines import SOURCES, load_guidelines
 
     sources = {g.id: str(g.source) for g in load_guidelines(file or [])}
-    fired, runs, corrected = Counter[str](), 0, 0
-    for run in (run for path in log for run in runs_of(path)):
-        if isinstance(run.get("steps"), list):
-            ids = [step["guideline"] for step in run["steps"] if step["guideline"]]
-        else:  # a record of an evaluation
-            ids = [*run.get("corrections", ()), *run.get("notes", ())]
-        fired.update(ids)
-        runs, corrected = runs + 1, corrected + bool(ids)
+    runs = [
+        [step["guideline"] for step in run["steps"] if step["guideline"]]
+        for path in log
+        for run in _runs(path)
+    ]
     if not runs:
         raise DataError("no run in it; write one with `triplewise ask --json`", log[0])
-    console, total = out(), fired.total()
-    share = f"{corrected} of {runs} runs ({corrected / runs:.0%})"
+    fired = Counter(id for ids in runs for id in ids)
+    console, total, corrected = out(), fired.total(), sum(map(bool, runs))
+    share = f"{corrected} of {len(runs)} runs ({corrected / len(runs):.0%})"
     console.print(f"Guidelines fired {total} times, in {share}.\n")
     written = Counter(sources.values())
     by_source = Counter(sources.get(id, "unknown") for id in fired.elements())
     rows: list[list[str | Text]] = [
-        [source, f"{written[source]}", f"{by_source[source]}", *map(str, PAPER.get(source, ("", "")))]
+        [source, f"{written[source]}", f"{by_source[source]}"]
         for source in (*SOURCES, *(["unknown"] if by_source["unknown"] else []))
     ]
-    published = [sum(column) for column in zip(*PAPER.values(), strict=True)]
-    sums = ("all", written.total(), total, *published)
-    rows.append([Text(str(cell), "bold") for cell in sums])
-    heads = ("Source", "Guidelines", "Triggered", "In the paper", "Triggered there")
-    console.print(columns(heads, rows, "By source", right=True))
+    rows.append([Text(str(cell), "bold") for cell in ("all", written.total(), total)])
+    console.print(columns(("Source", "Guidelines", "Triggered"), rows, "By source", right=True))
     if fired:
         console.print()
         most = fired.most_common(top)
@@ -162,46 +153,18 @@ def count_guidelines(
         console.print(columns(("Guideline", "Triggered", "Share", "Source"), cells, title, right=True))
 
 
-def runs_of(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the runs of a log, each a mapping with `steps` or `corrections`.
-
-    A log is an `.eval` log of Inspect, or JSON: documents one after another, or lists of them.
-
-    Raises:
-        DataError: the file cannot be read, or holds something else; says what, and where.
-        ConfigurationError: it is an `.eval` log and Inspect is not installed.
-    """
-    if path.suffix == ".eval":
-        yield from _recorded_runs(path)
-        return
+def _runs(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the documents in a file: one after another, or lists of them. Raises `DataError` on others."""
     text = read_text(path)
     decoder, document, end = json.JSONDecoder(), re.compile(r"\S"), 0
     while start := document.search(text, end):
         try:
             value, end = decoder.raw_decode(text, start.start())
         except json.JSONDecodeError as error:
-            what = f"is not JSON: {error.msg}; give documents of `triplewise ask --json`, or an .eval log"
+            what = f"is not JSON: {error.msg}; give documents of `triplewise ask --json`"
             raise DataError(what, path, error.lineno) from error
         for run in value if isinstance(value, list) else [value]:
-            if not isinstance(run, dict) or not {"steps", "corrections"} & set(run):
-                what = "is no document of `triplewise ask --json`: it has neither 'steps' nor 'corrections'"
+            if not isinstance(run, dict) or "steps" not in run:
+                what = "is no document of `triplewise ask --json`: it has no 'steps'"
                 raise DataError(what, path, text.count("\n", 0, end) + 1)
             yield run
-
-
-def _recorded_runs(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield what our solver kept in the store of each sample of an Inspect log, under `Run:`."""
-    try:
-        from inspect_ai.log import read_eval_log_samples
-    except ImportError as error:
-        raise ConfigurationError(
-            f"{path} is an .eval log: install what reads it with pip install 'triplewise[evals]'"
-        ) from error
-    unread = {"messages", "events", "attachments"}
-    try:
-        for sample in read_eval_log_samples(path, False, format="eval", exclude_fields=unread):
-            record = {k.removeprefix("Run:"): v for k, v in sample.store.items() if k.startswith("Run:")}
-            if "corrections" in record:
-                yield record
-    except (ValueError, LookupError, EOFError, RuntimeError, OSError) as error:
-        raise DataError(f"is no .eval log that can be read: {error}", path) from error

@@ -143,6 +143,7 @@ def info(login: o.Login, source: Source, profile: o.Profile = None) -> None:
     from triplewise.tools.kg.endpoint import EndpointKG
     from triplewise.tools.kg.infer import ENGINE_SPACES
     from triplewise.tools.kg.open import is_store, read_manifest
+    from triplewise.tools.kg.profile import BLANK
     from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 
     kg, console = login.open(source, profile=profile, timeout=PATIENCE), out()
@@ -186,6 +187,7 @@ def info(login: o.Login, source: Source, profile: o.Profile = None) -> None:
     texts = relation_texts(kg, [relation for relation, _ in counts.most_common(SHOWN)])
     rows = [(relation, f"{text.label} ({counts[relation]:,})") for relation, text in texts.items()]
     console.print(pairs(f"\nRelations ({len(counts)} in the first {len(facts):,} facts)", rows))
+    facts = [f for f in facts if BLANK not in f.n3()] or facts
     spread = facts[:: max(1, len(facts) // 6)][:6]
     console.print(pairs("\nSome facts", [("", text) for text in triple_text(kg, spread, exact=False)]))
 

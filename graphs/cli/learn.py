@@ -69,9 +69,10 @@ def learn(
         "FILE|SHARE", "Questions to validate on, or the share of QUESTIONS that is held out.", "0.1"
     ),
     variant: Literal["full", "no-refine", "no-merge", "distilled"] = o.option(
-        "",
-        "How the training set is made (SymAgent, table 4): explored and refined trajectories merged; "
-        "explored ones only, by rejection sampling; refined ones directly; or another model's.",
+        "HOW",
+        "How the training set is made (SymAgent, table 4). full: explored and refined trajectories merged; "
+        "no-refine: explored ones only, by rejection sampling; no-merge: refined ones directly; distilled: "
+        "another model's.",
         "full",
     ),
     distill: Path | None = o.option("FILE", "Another model's trajectories. Implies --variant distilled."),

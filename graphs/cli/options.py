@@ -29,13 +29,10 @@ DEFAULT_PRESET = "agent"
 KG_FORMS = (
     "demo, an RDF file, a folder of them or one made by `triplewise kg load`, or the URL of a SPARQL endpoint"
 )
-LOGIN = "Login of an endpoint (docs/endpoints.md)"
+SHAPE = "How the graph is shaped: a packaged profile or a YAML file."
 LOGIN_OPTIONS = ("header", "token", "user")
 
-Profile = Annotated[
-    str | None,
-    typer.Option(metavar="NAME|FILE", help="How the graph is shaped: a packaged profile or a YAML file."),
-]
+Profile = Annotated[str | None, typer.Option(metavar="NAME|FILE", help=SHAPE)]
 Entities = Annotated[
     list[str] | None,
     typer.Option(metavar='"mention=id"', help="An entity you know; without id it is linked. Repeatable."),
@@ -68,6 +65,10 @@ def option(metavar: str, help: str, default: Any = None, *names: str, **more: An
     """Return an option, for the default of a parameter; `shown` is what its help gives as default."""
     shown = more.pop("shown", True)
     return typer.Option(default, *names, metavar=metavar or None, help=help, show_default=shown, **more)
+
+
+_common = functools.partial(option, rich_help_panel="Graph, model and settings")
+_login = functools.partial(option, rich_help_panel="Login of an endpoint (docs/endpoints.md)")
 
 
 def flag(help: str, *names: str) -> Any:
@@ -111,7 +112,8 @@ def _unfold(function: Callable[..., None]) -> Callable[..., None]:
     for p in signature.parameters.values():
         if is_dataclass(p.annotation):
             groups[p.name], hints = p.annotation, get_type_hints(p.annotation, include_extras=True)
-            options = [(f.name, f.default, hints[f.name]) for f in fields(p.annotation)]
+            shown = sorted(fields(p.annotation), key=lambda f: f.name in LOGIN_OPTIONS)
+            options = [(f.name, f.default, hints[f.name]) for f in shown]
         else:
             options = [(p.name, p.default, p.annotation)]
         parameters += [inspect.Parameter(n, p.KEYWORD_ONLY, default=d, annotation=t) for n, d, t in options]
@@ -143,13 +145,9 @@ def given(context: typer.Context, *besides: str) -> list[str]:
 class Login:
     """The login of an endpoint."""
 
-    header: list[str] | None = option(
-        "NAME:VALUE", "A header sent with every request. Repeatable.", rich_help_panel=LOGIN
-    )
-    token: str | None = option("TOKEN", "A bearer token.", rich_help_panel=LOGIN)
-    user: str | None = option(
-        "NAME", "Whose password is asked for, or is in the environment.", rich_help_panel=LOGIN
-    )
+    header: list[str] | None = _login("NAME:VALUE", "A header sent with every request. Repeatable.")
+    token: str | None = _login("TOKEN", "A bearer token.")
+    user: str | None = _login("NAME", "Whose password is asked for, or is in the environment.")
 
     def log_in(self, kg: Any) -> None:
         """Keep the login for the host of a graph, for as long as this process lives.
@@ -182,8 +180,8 @@ class Login:
 class GraphOptions(Login):
     """Which graph."""
 
-    kg: str | None = option("KG", f"Knowledge graph: {KG_FORMS}.", shown="demo")
-    profile: Profile = None
+    kg: str | None = _common("KG", f"Knowledge graph: {KG_FORMS}.", shown="demo")
+    profile: str | None = _common("NAME|FILE", SHAPE)
 
     @property
     def source(self) -> str:
@@ -201,7 +199,7 @@ class GraphOptions(Login):
 class SettingOptions(GraphOptions):
     """A graph, and any setting of a run. Fields that have the name of a setting are that setting."""
 
-    pairs: list[str] | None = option(
+    pairs: list[str] | None = _common(
         "NAME=VALUE", "Any other setting of a run, e.g. max_steps=20. Repeatable.", None, "--set"
     )
 
@@ -235,13 +233,13 @@ class SettingOptions(GraphOptions):
 class ModelOptions(SettingOptions):
     """A graph, settings, and who answers."""
 
-    model: str | None = option(
+    model: str | None = _common(
         "M",
         "embedded (no key, no network), openai:NAME, or provider:NAME such as anthropic:NAME.",
         shown="embedded",
     )
-    base_url: str | None = option("URL", "OpenAI-compatible server, e.g. http://localhost:8000/v1.")
-    seeds: str | None = option(
+    base_url: str | None = _common("URL", "OpenAI-compatible server, e.g. http://localhost:8000/v1.")
+    seeds: str | None = _common(
         "FILE",
         "Answered example questions of this graph, as JSON lines; none for none.",
         shown="those of `triplewise plan index`",
@@ -252,7 +250,7 @@ class ModelOptions(SettingOptions):
 class RunOptions(ModelOptions):
     """Everything a run is made of but its question."""
 
-    preset: str | None = option("P", "See `triplewise presets`.", shown=DEFAULT_PRESET)
+    preset: str | None = _common("P", "See `triplewise presets`.", shown=DEFAULT_PRESET)
 
     def request(
         self,

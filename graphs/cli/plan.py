@@ -87,10 +87,9 @@ def show(
         return
     report = Report(console, run.kg, run.toolset)
     report.phase("link", linked)
-    report.rows("Plan", report.rules(rules, SHOWN, "--json gives all"))
-    if not rules:
-        report.row("Plan", "No rule fits: no relation path from the entities reads like the question.")
-    report.rows("Dropped", report.dropped_rules(dropped, SHOWN))
+    nothing = "No rule fits: no relation path from the entities reads like the question."
+    report.row("Plan", *report.rules(rules, SHOWN, "--json gives all") if rules else [nothing])
+    report.row("Dropped", *report.dropped_rules(dropped, SHOWN, "--json gives all"))
 
 
 @o.command(commands)

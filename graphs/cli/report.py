@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.padding import Padding
+from rich.syntax import Syntax
 from rich.text import Text
 
 from triplewise.graphs.cli.console import columns
@@ -23,12 +24,10 @@ if TYPE_CHECKING:
     from triplewise.nodes.state import Verdict
     from triplewise.tools.actions import Toolset
     from triplewise.tools.core.rules import DroppedRule, Rule
-    from triplewise.tools.linking.linker import LinkedEntity
 
-RULES, VALUES, PROOF, NAMES, LENGTH = 3, 30, 20, 8, 400
-"""Most rules, answers, facts of the proof, names in a list, and characters of an observation printed."""
-SHORT_PROOF = 6
-"""Most facts of the proof in the short form."""
+RULES, VALUES, PROOF, SHORT_PROOF, NAMES, LENGTH = 3, 30, 20, 6, 8, 400
+"""Most rules, answers, facts of the proof (and in the short form), names in a list, and characters of an
+observation printed."""
 MARGIN = 9
 HEAD, GOOD, DOUBTFUL, BAD, QUIET = "bold", "bold green", "bold yellow", "bold red", "dim"
 
@@ -63,9 +62,15 @@ class Labels:
         nodes = [short(n) for t in triples for n in (t.subject, t.object) if isinstance(n, IRI)]
         self.fetch(nodes, [short(t.relation) for t in triples])
 
-    def tagged(self, short: str) -> Text:
-        """Return the label with the id behind it, dim and in brackets; only the id where it has no label."""
-        return _tagged(self.labels.get(short, short), short)
+    def tagged(self, short: str, label: str = "", style: str = "") -> Text:
+        """Return the label with the id behind it, or with that the graph has no such node; an id once."""
+        label = label or self.labels.get(short, short)
+        tag = (
+            ""
+            if label.replace(",", "") == short
+            else f" ({'not in the graph' if MINTED in short else short})"
+        )
+        return Text.assemble((label, style), (tag, QUIET))
 
     def term(self, term: Term) -> Text:
         """Return a term of a fact, tagged; a literal as people read it."""
@@ -94,20 +99,14 @@ class Labels:
             if text.startswith(f" ({label})", end):
                 # `P36 (capital)`: the text itself explains the id already.
                 end += len(label) + 3
-            result.append_text(_tagged(label, short) if tag else Text(label))
+            result.append_text(self.tagged(short) if tag else Text(label))
         return result.append(text[end:])
-
-
-def _tagged(label: str, short: str, style: str = "") -> Text:
-    """Return a label with its id behind it, or with that the graph has no such node."""
-    tag = "" if label.replace(",", "") == short else f" ({'not in the graph' if MINTED in short else short})"
-    return Text.assemble((label, style), (tag, QUIET))
 
 
 def _first(texts: Sequence[str]) -> str:
     """Return the first few of a list, and how many more there are."""
     rest = len(texts) - NAMES
-    return ", ".join(texts[:NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    return ", ".join(texts[:NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 class Report:
@@ -117,9 +116,7 @@ class Report:
         verbose: print corrections and cost with the answer.
     """
 
-    def __init__(
-        self, console: Console, kg: KnowledgeGraph, toolset: Toolset, *, verbose: bool = True
-    ) -> None:
+    def __init__(self, console: Console, kg: KnowledgeGraph, toolset: Toolset, verbose: bool = True) -> None:
         self.console, self.toolset, self.labels, self._verbose = console, toolset, Labels(kg), verbose
         self._verdict: Verdict | None = None
         self._in_line = False
@@ -137,25 +134,27 @@ class Report:
             self.console.print()
             self._in_line = False
 
-    def row(self, head: str, body: Text | str, style: str = HEAD) -> None:
-        """Print a line with its heading in the margin; what is too long goes on under itself."""
-        body = Text(body) if isinstance(body, str) else body
-        lines = body.wrap(self.console, max(self.console.width - MARGIN, MARGIN), overflow="fold")
-        for number, line in enumerate(lines):
-            line.rstrip()
-            margin = f"{head if number == 0 else '':<{MARGIN}}"
-            self.console.print(Text.assemble((margin, style), line), soft_wrap=True)
-
-    def rows(self, head: str, lines: Iterable[Text]) -> None:
-        """Print lines, of which the first has a heading in the margin."""
-        for number, line in enumerate(lines):
-            self.row("" if number else head, line)
-
     def token(self, text: str) -> None:
         """Print a piece of what a model writes, as it comes."""
         shown = "".join(c for c in text if c.isprintable() or c == "\n")
         self.console.print(Text(shown, QUIET), end="", soft_wrap=True)
         self._in_line = True
+
+    def row(self, head: str, *bodies: Text | str, style: str = HEAD) -> None:
+        """Print lines with a heading in the margin; what is too long goes on under itself."""
+        for body in bodies:
+            text = Text(body) if isinstance(body, str) else body
+            for line in text.wrap(self.console, max(self.console.width - MARGIN, MARGIN), overflow="fold"):
+                line.rstrip()
+                self.console.print(Text.assemble((f"{head:<{MARGIN}}", style), line), soft_wrap=True)
+                head = ""
+
+    def _lines(self, head: str, lines: Iterable[Text]) -> None:
+        """Print a heading with lines under it, which are never broken: they are there to be copied."""
+        self.console.print()
+        self.console.print(Text(head, HEAD))
+        for line in lines:
+            self.console.print(line, soft_wrap=True)
 
     def phase(self, name: str, update: Mapping[str, Any]) -> None:
         """Print what one phase did."""
@@ -163,32 +162,32 @@ class Report:
         self._verdict = update.get("verdict") or self._verdict
         match name:
             case "link":
-                linked: Sequence[LinkedEntity] = update.get("linked", ())
+                linked = update.get("linked", ())
                 self.labels.labels |= {e.id: e.label or e.id for e in linked}
                 texts = [Text.assemble(e.mention, (" is ", QUIET), self.labels.tagged(e.id)) for e in linked]
                 if not linked and self.toolset.name not in DATABASE_TOOLSETS:
                     texts = [Text("none found in the question", QUIET)]
-                self.rows("Entities", texts)
+                self.row("Entities", *texts)
             case "plan":
                 rules, dropped = update.get("rules", ()), update.get("dropped", ())
-                self.rows("Plan", self.rules(rules, RULES, "`triplewise plan` shows all"))
+                self.row("Plan", *self.rules(rules, RULES, "`triplewise plan` shows all"))
                 if rules and dropped:
                     self.row("", Text(f"{len(dropped)} dropped; `triplewise plan` says why", QUIET))
                 elif dropped:
-                    self.rows("Dropped", self.dropped_rules(dropped, RULES))
+                    self.row("Dropped", *self.dropped_rules(dropped, RULES, "`triplewise plan` shows more"))
             case "observe" if update.get("observation") and update.get("observed"):
                 around = list(update["observed"])
                 self.labels.fetch(around[:NAMES])
-                count = f"{len(update['observation'])} facts around "
+                count = f"{len(update['observation']):,} facts around "
                 body = Text(count).append_text(self.labels.list(around))
-                self.row("Observe", body.append(", scored by similarity to the question"), QUIET)
+                self.row("Observe", body.append(", scored by similarity to the question"), style=QUIET)
             case "act" if update.get("steps"):
                 self.step(update["steps"][-1])
             case "correct" if update.get("corrections"):
                 c = update["corrections"][-1]
                 why = self.labels.replace(c.reason or "a step in doubt")
                 by = f"corrected by guideline {c.guideline}{f' ({c.source})' if c.source else ''}"
-                self.rows("", [Text.assemble((by, BAD), ": ", why), Text("The step is undone.", QUIET)])
+                self.row("", Text.assemble((by, BAD), ": ", why), Text("The step is undone.", QUIET))
             case "inspect" if (verdict := self._verdict) and verdict.note and verdict.status != "spent":
                 self.row("", Text.assemble(("note: ", "yellow"), self.labels.replace(verdict.reason)))
 
@@ -204,14 +203,14 @@ class Report:
         if len(rules) > most:
             yield Text(f"and {len(rules) - most} more; {rest}", QUIET)
 
-    def dropped_rules(self, dropped: Sequence[DroppedRule], most: int) -> Iterator[Text]:
+    def dropped_rules(self, dropped: Sequence[DroppedRule], most: int, rest: str) -> Iterator[Text]:
         """Yield the first rules that were dropped, each with the reason."""
         shown = dropped[:most]
         self.labels.fetch([d.anchor for d in shown if d.anchor], [r for d in shown for r in d.relations])
         for d in shown:
-            yield self.labels.replace(d.text).append_text(Text(": ")).append(self.labels.replace(d.reason))
+            yield self.labels.replace(f"{d.text}: {d.reason}")
         if len(dropped) > most:
-            yield Text(f"and {len(dropped) - most} more; --json gives all", QUIET)
+            yield Text(f"and {len(dropped) - most} more; {rest}", QUIET)
 
     def step(self, step: Step) -> None:
         """Print one step: thought, action, observation."""
@@ -229,8 +228,8 @@ class Report:
         self.labels.fetch(nodes, relations)
         self.console.print()
         self.row(f"Step {step.number}", self.labels.replace(step.thought))
-        self.row("", Text.assemble(("> ", "cyan"), self.labels.replace(step.call, tag=True)))
-        self.rows("", self._observation(step))
+        call = Text.assemble(("> ", "cyan"), self.labels.replace(step.call, tag=True))
+        self.row("", call, *self._observation(step))
 
     def _observation(self, step: Step) -> list[Text]:
         """Return what a step showed: a line each for relations and values, or whatever else there was."""
@@ -258,15 +257,7 @@ class Report:
         """Print everything the run came to; `rule` is the reading of the question that was followed."""
         if self._verbose:
             self.console.print()
-        shown = list(zip(answer.values, answer.labels, strict=True))[:VALUES]
-        if answer.labels in (("true",), ("false",)):
-            shown = [("Yes", "Yes") if answer.labels == ("true",) else ("No", "No")]
-        unsure = answer.status == "unsure"
-        texts = [_tagged(label, value, DOUBTFUL if unsure else GOOD) for value, label in shown]
-        texts = [Text("not sure; the likeliest reading gives", DOUBTFUL), *texts] if unsure else texts
-        self.rows("Answer", texts or [Text("none", BAD)])
-        if len(answer.values) > VALUES:
-            self.row("", Text(f"and {len(answer.values) - VALUES:,} more; --json or -q give all", QUIET))
+        self._answer(answer)
         if answer.reason:
             self.row("Why", f"{answer.reason}.")
         if answer.note and not self._verbose:
@@ -276,12 +267,10 @@ class Report:
         if rule is not None and answer.values and not self._verbose:
             self.labels.fetch_rules([rule])
             self.row("Read as", self.labels.replace(rule.text()))
-        if unsure and answer.rivals:
-            others = [f"{_first(r.labels)}  ({r.confidence:.0%}: {r.rule})" for r in answer.rivals]
-            self.rows("Or", [self.labels.replace(other) for other in others])
+        if answer.status == "unsure":
+            others = (f"{_first(r.labels)}  ({r.confidence:.0%}: {r.rule})" for r in answer.rivals)
+            self.row("Or", *map(self.labels.replace, others))
         if query := answer.sparql or answer.sql:
-            from rich.syntax import Syntax
-
             language = "SPARQL" if answer.sparql else "SQL"
             syntax = Syntax("", language.lower(), theme="ansi_dark", background_color="default")
             code = syntax.highlight(query.strip())
@@ -290,13 +279,29 @@ class Report:
         if answer.proof:
             self._proof(answer.proof, PROOF if self._verbose else SHORT_PROOF)
         if answer.rows:
-            self._lines("Proof", [Text(f"  {row}") for row in answer.rows[:PROOF]])
-        if not self._verbose:
-            if count := len(answer.corrections):
-                self.console.print()
-                caught = f"{count} mistake{'' if count == 1 else 's'} caught on the way; -v shows all"
-                self.row("", Text(caught, QUIET))
-            return
+            more = len(answer.rows) - PROOF
+            rest = [Text(f"  and {more:,} more rows; --json gives all", QUIET)] if more > 0 else []
+            self._lines("Proof", [*(Text(f"  {row}") for row in answer.rows[:PROOF]), *rest])
+        if self._verbose:
+            self._corrections(answer)
+        elif count := len(answer.corrections):
+            self.console.print()
+            self.row("", Text(f"{_count(count, 'mistake')} caught on the way; -v shows all", QUIET))
+
+    def _answer(self, answer: Answer) -> None:
+        shown = list(zip(answer.values, answer.labels, strict=True))[:VALUES]
+        if answer.labels in (("true",), ("false",)):
+            shown = [("Yes", "Yes") if answer.labels == ("true",) else ("No", "No")]
+        unsure = answer.status == "unsure"
+        texts = [self.labels.tagged(value, label, DOUBTFUL if unsure else GOOD) for value, label in shown]
+        if unsure:
+            self.row("Answer", Text("not sure; the likeliest reading gives", DOUBTFUL))
+        self.row("" if unsure else "Answer", *texts or [Text("none", BAD)])
+        if len(answer.values) > VALUES:
+            self.row("", Text(f"and {len(answer.values) - VALUES:,} more; --json or -q give all", QUIET))
+
+    def _corrections(self, answer: Answer) -> None:
+        """Print what was corrected, and what the run used."""
         lines = [] if answer.corrections else [Text("  nothing: no step went wrong", QUIET)]
         for c in answer.corrections:
             step = Text(f"  step {c.step}: ").append_text(self.labels.replace(c.call))
@@ -305,13 +310,6 @@ class Report:
         self._lines("Corrected", lines)
         self.console.print()
         self.row("Cost", Text(cost(answer.usage), QUIET))
-
-    def _lines(self, head: str, lines: Iterable[Text]) -> None:
-        """Print a heading with lines under it, which are never broken: they are there to be copied."""
-        self.console.print()
-        self.console.print(Text(head, HEAD))
-        for line in lines:
-            self.console.print(line, soft_wrap=True)
 
     def _proof(self, proof: Sequence[ProofTriple], most: int) -> None:
         """Print the facts that prove the answer, and where those from documents were read."""
@@ -329,20 +327,19 @@ class Report:
             note = f"  {count} of {len(proof)} from documents, not from the graph; see `triplewise facts`"
             self.console.print(Text(note, "yellow"))
         if (rest := len(proof) - most) > 0:
-            facts = f"and {rest} more {'fact' if rest == 1 else 'facts'}"
-            self.console.print(Text(f"  {facts}; --json gives all", QUIET))
+            self.console.print(Text(f"  and {_count(rest, 'more fact')}; --json gives all", QUIET))
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def cost(usage: Usage) -> str:
     """Return what a run used, in one line."""
-
-    def count(number: int, one: str, many: str) -> str:
-        return f"{number:,} {one if number == 1 else many}"
-
-    parts = [count(usage.queries, "query", "queries"), count(usage.calls, "model call", "model calls")]
+    parts = [_count(usage.queries, "query", "queries"), _count(usage.calls, "model call")]
     if usage.calls:
         money = "price unknown" if usage.cost is None else f"${usage.cost:.4f}"
         parts += [f"{'about ' if usage.estimated else ''}{usage.tokens:,} tokens", money]
     if usage.hallucinated:
-        parts.append(f"{count(usage.hallucinated, 'invented fact', 'invented facts')} dropped")
+        parts.append(f"{_count(usage.hallucinated, 'invented fact')} dropped")
     return ", ".join([*parts, f"{usage.seconds:.1f} s"])

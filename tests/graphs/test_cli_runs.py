@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -59,6 +60,22 @@ def test_a_killed_run_goes_on_where_it_was(state: Path, openai_server: Callable[
     assert resumed.returncode == 0
     assert len(server.chats) == len(REPLIES)  # one was asked for twice; set_answer implies the last
     assert "no unfinished run" in ask("--resume").stderr
+
+
+def test_ctrl_c_is_one_line_that_says_how_to_go_on(
+    state: Path, openai_server: Callable[..., OpenAIServer]
+) -> None:
+    server = openai_server(REPLIES, faults=[Fault.SLOW], slow=120)
+    arguments = (QUESTION, "-v", "--model", "openai:scripted", "--base-url", server.url)
+    process = subprocess.Popen(
+        [*COMMAND, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not server.chats and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (130, "error: interrupted; `triplewise ask --resume` goes on\n")
 
 
 def test_a_damaged_file_is_set_aside(cli: Cli, state: Path) -> None:

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.openai_server import Fault, OpenAIServer
 from tests.support.sparql_server import Scripted, SparqlServer
 from triplewise.graphs.cli.app import run
 from triplewise.graphs.presets import find_preset
@@ -59,6 +60,17 @@ def started(folder: Path, *arguments: str) -> Iterator[str]:
         finally:
             process.send_signal(signal.SIGINT)
         assert process.wait(10) == 130
+        assert process.stderr.read() == "error: interrupted\n"
+
+
+def test_ctrl_c_in_mid_stream_is_one_line(folder: Path, openai_server: Callable[..., OpenAIServer]) -> None:
+    model = openai_server(["..."], faults=[Fault.SLOW], slow=120)
+    asks = ("serve", "--model", "openai:scripted", "--base-url", model.url)
+    with (
+        started(folder, *asks) as url,
+        httpx.stream("GET", f"{url}/api/stream", params={"question": "Who?"}, trust_env=False) as reply,
+    ):
+        assert "event: phase" in next(reply.iter_lines())
 
 
 @pytest.fixture(scope="module")
