@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +59,19 @@ def started(folder: Path, *arguments: str) -> Iterator[str]:
             yield line.split()[3]
         finally:
             process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 130
-        assert process.stderr.read() == "error: interrupted\n"
+        assert process.wait(30) == 130
+        lines = process.stderr.read().splitlines()
+        assert [line for line in lines if not line.startswith("notice")] == ["error: interrupted"]
 
 
 def test_ctrl_c_in_mid_stream_is_one_line(folder: Path, openai_server: Callable[..., OpenAIServer]) -> None:
     model = openai_server(["..."], faults=[Fault.SLOW], slow=120)
     asks = ("serve", "--model", "openai:scripted", "--base-url", model.url)
-    with (
-        started(folder, *asks) as url,
-        httpx.stream("GET", f"{url}/api/stream", params={"question": "Who?"}, trust_env=False) as reply,
-    ):
-        assert "event: phase" in next(reply.iter_lines())
+    with ExitStack() as streams, started(folder, *asks) as url:
+        stream = httpx.stream(
+            "GET", f"{url}/api/stream", params={"question": "Who?"}, trust_env=False, timeout=60
+        )
+        assert any("acting" in line for line in streams.enter_context(stream).iter_lines())
 
 
 @pytest.fixture(scope="module")
