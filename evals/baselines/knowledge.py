@@ -43,10 +43,9 @@ SAMPLES, TEMPERATURE = 10, 0.7
 
 
 def direct(*, link: str = "index") -> Graph:
-    """The model's answer, at once. `link`: variant of the linking phase."""
+    """The model's answer, at once."""
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
-        """Ask for the answer alone."""
         reply = ask(state, runtime.context, "knowledge", "direct").text
         return add_step(state, answer_step(state, "", *name_reply(reply, state, runtime.context)))
 
@@ -54,10 +53,9 @@ def direct(*, link: str = "index") -> Graph:
 
 
 def cot(*, link: str = "index") -> Graph:
-    """One chain of thought with its answer. `link`: variant of the linking phase."""
+    """One chain of thought with its answer."""
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
-        """Ask for a chain of thought that ends with the answer."""
         return add_step(state, chain_of_thought(state, runtime.context))
 
     return build_loop("cot", act, conclude, link=link)
@@ -75,15 +73,7 @@ def chain_of_thought(state: State, context: Context) -> Step:
 def self_consistency(
     *, samples: int = SAMPLES, temperature: float = TEMPERATURE, link: str = "index"
 ) -> Graph:
-    """The answer that most of several chains of thought give.
-
-    Args:
-        samples: chains of thought. temperature: that they are sampled with, unless the context has one.
-        link: variant of the linking phase.
-
-    Raises:
-        ConfigurationError: no sample, or a temperature at which all samples would be one.
-    """
+    """The answer that most of `samples` chains of thought give; the context's own temperature goes first."""
     check_number("samples", samples)
     if not isinstance(temperature, int | float) or temperature <= 0:
         raise ConfigurationError(
@@ -91,7 +81,6 @@ def self_consistency(
         )
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
-        """Sample one more chain of thought; the last one ends the run."""
         step = chain_of_thought(state, runtime.context)
         last = len(state.steps) + 1 >= samples
         return add_step(state, replace(step, feedback=replace(step.feedback, finished=last)))
@@ -118,14 +107,7 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def documents(*, passages: int = PASSAGES, link: str = "index") -> Graph:
-    """Retrieve passages for the question and read the answers in them.
-
-    Args:
-        passages: to be read for a question. link: variant of the linking phase.
-
-    Raises:
-        ConfigurationError: fewer than one passage.
-    """
+    """Retrieve passages for the question, and read the answers in as many as fit into the prompt."""
     check_number("passages", passages)
 
     def check_documents(context: Context) -> None:
@@ -136,7 +118,6 @@ def documents(*, passages: int = PASSAGES, link: str = "index") -> Graph:
             )
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
-        """Retrieve passages, then have the model read the answers in as many as fit into the prompt."""
         context = runtime.context
         if not state.steps:
             return add_step(state, retrieve(state, context, passages))

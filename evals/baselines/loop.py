@@ -61,16 +61,10 @@ def build_loop(
     """Compile a baseline.
 
     Args:
-        name: of the baseline, and of the graph.
         act: one more step; a run ends with the first whose feedback is finished.
-        answer: what makes the answer of the steps, finished or not.
-        link: variant of the linking phase. plan: runs once before the first step.
+        answer: what makes the answer of the steps, finished or not. plan: runs once before the first step.
         settings: values for what a context leaves at its defaults, as a preset has them.
-        check_context: raises `ConfigurationError` where the context lacks what the baseline needs; called
-            before anything else is done.
-
-    Raises:
-        ConfigurationError: unknown variant of the linking phase.
+        check_context: raises `ConfigurationError` where the context lacks what the baseline needs.
     """
     linking = choose_phases(PRESETS["agent"], {"link": link})["link"]
 
@@ -95,7 +89,7 @@ def build_loop(
 
 
 def check(state: State, runtime: Runtime[Context]) -> Update:
-    """Whether the run has ended, or has used up a budget; the end goes before a spent budget."""
+    """Whether the run has ended, or else has used up a budget."""
     if state.steps and state.last.feedback.finished:
         return {"verdict": Verdict("finished")}
     reason = spent(state, runtime.context)
@@ -155,12 +149,7 @@ def plain_question(state: State) -> str:
 
 
 def ask(state: State, context: Context, prompt: str, part: str, **values: Any) -> Reply:
-    """Ask the model a part of a prompt: of the file that the context names, else `prompts_PROMPT.yaml`.
-
-    Raises:
-        ModelUnavailableError: the server gave no usable reply after all retries.
-        ConfigurationError: what the person has to correct (key, model name, address).
-    """
+    """Ask the model a part of a prompt: of the file that the context names, else `prompts_PROMPT.yaml`."""
     about_question = {
         "question": plain_question(state),
         "form": form_of(state.question),
@@ -174,10 +163,7 @@ def ask(state: State, context: Context, prompt: str, part: str, **values: Any) -
 def read_answers(reply: str, reasoned: bool = False) -> tuple[str, ...]:
     """Return the answers of a reply as texts, each once: a list in square brackets, or one a line.
 
-    Args:
-        reply: what the model wrote.
-        reasoned: whether reasoning stands before them: then only what follows the last `Answer:` counts, or
-            the last `the answer is` where nothing is marked so.
+    With `reasoned` only what follows the last `Answer:` counts, or the last `the answer is` without one.
     """
     marks = list(_MARK.finditer(reply))
     if marks:
@@ -195,17 +181,6 @@ def read_answers(reply: str, reasoned: bool = False) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in plain if text))[:MOST]
 
 
-def why_no_answer(reply: str) -> str:
-    """Say why a reply is no answer."""
-    words = " ".join(reply.split())
-    if not words:
-        return "the model's reply is empty"
-    if re.search(r"\bunknown\b\W*$", words, re.IGNORECASE):
-        return "the model says that it does not know"
-    shown = words if len(words) <= QUOTED else f"{words[:QUOTED]}..."
-    return f"the model's reply holds no answer: {shown!r}"
-
-
 def name_reply(
     reply: str,
     state: State,
@@ -215,8 +190,15 @@ def name_reply(
     shown: Mapping[str, str] | None = None,
 ) -> tuple[tuple[Named, ...], str]:
     """Return the answers of a reply, and why there are none; see `read_answers` and `name_answers`."""
-    named = name_answers(read_answers(reply, reasoned), state, context, shown)
-    return named, "" if named else why_no_answer(reply)
+    if named := name_answers(read_answers(reply, reasoned), state, context, shown):
+        return named, ""
+    words = " ".join(reply.split())
+    if not words:
+        return (), "the model's reply is empty"
+    if re.search(r"\bunknown\b\W*$", words, re.IGNORECASE):
+        return (), "the model says that it does not know"
+    quoted = words if len(words) <= QUOTED else f"{words[:QUOTED]}..."
+    return (), f"the model's reply holds no answer: {quoted!r}"
 
 
 def name_answers(
@@ -225,11 +207,8 @@ def name_answers(
     """Return what texts mean on the KG, each value once.
 
     Yes and no become `true` and `false` where the question wants that. Numbers and dates stay what they are.
-    A text may be a list of which the graph knows every part.
-
-    Args:
-        texts: as a model wrote them. state: the question. context: names KG and encoder.
-        shown: normalised name -> id of nodes that the model was shown; they go before all others of the name.
+    A text may be a list of which the graph knows every part. `shown` has the ids of nodes that the model was
+    shown by normalised name: they go before all others of the name.
     """
     truth = normal_values(state.question, texts)
     if truth in (("true",), ("false",)):
@@ -248,10 +227,7 @@ def name_answers(
 
 
 def _linked(text: str, state: State, context: Context, shown: Mapping[str, str]) -> Named | None:
-    """A text as a node of the KG, a number or a date; None if it is none of them.
-
-    A node counts where it is called so in full: what is merely like it is no answer that was given.
-    """
+    """A text as a number, a date, or the node of the KG that is called so in full; None if it is none."""
     if (id_ := shown.get(normalise(text))) is not None:
         return Named(id_, text)
     if value := literal(text, XSD + "date") or literal(text, XSD + "decimal"):
@@ -321,14 +297,13 @@ def add_step(state: State, step: Step, **more: Any) -> Update:
 def named_in(step: Step) -> tuple[Named, ...]:
     """Return the answers of a step that `answer_step` made."""
     labels = step.feedback.values.get(ANSWER, [])
-    return tuple(Named(*pair) for pair in zip(step.feedback.answers, labels, strict=True))
+    return tuple(map(Named, step.feedback.answers, labels))
 
 
 def last_answer(state: State) -> tuple[tuple[Named, ...], str]:
     """Return the answers of the step that ended a run, and why there are none; nothing where no step did."""
-    if not state.steps or not state.last.feedback.finished:
-        return (), ""
-    return named_in(state.last), state.last.feedback.message
+    finished = bool(state.steps) and state.last.feedback.finished
+    return (named_in(state.last), state.last.feedback.message) if finished else ((), "")
 
 
 def conclude(state: State, runtime: Runtime[Context]) -> Update:
@@ -337,12 +312,7 @@ def conclude(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def make_answer(state: State, context: Context, named: Sequence[Named], reason: str = "") -> Answer:
-    """Return the answer of a run that nothing in the graph proves.
-
-    Args:
-        state: how the run ended. context: whether the world is closed.
-        named: the answers. reason: why there are none, or what else is to be told.
-    """
+    """Return the answer of a run that nothing in the graph proves; `reason` says why there are none."""
     status: AnswerStatus = "answered" if named else "not_found"
     if state.verdict is not None and state.verdict.status == "spent":
         so_far = "the answer is what there was so far" if named else "nothing was answered so far"

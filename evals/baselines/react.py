@@ -32,9 +32,6 @@ def build(*, link: str = "index") -> Graph:
     """ReAct over the actions of the context's toolset, `pyql` or `explore`.
 
     Without a language model, the policy that follows rules acts in its place, uncorrected too.
-
-    Args:
-        link: variant of the linking phase.
     """
 
     def check_examples(context: Context) -> None:
@@ -45,14 +42,9 @@ def build(*, link: str = "index") -> Graph:
             )
 
     return build_loop(
-        "react",
-        act,
-        answering.program,
-        link=link,
-        plan=for_policy,
-        settings=SETTINGS,
-        check_context=check_examples,
-    )
+        "react", act, answering.program,
+        link=link, plan=for_policy, settings=SETTINGS, check_context=check_examples,
+    )  # fmt: skip
 
 
 def act(state: State, runtime: Runtime[Context]) -> Update:

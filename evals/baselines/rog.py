@@ -55,25 +55,15 @@ LEAST = 0.5
 
 
 def build(*, plans: int = PLANS, link: str = "index") -> Graph:
-    """Plan relation paths, retrieve them, answer from them.
-
-    Args:
-        plans: relation paths that are planned. link: variant of the linking phase.
-
-    Raises:
-        ConfigurationError: fewer than one path.
-    """
+    """Plan relation paths, retrieve them, answer from them."""
     check_number("plans", plans)
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
-        """Plan, retrieve, reason."""
-        match len(state.steps):
-            case 0:
-                return plan(state, runtime.context, plans)
-            case 1:
-                return retrieve(state, runtime.context)
-            case _:
-                return add_step(state, reason(state, runtime.context))
+        if not state.steps:
+            return plan(state, runtime.context, plans)
+        if len(state.steps) == 1:
+            return retrieve(state, runtime.context)
+        return add_step(state, reason(state, runtime.context))
 
     return build_loop("rog", act, answer, link=link)
 

@@ -31,7 +31,7 @@ import re
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from langgraph.runtime import Runtime
 
@@ -55,7 +55,7 @@ from triplewise.nodes.environment import Update, environment, spent
 from triplewise.nodes.state import State, Usage, Verdict
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.rules import Rule
-from triplewise.tools.core.terms import IRI, Term
+from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Deadline, Hop, Outcome
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
@@ -71,50 +71,41 @@ ENTITIES = 20
 """Entities looked at behind one relation, as many as the published code shows before it samples."""
 UNREAD = "the reply had no readable score: the first options were taken"
 """What a step says where a model's reply could not be used."""
-
-
-class Step(NamedTuple):
-    """A relation that a path may go on over; `forward` where the path's end is the subject."""
-
-    relation: IRI
-    forward: bool
+SUFFICIENT = "the paths suffice"
+"""Why the search ended, where the model was content with what it found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
     """A chain of facts from an entity of the question (Think-on-Graph, section 2.1).
 
-    Attributes:
-        start: the entity. hops: the facts, each with the direction it is walked in.
-        ahead: the relation that was chosen to go on over and has not been walked yet.
-        score: what paths are ordered by.
+    `ahead` is the relation that was chosen to go on over from its end, and has not been walked yet.
     """
 
     start: Term
     hops: tuple[Hop, ...] = ()
-    ahead: Step | None = None
+    ahead: Bundle | None = None
     score: float = 1.0
 
     @property
     def nodes(self) -> tuple[Term, ...]:
         """Its nodes, the start first."""
-        return (self.start, *map(far_end, self.hops))
+        return (self.start, *(hop.far for hop in self.hops))
 
     @property
     def end(self) -> Term:
         """Where it leads so far."""
         return self.nodes[-1]
 
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """Its relations, with the one ahead."""
-        walked = tuple(Step(h.triple.relation, h.forward) for h in self.hops)
-        return walked if self.ahead is None else (*walked, self.ahead)
+    def signature(self, kg: KnowledgeGraph) -> list[tuple[str, bool]]:
+        """Its relations as short ids, the one ahead among them, and whether each is walked forward."""
+        steps = [(h.triple.relation, h.forward) for h in self.hops]
+        steps += [(self.ahead.relation, self.ahead.forward)] if self.ahead else []
+        return [(kg.profile.short(relation), forward) for relation, forward in steps]
 
-
-def far_end(hop: Hop) -> Term:
-    """Return the node that a hop leads to."""
-    return hop.triple.object if hop.forward else hop.triple.subject
+    def chain(self, kg: KnowledgeGraph) -> Rule:
+        """Its relations as a rule body from its start (ToG-R's relation chain, section 2.2)."""
+        return Rule(write_node(self.start, kg.profile), rename(kg, self.signature(kg)))
 
 
 def paths_of(state: State, kg: KnowledgeGraph) -> list[Path]:
@@ -130,11 +121,12 @@ def paths_of(state: State, kg: KnowledgeGraph) -> list[Path]:
     for rule, facts in zip(state.rules, state.memory, strict=True):
         start = read_term(rule.anchor, kg.profile)
         assert start is not None, "anchors are written from terms"
-        hops = tuple(Hop(t, a.forward) for t, a in zip(facts, rule.body, strict=False))
-        ahead = None
+        path = Path(start, tuple(Hop(t, a.forward) for t, a in zip(facts, rule.body, strict=False)))
         if len(rule.body) > len(facts):
-            ahead = Step(read_relation(rule.body[-1].relation, kg.profile), rule.body[-1].forward)
-        paths.append(Path(start, hops, ahead, rule.score))
+            last = rule.body[-1]
+            ahead = Bundle(path.end, read_relation(last.relation, kg.profile), last.forward)
+            path = replace(path, ahead=ahead)
+        paths.append(replace(path, score=rule.score))
     return paths
 
 
@@ -143,22 +135,16 @@ def beam_update(paths: Sequence[Path], kg: KnowledgeGraph) -> dict[str, object]:
     why = "path kept by its scores"
     return {
         "memory": tuple(tuple(h.triple for h in p.hops) for p in paths),
-        "rules": tuple(replace(chain_of(p, kg), score=p.score, provenance=why) for p in paths),
+        "rules": tuple(replace(p.chain(kg), score=p.score, provenance=why) for p in paths),
         "focus": tuple(dict.fromkeys(kg.profile.short(p.end) for p in paths)),
     }
 
 
-def chain_of(path: Path, kg: KnowledgeGraph) -> Rule:
-    """Return the relations of a path as a rule body from its start (ToG-R's relation chain, section 2.2)."""
-    body = rename(kg, [(kg.profile.short(s.relation), s.forward) for s in path.steps])
-    return Rule(write_node(path.start, kg.profile), body)
-
-
-def step_texts(kg: KnowledgeGraph, steps: Iterable[Step]) -> dict[Step, str]:
+def step_texts(kg: KnowledgeGraph, steps: Iterable[Bundle]) -> list[str]:
     """Return how relations read in the direction they are walked in."""
-    names = {s: kg.profile.short(s.relation) for s in dict.fromkeys(steps)}
-    texts = relation_texts(kg, names.values())
-    return {s: texts[n].label if s.forward else texts[n].inverse or texts[n].label for s, n in names.items()}
+    pairs = [(kg.profile.short(s.relation), s.forward) for s in steps]
+    texts = relation_texts(kg, [name for name, _ in pairs])
+    return [texts[n].label if forward else texts[n].inverse or texts[n].label for n, forward in pairs]
 
 
 def node_texts(kg: KnowledgeGraph, nodes: Iterable[Term]) -> dict[Term, str]:
@@ -171,37 +157,40 @@ def node_texts(kg: KnowledgeGraph, nodes: Iterable[Term]) -> dict[Term, str]:
 def path_lines(kg: KnowledgeGraph, paths: Sequence[Path]) -> list[str]:
     """Return each path in a line, e.g. `Alien -[directed by]-> Ridley Scott <-[directed by]- Gladiator`."""
     names = node_texts(kg, (n for p in paths for n in p.nodes))
-    relations = relation_texts(kg, [kg.profile.short(s.relation) for p in paths for s in p.steps])
+    signatures = [p.signature(kg) for p in paths]
+    relations = relation_texts(kg, [name for signature in signatures for name, _ in signature])
     lines = []
-    for path in paths:
+    for path, signature in zip(paths, signatures, strict=True):
         line, ends = names[path.start], [*(names[n] for n in path.nodes[1:]), "?"]
-        for step, end in zip(path.steps, ends, strict=False):
-            label = relations[kg.profile.short(step.relation)].label
-            line += f" -[{label}]-> {end}" if step.forward else f" <-[{label}]- {end}"
+        for (relation, forward), end in zip(signature, ends, strict=False):
+            label = relations[relation].label
+            line += f" -[{label}]-> {end}" if forward else f" <-[{label}]- {end}"
         lines.append(line)
     return lines
 
 
-def relations_around(paths: Sequence[Path], question: str, context: Context) -> tuple[list[list[Step]], str]:
+def relations_around(
+    paths: Sequence[Path], question: str, context: Context
+) -> tuple[list[list[Bundle]], str]:
     """Return the relations by which each path may go on, both directions; and what is missing, in words.
 
     Paths with one end share its relations: the best of them takes all, the others get none. Where an end has
     more than `relation_cut` relations those most like the question are taken, so that no hub floods a prompt.
     A relation whose only fact the path has just come over is none.
     """
-    kg = environment(context).kg
-    sizes, trouble = bundle_sizes(kg, list(dict.fromkeys(p.end for p in paths)), "both", Deadline(kg.timeout))
-    around: dict[Term, list[tuple[Step, int]]] = {}
+    kg, encoder = environment(context).kg, environment(context).ranking_encoder
+    sizes, problem = bundle_sizes(kg, list(dict.fromkeys(p.end for p in paths)), "both", Deadline(kg.timeout))
+    around: dict[Term, list[Bundle]] = {}
     for bundle in sorted(sizes, key=lambda b: b.place):
-        around.setdefault(bundle.node, []).append((Step(bundle.relation, bundle.forward), sizes[bundle]))
-    encoder, ways = environment(context).ranking_encoder, []
+        around.setdefault(bundle.node, []).append(bundle)
+    ways = []
     for path in paths:
-        back = Step(path.hops[-1].triple.relation, not path.hops[-1].forward) if path.hops else None
-        steps = [step for step, size in around.pop(path.end, []) if step != back or size > 1]
-        texts = step_texts(kg, steps)
+        last = path.hops[-1] if path.hops else None
+        back = last and Bundle(path.end, last.triple.relation, not last.forward)
+        steps = [step for step in around.pop(path.end, []) if step != back or sizes[step] > 1]
         ranked = rank_relations(
             question,
-            [(str(i), texts[step]) for i, step in enumerate(steps)],
+            [(str(i), text) for i, text in enumerate(step_texts(kg, steps))],
             method=context.ranking,
             encoder=encoder,
             cut=context.relation_cut,
@@ -209,7 +198,7 @@ def relations_around(paths: Sequence[Path], question: str, context: Context) -> 
             kg=kg,
         )
         ways.append([steps[int(i)] for i in ranked])
-    return ways, trouble
+    return ways, problem
 
 
 def facts_ahead(paths: Sequence[Path], seed: int, context: Context) -> tuple[list[list[Hop]], str]:
@@ -220,17 +209,17 @@ def facts_ahead(paths: Sequence[Path], seed: int, context: Context) -> tuple[lis
     relations.
     """
     kg = environment(context).kg
-    bundles = [Bundle(p.end, p.ahead.relation, p.ahead.forward) for p in paths if p.ahead is not None]
+    bundles = [p.ahead for p in paths if p.ahead is not None]
     # One more than is shown, for the way back may be among them; the size is not known, so all are sampled.
     most, sizes = dict.fromkeys(bundles, ENTITIES + 1), dict.fromkeys(bundles, ENTITIES + 2)
-    facts, trouble = read_bundles(kg, most, sizes, seed, Deadline(kg.timeout))
+    facts, problem = read_bundles(kg, most, sizes, seed, Deadline(kg.timeout))
     behind: dict[Bundle, list[Hop]] = {b: [] for b in bundles}
     for fact in facts:
         behind[Bundle(fact.near, fact.triple.relation, fact.forward)].append(fact)
     return [
-        [h for h in behind[bundle] if far_end(h) not in path.nodes][:ENTITIES]
+        [h for h in behind[bundle] if h.far not in path.nodes][:ENTITIES]
         for path, bundle in zip(paths, bundles, strict=True)
-    ], trouble
+    ], problem
 
 
 @dataclass(slots=True)
@@ -238,12 +227,7 @@ class Asker:
     """Asks the model several times within one run of a phase, as often as its question may still be asked.
 
     The budgets are looked at before every call, since what a phase uses is added to the state only when it
-    has ended.
-
-    Attributes:
-        state: when the phase began. context: of the run. width: options that are kept.
-        over: the budget that is spent, in words; "" while there is some left.
-        notes: what a reader has to know.
+    has ended. `width` is how many options are kept; `over` says which budget is spent, "" while none is.
     """
 
     state: State
@@ -253,38 +237,39 @@ class Asker:
     notes: list[str] = field(default_factory=list)
     _start: float = field(default_factory=time.perf_counter)
 
+    @property
+    def kg(self) -> KnowledgeGraph:
+        """The graph that is searched."""
+        return environment(self.context).kg
+
     def ask(self, part: str, **values: Any) -> str | None:
         """Return the reply to a part of the prompt; None, and `over` says why, where a budget is spent."""
         usage = self.state.usage + environment(self.context).usage
         usage += Usage(seconds=time.perf_counter() - self._start)
         self.over = spent(self.state.model_copy(update={"usage": usage}), self.context)
-        if self.over:
-            return None
-        return ask(self.state, self.context, "tog", part, **values).text
+        return None if self.over else ask(self.state, self.context, "tog", part, **values).text
 
-    def score_relations(self, path: Path, ways: Sequence[Step]) -> list[float]:
+    def score_relations(self, path: Path, ways: Sequence[Bundle]) -> list[float]:
         """Return scores of the path with each relation to go on over."""
-        kg = environment(self.context).kg
-        texts, short = step_texts(kg, ways), kg.profile.short
-        options = path_lines(kg, [Path(path.end, (), way) for way in ways])
-        names = [(texts[w], short(w.relation), f"^{short(w.relation)}") for w in ways]
-        return self._score("relations", path, options, names)
+        short = [self.kg.profile.short(way.relation) for way in ways]
+        names = [(text, id_, f"^{id_}") for text, id_ in zip(step_texts(self.kg, ways), short, strict=True)]
+        return self._score(
+            "relations", path, path_lines(self.kg, [Path(path.end, (), w) for w in ways]), names
+        )
 
     def score_entities(self, path: Path, hops: Sequence[Hop]) -> list[float]:
         """Return scores of the path longer by each fact; the model is not asked where all look the same."""
-        kg = environment(self.context).kg
-        ends = list(map(far_end, hops))
-        names = node_texts(kg, ends)
-        if len(hops) == 1 or all(names[e] == UNNAMED for e in ends):
+        names = node_texts(self.kg, [hop.far for hop in hops])
+        if len(hops) == 1 or set(names.values()) == {UNNAMED}:
             return [path.score / len(hops)] * len(hops)
-        both = [(names[e], kg.profile.short(e)) for e in ends]
-        return self._score("entities", path, [names[e] for e in ends], both)
+        both = [(names[h.far], self.kg.profile.short(h.far)) for h in hops]
+        return self._score("entities", path, [name for name, _ in both], both)
 
     def _score(
         self, part: str, path: Path, options: Sequence[str], names: Sequence[Collection[str]]
     ) -> list[float]:
         """The path's score times those of a reply for all options; 0 leaves one out."""
-        line = path_lines(environment(self.context).kg, [path])[0]
+        line = path_lines(self.kg, [path])[0]
         reply = self.ask(part, path=line, options=options, limit=self.width) if options else None
         if reply is None:
             return [0.0] * len(options)
@@ -303,10 +288,7 @@ def read_scores(reply: str, options: Sequence[Collection[str]]) -> dict[int, flo
 
     Lines of `number: score` are asked for; models also write names, tables, JSON, percentages and marks out
     of ten. All are 0 where the reply gives every option it names 0, which says that none helps; {} where it
-    gives no option a score, which says nothing.
-
-    Args:
-        reply: text of a model. options: the names of each, which were offered under numbers from 1.
+    gives no option a score, which says nothing. `options` has the names of each, numbered from 1.
     """
     names = [[_plain(name) for name in of_option] for of_option in options]
     words = {n for of_option in names for n in of_option if n and not n.isdigit()}
@@ -333,10 +315,6 @@ def _plain(text: str) -> str:
     return " ".join(text.replace("_", " ").casefold().split())
 
 
-SUFFICIENT = "the paths suffice"
-"""Why the search ended, where the model was content with what it found."""
-
-
 def build(
     *, width: int = 3, depth: int = 3, seed: int = 1, link: str = "index", drawn: bool = False
 ) -> Graph:
@@ -344,11 +322,7 @@ def build(
 
     Args:
         width: paths kept, N. depth: facts of a path at most, D. seed: of draws and samples of entities.
-        link: variant of the linking phase.
         drawn: whether entities are drawn at random instead of scored (ToG-R).
-
-    Raises:
-        ConfigurationError: a width or depth below 1, or an unknown variant.
     """
     check_number("parameter width", width)
     check_number("parameter depth", depth)
@@ -372,36 +346,34 @@ class Search:
 
     def act(self, state: State, runtime: Runtime[Context]) -> Update:
         """Search relations, then entities, then judge."""
-        context = runtime.context
+        asker = Asker(state, runtime.context, self.width)
+        paths = paths_of(state, asker.kg)
         match state.last.feedback.action if state.steps else "":
             case "search_relations":
-                return self.entities(state, context)
+                return self.entities(asker, paths)
             case "search_entities":
-                return self.judge(state, context)
+                return self.judge(asker, paths)
             case _:
-                return self.relations(state, context)
+                return self.relations(asker, paths)
 
-    def relations(self, state: State, context: Context) -> Update:
+    def relations(self, asker: Asker, paths: Sequence[Path]) -> Update:
         """Search the relations around the ends of the paths and keep the best ways on (section 2.1.2)."""
-        kg = environment(context).kg
-        paths, asker = paths_of(state, kg), Asker(state, context, self.width)
-        ways, trouble = relations_around(paths, state.question, context)
-        best = self._best(
+        ways, problem = relations_around(paths, asker.state.question, asker.context)
+        further = [
             replace(path, ahead=way, score=score)
             for path, steps in zip(paths, ways, strict=True)
             for way, score in zip(steps, asker.score_relations(path, steps), strict=True)
-        )
+        ]
         end = "" if paths else "no entity of the question was found in the knowledge graph"
-        return _searched(state, asker, "search_relations", paths, best, trouble, end)
+        return _kept(asker, "search_relations", paths, further, problem, end)
 
-    def entities(self, state: State, context: Context) -> Update:
+    def entities(self, asker: Asker, paths: Sequence[Path]) -> Update:
         """Search the entities behind the chosen relations and keep the best paths, or draw some (ToG-R).
 
         ToG-R does not tell entities apart: as many paths as are kept are drawn, the same for the same seed,
         question and depth.
         """
-        paths, asker = paths_of(state, environment(context).kg), Asker(state, context, self.width)
-        hops, trouble = facts_ahead(paths, self.seed, context)
+        hops, problem = facts_ahead(paths, self.seed, asker.context)
         longer: list[Path] = []
         for path, ahead in zip(paths, hops, strict=True):
             if ahead:
@@ -409,17 +381,14 @@ class Search:
                 both = zip(ahead, scores, strict=True)
                 longer += [Path(path.start, (*path.hops, hop), None, score) for hop, score in both]
         if self.drawn:
-            draw = random.Random(f"{self.seed} {len(state.steps)} {state.question}")
+            draw = random.Random(f"{self.seed} {len(asker.state.steps)} {asker.state.question}")
             places = draw.sample(range(len(longer)), min(self.width, len(longer)))
             longer = [longer[i] for i in sorted(places)]
-        best = self._best(longer)
-        return _searched(state, asker, "search_entities", paths, best, trouble, "")
+        return _kept(asker, "search_entities", paths, longer, problem)
 
-    def judge(self, state: State, context: Context) -> Update:
+    def judge(self, asker: Asker, paths: Sequence[Path]) -> Update:
         """Ask whether the paths suffice to answer (section 2.1.3)."""
-        kg = environment(context).kg
-        paths, asker = paths_of(state, kg), Asker(state, context)
-        reply = asker.ask("judge", paths=path_lines(kg, paths)) or ""
+        reply = asker.ask("judge", paths=path_lines(asker.kg, paths)) or ""
         # The first yes or no of a reply counts; a reply with neither is a no.
         word = re.search(r"\b(yes|no)\b", reply.casefold())
         end = SUFFICIENT if word is not None and word[1] == "yes" else ""
@@ -428,46 +397,37 @@ class Search:
         feedback = Feedback(
             action="judge", message=end, observation=end or "not enough yet", finished=bool(end)
         )
-        return add_step(state, make_step(state, reply, Call("judge"), feedback))
-
-    def _best(self, paths: Iterable[Path]) -> list[Path]:
-        """The best paths with a score above 0; equal ones in the order given."""
-        return sorted((p for p in paths if p.score > 0), key=lambda p: -p.score)[: self.width]
+        return add_step(asker.state, make_step(asker.state, reply, Call("judge"), feedback))
 
 
-def _searched(
-    state: State,
-    asker: Asker,
-    action: str,
-    paths: Sequence[Path],
-    best: Sequence[Path],
-    trouble: str,
-    end: str,
+def _kept(
+    asker: Asker, action: str, paths: Sequence[Path], further: Sequence[Path], problem: str, end: str = ""
 ) -> Update:
-    """The update of a search: a step of what it looked at and kept, and where it kept something the beam.
+    """A step with the best paths of a search, and the beam where there are any.
 
-    `trouble` says what the graph did not answer, `end` why the search goes no further.
+    `problem` says what the graph did not answer, `end` why the search goes no further.
     """
-    kg = environment(asker.context).kg
+    state, kg = asker.state, asker.kg
+    best = sorted((p for p in further if p.score > 0), key=lambda p: -p.score)[: asker.width]
     if asker.over:  # the run ends with the paths that there were before
         best, end = [], ""
     elif not best and not end:
         nothing = "nothing around the paths leads on"
-        end = f"the knowledge graph did not answer ({trouble})" if trouble else nothing
+        end = f"the knowledge graph did not answer ({problem})" if problem else nothing
     ends = tuple(dict.fromkeys(kg.profile.short(p.end) for p in paths))
     lines = [f"{p.score:.3f} {line}" for p, line in zip(best, path_lines(kg, best), strict=True)]
-    outcome = trouble.partition(":")[0]
+    outcome = problem.partition(":")[0]
     feedback = Feedback(
         action=action,
         arguments=ends,
         message=end,
         outcome=outcome if outcome in set(Outcome) else "rows" if best else "empty",
-        observation="\n".join([*lines, *dict.fromkeys(filter(None, (*asker.notes, trouble or end)))]),
+        observation="\n".join([*lines, *dict.fromkeys(filter(None, (*asker.notes, problem or end)))]),
         triples=tuple(p.hops[-1].triple for p in best if p.ahead is None and p.hops),
         finished=bool(end),
     )
-    beam = beam_update(best, kg) if best else {}
-    return add_step(state, make_step(state, "", Call(action, ends), feedback), **beam)
+    step = make_step(state, "", Call(action, ends), feedback)
+    return add_step(state, step, **(beam_update(best, kg) if best else {}))
 
 
 def answer(state: State, runtime: Runtime[Context]) -> Update:
@@ -503,7 +463,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
         elif unproven:
             why = f"{why}, says the model, but {where}"
     elif paths and not decides(state.question):
-        chain = chain_of(paths[0], kg)
+        chain = paths[0].chain(kg)
         rule = without_topic(kg, ground(chain.anchor, chain.body))
         named = named_values(kg, [kg.profile.short(t) for t in answers(kg, rule)])
         state = state.model_copy(update={"program": rule_program(kg, rule).text(kg.profile)})
