@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from triplewise.evals.data import catalog
 from triplewise.evals.evaluation import (
     RESUME,
     crashes,
@@ -52,14 +53,8 @@ WIDTH = 180
 """Columns of tables that go to no terminal."""
 
 BaseURL = Annotated[str | None, typer.Option(metavar="URL", help="OpenAI-compatible server of the model.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="A parameter of the task, a phase of the system, or a setting of a run. Repeatable.",
-    ),
-]
+_SET = "A parameter of the task, a phase of the system, or a setting of a run. Repeatable."
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=_SET)]
 Jobs = Annotated[int, typer.Option(min=1, help="Questions in flight; more than 1 stretches the seconds.")]
 LogDir = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Folder of logs. [dim](the user's state folder)[/dim]")
@@ -106,7 +101,7 @@ def about() -> None:
         "triplewise eval metaqa --set hops=2 --limit 200",
         "triplewise eval webqsp --set linking=own",
         "triplewise eval trex --set observe=one-hop --set reflect=random",
-        "triplewise eval metaqa --system queryagent --model openai:NAME --base-url http://localhost:8000/v1",
+        "triplewise eval metaqa --model openai:M --base-url http://localhost:8000/v1",
     ),
 )
 def run_task(
@@ -117,10 +112,7 @@ def run_task(
     system: Annotated[
         str | None,
         typer.Option(
-            "--system",
-            "--preset",
-            metavar="NAME",
-            help="Preset or baseline that is asked. See `eval systems`.",
+            "--system", "--preset", metavar="NAME", help="Preset or baseline that is asked (`eval systems`)."
         ),
     ] = None,
     model: Annotated[
@@ -132,10 +124,7 @@ def run_task(
     log_dir: LogDir = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, whatever an earlier run left.")] = False,
     retry_crashed: Annotated[
-        bool,
-        typer.Option(
-            "--retry-crashed", help="Keep the results of an earlier run; ask only what crashed again."
-        ),
+        bool, typer.Option("--retry-crashed", help="Keep earlier results; ask only what crashed again.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -186,15 +175,14 @@ def print_summary(log: EvalLog) -> None:
 
     logs = read_logs([log_path(log)])
     show(report_tables(logs))
-    note, asked = logs[0].about.get("note"), logs[0].arguments
-    own = ", ".join(f"{name}={value}" for name, value in asked.items() if name not in NO_VARIANT)
-    for line in [
-        *notes(logs),
-        *([f"Of the task: {own}."] if own else []),
-        *([f"Note: {note}."] if note else []),
-        f"log: {log_path(log)}",
-    ]:
-        out().print(line, highlight=False, soft_wrap=True, markup=False)
+    arguments = logs[0].arguments.items()
+    own = ", ".join(f"{name}={value}" for name, value in arguments if name not in NO_VARIANT)
+    lines = [*notes(logs), f"Of the task: {own}." if own else ""]
+    if note := logs[0].about.get("note"):
+        lines.append(f"Note: {note}.")
+    for line in filter(None, lines):
+        wide_console().print(line)
+    out().print(f"log: {log_path(log)}", soft_wrap=True)
 
 
 def show(tables: Sequence[ReportTable]) -> None:
@@ -274,29 +262,64 @@ def list_tasks(
     tasks = [describe(task) for task in (TASKS if name is None else [name])]
     if as_json:
         echo_json(tasks)
-        return
-    if name is not None:
+    elif name is not None:
+        print_task(tasks[0])
+    else:
+        rows = []
+        for task in tasks:
+            what = f"{task['title']}; {task['graph']}; system {task['system']}"
+            for number, (which, asked) in enumerate(task["asked"].items()):
+                counts = [asked[key] for key in ("answerable", "observed") if asked[key] is not None]
+                first, *rest = (f"{100 * count / asked['questions']:.1f} %" for count in counts)
+                share = " ".join([first, *(f"({other})" for other in rest)])
+                lines = filter(None, ["" if number else what, f"--set {which}" if which else ""])
+                rows.append(
+                    ("" if number else task["name"], f"{asked['questions']:,}", share, "\n".join(lines))
+                )
+        out().print(columns(("task", "questions", "answerable", "what is asked, of what"), rows))
+        out().print(
+            "answerable: what the graph that comes with it can answer, in brackets without the facts that "
+            "were made from gold answers. `triplewise eval tasks TASK` tells the rest."
+        )
 
-        def in_lines(value: Any) -> str:
-            if isinstance(value, dict):
-                return "\n".join(f"{key or 'all'}: {part}" for key, part in value.items())
-            return "\n".join(value) if isinstance(value, list) else str(value)
 
-        out().print(pairs(tasks[0]["title"], [(key, in_lines(value)) for key, value in tasks[0].items()]))
-        return
-    rows = []
-    for task in tasks:
-        about_task = f"{task['title']}; {task['graph']}; system {task['system']}"
-        for number, (which, asked) in enumerate(task["asked"].items()):
-            counts = [asked[key] for key in ("answerable", "observed") if asked[key] is not None]
-            first, *rest = (f"{100 * count / asked['questions']:.1f} %" for count in counts)
-            what = filter(None, ["" if number else about_task, f"--set {which}" if which else ""])
-            share = " ".join([first, *(f"({other})" for other in rest)])
-            rows.append(("" if number else task["name"], f"{asked['questions']:,}", share, "\n".join(what)))
-    out().print(columns(("task", "questions", "answerable", "what is asked, of what"), rows))
+def print_task(task: dict[str, Any]) -> None:
+    """Print what one task measures, on what, and what can be set."""
+    asked = []
+    for which, counts in task["asked"].items():
+        text = f"{counts['questions']:,}, of which {counts['answerable']:,} can be answered"
+        if counts["observed"] is not None:
+            text += f" ({counts['observed']:,} without the facts made from gold answers)"
+        asked.append(f"{which}: {text}" if which else text)
+    graph = f"{task['graph']}; {task['graph_licence']}"
+    rows = {
+        "what": task["about"],
+        "scores": "\n".join(task["scores"]),
+        "questions": "\n".join(asked),
+        "can be answered": task["judged"],
+        "graph": graph + (f"; profile {task['profile']}" if task["profile"] != "none" else ""),
+        "system": task["system"] + (", with a language model" if task["needs_model"] else ""),
+        "note": task["note"],
+        "version": f"{task['version']}; raised whenever a change of the task changes scores",
+        "licence": task["licence"],
+        "citation": task["citation"],
+        "published": task["published"].replace(" (", "\n("),
+        "files": "\n".join(task["files"]),
+    }
     out().print(
-        "answerable: what the graph that comes with it can answer, in brackets without the facts that were "
-        "made from gold answers. `triplewise eval tasks TASK` tells the rest."
+        pairs(f"{task['name']}: {task['title']}", [(key, text) for key, text in rows.items() if text])
+    )
+    words = {True: "true", False: "false", None: "none"}
+    defaults = task["parameters"].items()
+    out().print()
+    out().print(
+        columns(
+            ("--set", "default", "what it says"),
+            [
+                (key, words[v] if isinstance(v, bool | None) else str(v), catalog().parameters[key])
+                for key, v in defaults
+            ],
+        )
     )
 
 
@@ -316,7 +339,7 @@ def list_systems(as_json: Json = False) -> None:
         needs = "needs a language model" if system["needs_model"] else ""
         about_system = "; ".join(filter(None, (system["source"], own, needs)))
         rows.append((system["name"], Text(f"{system['summary']}\n{about_system}")))
-    out().print(columns(("system", "what it does"), rows))
+    out().print(columns(("system", "what it does"), rows, whole=True))
     phases = ", ".join(PRESETS["agent"].phases)
     out().print(f"Set with --set NAME=VALUE; the phases of a preset are {phases}.")
 
@@ -328,7 +351,7 @@ def list_systems(as_json: Json = False) -> None:
         "triplewise eval grid queryagent-table-3 --dry-run",
         "triplewise eval grid oda-table-3 --limit 50",
         "triplewise eval grid queryagent-table-3 --model openai:NAME --jobs 8",
-        "triplewise eval grid oda-table-4 --model GPT4=openai:gpt-4o --model GPT3.5=openai:gpt-4o-mini",
+        "triplewise eval grid oda-table-4 --model GPT4=openai:gpt-4o",
         "triplewise eval grid mine.yaml --only 'w*/GrailQA' --set plan_hops=2",
     ),
 )
@@ -353,8 +376,7 @@ def grid(
     base_url: BaseURL = None,
     sets: Settings = None,
     seeds: Annotated[
-        list[int] | None,
-        typer.Option("--seed", min=1, help="Seeds in the place of the grid's own. Repeatable."),
+        list[int] | None, typer.Option("--seed", min=1, help="Seeds in place of the grid's. Repeatable.")
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -373,18 +395,16 @@ def grid(
     on.
     """
     from triplewise.evals.grids.grid import EMBEDDED, Choices, cells_of, load_grid, shipped
-    from triplewise.evals.report.grids import grid_tables
 
     if file is None:
         grids = [load_grid(name).grid for name in shipped()]
         rows = [(grid.name, str(len(grid.rows)), str(len(grid.columns)), grid.title) for grid in grids]
-        wide_console().print(columns(("name", "rows", "columns", "what"), rows, "Shipped grids"))
+        wide_console().print(columns(("name", "rows", "columns", "what"), rows, "Shipped grids", whole=True))
         return
     loaded = load_grid(file)
     backbones: dict[str, str] = {}
     for model in models or ():
-        name, equals, value = model.partition("=")
-        name, value = (name, value) if equals else ("", model)
+        name, value = model.split("=", 1) if "=" in model else ("", model)
         if name in backbones:
             raise ConfigurationError(
                 f"--model is given twice for {name or 'all rows'}; NAME=openai:MODEL is for one's rows"
@@ -405,6 +425,8 @@ def grid(
         return
     outcomes, logs = _run(loaded, cells, log_dir, jobs)
     if logs:
+        from triplewise.evals.report.grids import grid_tables
+
         show(grid_tables(logs))
     _end(cells, outcomes)
 
@@ -468,9 +490,12 @@ def _run(
 
 def _end(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> None:
     """Say what was skipped, what failed, where the logs are. Raises `typer.Exit` where something is wrong."""
-    for row, why in dict.fromkeys((o.cell.row.row, o.why) for o in outcomes if o.state == "skipped"):
-        names = dict.fromkeys(o.cell.column for o in outcomes if (o.cell.row.row, o.why) == (row, why))
-        say(f"skipped: {row} / {', '.join(names)}: {why}", "notice")
+    skipped: dict[tuple[str, str], list[str]] = {}
+    for outcome in outcomes:
+        if outcome.state == "skipped":
+            skipped.setdefault((outcome.cell.row.row, outcome.why), []).append(outcome.cell.column)
+    for (row, why), names in skipped.items():
+        say(f"skipped: {row} / {', '.join(dict.fromkeys(names))}: {why}", "notice")
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     for outcome in failed:
         say(line(outcome), "error")
@@ -492,14 +517,9 @@ def _plan(file: GridFile, cells: Sequence[Cell]) -> Table:
         given += ["incomplete graph"] * bool(spec.thin) + ["self-learning"] * bool(spec.learn)
         limit = "task's own" if spec.limit is None else "all" if spec.limit == 0 else str(spec.limit)
         runs = "yes" if not cell.why_not else f"no: {cell.why_not}"
-        names = (
-            cell.row.row,
-            cell.column,
-            str(cell.seed),
-            f"{spec.system or 'its own'} on {spec.task}",
-            cell.model,
-        )
-        rows.append([Text(text) for text in (*names, ", ".join(given), limit, runs)])
+        system = f"{spec.system or 'its own'} on {spec.task}"
+        row = (cell.row.row, cell.column, str(cell.seed), system, cell.model, ", ".join(given), limit, runs)
+        rows.append(list(map(Text, row)))
     run = sum(not cell.why_not for cell in cells)
     heads = ("row", "column", "seed", "system", "model", "with", "limit", "runs")
     return columns(heads, rows, f"{file.grid.title}: {run} of {len(cells)} cells to run")

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -19,7 +19,7 @@ from platformdirs import user_cache_path
 
 from triplewise.graphs.cli.console import progress_bars
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import Record, json_lines, write_text
+from triplewise.tools.core.files import Record, json_lines
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.open import FORMAT, is_store, open_kg, read_manifest
 from triplewise.tools.kg.protocol import KnowledgeGraph
@@ -30,8 +30,7 @@ DATA_VARIABLE = "TRIPLEWISE_DATA"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
+class DataFile(NamedTuple):
     """One file: its path under the data folder, the sha256 it should have, and where it is published.
 
     `published_as`: names, below the benchmark's folder, of what its authors publish in its place.
@@ -40,10 +39,10 @@ class DataFile:
     name: str
     sha256: str
     published: str
-    published_as: tuple[str, ...] = ()
+    published_as: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
     """The files of a KG: parts of facts by name (`observed`, `gold_derived`, ...), and label tables.
 
@@ -52,14 +51,15 @@ class Graph:
 
     name: str
     title: str
-    profile: str
+    published: str
     licence: str
     partial: bool
-    facts: Mapping[str, tuple[DataFile, ...]]
-    labels: tuple[DataFile, ...]
+    facts: Mapping[str, Sequence[DataFile]]
+    labels: Sequence[DataFile] = ()
+    profile: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
     """A set of questions: its files by path, the graph it is asked of, licence and citation.
 
@@ -79,42 +79,48 @@ class Benchmark:
     citation: str
     published: str
     files: Mapping[str, DataFile]
-    seeds: Mapping[str, DataFile]
     counts: Mapping[str, Mapping[str, int]]
     answerable_if: str
     task: Mapping[str, Any]
+    seeds: Mapping[str, DataFile]
     seeds_answered: bool = False
 
 
 class Catalog(NamedTuple):
-    """The catalog: what tasks' parameters mean, graphs and benchmarks, each by name."""
+    """The catalog: what tasks' parameters and scorers mean, graphs and benchmarks, each by name."""
 
     parameters: Mapping[str, str]
+    scorers: Mapping[str, str]
     graphs: Mapping[str, Graph]
     benchmarks: Mapping[str, Benchmark]
+
+
+def read_data(name: str) -> Any:
+    """Return what a YAML file of this package holds."""
+    return yaml.safe_load((files("triplewise.evals") / name).read_text(encoding="utf-8"))
 
 
 @cache
 def catalog() -> Catalog:
     """Return the catalog, read from `catalog.yaml`."""
-    entries = yaml.safe_load((files("triplewise.evals") / "catalog.yaml").read_text(encoding="utf-8"))
+    entries = read_data("catalog.yaml")
 
-    def data_files(of: Mapping[str, str], entry: Mapping[str, Any]) -> tuple[DataFile, ...]:
+    def data_files(entry: dict[str, Any], sums: Mapping[str, str]) -> list[DataFile]:
         names = entry.get("published_as", {})
-        return tuple(DataFile(n, sum_, entry["published"], tuple(names.get(n, ()))) for n, sum_ in of.items())
+        return [DataFile(n, sum_, entry["published"], tuple(names.get(n, ()))) for n, sum_ in sums.items()]
 
     graphs, benchmarks = {}, {}
     for name, entry in entries["graphs"].items():
-        facts = {part: data_files(of, entry) for part, of in entry["facts"].items()}
-        labels = data_files(entry.get("labels", {}), entry)
-        about = {key: entry[key] for key in ("title", "licence", "partial")}
-        graphs[name] = Graph(name, profile=entry.get("profile", ""), facts=facts, labels=labels, **about)
+        entry["facts"] = {part: data_files(entry, sums) for part, sums in entry["facts"].items()}
+        entry["labels"] = data_files(entry, entry.get("labels", {}))
+        entry.pop("published_as", None)
+        graphs[name] = Graph(name=name, **entry)
     for name, entry in entries["benchmarks"].items():
-        about = {key: value for key, value in entry.items() if key != "published_as"}
         for key in ("files", "seeds"):
-            about[key] = {file.name: file for file in data_files(entry.get(key, {}), entry)}
-        benchmarks[name] = Benchmark(name, **about)
-    return Catalog(entries["parameters"], graphs, benchmarks)
+            entry[key] = {file.name: file for file in data_files(entry, entry.get(key, {}))}
+        entry.pop("published_as", None)
+        benchmarks[name] = Benchmark(name=name, **entry)
+    return Catalog(entries["parameters"], entries["scorers"], graphs, benchmarks)
 
 
 def graph(name: str) -> Graph:
@@ -130,11 +136,7 @@ def benchmark(name: str) -> Benchmark:
 
 
 def data_folder() -> Path:
-    """The folder with the benchmarks.
-
-    Raises:
-        DataError: the variable is not set, or names no folder.
-    """
+    """The folder with the benchmarks. Raises `DataError` where the variable names none."""
     value = os.environ.get(DATA_VARIABLE, "").strip()
     if not value:
         raise DataError(
@@ -153,7 +155,7 @@ def locate(file: DataFile) -> Path:
         DataError: neither is there; says where it is published and where to put it.
     """
     path = data_folder() / file.name
-    beside = (data_folder() / file.name.partition("/")[0] / name for name in file.published_as)
+    beside = [data_folder() / file.name.partition("/")[0] / name for name in file.published_as]
     packed = (candidate for plain in beside for candidate in (plain, plain.with_name(f"{plain.name}.gz")))
     for candidate in (path, *packed):
         if candidate.is_file():
@@ -177,18 +179,6 @@ def changed_files(files: Sequence[DataFile]) -> list[str]:
     return names
 
 
-def own_file(path: str | Path, published: str) -> DataFile:
-    """A file of the user's own in the place of a catalog's: no checksum is expected of it.
-
-    Raises:
-        DataError: there is no such file.
-    """
-    absolute = Path(path).expanduser().absolute()
-    if not absolute.is_file():
-        raise DataError(f"no such file; questions in this form are published at {published}", absolute)
-    return DataFile(str(absolute), "", published)
-
-
 def checksum(path: Path) -> str:
     """The sha256 of a file, as hexadecimal digits; read once for each state of the file."""
     state = path.stat()
@@ -201,26 +191,8 @@ def _checksum(path: Path, *_state: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def cached_text(name: str, made_from: Sequence[object], make: Callable[[], str]) -> Path:
-    """A file in the user's cache folder, made now unless it is there for the same sources.
-
-    Args:
-        name: of the file; `{}` in it becomes a checksum. made_from: all that its text depends on.
-        make: gives the text.
-    """
-    digest = hashlib.sha256("\0".join(map(str, made_from)).encode()).hexdigest()[:16]
-    path = user_cache_path("triplewise") / "evals" / name.format(digest)
-    if not path.is_file():
-        write_text(path, make())
-    return path
-
-
 def read_records(path: Path, *required: str) -> list[Record]:
-    """The records of a JSON-lines file (plain or .gz).
-
-    Args:
-        path: the file.
-        *required: keys that every record must have.
+    """The records of a JSON-lines file (plain or .gz), each of which must have some keys.
 
     Raises:
         DataError: naming file and line, if a line is no JSON object or lacks a key.
@@ -269,10 +241,7 @@ class LoadedKG:
 
 
 def prepared(graph: Graph, parts: Sequence[str] | None = None) -> LoadedKG:
-    """The store of a graph, loaded now if it is not in the cache yet or its source files have changed.
-
-    Args:
-        graph: its files. parts: the parts of its facts to take (all by default).
+    """The store of some parts of a graph (all by default), loaded now unless it is in the cache unchanged.
 
     Raises:
         ConfigurationError: a part the graph does not have, or another process is loading it right now.

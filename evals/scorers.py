@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
@@ -31,11 +31,29 @@ from inspect_ai.scorer import (
 )
 from inspect_ai.solver import TaskState
 
-from triplewise.evals.answer_names import benchmark_names, names_for
 from triplewise.evals.solver import ERROR_CLASSES, Run, error_class
+from triplewise.tools.core.errors import KGUnavailableError
 from triplewise.tools.core.overlap import NOTHING, Overlap, best_overlap, overlap, same_multiset
-from triplewise.tools.core.values import Compare, normal_text, read_value, same
-from triplewise.tools.kg import open_kg
+from triplewise.tools.core.terms import IRI, Literal
+from triplewise.tools.core.values import Compare, Names, normal_text, read_value, same
+from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.kg.protocol import batches
+
+SINGLE_GOLD = "single_gold"
+"""Key of a sample's metadata with the one gold answer that published code takes, where it takes only one."""
+GOLD_NAMES = "gold_names"
+"""Key of a sample's metadata with the names that the benchmark itself has for gold ids: id -> names."""
+GOLD_ROWS = "gold_rows"
+"""Key of a sample's metadata with the gold rows: lists of cells, "" where one is unbound."""
+UNSCORED = math.nan
+"""What a figure is for a question that it is not taken of: Inspect leaves it out of averages."""
+MOST_COLUMNS = 6
+"""Wider results are compared in the order in which their columns stand."""
+YES_NO = (["true"], ["false"])
+"""Gold answers of yes/no questions."""
+_SHOWN = 20
+_NAMES_AT_ONCE = 500
+_MOST_NAMES = 100_000
 
 
 @metric
@@ -94,10 +112,6 @@ def by_conditions() -> Metric:
     return grouped(mean(), "conditions", all=False)
 
 
-SINGLE_GOLD = "single_gold"
-"""Key of a sample's metadata with the one gold answer that published code takes, where it takes only one."""
-
-
 def substring_figures(
     run: Run, metadata: Mapping[str, Any], gold: Sequence[str], hit: bool
 ) -> dict[str, float]:
@@ -107,14 +121,10 @@ def substring_figures(
     there is. The text of an answer is all its labels in a line, as the published code takes all that a model
     put into its answer; the gold texts are the gold answers and the benchmark's names of them. A run without
     an answer has no text and is wrong, although the published code would call an empty answer right; one that
-    answered with an empty text is right here.
+    answered with an empty text is right here. A strict `hit` is a hit here too, whatever the texts.
 
     `substring_hits_at_1_single` takes the gold answer in `single_gold` of the metadata alone, as published
     figures of CWQ do; it is not scored for other questions.
-
-    Args:
-        run, metadata: of the question. gold: its gold answers. hit: whether it is a strict hit, which is a
-            hit here too, also where the texts do not show it.
     """
 
     def is_hit(texts: Sequence[str]) -> bool:
@@ -125,20 +135,13 @@ def substring_figures(
     single = metadata.get(SINGLE_GOLD)
     return {
         "substring_hits_at_1": float(hit or is_hit(texts)),
-        "substring_hits_at_1_single": float(is_hit([str(single)])) if single else math.nan,
+        "substring_hits_at_1_single": float(is_hit([str(single)])) if single else UNSCORED,
     }
 
 
-UNSCORED = float("nan")
-"""What a figure is for a question that it is not taken of: Inspect leaves it out of averages."""
-GOLD_ROWS = "gold_rows"
-"""Key of a sample's metadata with the gold rows: lists of cells, "" where one is unbound."""
-MOST_COLUMNS = 6
-"""Wider results are compared in the order in which their columns stand."""
 MACRO = [mean(), stderr()]
 PART = [mean(), stderr(), count()]
 OVERLAP = {"f1": PART, "hits_at_1": MACRO, "exact_match": MACRO, "precision": [mean()], "recall": [mean()]}
-_SHOWN = 20
 
 
 @scorer(metrics={**OVERLAP, "substring_hits_at_1": MACRO, "substring_hits_at_1_single": PART})
@@ -148,10 +151,8 @@ def strict(compare: Compare = "ids") -> Scorer:
     The gold answers are the sample's target, or `gold_sets` of its metadata where several sets are right
     (the best one counts). Ids are compared with ids, and with names by their labels and aliases, which come
     from the graph and from `gold_names` of the metadata (id -> names). A question that crashed scores 0.
-    Beside them what published code would call Hits@1, under its own name: see `substring_figures`.
-
-    Args:
-        compare: `ids` compares answer values, `names` their labels as texts.
+    Beside them what published code would call Hits@1, under its own name: see `substring_figures`. To compare
+    `ids` is to compare answer values, `names` their labels as texts.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -184,13 +185,77 @@ def _gold_sets(state: TaskState, target: Sequence[str]) -> Sequence[Sequence[Any
     return state.metadata.get("gold_sets") or [list(target)]
 
 
+async def names_for(state: TaskState, gold: Collection[str], compare: Compare) -> Names:
+    """Labels and aliases of the ids among answers and gold answers, where names can matter at all.
+
+    They can where something is left over on both sides that is not an id against an id. Then the graph is
+    asked once (the benchmark's own names are taken besides), and the names stay with the run, so that a log
+    can be scored anew without the graph. With `names`, gold answers are names, and the names that come back
+    are keyed by the answers' labels.
+
+    Raises:
+        KGUnavailableError: the graph did not answer: there is no score rather than one without aliases.
+    """
+    run, names = state.store_as(Run), benchmark_names(state.metadata)
+    answers = run.labels if compare == "names" else run.values
+    if not run.kg or not answers or overlap(answers, gold, compare, names).exact_match:
+        return names
+    if run.names is None:
+        run.names = await to_thread.run_sync(_look_up, run, gold, compare)
+    if compare == "names":
+        by_label: dict[str, list[str]] = {}
+        for value, label in zip(run.values, run.labels, strict=True):
+            by_label.setdefault(label, []).extend(run.names.get(value, ()))
+        return by_label
+    ids = [text for text in (*run.values, *gold) if text in names or text in run.names]
+    return {id_: [*names.get(id_, ()), *run.names.get(id_, ())] for id_ in ids}
+
+
+def benchmark_names(metadata: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The benchmark's own names of gold ids."""
+    return {str(id_): [str(n) for n in names] for id_, names in (metadata.get(GOLD_NAMES) or {}).items()}
+
+
+def _look_up(run: Run, gold: Collection[str], compare: Compare) -> dict[str, list[str]]:
+    """Look up the names of ids; none where they cannot change anything."""
+    kg = open_kg(run.kg, profile=run.profile or None)
+    if compare == "names":  # labels are there already
+        return _names_of(kg, run.values) if kg.profile.alias_predicates else {}
+    texts = [*run.values, *gold]
+    return {} if all(_is_id(kg, text) for text in texts) else _names_of(kg, texts)
+
+
+def _is_id(kg: KnowledgeGraph, text: str) -> bool:
+    """Whether a text has the form of an entity's id, in a graph whose ids have a form of their own."""
+    return bool(kg.profile.entity_pattern) and kg.profile.expand(text) is not None
+
+
+def _names_of(kg: KnowledgeGraph, ids: Iterable[str]) -> dict[str, list[str]]:
+    """Labels and aliases in the profile's language or in none; what has the form of an id may have none."""
+    iris = {iri: text for text in ids if isinstance(iri := kg.profile.expand(text), IRI)}
+    names: dict[str, list[str]] = {text: [] for text in iris.values() if _is_id(kg, text)}
+    predicates = "|".join(f"<{p}>" for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates))
+    languages = ("", kg.profile.language)
+    for nodes in batches(iris, _NAMES_AT_ONCE):
+        values = " ".join(node.n3() for node in nodes)
+        result = kg.query(
+            f"SELECT DISTINCT ?node ?name WHERE {{ VALUES ?node {{ {values} }} ?node {predicates} ?name }}",
+            limit=_MOST_NAMES,
+        )
+        if not result.outcome.ok:
+            raise KGUnavailableError(
+                f"names of answers could not be looked up ({result.outcome}: {result.message}); score the "
+                f"log anew when {kg.name} answers"
+            )
+        for node, name in result.rows:
+            if isinstance(node, IRI) and isinstance(name, Literal) and name.language in languages:
+                names.setdefault(iris[node], []).append(name.value)
+    return names
+
+
 @scorer(metrics={"answerable_f1": PART, "answerable_hits_at_1": MACRO})
 def answerable(compare: Compare = "ids") -> Scorer:
-    """What `strict` says of the questions that the graph can answer (`answerable` of the metadata).
-
-    Args:
-        compare: as for `strict`.
-    """
+    """What `strict` says of the questions that the graph can answer (`answerable` of the metadata)."""
 
     async def score(state: TaskState, target: Target) -> Score:
         f1 = hits_at_1 = UNSCORED
@@ -218,10 +283,6 @@ def nontrivial() -> Scorer:
         return Score(value={f"nontrivial_{name}": figure for name, figure in figures.items()})
 
     return score
-
-
-YES_NO = (["true"], ["false"])
-"""Gold answers of yes/no questions."""
 
 
 @scorer(metrics=PART)
@@ -349,11 +410,7 @@ def slot() -> Scorer:
 
 
 def is_accepted(answer: tuple[str, str], accepted: Sequence[str], aliases: Collection[str] = ()) -> bool:
-    """Whether an answer (value, label) is one of the accepted texts: by a name, or that date or number.
-
-    Args:
-        aliases: other names of the answer.
-    """
+    """Whether an answer (value, label) is one of the accepted texts: by a name, or that date or number."""
     value, label = answer
     given = read_value(value)
     dated = given.number is not None or given.date
@@ -394,8 +451,6 @@ def verdict() -> Scorer:
 
 MAIN = ("denotation", "accuracy", "f1", "hits_at_1")
 """Figures that say whether a question was answered right; the first that was scored counts."""
-
-
 COUNTS = ("queries", "steps", "model_calls", "input_tokens", "output_tokens", "rolled_back", "hallucinated")
 """Attributes of a run that are figures as they are."""
 MEANS = (*COUNTS, "corrections", "notes", "not_found", "budget_spent")

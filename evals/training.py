@@ -6,15 +6,18 @@ finds is the answer. Nothing else is taken from the query but the entities that 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from triplewise.evals.data import Benchmark, DataFile, LoadedKG, cached_text, checksum, locate, read_records
+from platformdirs import user_cache_path
+
+from triplewise.evals.data import Benchmark, DataFile, LoadedKG, checksum, locate, read_records
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.files import Record
+from triplewise.tools.core.files import Record, write_text
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.questions import Question
@@ -45,11 +48,7 @@ class Seeds:
 
 
 def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
-    """The seeds of a task.
-
-    Args:
-        of: the benchmark. kg: the graph whose answers the seeds have.
-        asked: whether its training questions are taken, or files of the user's own, joined by commas.
+    """The seeds of a task: its training questions, answered on a graph, or files of the user's own.
 
     Raises:
         ConfigurationError: there are no training questions for this graph. DataError: a missing file.
@@ -69,14 +68,13 @@ def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
             "pass seeds=FILE with questions and answers"
         )
     paths = [locate(file) for file in files]
-
-    def answered_questions() -> str:
+    made_from = "\0".join([str(FORMAT), kg.checksum, *map(checksum, paths)])
+    digest = hashlib.sha256(made_from.encode()).hexdigest()[:16]
+    path = user_cache_path("triplewise") / "evals" / f"{of.name}-seeds-{digest}.jsonl"
+    if not path.is_file():
         graph = kg.open()
-        questions = [question for path in paths for question in training_questions(path, graph)]
-        return "".join(json.dumps(asdict(q), ensure_ascii=False) + "\n" for q in questions)
-
-    made_from = (FORMAT, kg.checksum, *map(checksum, paths))
-    path = cached_text(f"{of.name}-seeds-{{}}.jsonl", made_from, answered_questions)
+        questions = [question for source in paths for question in training_questions(source, graph)]
+        write_text(path, "".join(json.dumps(asdict(q), ensure_ascii=False) + "\n" for q in questions))
     count, total = len(read_records(path)), sum(len(read_records(source)) for source in paths)
     return Seeds(
         str(path), files, f"{count:,} of {total:,} training questions, those whose query finds answers"
@@ -84,15 +82,10 @@ def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
 
 
 def training_questions(path: Path, kg: KnowledgeGraph) -> list[Question]:
-    """Return training questions whose answers the graph holds, with the entities that their gold query names.
+    """Return training questions whose answers a graph holds, with the entities that their gold query names.
 
-    Of several queries for one question the first that finds anything counts.
-
-    Args:
-        path: JSON lines with `id`, `question`, and `sparql11` or `sparql`. kg: the graph.
-
-    Raises:
-        DataError: a missing or broken file.
+    Of several queries for one question the first that finds anything counts. The file has JSON lines with
+    `id`, `question`, and `sparql11` or `sparql`. Raises `DataError` where it is missing or broken.
     """
     questions: dict[str, Question] = {}
     for record in read_records(path, "id", "question"):

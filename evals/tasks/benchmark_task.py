@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from inspect_ai import Task
@@ -12,7 +13,6 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.solver import Solver
 
 from triplewise.evals import scorers
-from triplewise.evals.answerable import Reach, answerable_ids
 from triplewise.evals.data import (
     Benchmark,
     DataFile,
@@ -21,8 +21,8 @@ from triplewise.evals.data import (
     checksum,
     graph,
     locate,
-    own_file,
     prepared,
+    read_data,
     read_records,
 )
 from triplewise.evals.provenance import of_system
@@ -30,7 +30,7 @@ from triplewise.evals.published_formats import is_published, read_published
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.training import seeds_of
 from triplewise.nodes.sql import require_model
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import Record
 from triplewise.tools.core.values import Compare
 
@@ -77,13 +77,14 @@ class BenchmarkTask:
         questions: the file, which may name parameters (`{hops}`), or one for each split. more_files: others
             that the questions need. keys: what every record has.
         flag: key of records that says whether the graph can answer them; `flag_observed` whether it can
-            without facts made from gold answers. Without either and without `judge`, the graph is complete.
+            without facts made from gold answers. Without either, and where `answerable.yaml` does not say it
+            of the benchmark, the graph is complete.
         needs: key that records have to have with gold linking, else they are left out.
         link_known: with gold linking, leave out entities that the graph lacks; nothing is linked instead.
         settings: of the context, unless the caller has others.
         scorers: names with their arguments, beside `effort`, which every task has.
-        read: what a record asks. judge: says what `flag` says where records have no such key.
-        prepare: completes all records from the graph, by the task's parameters, before they are read.
+        read: what a record asks. prepare: completes all records from the graph, by the task's parameters,
+            before they are read.
         more_note: what else a reader has to know, from all records. solver: asks the system.
     """
 
@@ -105,7 +106,6 @@ class BenchmarkTask:
     settings: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
     read: Callable[[Record], Question]
-    judge: Callable[[Reach, Record], bool] | None = None
     prepare: Callable[[list[Record], LoadedKG, Mapping[str, Any]], list[Record]] | None = None
     more_note: Callable[[Sequence[Record]], str] | None = None
     solver: Callable[..., Solver] = agent
@@ -143,21 +143,20 @@ class BenchmarkTask:
         seeds = seeds_of(own, kg, options.get("seeds", False))
         if file in seeds.files:
             raise ConfigurationError(f"{file.name} holds seeds: pass seeds=false to be asked its questions")
-        settings = {
-            **({"kg": kg.path, "profile": None if kg.own else kg.profile or None} if kg.path else {}),
-            **({} if seeds.setting is None else {"seeds": seeds.setting}),
+        of_task = {
+            "kg": kg.path or None,
+            "profile": None if kg.own else kg.profile or None,
+            "seeds": seeds.setting,
             **self.settings,
-            **({"closed_world": options["closed_world"]} if "closed_world" in options else {}),
-            **settings,
+            "closed_world": options.get("closed_world"),
         }
-        phases = {
-            **({"link": "known"} if gold_linking and self.link_known else {}),
-            **(options["phases"] or {}),
-        }
+        settings = {name: value for name, value in of_task.items() if value is not None} | settings
+        phases = {"link": "known"} if gold_linking and self.link_known else {}
+        phases |= options["phases"] or {}
         drawn = draw(samples, options["n"], options["sample_seed"])
         files = [file, *(own.files[name] for name in self.more_files), *seeds.files]
-        kg_facts = [file for part in kg.parts for file in graph(own.graph).facts[part]]
-        kg_files = [*kg_facts, *graph(own.graph).labels] if kg_facts else []
+        kg_files = [file for part in kg.parts for file in graph(own.graph).facts[part]]
+        kg_files += graph(own.graph).labels if kg_files else ()
         about_kg = {
             "kg_profile": kg.profile or "inferred",
             "kg_parts": list(kg.parts),
@@ -196,16 +195,16 @@ class BenchmarkTask:
         """The questions that the parameters ask for, before some are drawn; what to say of them; the file."""
         gold_linking = options.get("linking") == "gold"
         flag = self.flag if options.get("gold_derived", True) else self.flag_observed or self.flag
-        records, file = self._records(options, flag)
+        records, file, shipped = self._records(options, flag)
         if self.needs and gold_linking:
             records = [record for record in records if record.get(self.needs)]
         if self.prepare:
             records = self.prepare(records, kg, options)
         flags = {str(r["id"]): bool(r[flag]) if flag else True for r in records if not flag or flag in r}
-        if self.judge:
-            name = f"{self.name}-{options['split']}" if "split" in options else self.name
-            ids = answerable_ids(name, records, file, kg, self.judge)
-            flags = {} if ids is None else {str(record["id"]): str(record["id"]) in ids for record in records}
+        if judged := read_data("answerable.yaml").get(self.name):
+            parts = ["observed", "gold_derived"] if kg.gold_derived else ["observed"]
+            ids = {str(id_) for part in parts for id_ in judged[part]}
+            flags = {id_: id_ in ids for id_ in flags} if shipped and not kg.own else {}
         only = options.get("kg_exact") or options.get("answerable") or options.get("asked") == "answerable"
         samples = []
         for record in records:
@@ -235,20 +234,28 @@ class BenchmarkTask:
         }
         return samples, about, file
 
-    def _records(self, options: Mapping[str, Any], flag: str) -> tuple[list[Record], DataFile]:
-        """The records of the file of questions, and the file.
+    def _records(self, options: Mapping[str, Any], flag: str) -> tuple[list[Record], DataFile, bool]:
+        """The records of the file of questions, the file, and whether it is the catalog's own.
 
-        Where it is not in the data folder, the file that the benchmark's authors publish in its place is
+        Where that is not in the data folder, the file that the benchmark's authors publish in its place is
         read, if that is there. Only the catalog's own file has to have the flag.
         """
         own, given, name = self.benchmark, options.get("file"), self.questions
         name = name.format(**options) if isinstance(name, str) else name[options["split"]]
-        file = own_file(given, own.published) if given else own.files[name]
+        file = own.files[name]
+        if given:
+            path = Path(given).expanduser().absolute()
+            if not path.is_file():
+                raise DataError(
+                    f"no such file; questions in this form are published at {own.published}", path
+                )
+            file = DataFile(str(path), "", own.published)  # no checksum is expected of it
         path = locate(file)
-        if not given and path.name == name.rpartition("/")[2]:
-            return read_records(path, *self.keys, *filter(None, [flag])), file
+        if not given and path.name == Path(name).name:
+            return read_records(path, *self.keys, *filter(None, [flag])), file, True
         published = is_published(own.name, path)
-        return (read_published(own.name, path) if published else read_records(path, *self.keys)), file
+        records = read_published(own.name, path) if published else read_records(path, *self.keys)
+        return records, file, False
 
 
 def own_task(
@@ -261,13 +268,8 @@ def own_task(
 ) -> Task:
     """Return the Inspect task of questions of one's own, asked and scored as the benchmarks are.
 
-    Args:
-        title: for reports. questions: with their gold answers.
-        preset, settings, phases: the system that is asked, as `agent` of `triplewise.evals.solver` takes it.
-        compare: whether gold answers are `names` or `ids`.
-
-    Raises:
-        ConfigurationError: unknown preset, phase, variant or setting.
+    `preset`, `settings` and `phases` are the system that is asked, as `agent` of `triplewise.evals.solver`
+    takes it; `title` is for reports. Raises `ConfigurationError` on an unknown preset, phase or setting.
     """
     samples = [
         Sample(
@@ -313,8 +315,6 @@ def kg_of_task(of: Benchmark, settings: Mapping[str, Any], gold_derived: bool = 
     """The KG that the settings name, else the benchmark's own, loaded into the cache where it is not yet.
 
     A benchmark over databases has none: its path is "".
-
-    `gold_derived`: whether its own one holds the facts that were made from gold answers.
     """
     if "kg" in settings:
         kg = str(settings["kg"])

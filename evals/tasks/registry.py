@@ -11,10 +11,8 @@ from functools import cache
 from statistics import fmean, mode
 from typing import Any
 
-from triplewise.evals.answer_names import GOLD_NAMES
-from triplewise.evals.answerable import Reach
 from triplewise.evals.data import LoadedKG, catalog, graph
-from triplewise.evals.scorers import GOLD_ROWS, SINGLE_GOLD
+from triplewise.evals.scorers import GOLD_NAMES, GOLD_ROWS, SINGLE_GOLD
 from triplewise.evals.tasks.benchmark_task import AGENT, OWN_TABLES, BenchmarkTask, Question
 from triplewise.evals.tasks.wikisql import over_its_table, read_wikisql, with_databases
 from triplewise.evals.training import entities_of
@@ -113,26 +111,14 @@ def read_grailqa(record: Record) -> Question:
 
 
 def read_graphq(record: Record) -> Question:
-    """Gold answers are names; the linking is by mention."""
+    """Gold answers are names; the relations are the second number of the query's structure, "nodes,edges"."""
+    edges = str(record.get("structure") or "").rpartition(",")[2]
     return Question(
         record["question"],
         [str(name) for name in record["answer_names"]],
         _ids_by_mention((entity["mention"], mid) for mid, entity in record["entity_linking"].items()),
-        {"function": record.get("function"), "relations": _graphq_relations(record)},
+        {"function": record.get("function"), "relations": int(edges) if edges.isdigit() else 1},
     )
-
-
-def _graphq_relations(record: Record) -> int:
-    """Relations of the gold query: the second number of its structure, "nodes,edges"."""
-    edges = str(record.get("structure") or "").rpartition(",")[2]
-    return int(edges) if edges.isdigit() else 1
-
-
-def judge_graphq(reach: Reach, record: Record) -> bool:
-    """Whether all gold answers lie near the linked entities; never for a number."""
-    relations = _graphq_relations(record)
-    near = reach.holds(record["entity_linking"], record["answer_names"], relations)
-    return near and record.get("function") != "count"
 
 
 def read_simplequestions(record: Record) -> Question:
@@ -142,16 +128,10 @@ def read_simplequestions(record: Record) -> Question:
     )
 
 
-def judge_simplequestions(reach: Reach, record: Record) -> bool:
-    """Whether the graph has the fact that is asked for."""
-    topics, fact = record["topic_entity"], (record["relation"], record["answer"])
-    return any(reach.has_fact(mid, *fact) for mid in topics)
-
-
 def read_agentbench(record: Record) -> Question:
     """The kind of question is that of its gold actions."""
     gold, names = _freebase_gold(record["answer"])
-    actions = _action_names(record)
+    actions = [action.partition("(")[0] for action in record["actions"]]
     function = next((name for name in actions if name in ("count", "argmax", "argmin")), "none")
     shown = {
         "source": record.get("source"),
@@ -159,17 +139,6 @@ def read_agentbench(record: Record) -> Question:
         "relations": actions.count("get_neighbors"),
     }
     return Question(record["question"], gold, record["entities"], shown, names)
-
-
-def _action_names(record: Record) -> list[str]:
-    return [action.partition("(")[0] for action in record["actions"]]
-
-
-def judge_agentbench(reach: Reach, record: Record) -> bool:
-    """Whether all gold answers lie near the linked entities; never for a number."""
-    actions, (gold, _) = _action_names(record), _freebase_gold(record["answer"])
-    near = reach.holds(record["entities"].values(), gold, actions.count("get_neighbors"))
-    return near and "count" not in actions
 
 
 # -- over Wikidata
@@ -311,15 +280,15 @@ def read_ck25(record: Record) -> Question:
 
 
 FUNCTIONS: Mapping[str, Mapping[str, Any]] = {
-    "agentbench_kg": {"read": read_agentbench, "judge": judge_agentbench},
+    "agentbench_kg": {"read": read_agentbench},
     "ck25": {"read": read_ck25, "prepare": with_gold_rows},
     "creak": {"read": read_creak, "prepare": with_majority, "more_note": creak_note},
     "cwq": {"read": read_cwq},
     "grailqa": {"read": read_grailqa},
-    "graphq": {"read": read_graphq, "judge": judge_graphq},
+    "graphq": {"read": read_graphq},
     "metaqa": {"read": read_metaqa},
     "qald10": {"read": read_qald10},
-    "simplequestions": {"read": read_simplequestions, "judge": judge_simplequestions},
+    "simplequestions": {"read": read_simplequestions},
     "trex": {"read": read_slot, "more_note": slot_note},
     "webqsp": {"read": read_webqsp},
     "wikisql": {"read": read_wikisql, "prepare": with_databases, "solver": over_its_table},
@@ -340,10 +309,7 @@ def describe(name: str) -> dict[str, Any]:
 
     `asked` has, by the task's parameters ("hops=2"; "" where there is one set only), the number of questions,
     how many the graph can answer, and how many without the facts made from gold answers. `files` is what has
-    to lie in the data folder.
-
-    Raises:
-        ConfigurationError: unknown task.
+    to lie in the data folder. Raises `ConfigurationError` on an unknown task.
     """
     if name not in BENCHMARK_TASKS:
         raise ConfigurationError.unknown("task", name, BENCHMARK_TASKS)
@@ -355,6 +321,9 @@ def describe(name: str) -> dict[str, Any]:
         "name": name,
         "title": own.title,
         "version": task.version,
+        "about": task.about,
+        "note": task.note,
+        "scores": [catalog().scorers[scorer] for scorer in task.scorers],
         "asked": {which: {"observed": None, **asked} for which, asked in own.counts.items()},
         "judged": own.answerable_if,
         "graph": kg.title if kg else OWN_TABLES,
@@ -362,8 +331,8 @@ def describe(name: str) -> dict[str, Any]:
         "gold_derived": bool(kg and "gold_derived" in kg.facts),
         "profile": (kg.profile or "inferred") if kg else "none",
         "seeds": list(own.seeds),
-        "seeded": bool(task.parameters.get("seeds")),
         "system": task.preset,
+        "needs_model": task.needs_model,
         "parameters": {key: value for key, value in task.defaults.items() if key not in AGENT},
         "files": [*own.files, *own.seeds, *(file.name for file in kg_files)],
         "licence": own.licence,
