@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote, urlparse
 
 import yaml
@@ -52,16 +52,14 @@ _FILES = ("seeds", "prompt", "prices", "profile")
 RESUME = "the same command goes on from there"
 
 
-def find_task(given: str) -> Callable[..., Task]:
-    """Return what makes a task: see `find_part`. Raises `ConfigurationError` on an unknown name."""
-    task: Callable[..., Task] = find_part("task", given, TASKS, callable)
-    return task
-
-
 def names_of(task: str, system: str = "") -> list[str]:
     """Return what can be set by name: parameters of a task, parts of a system, settings of a run."""
-    parameters = inspect.signature(find_task(task)).parameters
+    parameters = inspect.signature(_find_task(task)).parameters
     return list(dict.fromkeys([*parameters, *parts_of(system), *Context.__dataclass_fields__]))
+
+
+def _find_task(given: str) -> Callable[..., Task]:
+    return cast("Callable[..., Task]", find_part("task", given, TASKS, callable))
 
 
 def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,7 +71,7 @@ def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         ConfigurationError: unknown task, system, name or variant, with the legal ones; an impossible value.
     """
     system = str(given.get("preset", ""))
-    own, parts = inspect.signature(find_task(name)).parameters, parts_of(system)
+    own, parts = inspect.signature(_find_task(name)).parameters, parts_of(system)
     arguments: dict[str, Any] = {}
     phases: dict[str, Any] = {}
     settings: dict[str, Any] = {}
@@ -88,9 +86,8 @@ def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
             settings[key] = value
         else:
             raise ConfigurationError.unknown("name to set", key, names_of(name, system))
-    Context(
-        **{k: v for k, v in settings.items() if k != "documents"}
-    )  # their reader is named by the evaluation
+    # Values are checked now, but the reader of documents is named by the evaluation.
+    Context(**{key: value for key, value in settings.items() if key != "documents"})
     for key, values in (("phases", phases), ("settings", settings)):
         if values:
             arguments[key] = {**(arguments.get(key) or {}), **values}
@@ -101,8 +98,7 @@ def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def make_task(name: str, given: Mapping[str, Any]) -> Task:
     """Return a task by name; see `task_arguments`, whose errors are raised, and those of the task itself."""
-    arguments = task_arguments(name, given)
-    task = find_task(name)(**arguments)
+    task = _find_task(name)(**task_arguments(name, given))
     if name not in TASKS:
         task.metadata = {**(task.metadata or {}), **own_code(name)}
     return task
@@ -127,7 +123,6 @@ def run(
     *,
     jobs: int = 1,
     log_dir: Path | str | None = None,
-    display: str = "none",
     fresh: bool = False,
     retry_crashed: bool = False,
     samples: bool = True,
@@ -139,10 +134,8 @@ def run(
     An evaluation that is finished is not run again: its log is returned.
 
     Args:
-        task: what to run. jobs: questions in flight.
+        jobs: questions in flight. fresh: begin anew, whatever an earlier run of the same evaluation left.
         log_dir: folder in which the evaluation has its own (default: the user's state folder).
-        display: Inspect's display (`none`, `plain`, `rich`, `full`).
-        fresh: begin anew, in another folder, also where an earlier run of the same evaluation left results.
         retry_crashed: keep the results of an earlier run, finished or not, and ask only what crashed again.
         samples: whether the returned log holds the questions. notify: gets what a person should know.
         progress: gets what is counted, how many are done, and of how many.
@@ -151,15 +144,16 @@ def run(
         ConfigurationError: another process is running the same evaluation.
         KeyboardInterrupt: it was interrupted; what is done is kept.
     """
-    folder = _folder(Path(log_dir) if log_dir is not None else default_log_dir(), task, fresh)
+    folder = _folder(Path(log_dir or default_log_dir()), task, fresh)
     folder.mkdir(parents=True, exist_ok=True)
     busy = ConfigurationError(
         f"another process is running this evaluation (in {folder}); wait for it, or give another --log-dir"
     )
     with exclusive(folder / ".lock", busy):
-        if (earlier := latest_log(folder)) is not None and _is_finished(earlier, retry_crashed, notify):
+        if (earlier := _latest_log(folder)) is not None and _is_finished(earlier, retry_crashed, notify):
             return read_eval_log(earlier.location) if samples else earlier
         if progress is not None:
+            progress("questions", 0, len(task.dataset))
             _report_to(progress, len(task.dataset))
         # What Inspect prints of its own is not for whoever is shown the progress.
         with redirect_stdout(io.StringIO()) if progress is not None else nullcontext():
@@ -175,9 +169,9 @@ def run(
                 log_realtime=True,
                 score_display=False,
                 ctl_server=False,
-                display=display,  # type: ignore[arg-type]
+                display="none",
             )
-        log = latest_log(folder)
+        log = _latest_log(folder)
         if not logs or log is None or log.status == "cancelled":
             if log is not None:
                 done = len(_uuids(log, crashed=False))
@@ -200,8 +194,6 @@ def _report_to(progress: Callable[[str, int, int], None], total: int) -> None:
         async def on_sample_end(self, data: SampleEnd) -> None:
             self.done += 1
             progress("questions", self.done, total)
-
-    progress("questions", 0, total)
 
 
 def default_log_dir() -> Path:
@@ -237,14 +229,13 @@ def digest(value: Any) -> str:
 
 def find_log(log_dir: Path, task: Task) -> EvalLog | None:
     """Return the newest log of an evaluation without its questions, None where there is none."""
-    return latest_log(_folder(log_dir, task))
+    return _latest_log(_folder(log_dir, task))
 
 
-def latest_log(folder: Path) -> EvalLog | None:
-    """Return the header of the newest log in a folder that can be read."""
-    if not folder.is_dir():
-        return None
-    for info in sorted(list_eval_logs(str(folder)), key=lambda info: info.mtime or 0.0, reverse=True):
+def _latest_log(folder: Path) -> EvalLog | None:
+    """The header of the newest log in a folder that can be read."""
+    logs = list_eval_logs(str(folder)) if folder.is_dir() else []
+    for info in sorted(logs, key=lambda info: info.mtime or 0.0, reverse=True):
         try:
             return read_eval_log(info, header_only=True)
         except (OSError, ValueError, KeyError):

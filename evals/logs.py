@@ -121,9 +121,8 @@ class Log:
     def scores(self, measure: str, *, answerable: bool = False, trivial: bool = True) -> pd.Series[float]:
         """Return question id -> value of a measure, where it applies.
 
-        Args:
-            measure: its name. answerable: only questions that the graph can answer.
-            trivial: also questions that an empty graph would answer right.
+        With `answerable` only of questions that the graph can answer; without `trivial`, of none that an
+        empty graph would answer right.
         """
         rows = self.questions
         if answerable:
@@ -141,11 +140,9 @@ class Log:
 
 
 def read_logs(paths: Iterable[Path | str], *, traces: bool = False) -> list[Log]:
-    """Return the logs at these places, the oldest first.
+    """Return the logs at these places, and in all folders below, the oldest first.
 
-    Args:
-        paths: logs, and folders, which are searched to their ends.
-        traces: whether the runs have their traces (large: a page shows them, figures do not need them).
+    `traces` says whether the runs have their traces (large: a page shows them, figures do not need them).
 
     Raises:
         DataError: a path where nothing is, a folder without logs, a log that is broken or another program's.

@@ -9,70 +9,52 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import triplewise
 from triplewise.evals.systems import find_system
 from triplewise.graphs.presets import Preset
 from triplewise.nodes.context import Context
 from triplewise.tools.core.errors import DataError
 
 PACKAGES = (
-    "langgraph",
-    "langchain-core",
-    "langchain-openai",
-    "inspect-ai",
-    "pyoxigraph",
-    "sentence-transformers",
-    "transformers",
-    "torch",
-    "numpy",
-)
+    "langgraph", "langchain-core", "langchain-openai", "inspect-ai", "pyoxigraph", "sentence-transformers",
+    "transformers", "torch", "numpy",
+)  # fmt: skip
 """Packages whose version can change a figure."""
 
 LAYERS = ("tools", "guidelines", "nodes", "graphs", "evals")
 CODE_SUFFIXES = (".py", ".yaml", ".jinja", ".gz")
 PRESENTATION = (
-    "evals/report/",
-    "evals/command.py",
-    "evals/logs.py",
-    "evals/statistics.py",
-    "evals/grids/",
-    "evals/bench/",
-    "graphs/page/",
-    "graphs/cli/",
-    "__pycache__",
-)
+    "evals/report/", "evals/command.py", "evals/logs.py", "evals/statistics.py", "evals/grids/",
+    "evals/bench/", "graphs/page/", "graphs/cli/", "__pycache__",
+)  # fmt: skip
 """Paths that no figure depends on."""
 
 
 def of_system(preset: str, context: Context, phases: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was tested, and with what: part of every result.
+    """Return what was tested (a preset or baseline), and with what: part of every result.
 
     `settings` are all of the context's; a preset lays its own (`preset_settings`) over those that still have
-    the default. `phases` are all of the machine's, for a baseline only those that were given.
-
-    Args:
-        preset: preset or baseline. context: the settings of the runs. phases: those that were swapped.
+    the default. `phases` are all of the machine's, for a baseline only those that were swapped.
 
     Raises:
         DataError: the price table that the context names cannot be read.
     """
     system = find_system(preset)
-    own = system if isinstance(system, Preset) else None
+    own_phases, own_settings = (system.phases, system.settings) if isinstance(system, Preset) else ({}, {})
+    used = {**own_phases, **phases}
     return {
         **software(),
-        **own_code(preset, context.toolset, *phases.values(), *(own.phases.values() if own else ())),
+        **own_code(preset, context.toolset, *phases.values(), *own_phases.values()),
         "preset": preset,
         "model": context.model,
         "settings": asdict(context),
-        "preset_settings": dict(own.settings) if own else {},
-        "phases": {
-            name: getattr(part, "__name__", part)
-            for name, part in {**(own.phases if own else {}), **phases}.items()
-        },
+        "preset_settings": dict(own_settings),
+        "phases": {name: getattr(part, "__name__", part) for name, part in used.items()},
         "prices_sha256": prices_checksum(context.prices),
     }
 
@@ -94,26 +76,19 @@ def software() -> dict[str, Any]:
     root = Path(__file__).resolve().parent.parent
     commit = _git(root, "rev-parse", "HEAD") if (root / ".git").exists() else None
     changes = _git(root, "status", "--porcelain", "--untracked-files=no") if commit else None
-    versions: dict[str, str] = {}
-    for name in ("triplewise", *PACKAGES):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = ""
     return {
-        "triplewise": versions.pop("triplewise"),
+        "triplewise": triplewise.__version__,
         "commit": commit or "",
         "commit_clean": changes == "",
         "python": platform.python_version(),
-        "packages": versions,
+        "packages": {name: version(name) for name in PACKAGES},
     }
 
 
 def prices_checksum(path: str | None = None) -> str:
-    """Return the sha256 over the price table in force: the shipped one, and the user's where there is one.
+    """Return the sha256 over the shipped price table, and the user's where there is one.
 
-    Raises:
-        DataError: the user's cannot be read.
+    Raises `DataError` where the user's cannot be read.
     """
     digest = hashlib.sha256((files("triplewise.nodes") / "pricing.yaml").read_bytes())
     if path is not None:

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from anyio import CapacityLimiter, to_thread
 from inspect_ai.model import ModelOutput
@@ -25,7 +25,7 @@ from triplewise.tools.core.errors import ConfigurationError, RunError
 CRASHED = "crashed"
 
 ERROR_CLASSES = (
-    "crashed",
+    CRASHED,
     "invalid_action",
     "argument_error",
     "exceeded_steps",
@@ -91,8 +91,7 @@ class Run(StoreModel):
     @property
     def trace(self) -> dict[str, Any]:
         """The run as `triplewise.graphs.trace` gives it; {} where none was recorded."""
-        trace: dict[str, Any] = json.loads(self.trace_json or "{}")
-        return trace
+        return cast("dict[str, Any]", json.loads(self.trace_json or "{}"))
 
     @property
     def crashed(self) -> bool:
@@ -106,9 +105,10 @@ class Run(StoreModel):
 
 
 def error_class(run: Run, score: float) -> str:
-    """Return the class of a question's error; "" if it was answered right.
+    """Return the class of a question's error; "" if it was answered right, which is a score of 1.
 
-    SymAgent (section 5.5, table 5) puts failed questions into four classes:
+    SymAgent (section 5.5, table 5) puts failed questions into four classes, of which the first that fits
+    counts, also for what a correction took back:
 
     1. Invalid Action (IA): the model invokes an action not defined in the action tool set. Here also a reply
        in which no single action can be found.
@@ -118,16 +118,11 @@ def error_class(run: Run, score: float) -> str:
        any budget of the run.
     4. Reasoning Error (RE): the final answer is incorrect despite valid actions and steps.
 
-    A question is in the first class that fits, in the order of the paper. What the model did counts, also if
-    a correction took it back. Apart from these, a run that ended in an error is `crashed`, and one that said
-    that it found nothing, with valid actions and steps, is `not_found` (the paper would count it as RE).
-
-    Args:
-        run: what the question left. score: the figure that says whether it was answered right, of which 1 is
-            right and all below is wrong: the F1 of a set of answers, Hits@1 of a slot, accuracy of a claim.
+    Apart from these, a run that ended in an error is `crashed`, and one that said that it found nothing, with
+    valid actions and steps, is `not_found` (the paper would count it as RE).
     """
     if run.crashed:
-        return "crashed"
+        return CRASHED
     if score >= 1.0:
         return ""
     if any(code in INVALID for code in run.errors):
@@ -147,9 +142,8 @@ def context_of(settings: Mapping[str, Any]) -> Context:
 
     Raises `ConfigurationError` on unknown or impossible ones.
     """
-    known = Context.__dataclass_fields__
-    if unknown := set(settings) - set(known):
-        raise ConfigurationError.unknown("setting", unknown.pop(), known)
+    if unknown := set(settings) - set(Context.__dataclass_fields__):
+        raise ConfigurationError.unknown("setting", unknown.pop(), Context.__dataclass_fields__)
     return Context(**{"min_confidence": 0.0, **settings})
 
 
@@ -162,12 +156,8 @@ def agent(
     """Answers each sample's question with the compiled graph, entities of the sample's metadata given.
 
     The run leaves a `Run` in the sample's store. Its errors are Inspect's to handle: a task with
-    `fail_on_error=False, score_on_error=True` goes on and counts the question as wrong.
-
-    Args:
-        preset: a preset of `triplewise.graphs`, or a baseline of `triplewise.evals.baselines`.
-        settings: of the `Context`, as plain JSON.
-        phases: phase -> variant, to swap some of the preset's; a baseline's own parameters by name.
+    `fail_on_error=False, score_on_error=True` goes on and counts the question as wrong. `phases` are those
+    that are swapped, or a baseline's own parameters.
 
     Raises:
         ConfigurationError: unknown preset, phase, variant or setting; a baseline without the model it needs.
@@ -208,13 +198,9 @@ async def _in_thread(work: Callable[[], T]) -> T:
 
 
 def run_fields(values: Mapping[str, Any], seconds: float, context: Context) -> dict[str, Any]:
-    """Return what a question came to and cost, as the fields of a `Run`.
+    """Return what a question came to and cost, as the fields of a `Run`, from the final state.
 
-    Args:
-        values: the final state. seconds: the wall-clock time. context: the settings of the run.
-
-    Raises:
-        ValueError: there is no answer.
+    Raises ValueError where there is no answer.
     """
     answer: Answer | None = values.get("answer")
     if answer is None:

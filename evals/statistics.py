@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -117,14 +117,10 @@ def interval_of_seeds(seeds: Sequence[Scores]) -> Interval:
 def compare(
     first: tuple[str, Scores], second: tuple[str, Scores], *, resamples: int = 2 * RESAMPLES
 ) -> Comparison:
-    """Compare two systems on the questions that both were asked, of which there has to be one.
+    """Compare two systems (name, and question id -> value) on the questions that both were asked.
 
     Measures that are 0 or 1 for every question are tested by McNemar's exact test, others by permutation of
-    the signs of the differences.
-
-    Args:
-        first, second: name, and question id -> value.
-        resamples: permutations drawn where there are too many to try all.
+    the signs of the differences, of which `resamples` are drawn where there are too many to try all.
     """
     pairs = pd.concat([first[1], second[1]], axis=1, join="inner").to_numpy(dtype=np.float64)
     differences = pairs[:, 0] - pairs[:, 1]
@@ -134,13 +130,9 @@ def compare(
         method = "McNemar, exact"
         p = binomtest(int((nonzero > 0).sum()), len(nonzero)).pvalue if len(nonzero) else 1.0
     elif len(nonzero) > 1:
-
-        def total(sample: Any, axis: int = -1) -> Any:
-            return sample.sum(axis=axis)
-
         p = permutation_test(
             (nonzero,),
-            total,
+            np.sum,
             permutation_type="samples",
             vectorized=True,
             n_resamples=resamples,
@@ -156,8 +148,6 @@ def compare(
 
 def corrected(family: Sequence[Comparison]) -> list[Comparison]:
     """Return the same comparisons with Holm's step-down correction for how many there are."""
-    p = np.asarray([comparison.p for comparison in family])
-    order = np.argsort(p, kind="stable")
-    result = np.empty_like(p)
-    result[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
-    return [replace(one, p_corrected=float(value)) for one, value in zip(family, result, strict=True)]
+    p = pd.Series([comparison.p for comparison in family], dtype=float).sort_values(kind="stable")
+    steps = (p * np.arange(len(p), 0, -1)).cummax().clip(upper=1.0).sort_index()
+    return [replace(one, p_corrected=float(value)) for one, value in zip(family, steps, strict=True)]

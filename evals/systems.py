@@ -34,24 +34,18 @@ SOURCES = {
 
 def find_system(given: str) -> Preset | Baseline:
     """Return a preset or baseline: see `find_part`. Raises `ConfigurationError` on an unknown name."""
-    system: Preset | Baseline = find_part(
-        "preset or baseline",
-        given,
-        {**PRESETS, **BASELINES},
-        lambda part: isinstance(part, Preset | Baseline),
-    )
+
+    def is_system(part: Any) -> bool:
+        return isinstance(part, Preset | Baseline)
+
+    system: Preset | Baseline = find_part("preset or baseline", given, {**PRESETS, **BASELINES}, is_system)
     return system
 
 
 def build_system(name: str, **parts: Any) -> Graph:
-    """Compile a preset or a baseline.
+    """Compile a preset or a baseline: `parts` are phase -> variant, or parameter -> value.
 
-    Args:
-        name: of `PRESETS` or of `BASELINES`, or `module:name` of one's own.
-        **parts: phase -> variant for a preset, parameter -> value for a baseline.
-
-    Raises:
-        ConfigurationError: unknown name, phase, variant or parameter; the message lists the legal ones.
+    Raises `ConfigurationError` on an unknown name, phase, variant or parameter, with the legal ones.
     """
     if isinstance(system := find_system(name), Preset):
         return build_graph(name, **parts)
@@ -77,25 +71,16 @@ def systems() -> list[dict[str, Any]]:
     whether it needs a language model.
     """
     listed: list[dict[str, Any]] = []
-    for name, preset in PRESETS.items():
-        listed.append({
-            "name": name,
-            "kind": "preset",
-            "summary": preset.summary,
-            "source": SOURCES[name],
-            "parameters": dict(preset.phases),
-            "settings": dict(preset.settings),
-            "needs_model": preset.settings["toolset"] in MODEL_TOOLSETS,
-        })  # fmt: skip
-    for name, baseline in BASELINES.items():
-        parameters = inspect.signature(baseline.build).parameters
-        listed.append({
-            "name": name,
-            "kind": "baseline",
-            "summary": baseline.summary,
-            "source": baseline.source,
-            "parameters": {key: parameter.default for key, parameter in parameters.items()},
-            "settings": {},
-            "needs_model": not baseline.embedded,
-        })  # fmt: skip
+    for name, system in {**PRESETS, **BASELINES}.items():
+        about: dict[str, Any] = {"name": name, "summary": system.summary}
+        if isinstance(system, Preset):
+            about |= {"kind": "preset", "source": SOURCES[name], "parameters": dict(system.phases)}
+            about |= {"settings": dict(system.settings)}
+            about |= {"needs_model": system.settings["toolset"] in MODEL_TOOLSETS}
+        else:
+            defaults = inspect.signature(system.build).parameters
+            about |= {"kind": "baseline", "source": system.source, "settings": {}}
+            about |= {"parameters": {key: parameter.default for key, parameter in defaults.items()}}
+            about |= {"needs_model": not system.embedded}
+        listed.append(about)
     return listed
