@@ -25,7 +25,8 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple
@@ -97,9 +98,14 @@ Draft = tuple[Call, ...]
 _CALL = re.compile(r"(?<![\w?])([a-z_]+)\s*\(")
 
 
-def draft_text(draft: Draft) -> str:
+def draft_text(draft: Iterable[Call]) -> str:
     """Return a draft as it is written, one action a line."""
     return "\n".join(call.text() for call in draft)
+
+
+def unquoted(text: str) -> str:
+    """Return a name without quotes."""
+    return text.strip("\"'")
 
 
 def read_draft(reply: str) -> Draft:
@@ -116,13 +122,11 @@ def read_draft(reply: str) -> Draft:
     return tuple(calls)
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """A draft bound to the graph, as far as it goes.
 
-    Attributes:
-        program: the query. cost: how far down its candidates stand, added up.
-        substitutes: name -> what it was taken for, where that is not the name itself.
+    `cost` is how far down its candidates stand, added up; `substitutes` what names were taken for, where that
+    is not the name itself.
     """
 
     program: PyQL
@@ -132,11 +136,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Binder:
-    """Binds the drafts of one question.
-
-    Attributes:
-        linked: the question's entities. beam: candidates of an entity or relation, and programs, that go on.
-    """
+    """Binds the drafts of one question; of entities, relations and programs `beam` candidates go on."""
 
     kg: KnowledgeGraph
     encoder: Encoder
@@ -150,11 +150,10 @@ class Binder:
         answers, outcome = tuple[str, ...](), ""
         for candidate in programs:
             result = kg.query(candidate.program.sparql(kg.profile))
-            if not result.outcome.ok:
-                answers = ()
-            elif result.boolean is not None:
+            answers = ()
+            if result.boolean is not None:
                 answers = (str(result.boolean).lower(),)
-            elif result.rows:
+            elif result.outcome.ok and result.rows:
                 answers = tuple(map(kg.profile.short, result.column(result.variables[0])))
             if answers or bound is None or result.outcome is not Outcome.EMPTY:
                 what = "finds nothing" if result.outcome is Outcome.EMPTY else f"failed: {result.message}"
@@ -197,27 +196,29 @@ class Binder:
             if not program.answer and not program.boolean and program.variables:
                 program = program.set_answer(program.variables[-1])
             if program.answer or program.boolean:
-                complete.append(replace(b, program=program))
+                complete.append(b._replace(program=program))
         return complete, "" if complete else "the program has no variable to answer with"
 
     def _bound(self, b: Bound, call: Call) -> Iterator[Bound]:
         """A program one action longer, with each candidate for what the action names."""
+        profile = self.kg.profile
         try:
-            match call.name, call.arguments:
-                case "add_fact", (subject, relation, object_):
-                    yield from self._facts(b, subject, relation, object_)
-                case "add_type", (variable, name):
-                    for rank, class_ in enumerate(find_classes(self.kg, name.strip("\"'"))[: self.beam]):
-                        program = b.program.add_type(read_variable(variable), class_)
-                        yield replace(b, program=program, cost=b.cost + rank)
-                case "add_filter", (left, operator, right):
-                    for rank, node in enumerate(self._nodes(right)):
-                        forms = [left, operator, write_node(node, self.kg.profile)]
-                        program = apply(b.program, call.name, forms, Reader(self.kg.profile))
-                        yield replace(b, program=compared(self.kg, b.program, program), cost=b.cost + rank)
-                case _:
-                    program = apply(b.program, call.name, call.arguments, Reader(self.kg.profile))
-                    yield replace(b, program=compared(self.kg, b.program, program))
+            if call.name == "add_fact" and len(call.arguments) == 3:
+                yield from self._facts(b, *call.arguments)
+            elif call.name == "add_type" and len(call.arguments) == 2:
+                variable, name = call.arguments
+                for rank, class_ in enumerate(find_classes(self.kg, unquoted(name))[: self.beam]):
+                    program = b.program.add_type(read_variable(variable), class_)
+                    yield b._replace(program=program, cost=b.cost + rank)
+            else:
+                forms = [(0, call.arguments)]
+                if call.name == "add_filter" and len(call.arguments) == 3:
+                    left, operator, right = call.arguments
+                    nodes = [write_node(node, profile) for node in self._nodes(right)]
+                    forms = [(rank, (left, operator, node)) for rank, node in enumerate(nodes)]
+                for rank, arguments in forms:
+                    program = apply(b.program, call.name, arguments, Reader(profile))
+                    yield b._replace(program=compared(self.kg, b.program, program), cost=b.cost + rank)
         except ActionError:
             return
 
@@ -238,7 +239,7 @@ class Binder:
                     except ActionError:
                         continue
                     cost = b.cost + i + j + rank + (0 if as_drafted else self.beam)
-                    short, name = self.kg.profile.short(iri), relation.strip("\"'")
+                    short, name = self.kg.profile.short(iri), unquoted(relation)
                     label = relation_texts(self.kg, [short])[short].label
                     same = normalise(name) in (normalise(short), normalise(label))
                     yield Bound(program, cost, (*b.substitutes, *(() if same else ((name, label),))))
@@ -250,16 +251,14 @@ class Binder:
         sides = [(r, True) for r in around.forward] + [(r, False) for r in around.backward]
         if not sides:
             return
-        name, short = written.strip("\"'"), self.kg.profile.short
+        name, short = unquoted(written), self.kg.profile.short
         labels = {r: text.label for r, text in relation_texts(self.kg, [short(r) for r, _ in sides]).items()}
         norm = normalise(name)
         exact = [s for s in sides if norm in (normalise(short(s[0])), normalise(labels[short(s[0])]))]
         if not exact:
-            try:
+            with suppress(ActionError):
                 iri = read_relation(name, self.kg.profile)
                 exact = [s for s in sides if s[0] == iri]
-            except ActionError:
-                exact = []
         if exact:
             yield from ((*side, 0) for side in exact)
             return
@@ -281,7 +280,8 @@ class Binder:
             return [bare]
         if not written.endswith(('"', "'")) and (typed := read_literal(written)) is not None:
             return [typed]
-        norm, nodes = normalise(written.strip("\"'")), list[Node]()
+        name, nodes = unquoted(written), list[Node]()
+        norm = normalise(name)
         names = [(e, [normalise(form) for form in (e.label, e.mention, e.id)]) for e in self.linked]
         scored = [(max(similarity(norm, form) for form in forms), e) for e, forms in names]
         for score, entity in sorted(scored, key=lambda pair: -pair[0]):
@@ -290,7 +290,7 @@ class Binder:
                 nodes.append(term)
         # The graph is searched where no linked entity bears the name.
         if self.kg.index is not None and not any(norm in forms for _, forms in names):
-            nodes += [c.iri for c in self.kg.index.search(written.strip("\"'"), limit=self.beam)]
+            nodes += [c.iri for c in self.kg.index.search(name, limit=self.beam)]
         return list(dict.fromkeys(nodes))[: self.beam]
 
 
@@ -313,10 +313,6 @@ def build(
         drafts: programs that are drafted, K. beam: candidates of a name, and bound programs, that go on.
         shots: seed questions shown. seed: of the order they are shown in.
         temperature: that drafts are sampled with, unless the context has one.
-        link: variant of the linking phase.
-
-    Raises:
-        ConfigurationError: no draft or beam, fewer than no shots, or an unknown variant.
     """
     check_number("drafts", drafts)
     check_number("beam", beam)
@@ -328,11 +324,8 @@ def build(
         shown = exemplars(state, context, shots)[::-1]
         if number:  # an order of this draft's own, the nearest not always last
             random.Random(f"{seed} {number} {state.question}").shuffle(shown)
-        reply = ask(
-            state, context, "kb_binder", "draft",
-            entities=[e.label for e in state.linked],
-            exemplars=[{"question": e.question, "program": draft_text(e.draft)} for e in shown],
-        ).text  # fmt: skip
+        entities = [e.label for e in state.linked]
+        reply = ask(state, context, "kb_binder", "draft", entities=entities, exemplars=shown).text
         binder = Binder(environment(context).kg, environment(context).encoder, state.linked, beam)
         feedback = binder.execute(read_draft(reply), last=number + 1 >= drafts)
         return add_step(state, make_step(state, reply, Call("draft", (str(number + 1),)), feedback))
@@ -364,17 +357,11 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
     return {"answer": replace(made, reason=reason), "program": program, "memory": memory}
 
 
-class Exemplar(NamedTuple):
-    """A seed question, without marks around its entities, with a program by names that finds its answers."""
-
-    question: str
-    draft: Draft
-
-
-def exemplars(state: State, context: Context, shots: int) -> list[Exemplar]:
+def exemplars(state: State, context: Context, shots: int) -> list[dict[str, str]]:
     """Return the seed questions most like a question, nearest first (BM25 over masked text), with programs.
 
-    One of each wording comes before a second one of any; `shots` is how many there are at most.
+    One of each wording comes before a second one of any; `shots` is how many there are at most. Questions
+    have no marks around their entities, programs names in the place of ids.
     """
     seeds = environment(context).seeds
     if seeds is None or not state.linked:
@@ -383,32 +370,32 @@ def exemplars(state: State, context: Context, shots: int) -> list[Exemplar]:
     mined = seeds.mined(settings.caps, encoder.name)
     miner = Miner(environment(context).kg, settings.caps, mined, encoder)
 
-    def of_wording(match: Match) -> Iterator[Exemplar]:
+    def of_wording(match: Match) -> Iterator[dict[str, str]]:
         """Seeds of one wording with programs, never the question itself; mined as they are asked for."""
         others = [s for s in match.seeds if without_brackets(s.question) != state.question]
         for seed in miner.choose(others) if others else ():
-            if (exemplar := exemplar_of(seed, context, miner)) is not None:
-                yield exemplar
+            if program := program_of(seed, context, miner):
+                yield {"question": without_brackets(seed.question), "program": program}
 
     wordings = map(of_wording, seeds.groups_like(state.question, state.linked, settings.seed_count))
     return list(islice(filter(None, chain.from_iterable(zip_longest(*wordings))), shots))
 
 
-def exemplar_of(seed: Seed, context: Context, miner: Miner) -> Exemplar | None:
-    """A seed with the program that reproduces its answers best; None where drafts cannot say it."""
+def program_of(seed: Seed, context: Context, miner: Miner) -> str:
+    """The program that reproduces a seed's answers best, as a draft; "" where drafts cannot say it."""
     kg = environment(context).kg
     anchors = miner.anchors(seed)
     bodies = miner.of_seed(seed) if anchors else {}
     good = [(body, quality) for body, quality in bodies.items() if quality.f1 >= LEAST_F1]
     if not good:
-        return None
+        return ""
     # The one that reproduces the seed's answers best, a short one of equals.
     body, quality = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
     constraints = Constraints(kg, environment(context).encoder, view(seed.question, seed.spans))
     rule = miner.rule(list(anchors.values()), body, quality, constraints)
     calls = [c for c in script(rule, kg.profile) if c.name not in ("get_relation", "execute")] if rule else []
     if not calls or any(c.name not in ACTIONS for c in calls):
-        return None
+        return ""
     topics, profile = {form: name for name, form in anchors.items()}, kg.profile
 
     def in_words(kind: str, form: str) -> str:
@@ -422,10 +409,9 @@ def exemplar_of(seed: Seed, context: Context, miner: Miner) -> Exemplar | None:
         return '"' + name.replace('"', "'") + '"' if name else form
 
     try:
-        draft = tuple(
+        return draft_text([
             Call(c.name, tuple(map(in_words, ACTIONS[c.name].ljust(len(c.arguments)), c.arguments)))
             for c in calls
-        )
+        ])  # fmt: skip
     except ActionError:
-        return None
-    return Exemplar(without_brackets(seed.question), draft)
+        return ""
