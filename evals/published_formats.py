@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import Record, json_lines, json_list, lines_of
@@ -70,14 +71,13 @@ def webqsp(entry: Entry) -> Record:
         for constraint in parse.get("Constraints") or ():
             if constraint["ArgumentType"] == "Entity":
                 linked[constraint.get("EntityName") or constraint["Argument"]] = constraint["Argument"]
+    names = [(text(a, "AnswerArgument"), a.get("EntityName")) for parse in parses for a in parse["Answers"]]
     return {
         "id": text(entry, "QuestionId"),
         "question": entry.get("ProcessedQuestion") or text(entry, "RawQuestion"),
         "answers": list(sets[0]),
         "alt_answer_sets": [list(values) for values in dict.fromkeys(sets)],
-        "gold_names": names_by_id(
-            (text(a, "AnswerArgument"), a.get("EntityName")) for parse in parses for a in parse["Answers"]
-        ),
+        "gold_names": names_by_id(names),
         "entity_linking": linked,
     }
 
@@ -91,21 +91,20 @@ def cwq(entry: Entry) -> Record:
     """
     answers = entry["answers"] if "answers" in entry else [{"answer": text(entry, "answer")}]
     values = [a.get("answer_id") or text(a, "answer") for a in answers]
-    pairs = (
-        (value, name)
-        for value, a in zip(values, answers, strict=True)
-        for name in (a["answer"], *(a.get("aliases") or ()))
-        if name != value
-    )
+    named = [(v, name) for v, a in zip(values, answers, strict=True) for name in _names(a) if name != v]
     return {
         "id": text(entry, "ID"),
         "question": text(entry, "question"),
         "compositionality_type": entry.get("compositionality_type") or "",
         "answers": list(dict.fromkeys(values)),
-        "gold_names": names_by_id(pairs),
+        "gold_names": names_by_id(named),
         "answer_tog": answers[0]["answer"] or values[0] if answers else "",
         "topic_entity": entry.get("topic_entity") or {mid: mid for mid in _MID.findall(entry["sparql"])},
     }
+
+
+def _names(answer: Entry) -> list[str]:
+    return [answer["answer"], *(answer.get("aliases") or ())]
 
 
 def grailqa(entry: Entry) -> Record:
@@ -229,13 +228,8 @@ def wikiwebquestions(entry: Entry) -> Record:
 
 def creak(entry: Entry) -> Record:
     """dev.json of CREAK (JSON lines). It has no Wikidata ids: the linking is left to the agent."""
-    label = str(entry["label"]).lower()
-    return {
-        "id": text(entry, "ex_id"),
-        "sentence": text(entry, "sentence"),
-        "label": label,
-        "topic_entity": {},
-    }
+    about = {"id": text(entry, "ex_id"), "sentence": text(entry, "sentence")}
+    return {**about, "label": str(entry["label"]).lower(), "topic_entity": {}}
 
 
 def kilt(entry: Entry) -> Record:
@@ -336,13 +330,8 @@ def read_wikisql(path: Path) -> Iterator[Record]:
         sql, table = entry["sql"], tables[entry["table_id"]]
         conditions = [[column, OPERATORS[operator], value] for column, operator, value in sql["conds"]]
         query = {"sel": sql["sel"], "agg": AGGREGATIONS[sql["agg"]], "conds": conditions}
-        answers = query_results(table, query)
-        return {
-            "table_id": table["id"],
-            "question": text(entry, "question"),
-            "sql": query,
-            "answers": answers,
-        }
+        about = {"table_id": table["id"], "question": text(entry, "question"), "sql": query}
+        return {**about, "answers": query_results(table, query)}
 
     split = path.name.partition(".")[0]
     for number, record in enumerate(read_entries(path, question, lines=True)):
@@ -381,14 +370,9 @@ def query_results(table: Record, query: Record) -> list[Any]:
 def read_entries(
     path: Path, record: Callable[[Entry], Record], under: str = "", lines: bool = False
 ) -> Iterator[Record]:
-    """Yield the records of a file with one JSON object an entry.
+    """Yield the records of a file with an object an entry: one on each line, or in a list `under` a key.
 
-    Args:
-        path: JSON or YAML. record: what makes a record of an entry. under: key that the list of entries is
-            under. lines: whether each line is an entry instead.
-
-    Raises:
-        DataError: naming file, line or entry, and field.
+    Raises `DataError`, naming file, line or entry, and field.
     """
     entries: Iterable[tuple[int, Any]] = json_lines(path) if lines else enumerate(json_list(path, under))
     for number, entry in entries:
@@ -401,46 +385,44 @@ def read_entries(
             raise DataError(place + message, path, number if lines else None) from error
 
 
-class PublishedFormat(NamedTuple):
-    """The published form of a benchmark: what reads it, and a key that only records of our own form have."""
-
-    read: Callable[[Path], Iterator[Record]]
-    own_key: str = "question"
+def _entries(record: Callable[[Entry], Record], **where: Any) -> Callable[[Path], Iterator[Record]]:
+    return partial(read_entries, record=record, **where)
 
 
-_SLOTS = PublishedFormat(partial(read_entries, record=kilt, lines=True), own_key="topic_entity")
-
-FORMATS: Mapping[str, PublishedFormat] = {
-    "agentbench_kg": PublishedFormat(partial(read_entries, record=agentbench_kg)),
-    "ck25": PublishedFormat(partial(read_entries, record=ck25, under="questions")),
-    "creak": PublishedFormat(partial(read_entries, record=creak, lines=True), own_key="topic_entity"),
-    "cwq": PublishedFormat(partial(read_entries, record=cwq)),
-    "grailqa": PublishedFormat(partial(read_entries, record=grailqa)),
-    "graphq": PublishedFormat(partial(read_entries, record=graphq)),
-    "metaqa": PublishedFormat(read_metaqa),
-    "qald10": PublishedFormat(partial(read_entries, record=qald10, under="questions")),
-    "simplequestions": PublishedFormat(read_simplequestions),
-    "trex": _SLOTS,
-    "webqsp": PublishedFormat(partial(read_entries, record=webqsp, under="Questions")),
-    "wikisql": PublishedFormat(read_wikisql, own_key="answers"),
-    "wikiwebquestions": PublishedFormat(partial(read_entries, record=wikiwebquestions)),
-    "zeroshot_re": _SLOTS,
+FORMATS: Mapping[str, Callable[[Path], Iterator[Record]]] = {
+    "agentbench_kg": _entries(agentbench_kg),
+    "ck25": _entries(ck25, under="questions"),
+    "creak": _entries(creak, lines=True),
+    "cwq": _entries(cwq),
+    "grailqa": _entries(grailqa),
+    "graphq": _entries(graphq),
+    "metaqa": read_metaqa,
+    "qald10": _entries(qald10, under="questions"),
+    "simplequestions": read_simplequestions,
+    "trex": _entries(kilt, lines=True),
+    "webqsp": _entries(webqsp, under="Questions"),
+    "wikisql": read_wikisql,
+    "wikiwebquestions": _entries(wikiwebquestions),
+    "zeroshot_re": _entries(kilt, lines=True),
 }
-"""Task -> its published format."""
+"""Task -> what reads its published format."""
+OWN_KEYS = {
+    "creak": "topic_entity",
+    "trex": "topic_entity",
+    "zeroshot_re": "topic_entity",
+    "wikisql": "answers",
+}
+"""Task -> a key that only records of our own form have; `question` for all others."""
 
 
 def is_published(task: str, path: Path) -> bool:
-    """Return whether a file has the published form of a task, not our own: JSON lines with a certain key.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
+    """Return whether a file has the published form of a task, not our own: JSON lines with a certain key."""
     _, line = next(lines_of(path), (1, ""))
     try:
         first = json.loads(line)
     except json.JSONDecodeError:
         return True
-    return not isinstance(first, dict) or FORMATS[task].own_key not in first
+    return not isinstance(first, dict) or OWN_KEYS.get(task, "question") not in first
 
 
 def read_published(task: str, path: Path) -> list[Record]:
@@ -449,21 +431,16 @@ def read_published(task: str, path: Path) -> list[Record]:
     What only our copies tell (whether the graph can answer a question) is not in them. Where the file has
     names of gold ids, they are in `gold_names`: id -> names.
 
-    Args:
-        task: name of the task. path: the file as published (plain or .gz).
-
     Raises:
         ConfigurationError: unknown task.
         DataError: a file of another form, one without questions, a broken entry, an id twice.
     """
     if task not in FORMATS:
         raise ConfigurationError.unknown("task", task, FORMATS)
-    records = list(FORMATS[task].read(path))
+    records = list(FORMATS[task](path))
     if not records:
         raise DataError("holds no questions", path)
-    ids: set[str] = set()
-    for record in records:
-        if record["id"] in ids:
-            raise DataError(f"the id {record['id']!r} stands for two questions; fix one of them", path)
-        ids.add(record["id"])
+    ids = Counter(record["id"] for record in records)
+    if twice := [id_ for id_, times in ids.items() if times > 1]:
+        raise DataError(f"the id {twice[0]!r} stands for two questions; fix one of them", path)
     return records

@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """A server in a thread of its own; use it as a context manager.
-
-    Args:
-        handler: answers requests. port: 0 takes a free one.
-    """
+    """A server in a thread of its own, on a free port unless one is given; use it as a context manager."""
 
     daemon_threads = True
     block_on_close = False

@@ -73,17 +73,12 @@ def shares(name: str, way: str, tried: Sequence[Outcome | None]) -> dict[str, An
     failed = np.array([[np.nan if o[0] is None else o[0], *o[1:]] for o in tried if o] or [[np.nan, 0, 0, 0]])
     places, fixes, queries, seconds = failed.T
     return {
-        "graph": name,
-        "broken": way,
-        "steps": len(tried),
+        "graph": name, "broken": way, "steps": len(tried),
         "failed": sum(outcome is not None for outcome in tried),
-        "gold among": float((places >= 0).mean()),
-        "gold first": float((places == 0).mean()),
-        "any": float((fixes > 0).mean()),
-        "queries": float(queries.mean()),
-        "most": int(queries.max()),
+        "gold among": float((places >= 0).mean()), "gold first": float((places == 0).mean()),
+        "any": float((fixes > 0).mean()), "queries": float(queries.mean()), "most": int(queries.max()),
         "seconds": float(np.median(seconds)),
-    }
+    }  # fmt: skip
 
 
 @dataclass

@@ -32,16 +32,10 @@ _FILTER = re.compile(r"FILTER\s*\((?:[^()]|\([^()]*\))*\)|BIND\s*\((?:[^()]|\([^
 _TERM = re.compile(r"\?\w+|<[^<>\s]+>|[A-Za-z][\w-]*:[\w.-]*\w")
 _PYQL = re.compile(r"add_fact\('([^']+)', '([^']+)', '([^']+)'\)")
 METAQA = {
-    "director": "directed_by",
-    "writer": "written_by",
-    "actor": "starred_actors",
-    "tags": "has_tags",
-    "year": "release_year",
-    "genre": "has_genre",
-    "language": "in_language",
-    "imdbrating": "has_imdb_rating",
-    "imdbvotes": "has_imdb_votes",
-}
+    "director": "directed_by", "writer": "written_by", "actor": "starred_actors", "tags": "has_tags",
+    "year": "release_year", "genre": "has_genre", "language": "in_language",
+    "imdbrating": "has_imdb_rating", "imdbvotes": "has_imdb_votes",
+}  # fmt: skip
 """Type of node in MetaQA's question types -> the relation from films to it."""
 
 
@@ -55,11 +49,8 @@ class GoldQuestion(NamedTuple):
 def gold_questions(name: str, profile: Profile) -> Iterator[GoldQuestion]:
     """Yield questions whose gold query is made of plain facts, in the order of the files.
 
-    Args:
-        name: demo, or a graph in the catalog: metaqa, wikidata_kg, freebase_kg. profile: shape of that graph.
-
-    Raises:
-        DataError: a missing or broken file.
+    `name` is demo, or a graph in the catalog: metaqa, wikidata_kg, freebase_kg; `profile` its shape. Raises
+    `DataError` on a missing or broken file.
     """
     records: Iterable[Record]
     read: Callable[[Record, Profile], list[Fact]]

@@ -48,47 +48,33 @@ def _rows(
 ) -> list[dict[str, Any]]:
     """Ask in the process, then from each distance."""
     ask(kg, questions[0].question)  # opens the encoder
-    embedded = [ask(kg, q.question) for q in questions]
-    rows = [_row(name, "embedded", embedded, embedded)]
-    store = ox.Store()
+    embedded = [(*ask(kg, q.question), 0, 0) for q in questions]
+    asked, store = {"embedded": embedded}, ox.Store()
     store.bulk_extend(kg.quads())
     with OxigraphServer(store) as engine:
         for delay in delays:
             with Proxy(engine.url, delay_ms=delay) as proxy:
                 endpoint = EndpointKG(proxy.url, kg.profile, index=kg.index if index else None)
-                answers, trips, waves = list[tuple[Answer, float]](), list[int](), list[int]()
+                asked[f"{delay} ms"] = replies = []
                 for q in questions:
                     proxy.reset()
-                    answers.append(ask(endpoint, q.question))
-                    trips.append(proxy.traffic.requests)
-                    waves.append(proxy.traffic.waves)
+                    answer, took = ask(endpoint, q.question)
+                    replies.append((answer, took, proxy.traffic.requests, proxy.traffic.waves))
                 endpoint.close()
-            rows.append(_row(name, f"{delay} ms", embedded, answers, trips, waves))
+    rows = []
+    for engine_name, replies in asked.items():
+        answers, seconds, trips, waves = zip(*replies, strict=True)
+        same = [set(a.values) == set(b[0].values) for a, b in zip(answers, embedded, strict=True)]
+        rows.append({
+            "questions": name, "engine": engine_name, "asked": len(answers), "same answers": sum(same),
+            "trips": fmean(trips), "sequential": fmean(waves), "most sequential": max(waves),
+            "first, s": seconds[0], "median, s": median(seconds), "most, s": max(seconds),
+        })  # fmt: skip
     return rows
-
-
-def _row(
-    name: str,
-    engine: str,
-    embedded: Sequence[tuple[Answer, float]],
-    answers: Sequence[tuple[Answer, float]],
-    trips: Sequence[int] = (0,),
-    waves: Sequence[int] = (0,),
-) -> dict[str, Any]:
-    """Return the figures of one set; `embedded`: what the engine in this process answers to it."""
-    same = [set(a.values) == set(b.values) for (a, _), (b, _) in zip(answers, embedded, strict=True)]
-    seconds = [s for _, s in answers]
-    return {
-        "questions": name, "engine": engine, "asked": len(answers), "same answers": sum(same),
-        "trips": fmean(trips), "sequential": fmean(waves), "most sequential": max(waves),
-        "first, s": seconds[0], "median, s": median(seconds), "most, s": max(seconds),
-    }  # fmt: skip
 
 
 def ask(kg: KnowledgeGraph, question: str) -> tuple[Answer, float]:
     """Return the answer without a model, and the seconds that it took."""
-    start = time.perf_counter()
-    state = build_graph("agent").invoke(
-        {"question": question}, context=Context(kg=kg, model="embedded", max_seconds=600)
-    )
-    return state["answer"], time.perf_counter() - start
+    start, context = time.perf_counter(), Context(kg=kg, model="embedded", max_seconds=600)
+    answer: Answer = build_graph("agent").invoke({"question": question}, context=context)["answer"]
+    return answer, time.perf_counter() - start

@@ -68,9 +68,7 @@ def of_size(
 ) -> list[dict[str, Any]]:
     """Measure every way at one size: each question is asked of a folder in the state that the way needs.
 
-    Args:
-        pairs: what is ranked. spare: pairs from elsewhere, which the map of the KG is fitted on.
-        encoder, remembering: the same encoder without a memory and with one.
+    The map of the KG is fitted on `spare` pairs from elsewhere; `remembering` is the encoder with a memory.
     """
     start = time.perf_counter()
     exact = remembering.encode([" ".join(pair) for pair in pairs])
@@ -110,21 +108,16 @@ def kg_in(folder: Path) -> Any:
 def real_pairs(kg: KnowledgeGraph, count: int) -> list[Pair]:
     """Return distinct (relation, tail) texts around the largest hubs of a graph, in an order of a seed.
 
-    Raises:
-        DataError: the graph has fewer.
+    Raises `DataError` where the graph has fewer.
     """
     short, predicates = kg.profile.short, " ".join(f"<{p}>" for p in kg.profile.label_predicates)
-    hubs = kg.query(
+    query = (
         "SELECT ?o (COUNT(*) AS ?n) WHERE { ?s ?p ?o FILTER(isIRI(?o)) } GROUP BY ?o "
-        f"ORDER BY DESC(?n) ?o LIMIT {HUBS}",
-        timeout=PATIENCE,
-        limit=HUBS,
-    ).column("o")
-    labelled = kg.query(
-        f"SELECT DISTINCT ?l WHERE {{ VALUES ?p {{ {predicates} }} ?s ?p ?l }} ORDER BY ?l",
-        timeout=PATIENCE,
-        limit=1_000_000,
-    ).column("l")
+        f"ORDER BY DESC(?n) ?o LIMIT {HUBS}"
+    )
+    hubs = kg.query(query, timeout=PATIENCE, limit=HUBS).column("o")
+    query = f"SELECT DISTINCT ?l WHERE {{ VALUES ?p {{ {predicates} }} ?s ?p ?l }} ORDER BY ?l"
+    labelled = kg.query(query, timeout=PATIENCE, limit=1_000_000).column("l")
     other_names = [str(getattr(name, "value", name)) for name in labelled]
     random.Random(SEED).shuffle(other_names)
     nodes = [o for o in hubs if isinstance(o, IRI) and kg.profile.linkable(o.value)]

@@ -19,14 +19,10 @@ _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"
 
 @dataclass
 class Traffic:
-    """What passed.
+    """What passed, how much of it met a fault of the proxy's own (`failed`) or a down endpoint (`refused`).
 
-    Attributes:
-        requests: all of them. connections: opened. failed: requests that met a fault of the proxy's own.
-        refused: those that came while the endpoint was down. in_flight, most_in_flight: at this moment, and
-            at any.
-        waves: sequential round trips: the longest chain of requests that each began after the one before
-            had ended.
+    `waves` are sequential round trips: the longest chain of requests that each began after the one before
+    had ended.
     """
 
     requests: int = 0
@@ -41,14 +37,9 @@ class Traffic:
 class Proxy(LoopbackServer):
     """`with Proxy(endpoint, delay_ms=250) as proxy: open_kg(proxy.url)`; `proxy.traffic` counts.
 
-    Attributes:
-        traffic: since the last `reset`. lock: hold it to read several counts at one moment.
-
-    Args:
-        target: URL of the endpoint. delay_ms: milliseconds that a round trip takes longer;
-            opening a connection is one.
-        failure_rate: share of requests that meet one of `FAULTS`; may be changed while it runs.
-        seed: of the draws, which are made in the order of the requests.
+    `delay_ms` is what a round trip takes longer, opening a connection being one; `failure_rate`, which may be
+    changed while it runs, the share of requests that meet one of `FAULTS`, drawn by `seed` in their order.
+    Hold `lock` to read several counts at one moment; `reset` begins anew.
     """
 
     def __init__(

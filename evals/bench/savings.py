@@ -122,9 +122,7 @@ def scripts_of_graphs(count: int) -> Iterator[tuple[str, Input, list[str]]]:
 def script_of(facts: Sequence[Fact], mistakes: Sequence[str] = ()) -> Iterator[str]:
     """Yield the replies of an agent that builds a query fact by fact and answers with the newest variable.
 
-    Args:
-        facts: in an order in which each hangs on what is bound.
-        mistakes: some of `MISTAKES`, made one after the other before the first facts.
+    Each fact hangs on what is bound by then; `mistakes` are made one after the other before the first facts.
     """
     bound: list[str] = []
     looked_up: set[str] = set()

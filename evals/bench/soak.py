@@ -108,7 +108,6 @@ def _figures(expected: Sequence[Reply], replies: Sequence[Reply]) -> dict[str, A
     """Return the figures of a run, and say on stderr what became of answers that differ."""
     pairs = list(zip(expected, replies, strict=True))
     differing = [(e, r) for e, r in pairs if (e.status, e.values) != (r.status, r.values)]
-    said = [r for _, r in differing if r.status in ("error", "budget_spent")]
     became = Counter(f"{e.status} became {r.status}: {r.reason}" for e, r in differing)
     for change, times in became.most_common(10):
         say(f"{times} times {change}")
@@ -118,7 +117,7 @@ def _figures(expected: Sequence[Reply], replies: Sequence[Reply]) -> dict[str, A
         "questions": len(replies),
         "answered": sum(r.status == "answered" for r in replies),
         "same": len(replies) - len(differing),
-        "said so": len(said),
+        "said so": sum(r.status in ("error", "budget_spent") for _, r in differing),
         **{f"{name}, s": float(s) for name, s in zip(("median", "95 %", "99 %"), quantiles, strict=True)},
         "MiB": last[-1],
         "growth": 100 * (max(last) / last[0] - 1),

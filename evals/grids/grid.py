@@ -20,7 +20,7 @@ from triplewise.evals.baselines import BASELINES
 from triplewise.evals.evaluation import names_of, task_arguments
 from triplewise.evals.report.published import PublishedTable, published
 from triplewise.evals.tasks import TASKS
-from triplewise.tools.core.errors import ConfigurationError, DataError, UserError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import YamlDocument, read_yaml
 
 
@@ -29,11 +29,9 @@ class _Strict(BaseModel):
 
 
 class Learn(_Strict):
-    """Self-learning of the embedded policy before the questions are asked (SymAgent 4.3).
+    """Self-learning of the embedded policy before the questions are asked (SymAgent 4.3, recipes of table 4).
 
-    Attributes:
-        benchmark: whose training questions. recipe: full, no-refine, no-merge (table 4).
-        iterations: of exploring and training; 0 learns nothing. train: training questions, 0 for all.
+    `train` is how many training questions are taken, 0 for all; 0 `iterations` learn nothing.
     """
 
     benchmark: Literal["webqsp", "wikiwebquestions"]
@@ -43,12 +41,11 @@ class Learn(_Strict):
 
 
 class Thin(_Strict):
-    """An incomplete graph: triples on the shortest paths of the asked questions are dropped (SymAgent, A.1).
+    """An incomplete graph: a share of the triples on questions' shortest paths is dropped (SymAgent, A.1).
 
-    Attributes:
-        share: of those triples that is dropped. seed, hops: see `triplewise kg thin`.
-        documents: also write what was dropped as documents, which the system may read (MetaQA only).
-        read: have `symagent` read these documents first, and lay what it read over the graph (figure 4).
+    `seed` and `hops` are those of `triplewise kg thin`. With `documents` what was dropped is also written as
+    documents, which the system may read (MetaQA only); with `read` it is `symagent` that reads them first,
+    and what it read is laid over the graph (figure 4).
     """
 
     share: float = Field(default=0.5, gt=0, le=1)
@@ -149,6 +146,10 @@ class GridFile:
         shown = self.table.column(column.column) if self.table else None
         return column.metrics or [shown.ours.get(m, m) if shown else m for m in self.grid.metrics]
 
+    def error(self, message: str, *place: object) -> DataError:
+        """Return an error about what keys and positions lead to."""
+        return self.document.error(f"{'.'.join(map(str, place))}: {message}", *place)
+
 
 def shipped() -> list[str]:
     """Return the names of the grids that come with the package."""
@@ -173,37 +174,32 @@ def load_grid(name: str | Path) -> GridFile:
         grid = Grid.model_validate(document.value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        message = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
+        place, message = first["loc"], f"{first['msg'][:1].lower()}{first['msg'][1:]}"
         if first["type"] == "extra_forbidden":
-            parents = [str(key) for key in first["loc"][:-1] if str(key) in _MODELS]
+            parents = [str(key) for key in place[:-1] if str(key) in _MODELS]
             legal = _MODELS[parents[-1]] if parents else Grid
             message = f"unknown key; choose one of: {', '.join(sorted(legal.model_fields))}"
         elif first["type"] != "missing":
             message = f"{message}, got {first['input']!r}"
-        raise error_at(document, message, *first["loc"]) from error
+        raise document.error(f"{'.'.join(map(str, place))}: {message}", *place) from error
     table = published().get(grid.published)
+    file = GridFile(grid, document, table)
     if grid.published and table is None:
-        raise error_at(document, unknown("published table", grid.published, published()), "published")
-    rows, columns = [row.row for row in grid.rows], [column.column for column in grid.columns]
-    for what, names in (("columns", columns), ("rows", rows)):
-        for i, label in enumerate(names):
-            if label in names[:i]:
-                raise error_at(document, f"{label!r} is there twice", what, i)
-    if table is not None and grid.layout == "cells":
-        for i, row in enumerate(grid.rows):
-            if not row.own and table.row(row.row) is None:
-                message = unknown(f"row of {table.key}", row.row, [printed.row for printed in table.rows])
-                raise error_at(document, f"{message}; or say `own: true`", "rows", i, "row")
+        raise file.error(unknown("published table", grid.published, published()), "published")
+    names = {"row": [row.row for row in grid.rows], "column": [column.column for column in grid.columns]}
+    for what, labels in names.items():
+        for i, label in enumerate(labels):
+            if label in labels[:i]:
+                raise file.error(f"{label!r} is there twice", f"{what}s", i)
+    for i, row in enumerate(grid.rows if table is not None and grid.layout == "cells" else ()):
+        if table is not None and not row.own and table.row(row.row) is None:
+            message = unknown(f"row of {table.key}", row.row, [printed.row for printed in table.rows])
+            raise file.error(f"{message}; or say `own: true`", "rows", i, "row")
     for i, override in enumerate(grid.cells):
-        for key, pattern, names in (("row", override.row, rows), ("column", override.column, columns)):
-            if not any(fnmatchcase(name, pattern) for name in names):
-                raise error_at(document, unknown(key, pattern, names), "cells", i, key)
-    return GridFile(grid, document, table)
-
-
-def error_at(document: YamlDocument, message: str, *place: object) -> DataError:
-    """Return an error about a place of the file: keys and positions that lead to a value."""
-    return document.error(f"{'.'.join(map(str, place))}: {message}", *place)
+        for key, pattern in (("row", override.row), ("column", override.column)):
+            if not any(fnmatchcase(name, pattern) for name in names[key]):
+                raise file.error(unknown(key, pattern, names[key]), "cells", i, key)
+    return file
 
 
 def unknown(what: str, given: str, legal: Iterable[str]) -> str:
@@ -263,7 +259,7 @@ class Choices:
 
     Attributes:
         model: of cells without a backbone. backbones: backbone -> model, `*` for all others.
-        limit: most questions of a cell. train: most training questions where a cell learns.
+        limit, train: most questions of a cell, most training questions where a cell learns.
         given: task parameters, phases, settings: those of `--set`, for the cells that have such a name.
         only: patterns `row/column`, any of which a cell has to match; none for all.
         seeds: in the place of the grid's; none for those.
@@ -276,6 +272,22 @@ class Choices:
     given: Mapping[str, Any] = field(default_factory=dict)
     only: Sequence[str] = ()
     seeds: Sequence[int] = ()
+
+    def model_of(self, spec: CellSpec) -> tuple[str, str]:
+        """Return the model that a cell asks, and why it is not run ("" if it is)."""
+        backbone, baseline = spec.backbone, BASELINES.get(spec.system)
+        reads = spec.thin is not None and (spec.thin.documents or spec.thin.read)
+        needs = reads or "model" in spec.needs or (baseline is not None and not baseline.embedded)
+        model = self.model
+        if backbone:
+            model = self.backbones.get(backbone, self.backbones.get("*", ""))
+            if not model and self.model != EMBEDDED:
+                return self.model, f"is about the model {backbone}: give it, --model {backbone}=openai:NAME"
+            model = model or EMBEDDED
+        if needs and model == EMBEDDED:
+            name = f"{backbone}=openai:NAME" if backbone else "openai:NAME"
+            return model, f"needs a language model: --model {name}"
+        return model, ""
 
 
 def cells_of(file: GridFile, choices: Choices | None = None) -> list[Cell]:
@@ -303,24 +315,20 @@ def cells_of(file: GridFile, choices: Choices | None = None) -> list[Cell]:
                 value = getattr(spec, key)
                 values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
         spec = CellSpec(**values)
-        check(file.document, spec, layers, choices.given)
-        model, why_not = _model(spec, choices)
+        _check(file, spec, layers, choices.given)
+        model, why_not = choices.model_of(spec)
+        why_not = spec.skip or why_not
         names = names_of(spec.task, spec.system)
         given = {name: value for name, value in choices.given.items() if name in names}
         limits = [limit for limit in (spec.limit, choices.limit) if limit is not None]
         learn = spec.learn
         if learn and choices.train is not None:
             learn = learn.model_copy(update={"train": min(learn.train or choices.train, choices.train)})
+        changed = {"limit": min((limit or max(limits) for limit in limits), default=None), "learn": learn}
         for seed in choices.seeds or grid.seeds:
-            own = spec.model_copy(
-                update={
-                    "limit": min((limit or max(limits) for limit in limits), default=None),
-                    "learn": learn,
-                    "set": {**dict.fromkeys(SEEDS, seed), **spec.set, **given},
-                }
-            )
+            own = {**changed, "set": {**dict.fromkeys(SEEDS, seed), **spec.set, **given}}
             metrics = tuple(file.metrics(column))
-            cells.append(Cell(row, column.column, seed, own, model, metrics, spec.skip or why_not))
+            cells.append(Cell(row, column.column, seed, spec.model_copy(update=own), model, metrics, why_not))
     for name in choices.given:
         if not any(name in cell.spec.set for cell in cells):
             legal = {one for cell in cells for one in names_of(cell.spec.task, cell.spec.system)}
@@ -332,28 +340,21 @@ def cells_of(file: GridFile, choices: Choices | None = None) -> list[Cell]:
     return chosen
 
 
-def check(
-    document: YamlDocument, spec: CellSpec, layers: dict[Place, CellSpec], given: Mapping[str, Any]
+def _check(
+    file: GridFile, spec: CellSpec, layers: Mapping[Place, CellSpec], given: Mapping[str, Any]
 ) -> None:
-    """Check that every name of a cell is one that there is, and every value one that can be.
+    """Raise where a name of a cell is unknown or a value cannot be: at the last place that says it."""
 
-    Args:
-        document: names the line. spec: the cell. layers: what it was merged from. given: as in `Choices`.
-
-    Raises:
-        DataError: at the last place that says it. ConfigurationError: of what `--set` gives.
-    """
-
-    def located(message: str, key: str, name: str = "") -> UserError:
+    def located(message: str, key: str, name: str = "") -> DataError:
         place = next(
             place
             for place, layer in reversed(layers.items())
             if key in layer.model_fields_set and (not name or name in layer.set)
         )
-        return error_at(document, message, *place, key, *([name] if name else []))
+        return file.error(message, *place, key, *([name] if name else []))
 
     if not spec.task:
-        raise document.error("a cell without task; give one to the row, the column or `defaults`")
+        raise file.document.error("a cell without task; give one to the row, the column or `defaults`")
     if spec.task not in TASKS:
         raise located(unknown("task", spec.task, TASKS), "task")
     system = {"preset": spec.system} if spec.system else {}
@@ -371,20 +372,3 @@ def check(
             if name in given:
                 raise ConfigurationError(f"--set {name}: {error}") from error
             raise located(str(error), "set", name) from error
-
-
-def _model(spec: CellSpec, choices: Choices) -> tuple[str, str]:
-    """Return the model that is asked, and why the cell is not run ("" if it is)."""
-    backbone, baseline = spec.backbone, BASELINES.get(spec.system)
-    reads = spec.thin is not None and (spec.thin.documents or spec.thin.read)
-    needs = reads or "model" in spec.needs or (baseline is not None and not baseline.embedded)
-    model = choices.model
-    if backbone:
-        model = choices.backbones.get(backbone, choices.backbones.get("*", ""))
-        if not model and choices.model != EMBEDDED:
-            return choices.model, f"is about the model {backbone}: give it, --model {backbone}=openai:NAME"
-        model = model or EMBEDDED
-    if needs and model == EMBEDDED:
-        name = f"{backbone}=openai:NAME" if backbone else "openai:NAME"
-        return model, f"needs a language model: --model {name}"
-    return model, ""

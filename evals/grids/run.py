@@ -12,17 +12,15 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
 import pyoxigraph as ox
-import yaml
 from inspect_ai import Task
 from inspect_ai.log import EvalLog
 from platformdirs import user_cache_path
 
-from triplewise.evals.data import benchmark, checksum, graph, prepared
+from triplewise.evals.data import benchmark, checksum, graph, prepared, read_data
 from triplewise.evals.evaluation import crashes, default_log_dir, digest, find_log, make_task, run, scores_of
 from triplewise.evals.grids.grid import EMBEDDED, Cell, GridFile, Learn, Thin
 from triplewise.evals.training import seeds_of
@@ -44,6 +42,7 @@ LEARNED_HOPS = 2
 """Longest rule body that is learned from: WebQuestionsSP needs no more (SymAgent, table 2)."""
 READER = "symagent"
 """The preset that reads documents for `thin.read`."""
+ALL_CRASHED = "every question crashed"
 DONE = ".complete"
 """A file that says that its folder is whole."""
 _OF_BASE = ("seed_questions", "data_files", "changed_files", "kg_parts", "kg_gold_derived", "kg_profile")
@@ -78,17 +77,11 @@ def run_grid(
     jobs: int = 1,
     notify: Callable[[str], None] = lambda stage: None,
 ) -> Iterator[Outcome]:
-    """Run the cells in their order, an outcome as soon as it is there.
+    """Run the cells in their order, an outcome as soon as it is there; `jobs` questions are in flight.
 
-    A cell that fails is listed and the next one is run. An interrupt leaves the logs of all finished cells;
-    the one at work goes on where it was when the grid is run again.
-
-    Args:
-        file: the grid. cells: of `cells_of`. log_dir: folder of the logs. jobs: questions in flight.
-        notify: gets the cell at work and what is made for it.
-
-    Raises:
-        KeyboardInterrupt: as soon as a cell was interrupted.
+    A cell that fails is listed and the next one is run. An interrupt (KeyboardInterrupt) leaves the logs of
+    all finished cells; the one at work goes on where it was when the grid is run again. `notify` gets the
+    cell at work and what is made for it.
     """
     folder = log_dir or default_log_dir() / "grids" / file.grid.name
     for cell in cells:
@@ -106,9 +99,9 @@ def run_cell(file: GridFile, cell: Cell, folder: Path, jobs: int, notify: Callab
         task = prepared_task(cell, lambda stage, done, total: notify(f"{cell.name}: {stage}"))
         task.metadata = {**(task.metadata or {}), "grid": about(file, cell)}
         earlier = find_log(folder, task)
-        finished = earlier is not None and earlier.status == "success"
         # Where every question crashed a server was down: all are asked again.
-        again = earlier is not None and finished and _all_crashed(earlier)
+        again = earlier is not None and _why_failed(earlier).startswith(ALL_CRASHED)
+        finished = earlier is not None and earlier.status == "success" and not again
         log = run(
             task,
             jobs=jobs,
@@ -120,41 +113,43 @@ def run_cell(file: GridFile, cell: Cell, folder: Path, jobs: int, notify: Callab
     except Exception as error:  # noqa: BLE001 - one cell must not end the grid; it is listed with its error
         words = str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
         return Outcome(cell, "failed", words)
-    why = ""
-    if log.status != "success":
-        why = log.error.message if log.error else f"the evaluation ended with status {log.status}"
-    elif _all_crashed(log):
-        first = next((message for _, message in crashes(log)), "no question was answered")
-        why = f"every question crashed: {first}"
-    state: State = "failed" if why else "complete before" if finished and not again else "done"
+    why = _why_failed(log)
+    state: State = "failed" if why else "complete before" if finished else "done"
     return Outcome(cell, state, why, time.perf_counter() - start, log)
+
+
+def _why_failed(log: EvalLog) -> str:
+    """Why an evaluation has no figures, "" if it has."""
+    if log.status != "success":
+        return log.error.message if log.error else f"the evaluation ended with status {log.status}"
+    asked = log.results.total_samples if log.results else 0
+    if not asked or scores_of(log).get("crashed.total", 0.0) < asked:
+        return ""
+    return f"{ALL_CRASHED}: {next((message for _, message in crashes(log)), 'no question was answered')}"
 
 
 def about(file: GridFile, cell: Cell) -> dict[str, Any]:
     """Return what the log of a cell says of its grid: all that its table is made from."""
+    grid = file.grid
     return {
-        "name": file.grid.name,
-        "title": file.grid.title,
+        "name": grid.name,
+        "title": grid.title,
         "row": cell.row.row,
         "column": cell.column,
         "seed": cell.seed,
-        "table": file.grid.published,
-        "layout": file.grid.layout,
-        "notes": file.grid.notes,
+        "table": grid.published,
+        "layout": grid.layout,
+        "notes": grid.notes,
         "note": cell.spec.note,
         "group": cell.row.group,
-        "rows": [row.row for row in file.grid.rows],
-        "columns": [column.column for column in file.grid.columns],
+        "rows": [row.row for row in grid.rows],
+        "columns": [column.column for column in grid.columns],
         "metrics": list(cell.metrics),
     }
 
 
 def task_of(cell: Cell, **more: Any) -> Task:
-    """Return the task of a cell on the graph of its benchmark; `more` is set besides what the cell sets.
-
-    Raises:
-        UserError: a value that the task refuses, a missing file.
-    """
+    """Return the task of a cell on the graph of its benchmark; `more` is set besides what the cell sets."""
     spec = cell.spec
     given = {"preset": spec.system or None, "n": spec.limit, "model": cell.model}
     given = {name: value for name, value in given.items() if value is not None}
@@ -162,11 +157,7 @@ def task_of(cell: Cell, **more: Any) -> Task:
 
 
 def prepared_task(cell: Cell, progress: Progress) -> Task:
-    """Return the task of a cell with all that is made before its questions are asked.
-
-    Args:
-        cell: the cell. progress: gets stage, done, total.
-    """
+    """Return the task of a cell with all that is made before its questions are asked."""
     base, spec = task_of(cell), cell.spec
     settings: dict[str, Any] = {}
     about: dict[str, Any] = {}
@@ -286,12 +277,6 @@ def dropped_documents(
     return {"facts": str(facts), "overlay": "proposed"}
 
 
-def _all_crashed(log: EvalLog) -> bool:
-    """Return whether no question came to an answer."""
-    asked = log.results.total_samples if log.results else 0
-    return asked > 0 and scores_of(log).get("crashed.total", 0.0) >= asked
-
-
 # -- documents that state the facts which an incomplete graph has lost (SymAgent, section 5 and appendix A.1).
 # The sentences (`dropped_facts.yaml`) share no word with the names of the relations: what a document says has
 # to be understood, not matched.
@@ -300,24 +285,18 @@ def _all_crashed(log: EvalLog) -> bool:
 def sentences_of(profile: str) -> Mapping[str, Sequence[str]]:
     """Return the sentences for each relation of a graph, with {s} and {o} for subject and object.
 
-    Raises:
-        ConfigurationError: there are none for graphs of this profile.
+    Raises `ConfigurationError` where there are none for graphs of this profile.
     """
-    text = (files("triplewise.evals") / "dropped_facts.yaml").read_text(encoding="utf-8")
-    by_profile: dict[str, dict[str, list[str]]] = yaml.safe_load(text)
+    by_profile: dict[str, dict[str, list[str]]] = read_data("dropped_facts.yaml")
     if profile not in by_profile:
         raise ConfigurationError("there are sentences for documents of MetaQA's relations only")
     return by_profile[profile]
 
 
-def write_documents(kg_folder: Path, folder: Path, seed: int = 1) -> int:
-    """Write the facts that a graph has lost, one document about each subject, and return how many there are.
+def write_documents(kg_folder: Path, folder: Path) -> None:
+    """Write the facts that an incomplete graph has lost, one document about each subject, into a folder.
 
-    Args:
-        kg_folder: the incomplete graph. folder: where the documents go. seed: draws a sentence for each fact.
-
-    Raises:
-        ConfigurationError: there are no sentences for the graph's relations.
+    Raises `ConfigurationError` where there are no sentences for the graph's relations.
     """
     kg = open_kg(kg_folder)
     short, sentences = kg.profile.short, sentences_of(kg.profile.name)
@@ -328,10 +307,9 @@ def write_documents(kg_folder: Path, folder: Path, seed: int = 1) -> int:
     by_subject: dict[str, list[str]] = defaultdict(list)
     for s, p, o in triples:
         subject, value = (labels.get(t) or short(t) for t in map(from_ox, (s, o)) if t is not None)
-        draw = random.Random(f"{seed} {s} {p} {o}")
+        draw = random.Random(f"1 {s} {p} {o}")
         sentence = draw.choice(sentences[short(safe_iri(p.value))])
         by_subject[subject].append(sentence.format(s=subject, o=value))
     folder.mkdir(parents=True, exist_ok=True)
     for number, (subject, parts) in enumerate(sorted(by_subject.items())):
         (folder / f"{number:05}.md").write_text(f"# {subject}\n\n{' '.join(parts)}\n", encoding="utf-8")
-    return len(by_subject)

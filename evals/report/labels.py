@@ -41,8 +41,6 @@ _HEADINGS = {
     "f1": "F1",
     "hits_at_1": "Hits@1",
     "exact_match": "EM",
-    "accuracy": "Accuracy",
-    "denotation": "Denotation",
     "substring_hits_at_1": "Substring (lenient)",
     "substring_hits_at_1_single": "Substring, one gold (lenient)",
     "not_found": "Not found %",
@@ -53,6 +51,7 @@ _HEADINGS = {
     "failed_re": "RE",
     "failed_crashed": "Crashed",
 }
+"""Of measures that are not called by their name in logs."""
 COST = (
     Measure("queries", "Queries (QPQ)", "count"),
     Measure("model_calls", "Model calls", "count"),
@@ -81,14 +80,9 @@ def figure_cell(value: Interval, of: Measure, *, best: bool = False, n: bool = F
     parts = [f"n = {value.n:,}"] if n else []
     if value.seeds > 1:
         parts.append(f"± {value.spread * of.scale:.1f} over {value.seeds} seeds")
-    return Cell(
-        of.text(value.mean),
-        detail=", ".join(parts),
-        low=value.low * of.scale if value.known else None,
-        high=value.high * of.scale if value.known else None,
-        number=value.mean * of.scale,
-        best=best,
-    )
+    low, high = (end * of.scale if value.known else None for end in (value.low, value.high))
+    number = value.mean * of.scale
+    return Cell(of.text(value.mean), ", ".join(parts), low=low, high=high, number=number, best=best)
 
 
 def number_cell(value: float, digits: int = 0, detail: str = "") -> Cell:
@@ -108,12 +102,13 @@ def system_labels(logs: Sequence[Log]) -> dict[str, str]:
     """Return path of a log -> its system, with what tells it from others of the same task and system."""
     labels: dict[str, str] = {}
     for (_, system), same in groups(logs, lambda log: (log.name, log.system)).items():
+        own = ("n", "sample_seed", "seed")
         features = [
             {
                 "model": log.model,
                 **log.phases,
                 **log.settings,
-                **{name: log.arguments.get(name) for name in ("n", "sample_seed", "seed")},
+                **{name: log.arguments.get(name) for name in own},
             }
             for log in same
         ]
@@ -142,11 +137,9 @@ def run_names(logs: Sequence[Log]) -> dict[str, str]:
 
 def graph_mark(log: Log) -> str:
     """Return what a reader of any figure has to know of the graph, in a few words; "" if nothing."""
-    marks = {
-        "partial KG": log.about.get("kg_partial"),
-        "some facts made from gold answers": log.about.get("kg_gold_derived"),
-    }
-    return ", ".join(words for words, holds in marks.items() if holds)
+    marks = ["partial KG"] * bool(log.about.get("kg_partial"))
+    marks += ["some facts made from gold answers"] * bool(log.about.get("kg_gold_derived"))
+    return ", ".join(marks)
 
 
 def graph_note(log: Log) -> str:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
-from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict
+
+from triplewise.evals.data import read_data
 
 
 class _Strict(BaseModel):
@@ -29,11 +28,9 @@ class Source(_Strict):
 
 
 class PublishedColumn(_Strict):
-    """A column as printed.
+    """A column as printed, with our `task` over the same benchmark ("" for none).
 
-    Attributes:
-        column: its heading. task: our task over the same benchmark, "" for none.
-        ours: published metric -> the score of our logs that stands beside it, all metrics of the table.
+    `ours` is published metric -> the score of our logs that stands beside it, all metrics of the table.
     """
 
     column: str
@@ -85,29 +82,22 @@ class PublishedTable(_Strict):
     def value(self, row: str, column: str, metric: str | None = None) -> float | None:
         """Return one figure (of the first metric unless another is named); None where the table has none."""
         printed = self.row(row)
-        figures = printed.values.get(column, {}) if printed else {}
-        return figures.get(metric or self.metrics[0])
+        return printed.values.get(column, {}).get(metric or self.metrics[0]) if printed else None
 
 
 @cache
 def published() -> Mapping[str, PublishedTable]:
     """Return all published tables by key."""
-    text = (files("triplewise.evals.report") / "published.yaml").read_text(encoding="utf-8")
-    content = yaml.safe_load(text)
-    tables = {}
+    content, tables = read_data("report/published.yaml"), {}
     for key, table in content["tables"].items():
         metrics: list[str] = table["metrics"]
-        rows: list[dict[str, Any]] = []
         for row in table["rows"]:
-            values = {
-                column: value if isinstance(value, dict) else {metrics[0]: value}
-                for column, value in row["values"].items()
+            row.setdefault("model", table["model"])
+            row["values"] = {
+                c: v if isinstance(v, dict) else {metrics[0]: v} for c, v in row["values"].items()
             }
-            rows.append({"model": table["model"], **row, "values": values})
-        same = {metric: metric for metric in metrics}
-        columns = [{**column, "ours": same | column.get("ours", {})} for column in table["columns"]]
+        for column in table["columns"]:
+            column["ours"] = {metric: metric for metric in metrics} | column.get("ours", {})
         source = content["sources"][table["source"]]
-        tables[key] = PublishedTable.model_validate(
-            {**table, "key": key, "source": source, "rows": rows, "columns": columns}
-        )
+        tables[key] = PublishedTable.model_validate({**table, "key": key, "source": source})
     return tables

@@ -77,11 +77,7 @@ def scores_table(logs: Sequence[Log]) -> Table:
                 *(figure_cell(figure([log], m), m) for m in lenient),
             ]
         )
-    trivial = (
-        f" {NOT_TRIVIAL}: the main score without questions that an empty graph would answer right."
-        if has_trivial
-        else ""
-    )
+    trivial = f" {NOT_TRIVIAL}: the main score without questions that an empty graph would answer right."
     parts = [*([NOT_TRIVIAL] if has_trivial else []), ANSWERABLE, "Answerable %"]
     columns = [*_heads(logs), "Questions", *(one.heading for one in shown), *parts]
     return Table(
@@ -90,7 +86,7 @@ def scores_table(logs: Sequence[Log]) -> Table:
         rows,
         f"Percent, averaged over questions; a question that crashed counts as wrong. {INTERVALS} "
         f"{ANSWERABLE}: the main score over those questions asked whose gold answers the graph holds; beside "
-        f"it their share of the task's questions.{trivial} {model_note(logs)}",
+        f"it their share of the task's questions.{trivial * has_trivial} {model_note(logs)}",
     )
 
 
@@ -128,16 +124,15 @@ def crash_table(logs: Sequence[Log]) -> Table:
     rows = [
         [
             Cell(log.name, labels[log.path]),
-            Cell(crash["id"]),
-            short(crash["question"]),
-            short(crash["error"] or crash["run"].reason),
+            Cell(row["id"]),
+            short(row["question"]),
+            short(row["error"] or row["run"].reason),
         ]
         for log in logs
-        for _, crash in log.crashes.iterrows()
+        for _, row in log.crashes.iterrows()
     ]
-    return Table(
-        "Questions that failed", ["Task", "Question", "Text", "Error"], rows, "Each counts as wrong."
-    )
+    columns = ["Task", "Question", "Text", "Error"]
+    return Table("Questions that failed", columns, rows, "Each counts as wrong.")
 
 
 Family = tuple[str, Measure, Sequence[tuple[str, Scores]]]
@@ -178,9 +173,7 @@ def comparison_rows(where: str, of: Measure, systems: Sequence[tuple[str, Scores
         return Cell("< 0.001" if value < 0.001 else f"{value:.3f}", number=value, best=best)
 
     def difference_cell(one: Comparison) -> Cell:
-        mean, low, high = (
-            end * of.scale for end in (one.difference.mean, one.difference.low, one.difference.high)
-        )
+        mean, low, high = (getattr(one.difference, end) * of.scale for end in ("mean", "low", "high"))
         ends = f"{low:+.1f} to {high:+.1f}" if one.difference.known else ""
         return Cell(f"{mean:+.1f}", ends, number=mean, best=one.significant)
 
