@@ -14,7 +14,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import triplewise
 from triplewise.evals.systems import find_system
 from triplewise.graphs.presets import Preset
 from triplewise.nodes.context import Context
@@ -77,7 +76,7 @@ def software() -> dict[str, Any]:
     commit = _git(root, "rev-parse", "HEAD") if (root / ".git").exists() else None
     changes = _git(root, "status", "--porcelain", "--untracked-files=no") if commit else None
     return {
-        "triplewise": triplewise.__version__,
+        "triplewise": version("triplewise"),
         "commit": commit or "",
         "commit_clean": changes == "",
         "python": platform.python_version(),
