@@ -71,7 +71,8 @@ def systems() -> list[dict[str, Any]]:
     whether it needs a language model.
     """
     listed: list[dict[str, Any]] = []
-    for name, system in {**PRESETS, **BASELINES}.items():
+    both: dict[str, Preset | Baseline] = {**PRESETS, **BASELINES}
+    for name, system in both.items():
         about: dict[str, Any] = {"name": name, "summary": system.summary}
         if isinstance(system, Preset):
             about |= {"kind": "preset", "source": SOURCES[name], "parameters": dict(system.phases)}

@@ -340,9 +340,7 @@ def cells_of(file: GridFile, choices: Choices | None = None) -> list[Cell]:
     return chosen
 
 
-def _check(
-    file: GridFile, spec: CellSpec, layers: Mapping[Place, CellSpec], given: Mapping[str, Any]
-) -> None:
+def _check(file: GridFile, spec: CellSpec, layers: dict[Place, CellSpec], given: Mapping[str, Any]) -> None:
     """Raise where a name of a cell is unknown or a value cannot be: at the last place that says it."""
 
     def located(message: str, key: str, name: str = "") -> DataError:
