@@ -1,8 +1,8 @@
-"""Opening documents that say what a KG lacks: a folder of files, Wikipedia, any LangChain retriever.
+"""Documents that say what a KG lacks: a folder of files, Wikipedia, any LangChain retriever.
 
 A folder is indexed offline. Its passages are kept per file in the user's cache folder and read anew when the
 file changes; vectors are kept by what they are of, so that touching a file embeds nothing again. Nothing is
-written beside the documents.
+written beside the documents. Wikipedia, or any other MediaWiki, is read online through langchain-community.
 """
 
 from __future__ import annotations
@@ -10,24 +10,59 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+import re
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from threading import Lock
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from triplewise.tools.core.errors import DataError
+import httpx
+from bs4 import BeautifulSoup
+from bs4.element import NavigableString
+
+from triplewise.tools.core.errors import ConfigurationError, DataError, DocumentsUnavailableError
 from triplewise.tools.core.facts import Passage
-from triplewise.tools.core.files import write_json
-from triplewise.tools.retrieval.document_files import ENDINGS, LONGEST, PASSAGE, read_file
+from triplewise.tools.core.files import unreadable, write_json
+from triplewise.tools.core.names import normalise
+from triplewise.tools.kg.protocol import LRUCache
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.passage_index import Documents, PassageIndex
-from triplewise.tools.retrieval.wikipedia import WIKIPEDIA, open_wikipedia
 
 if TYPE_CHECKING:
     from langchain_core.retrievers import BaseRetriever
+
+HTML = (".html", ".htm")
+ENDINGS = (".txt", ".md", *HTML)
+PASSAGE, LONGEST = 600, 1200
+"""Characters up to which paragraphs are joined, and no passage has more of: encoders read no further."""
+MOST_BYTES = 16 * 2**20
+"""Bytes read of one file."""
+
+_UNREAD = ("script", "style", "noscript", "template", "svg", "head", "iframe", "form", "nav")
+_BLOCKS = re.compile(
+    "address|article|aside|blockquote|body|br|caption|d[dlt]|div|fieldset|figcaption|figure|footer|h[1-6]|header"
+    "|hr|li|main|ol|p|pre|section|summary|table|tbody|thead|tr|ul"
+)
+_CELLS = ["td", "th"]
+_PARAGRAPH = re.compile(r"\n[ \t\r\f\v]*\n\s*")
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n")
+_HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$", re.MULTILINE)
+
+WIKIPEDIA = "wikipedia"
+REQUEST_SECONDS, SEARCH_SECONDS = 8.0, 25.0
+"""Seconds that one request, and one search with all its requests, may take."""
+PAGES, CHARACTERS = 3, 30_000
+"""Pages of one search, and characters read of one page."""
+AGENT = "triplewise (https://github.com/triplewise/triplewise)"
+REMEMBERED = 256
+"""Searches of a wiki whose pages are remembered, the least recent ones leave first."""
 
 FORMAT = f"3 {PASSAGE} {LONGEST}"
 """The version of cached passages: those of another one are made again."""
@@ -36,29 +71,6 @@ _log = logging.getLogger(__name__)
 
 _Stamp = tuple[str, int, int]
 """A file's path relative to its folder, its size, and when it changed."""
-
-
-class RetrieverDocuments:
-    """Any LangChain retriever as documents: its passages that name the entity, in its order.
-
-    It is given the name and the relation together, or the question where there is no name.
-    """
-
-    def __init__(self, retriever: BaseRetriever) -> None:
-        self._retriever = retriever
-
-    def find(
-        self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
-    ) -> tuple[Passage, ...]:
-        """Return passages about an entity, best first; see `Documents.find`."""
-        query = " ".join(filter(None, (name, relation))) or question
-        names = [n.casefold() for n in (name, *aliases) if n]
-        named = []
-        for document in self._retriever.invoke(query) if query else ():
-            text, title = document.page_content, str(document.metadata.get("title", ""))
-            if not names or any(n in f"{title} {text}".casefold() for n in names):
-                named.append(Passage(text, title, str(document.metadata.get("source", ""))))
-        return tuple(named[:limit])
 
 
 def open_documents(
@@ -87,6 +99,29 @@ def open_documents(
         )
     with _lock:
         return _open_folder(folder, _stamps(folder), encoder)
+
+
+class RetrieverDocuments:
+    """Any LangChain retriever as documents: its passages that name the entity, in its order.
+
+    It is given the name and the relation together, or the question where there is no name.
+    """
+
+    def __init__(self, retriever: BaseRetriever) -> None:
+        self._retriever = retriever
+
+    def find(
+        self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
+    ) -> tuple[Passage, ...]:
+        """Return passages about an entity, best first; see `Documents.find`."""
+        query = " ".join(filter(None, (name, relation))) or question
+        names = [n.casefold() for n in (name, *aliases) if n]
+        named = []
+        for document in self._retriever.invoke(query) if query else ():
+            text, title = document.page_content, str(document.metadata.get("title", ""))
+            if not names or any(n in f"{title} {text}".casefold() for n in names):
+                named.append(Passage(text, title, str(document.metadata.get("source", ""))))
+        return tuple(named[:limit])
 
 
 def cache_folder() -> Path:
@@ -141,3 +176,197 @@ def _open_folder(folder: Path, stamps: tuple[_Stamp, ...], encoder: Encoder | No
             _log.warning("passages cannot be kept in %s: %s", cache.parent, error.strerror or error)
     passages = [Passage(text, title, name) for (name, *_), (title, *texts) in files.items() for text in texts]
     return PassageIndex(passages, encoder, cache_folder() / "vectors")
+
+
+def read_file(file: Path) -> list[str]:
+    """Return the title of a file, then its passages. Of a file over 16 MiB only the beginning is read.
+
+    Raises `DataError` where it cannot be read, or is no text.
+    """
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise DataError(f"cannot read the document: {error.strerror or error}", file) from error
+    if len(data) > MOST_BYTES:
+        _log.warning("%s: only its first %d MiB are read", file, MOST_BYTES // 2**20)
+        data = data[:MOST_BYTES]
+        # A character that was cut in two is left out.
+        data = data[: data.rfind(b"\n") + 1] or data.decode("utf-8", "ignore").encode()
+    title, text = (_html if file.suffix.lower() in HTML else _plain)(data, file)
+    title = " ".join(title.split()) or " ".join(re.sub(r"[_-]+", " ", file.stem).split())
+    return [title[:200], *passages(text)]
+
+
+def passages(text: str) -> Iterator[str]:
+    """Split a text into passages: paragraphs, short ones joined, long ones cut where sentences end."""
+    short: list[str] = []
+    for paragraph in _PARAGRAPH.split(text.replace("\r\n", "\n")):
+        if len(paragraph) <= PASSAGE:
+            short.append(" ".join(paragraph.split()))
+            continue
+        yield from _joined(short, "\n")
+        short = []
+        sentences = (" ".join(sentence.split()) for sentence in _SENTENCE_END.split(paragraph))
+        yield from _joined((s[at : at + LONGEST] for s in sentences for at in range(0, len(s), LONGEST)), " ")
+    yield from _joined(short, "\n")
+
+
+def _joined(pieces: Iterable[str], sign: str) -> Iterator[str]:
+    """Pieces, joined up to the length of a passage: paragraphs by line ends, so that headings end there."""
+    passage = ""
+    for piece in filter(None, pieces):
+        if passage and len(passage) + len(piece) >= PASSAGE:
+            yield passage
+            passage = ""
+        passage = f"{passage}{sign}{piece}" if passage else piece
+    if passage:
+        yield passage
+
+
+def _plain(data: bytes, file: Path) -> tuple[str, str]:
+    """Title ("" if the text has none) and text."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise unreadable(file, error) from error
+    if "\x00" in text:
+        raise DataError("cannot read the document as text: it holds zero bytes, as binary files do", file)
+    if file.suffix.lower() != ".md":
+        return "", text
+    heading = _HEADING.search(text[:2000])
+    return heading[1] if heading else "", _HEADING.sub(lambda m: f"\n\n{m[1]}\n\n", text)
+
+
+def _html(data: bytes, file: Path) -> tuple[str, str]:
+    """Return title and visible text."""
+    try:
+        page = BeautifulSoup(data, "html.parser")
+        title = page.title.get_text() if page.title is not None else ""
+        for tag in page.find_all(_UNREAD):
+            tag.decompose()
+        if not title and (heading := page.find("h1")) is not None:
+            title = heading.get_text()
+        for node in page.find_all(string=True):
+            if type(node) is NavigableString:  # and no comment
+                node.replace_with(re.sub(r"\s+", " ", node))
+        # A blank line around every block, a semicolon between the cells of a row.
+        for tag in page.find_all():
+            if _BLOCKS.fullmatch(tag.name):
+                tag.insert_before("\n\n")
+                tag.append("\n\n")
+            elif tag.name in _CELLS and tag.find_previous_sibling(_CELLS) is not None:
+                tag.insert_before(" ; ")
+        return title, page.get_text()
+    except (RecursionError, ValueError, AssertionError) as error:
+        raise DataError(f"cannot read the document as HTML: {type(error).__name__}", file) from error
+
+
+class WikipediaDocuments:
+    """Pages of a MediaWiki, fetched by the name of an entity when they are asked for. Keeps nothing on disk.
+
+    Args:
+        url: address of its API. encoder: orders passages; None for the embedded one.
+        request_seconds: time one request may take.
+    """
+
+    def __init__(
+        self, url: str, encoder: Encoder | None = None, request_seconds: float = REQUEST_SECONDS
+    ) -> None:
+        self.url, self._encoder, self._seconds = url, encoder, request_seconds
+        self._searches = LRUCache[str, PassageIndex](REMEMBERED)
+
+    def find(
+        self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
+    ) -> tuple[Passage, ...]:
+        """Return passages of the pages about an entity, best first; see `Documents.find`.
+
+        All passages of a page that is titled by the entity are about it.
+        """
+        topic = name.strip() or question.strip()
+        if not topic:
+            return ()
+        index = self._searches.get(normalise(topic))
+        if index is None:
+            index = PassageIndex(self._fetch(topic), self._encoder)
+            self._searches[normalise(topic)] = index
+        return index.find(name, relation, question, aliases, limit)
+
+    def _fetch(self, topic: str) -> list[Passage]:
+        """Search the wiki, and fetch the pages it finds."""
+        with warnings.catch_warnings():  # it says at import that it is in maintenance
+            warnings.simplefilter("ignore", DeprecationWarning)
+            from langchain_community.utilities.wikipedia import WikipediaAPIWrapper
+        server, fetched = urlsplit(self.url).hostname, list[Passage]()
+        try:
+            with httpx.Client(headers={"User-Agent": AGENT}, follow_redirects=True) as http:
+                # Without validation, which would put a client without time-outs in the place of ours.
+                wiki = WikipediaAPIWrapper.model_construct(
+                    wiki_client=_Wiki(http, self.url, self._seconds),
+                    top_k_results=PAGES,
+                    load_all_available_meta=False,
+                    doc_content_chars_max=CHARACTERS,
+                )
+                for page in wiki.lazy_load(topic):
+                    # Headings (`== Career ==`) become paragraphs of their own.
+                    lines = (line.strip() for line in page.page_content.split("\n"))
+                    text = "\n\n".join(s.strip("= ") if s.startswith("==") else s for s in lines)
+                    about = (str(page.metadata["title"]), str(page.metadata["source"]))
+                    fetched += [Passage(passage, *about) for passage in passages(text)]
+        except httpx.HTTPError as error:
+            raise DocumentsUnavailableError(
+                f"{server} cannot be reached ({type(error).__name__}): check the network, or set documents "
+                "to a folder of text files, which needs none"
+            ) from error
+        except (ValueError, LookupError, TypeError, AttributeError, httpx.InvalidURL) as error:
+            raise DocumentsUnavailableError(
+                f"{server} gave no usable answer ({type(error).__name__}); check that {self.url} is a "
+                "MediaWiki's API"
+            ) from error
+        return fetched
+
+
+class _Wiki:
+    """The client that langchain-community asks, for any MediaWiki and with an end to all waiting."""
+
+    exceptions = SimpleNamespace(PageError=(), DisambiguationError=())
+
+    def __init__(self, http: httpx.Client, url: str, request_seconds: float) -> None:
+        self._http, self._url, self._seconds = http, url, request_seconds
+        self._deadline = time.monotonic() + SEARCH_SECONDS
+
+    def search(self, text: str, results: int) -> list[str]:
+        """Return the titles of the pages found, best first."""
+        return [hit["title"] for hit in self._query(list="search", srsearch=text, srlimit=results)["search"]]
+
+    def page(self, title: str, auto_suggest: bool) -> SimpleNamespace:
+        """Return a page with its text and address."""
+        parts: dict[str, str | int] = {"prop": "extracts|info", "explaintext": 1, "inprop": "url"}
+        (page,) = self._query(titles=title, redirects=1, **parts)["pages"].values()
+        return SimpleNamespace(content=page.get("extract", ""), url=page.get("fullurl", ""), summary="")
+
+    def _query(self, **parameters: str | int) -> Any:
+        seconds = min(self._seconds, self._deadline - time.monotonic())
+        if seconds <= 0:
+            raise httpx.ReadTimeout(f"no answer within {SEARCH_SECONDS:g} s")
+        parameters |= {"action": "query", "format": "json"}
+        reply = self._http.get(self._url, params=parameters, timeout=seconds)
+        return reply.raise_for_status().json()["query"]
+
+
+@lru_cache(maxsize=8)
+def open_wikipedia(source: str, encoder: Encoder | None = None) -> WikipediaDocuments:
+    """Return the wiki a source names: `wikipedia`, `wikipedia:LANGUAGE`, `wikipedia:URL of an API`.
+
+    Raises `ConfigurationError` on what is neither a language nor an address.
+    """
+    url = source.partition(":")[2] or "en"
+    if url.replace("-", "").isalpha() and len(url) <= 12:
+        url = f"https://{url.lower()}.wikipedia.org/w/api.php"
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(
+            f"documents {source} names neither a language nor the address of a MediaWiki API; give "
+            f"{WIKIPEDIA}, {WIKIPEDIA}:de, or {WIKIPEDIA}:https://wiki.example.org/w/api.php"
+        )
+    return WikipediaDocuments(url, encoder)

@@ -17,8 +17,7 @@ from langchain_core.retrievers import BaseRetriever
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.facts import Passage
 from triplewise.tools.retrieval import documents as documents_module
-from triplewise.tools.retrieval.document_files import LONGEST, passages, read_file
-from triplewise.tools.retrieval.documents import open_documents
+from triplewise.tools.retrieval.documents import LONGEST, open_documents, passages, read_file
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 from triplewise.tools.retrieval.passage_index import Documents
 
@@ -129,7 +128,7 @@ def test_one_bad_file_spoils_nothing(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 
 def test_huge_files_are_cut_and_long_lines_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triplewise.tools.retrieval.document_files.MOST_BYTES", 100_000)
+    monkeypatch.setattr("triplewise.tools.retrieval.documents.MOST_BYTES", 100_000)
     (tmp_path / "huge.txt").write_bytes("é".encode() * 100_001)
     _, *texts = read_file(tmp_path / "huge.txt")
     assert sum(map(len, texts)) <= 100_000

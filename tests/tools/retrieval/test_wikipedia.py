@@ -6,8 +6,7 @@ import pytest
 
 from tests.support.mediawiki import MediaWiki
 from triplewise.tools.core.errors import ConfigurationError, DocumentsUnavailableError
-from triplewise.tools.retrieval.documents import open_documents
-from triplewise.tools.retrieval.wikipedia import WikipediaDocuments
+from triplewise.tools.retrieval.documents import WikipediaDocuments, open_documents
 
 PAGES = {
     "Viggo Mortensen": "Viggo Peter Mortensen is an actor.\n\n\n== Career ==\nHe played Aragorn in The Lord "
