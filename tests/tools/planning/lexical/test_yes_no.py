@@ -63,8 +63,8 @@ def ask(metals: KnowledgeGraph) -> Callable[[str], str]:
         ("Is Iron a chemical element?", "yes"),
         ("Is France a chemical element?", "no"),
         ("Is France an element?", "not known"),  # a last word alone names no class
-        ("Is there an element denser than Radium?", "yes"),
-        ("Is there an element denser than Iron?", "no"),
+        ("Is there a chemical element denser than Radium?", "yes"),
+        ("Is there a chemical element denser than Iron?", "no"),
         ("Is there a mountain higher than the highest mountain?", "no"),
         ("Is there a mountain higher than K2?", "yes"),
         ("Was Mount Everest born in Berlin?", "not known"),
