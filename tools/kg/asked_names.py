@@ -193,9 +193,6 @@ class AskedNames:
         """Yield none: an endpoint's nodes have no numbers."""
         return iter(())
 
-    def __len__(self) -> int:
-        return 0
-
     def close(self) -> None:
         """Nothing is held."""
 

@@ -1,7 +1,7 @@
 """What every engine does with a query: only one SELECT or ASK passes, with a row cap and a time-out.
 
-A SPARQL text is split into tokens (SPARQL 1.1, section 19.8), so that IRIs, strings and comments which
-merely contain a forbidden word pass, and no forbidden word hides in an escape or a comment.
+A SPARQL text is split into tokens (SPARQL 1.1, section 19.8), so that no forbidden word hides, and IRIs,
+strings and comments that contain one pass.
 """
 
 from __future__ import annotations
@@ -84,10 +84,9 @@ class ReadQuery:
     def capped(self, rows: int) -> str:
         """The same query with at most `rows` solutions, in its own order.
 
-        The LIMIT goes behind the outermost solution modifiers, or lowers the one that is there. An
-        aggregate without GROUP BY has one row and gets none: Virtuoso would push it into a subselect and
-        count too few. A trailing VALUES block moves into the group pattern, where it means the same unless
-        the query groups (SPARQL 1.1, section 18.2.4): Virtuoso would apply the LIMIT first.
+        An aggregate without GROUP BY has one row and gets no LIMIT: Virtuoso would push it into a subselect
+        and count too few. A trailing VALUES block moves into the group pattern, where it means the same
+        unless the query groups (SPARQL 1.1, section 18.2.4): Virtuoso would apply the LIMIT first.
         """
         if self.form == "ASK" or (self.aggregates and not self._modifier("GROUP")):
             return self.text
@@ -126,10 +125,9 @@ class ReadQuery:
     @property
     def aggregates(self) -> bool:
         """Whether the outermost SELECT clause or HAVING computes an aggregate."""
-        return any(
-            t.keyword in _AGGREGATES and following.text == "("
-            for t, following in pairwise((*self.tokens[: self._group[0]], *self._modifiers(deep=True)))
-        )
+        opens, closes = self._group
+        outside = (*self.tokens[:opens], *self.tokens[closes + 1 :])
+        return any(t.keyword in _AGGREGATES and after.text == "(" for t, after in pairwise(outside))
 
     @property
     def _group(self) -> tuple[int, int]:
@@ -139,18 +137,24 @@ class ReadQuery:
         closes = next((i for i, t in enumerate(self.tokens) if t.text == "}" and t.depth == 0), end)
         return opens, closes
 
-    def _modifiers(self, deep: bool = False) -> list[Token]:
-        """Tokens behind the outermost group pattern, where solution modifiers stand."""
-        return [t for t in self.tokens[self._group[1] + 1 :] if deep or t.depth == 0]
-
     def _modifier(self, keyword: str) -> Token | None:
-        return next((t for t in self._modifiers() if t.keyword == keyword), None)
+        behind = self.tokens[self._group[1] + 1 :]
+        return next((t for t in behind if t.keyword == keyword and t.depth == 0), None)
 
 
 def read_query(sparql: str) -> ReadQuery:
     """Let one SELECT or ASK pass. Raises Refused for everything else."""
     tokens = tokenize(sparql)
-    form = _form(tokens)
+    for token in tokens:
+        if token.keyword in ("SELECT", "ASK", *_REFUSED):
+            break
+        if token.keyword not in ("PREFIX", "BASE") and token.kind not in ("iri", "name"):
+            raise Refused(
+                f"a query starts with SELECT or ASK, behind its PREFIX lines, not with {token.text!r}."
+            )
+    else:
+        raise Refused("the query is empty: write one SELECT or ASK query.")
+    form: Form = "ASK" if token.keyword == "ASK" else "SELECT"
     for token in tokens:
         if reason := _REFUSED.get(token.keyword):
             raise Refused(f"{token.keyword} is refused: {reason}. Write one SELECT or ASK query.")
@@ -206,21 +210,6 @@ def tokenize(sparql: str) -> tuple[Token, ...]:
         tokens.append(Token(kind, word, match.start(), depth))
         depth += word in ("{", "(", "[")
     return tuple(tokens)
-
-
-def _form(tokens: tuple[Token, ...]) -> Form:
-    """The query form: the first word behind the prologue."""
-    for token in tokens:
-        word = token.text.upper() if token.kind == "word" else ""
-        if word in ("SELECT", "ASK"):
-            return "SELECT" if word == "SELECT" else "ASK"
-        if word in _REFUSED:
-            raise Refused(f"{word} is refused: {_REFUSED[word]}. Write one SELECT or ASK query.")
-        if word not in ("PREFIX", "BASE") and token.kind not in ("iri", "name"):
-            raise Refused(
-                f"a query starts with SELECT or ASK, behind its PREFIX lines, not with {token.text!r}."
-            )
-    raise Refused("the query is empty: write one SELECT or ASK query.")
 
 
 def variable_names(sparql: str) -> frozenset[str]:
@@ -296,9 +285,7 @@ _workers: WeakSet[Workers] = WeakSet()
 class Workers:
     """Daemon threads for calls that must return in time, although what they call cannot be interrupted.
 
-    Neither a pyoxigraph query nor a name look-up can be interrupted from outside. A job therefore runs in a
-    thread and the caller stops waiting at its time-out; the job is told to stop, and does so at the next
-    point where it can.
+    The caller stops waiting at its time-out; the job is told to stop, and does so where it can.
 
     Args:
         size: most jobs at a time. A job that was given up on makes room for another one, as long as no more

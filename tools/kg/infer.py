@@ -6,7 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term
 from triplewise.tools.kg.profile import (
@@ -32,41 +36,8 @@ _STRING = XSD + "string"
 _SAMPLE = 100_000
 _VALUES = 300  # values of a predicate that are looked at
 _MOST = 200  # predicates, the most frequent first, that are looked at
-_OWN, _THEIRS = 0.1, 0.6
-"""Least share of a known graph's own relations, and of facts and nodes that lie in its namespaces."""
-_ENOUGH = 0.5
-"""Least share of names that have to be words, and of nodes that a nameless label predicate has to name."""
-_SKOS, _FREEBASE = "http://www.w3.org/2004/02/skos/core#", "http://rdf.freebase.com/ns/"
-_LABELS = (
-    RDFS + "label",
-    _SKOS + "prefLabel",
-    "http://xmlns.com/foaf/0.1/name",
-    "http://schema.org/name",
-    "https://schema.org/name",
-    "http://purl.org/dc/terms/title",
-    "http://purl.org/dc/elements/1.1/title",
-    _FREEBASE + "type.object.name",
-)
-_ALIASES = (
-    _SKOS + "altLabel",
-    "http://schema.org/alternateName",
-    "https://schema.org/alternateName",
-    _FREEBASE + "common.topic.alias",
-)
-_DESCRIPTIONS = (
-    "http://schema.org/description",
-    "https://schema.org/description",
-    RDFS + "comment",
-    "http://purl.org/dc/terms/description",
-    "http://purl.org/dc/elements/1.1/description",
-    _SKOS + "definition",
-)
-_TYPES = (RDF + "type", "http://www.wikidata.org/prop/direct/P31", _FREEBASE + "type.object.type")
-_NAMES = {"name", "label", "title"}  # words that the name of a label predicate ends with
-_PARTS = {"first", "last", "given", "family", "middle", "sur", "job", "file", "user", "domain"}
-"""Words before them that tell that it is no name of the thing, or a part of it."""
-_OTHERS = {"alt", "alternate", "alternative", "other", "nick", "short", "former", "hidden", "native"}
-"""Words before them that tell that it is a further name."""
+_OWN, _THEIRS = 0.1, 0.6  # least share of a known graph's own relations; of facts and nodes in its namespaces
+_ENOUGH = 0.5  # least share of names that have to be words, and of nodes that a label predicate has to name
 ENGINE_SPACES = ("http://www.openlinksw.com/", "http://www.w3.org/ns/ldp#", "http://localuriqaserver/")
 """How the nodes of those graphs begin that engines bring themselves."""
 _SPACE = "REPLACE(STR({0}), '[^/#:]*$', '')"
@@ -75,9 +46,7 @@ _LETTERS = re.compile(r"[^\W\d_]{3,}")
 _NO_NAME = re.compile(r"\S*(?:\d|[/:@_])\S*")
 
 
-def infer_profile(
-    source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str] | None = None, name: str = "generic"
-) -> Profile:
+def infer_profile(source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str] | None = None) -> Profile:
     """The profile of a graph, from what it holds.
 
     A graph of a known shape (Wikidata, Freebase, DBpedia) gets the packaged profile. Of any other the label
@@ -110,7 +79,7 @@ def infer_profile(
         own = tuple(p for p in base.label_predicates if p in counts)
         return base if own or not labels else replace(base, label_predicates=labels, language=language)
     entity_spaces, relation_spaces, all_prefixes = _namespaces(select, nodes, counts, prefixes or {})
-    types = tuple(p for p in _TYPES if p in counts) or (RDF + "type",)
+    types = tuple(p for p in _naming()["types"] if p in counts) or (RDF + "type",)
     mediators = bool(labels) and _unlabelled_are_mediators(select, labels, types[0])
     shown = " ".join(f"<{p}>" for p in list(counts)[:300])
     label = "|".join(f"<{p}>" for p in labels)
@@ -119,10 +88,9 @@ def infer_profile(
     base = load_profile("generic")
     return replace(
         base,
-        name=name,
         label_predicates=labels or base.label_predicates,
         alias_predicates=aliases,
-        description_predicates=tuple(p for p in _DESCRIPTIONS if p in counts),
+        description_predicates=tuple(p for p in _naming()["descriptions"] if p in counts),
         type_predicates=types,
         unlabelled_is_mediator=mediators,
         unlabelled_pattern="|".join(f"^{re.escape(s)}" for s in entity_spaces) if mediators else "",
@@ -137,6 +105,13 @@ def infer_profile(
         relation_namespaces=relation_spaces,
         prefixes=all_prefixes,
     )
+
+
+@cache
+def _naming() -> dict[str, list[str]]:
+    file = resources.files("triplewise.tools.kg").joinpath("naming.yaml")
+    words: dict[str, list[str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return words
 
 
 def known_shape(relations: Mapping[str, int], nodes: Mapping[str, int]) -> Profile | None:
@@ -235,14 +210,15 @@ def _label_predicates(
     Known ones; those called a name that hold words, where nodes have no better; in a graph with neither,
     whose ids cannot be read, the distinct texts that most nodes have, texts with a language first.
     """
-    labels, aliases = [p for p in _LABELS if p in counts], [p for p in _ALIASES if p in counts]
+    naming = _naming()
+    labels, aliases = ([p for p in naming[kind] if p in counts] for kind in ("labels", "aliases"))
     for predicate, values in samples.items():
         *before, last = split_words(local_name(predicate)).split()
-        if predicate in (*labels, *aliases) or last not in _NAMES or not values.are_names:
+        if predicate in (*labels, *aliases) or last not in naming["names"] or not values.are_names:
             continue
-        if _OTHERS.intersection(before):
+        if not set(before).isdisjoint(naming["others"]):
             aliases.append(predicate)
-        elif not _PARTS.intersection(before):
+        elif set(before).isdisjoint(naming["parts"]):
             unnamed = " ".join(f"FILTER NOT EXISTS {{ ?s <{label}> ?any }}" for label in labels)
             sparql = f"SELECT DISTINCT ?s WHERE {{ ?s <{predicate}> ?o {unnamed} }} LIMIT {_VALUES}"
             if len(select(sparql)) >= min(_ENOUGH * counts[predicate], _VALUES):
@@ -287,10 +263,9 @@ def _namespaces(
     A prefix is the one that the graph's file declares, else made from the namespace's last word.
     """
     objects = _namespace_counts(select, "?s ?p ?x FILTER(isIRI(?x))", "?x")
-    relations: dict[str, int] = {}
+    relations = Counter[str]()
     for predicate, count in counts.items():
-        space = namespace(predicate)
-        relations[space] = relations.get(space, 0) + count
+        relations[namespace(predicate)] += count
     prefixes = dict(load_profile("generic").prefixes)
     standard = set(prefixes.values())
     entity = tuple(space for space in nodes if space not in standard)[:1]
@@ -322,9 +297,8 @@ def _namespace_counts(select: Select, pattern: str, variable: str = "?s") -> dic
 
 
 def _unlabelled_are_mediators(select: Select, labels: tuple[str, ...], kind: str) -> bool:
-    """Whether some classes never have labels, nor ids that are names, while most others nearly always do.
-
-    Without classes: whether nearly all nodes that have facts have a label too.
+    """Whether some classes never have labels, nor ids that are names, while most others nearly always do;
+    without classes, whether nearly all nodes that have facts have a label too.
     """
     label = "|".join(f"<{p}>" for p in labels)
     rows = select(

@@ -2,7 +2,6 @@
 
 Finding is a cascade, each stage asked only when the one before found too little: exact label or alias
 (SQLite), fuzzy (tantivy on disk, rapidfuzz over all names in memory), on disk character trigrams.
-Vectors are not used to find names, only to choose among candidates (see `triplewise.tools.linking.linker`).
 """
 
 from __future__ import annotations
@@ -191,8 +190,7 @@ class LabelIndex:
 
     def longer(self, text: str, limit: int = 10) -> tuple[Candidate, ...]:
         """Return nodes whose longer name begins or ends with the text (`Lincoln`: Abraham Lincoln)."""
-        norm = normalise(text)
-        if not norm:
+        if not (norm := normalise(text)):
             return ()
         entries = (entry for names in self._names for entry in names.longer(text, limit))
         popular = sorted(entries, key=lambda entry: -entry.popularity)[:limit]
@@ -223,9 +221,6 @@ class LabelIndex:
         """Return nodes by their numbers, see `nodes`."""
         return dict(self._names[0].nodes(numbers))
 
-    def __len__(self) -> int:
-        return sum(map(len, self._names))
-
     def close(self) -> None:
         """Free what is held until it is used again. Safe to call twice."""
         with self._lock:
@@ -234,11 +229,10 @@ class LabelIndex:
             self._made = None
 
     def _exact(self, forms: Iterable[tuple[str, str]]) -> dict[str, list[Entry]]:
-        texts: dict[str, set[str]] = {}
+        texts, entries = dict[str, set[str]](), dict[str, list[Entry]]()
         for norm, text in forms:
             if norm:
                 texts.setdefault(norm, set()).add(text)
-        entries: dict[str, list[Entry]] = {}
         for names in self._names if texts else ():
             for norm, more in names.exact(texts).items():
                 entries.setdefault(norm, []).extend(more)
@@ -290,7 +284,7 @@ def build_label_index(
     names: Iterable[Name],
     popularity: Callable[[str], int],
     description: Callable[[str], str],
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda count: None,
 ) -> int:
     """Write the index of `names` (in order of preference) into `folder`; returns how many names it holds."""
     import tantivy
@@ -322,7 +316,7 @@ def _insert(
     names: Iterable[Name],
     popularity: Callable[[str], int],
     description: Callable[[str], str],
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda count: None,
 ) -> int:
     """Make the tables of an index. Returns how many names there were."""
     connection.executescript(_SCHEMA)
@@ -340,8 +334,7 @@ def _insert(
             ((norm, n.text, n.alias, n.text, n.iri) for n in batch if (norm := normalise(n.text))),
         )
         count += len(batch)
-        if progress is not None:
-            progress(count)
+        progress(count)
     connection.execute("COMMIT")
     connection.executescript(_INDEX)
     return count
@@ -365,13 +358,12 @@ class _Names:
 
     def __init__(self, connection: sqlite3.Connection, fuzzy: Path | None = None) -> None:
         self._connection, self._folder = connection, fuzzy
-        self._count, self.most_words = connection.execute("SELECT * FROM facts").fetchone()
+        _, self.most_words = connection.execute("SELECT * FROM facts").fetchone()
 
     def exact(self, texts: Mapping[str, Collection[str]]) -> Mapping[str, list[Entry]]:
         by_norm: dict[str, list[Entry]] = {}
-        norms = list(texts)
-        for at in range(0, len(norms), _CHUNK):
-            batch = norms[at : at + _CHUNK]
+        norms = iter(texts)
+        while batch := list(islice(norms, _CHUNK)):
             for norm, entry in self._select(f"names.norm IN ({_marks(batch)})", batch):
                 by_norm.setdefault(norm, []).append(entry)
         return by_norm
@@ -397,7 +389,7 @@ class _Names:
             query = tantivy.Query.fuzzy_term_query(schema, "norm", word, edits)
             words.append((tantivy.Occur.Should, query))
         hits = searcher.search(tantivy.Query.boolean_query(words), limit, count=False).hits
-        return self._rows([searcher.doc(address)["id"][0] for _, address in hits])
+        return self._numbered([searcher.doc(address)["id"][0] for _, address in hits])
 
     def trigrams(self, text: str, limit: int) -> Iterable[Entry]:
         if self._folder is None:
@@ -412,7 +404,7 @@ class _Names:
             return []
         query = " OR ".join('"' + gram.replace('"', '""') + '"' for (gram,) in rare)
         sql = "SELECT rowid FROM trigrams WHERE trigrams MATCH ? ORDER BY rank LIMIT ?"
-        return self._rows([row for (row,) in self._execute(sql, (query, limit))])
+        return self._numbered([number for (number,) in self._execute(sql, (query, limit))])
 
     def longer(self, text: str, limit: int) -> Iterable[Entry]:
         norm = normalise(text)
@@ -435,9 +427,6 @@ class _Names:
         for number, *row in self._connection.execute(sql + some, numbers or ()):
             yield number, _entry(*row)
 
-    def __len__(self) -> int:
-        return int(self._count)
-
     def close(self) -> None:
         self._connection.close()
 
@@ -455,7 +444,7 @@ class _Names:
             raise DataError(f"the label index fails ({error}); load the graph again", self._folder) from error
         return index.searcher(), index.schema
 
-    def _rows(self, ids: Sequence[int]) -> list[Entry]:
+    def _numbered(self, ids: Sequence[int]) -> list[Entry]:
         return [entry for _, entry in self._select(f"names.id IN ({_marks(ids)})", ids)]
 
     def _select(self, condition: str, values: Sequence[object]) -> list[tuple[str, Entry]]:

@@ -6,17 +6,8 @@ from collections.abc import Sequence
 from itertools import islice
 
 from triplewise.tools.core.terms import IRI, Literal, Term, whole_number
-from triplewise.tools.kg.protocol import (
-    BATCH,
-    Deadline,
-    Hop,
-    KnowledgeGraph,
-    Outcome,
-    Path,
-    Paths,
-    path_order,
-    terms_n3,
-)
+from triplewise.tools.kg import protocol
+from triplewise.tools.kg.protocol import Deadline, Hop, KnowledgeGraph, Outcome, Path, Paths
 
 CHAIN_CAP = 50_000  # chains of one length fetched at most
 
@@ -67,14 +58,13 @@ def find_paths_by_queries(
             if len({path[0].near, *(hop.far for hop in path)}) > hops
             and not any(kg.profile.excludes(hop.triple.relation) for hop in path)
         )
-        paths |= dict.fromkeys(sorted(permitted, key=path_order))
+        paths |= dict.fromkeys(sorted(permitted, key=protocol.path_order))
         if len(paths) > limit:
             outcome, message = Outcome.TRUNCATED, f"cut at the limit of {limit} paths"
             break
         if result.outcome is Outcome.TRUNCATED:
             outcome, message = result.outcome, result.message
-    if outcome is Outcome.ROWS and not paths:
-        outcome = Outcome.EMPTY
+    outcome = Outcome.EMPTY if outcome is Outcome.ROWS and not paths else outcome
     return Paths(outcome, tuple(islice(paths, limit)), message)
 
 
@@ -83,7 +73,7 @@ def _hops_from(kg: KnowledgeGraph, node: Term, deadline: Deadline) -> list[Hop] 
     hops: list[Hop] = []
     for forward in (False,) if isinstance(node, Literal) else (True, False):
         pattern = f"{node.n3()} ?p ?o" if forward else f"?o ?p {node.n3()}"
-        result = kg.query(f"SELECT ?p ?o WHERE {{ {pattern} }}", timeout=deadline.left, limit=BATCH)
+        result = kg.query(f"SELECT ?p ?o WHERE {{ {pattern} }}", timeout=deadline.left, limit=protocol.BATCH)
         if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
             return None
         for relation, far in result.rows:
@@ -127,7 +117,7 @@ def _chains_query(
         if len(ends) == 1:
             nodes[place] = ends[0].n3()
         else:
-            values += f"VALUES {nodes[place]} {{ {terms_n3(ends)} }} "
+            values += f"VALUES {nodes[place]} {{ {protocol.terms_n3(ends)} }} "
     branches = []
     for k in range(2**hops):
         steps = [

@@ -35,9 +35,9 @@ _OF_NAMES = (
     *("label_predicates", "alias_predicates", "description_predicates", "language", "label_at"),
     *("entity_text", "linkable_pattern", "mediator_patterns"),
 )
-_HEADER = "# A triplewise profile: how this graph is shaped. Edit it, then pass its path as the profile.\n"
 _EXPLANATION = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 _NO_OTHER_KEYS = {"extra": "forbid"}
+_PROFILES = "triplewise.tools.kg.profiles"
 _PLAIN_IN_IRI = frozenset("-._~!$&'()*+,;=:@/")
 
 
@@ -127,10 +127,9 @@ class Profile:
     def __hash__(self) -> int:
         return hash((self.name, self.entity_namespaces, self.relation_namespaces, self.label_predicates))
 
-    def naming(self) -> dict[str, Any]:
+    def naming(self) -> Any:
         """The keys that decide which names an index holds, with their values as JSON gives them back."""
-        values: dict[str, Any] = json.loads(json.dumps({key: getattr(self, key) for key in _OF_NAMES}))
-        return values
+        return json.loads(json.dumps({key: getattr(self, key) for key in _OF_NAMES}))
 
     def short(self, term: Term) -> str:
         """The short form shown to people and models: `Q42`, `P19`, `m.0crbvqz`, a literal's text.
@@ -138,9 +137,7 @@ class Profile:
         For an IRI, `expand` gives the term back (with `relation=True` for one that stands only in
         `relation_namespaces`).
         """
-        if isinstance(term, Literal):
-            return one_line(term.value)
-        return self._short_form(term)
+        return one_line(term.value) if isinstance(term, Literal) else self._short_form(term)
 
     def expand(self, form: str, relation: bool = False) -> IRI | None:
         """The IRI meant by a short form or `<full IRI>`; None if it has no such form.
@@ -158,11 +155,9 @@ class Profile:
         elif _WEB.fullmatch(form):
             value = form
         else:
-            kinds = [
-                (self.entity_namespaces, self.entity_pattern),
-                (self.relation_namespaces, self.relation_pattern),
-            ]
-            for namespaces, pattern in reversed(kinds) if relation else kinds:
+            entities = self.entity_namespaces, self.entity_pattern
+            relations = self.relation_namespaces, self.relation_pattern
+            for namespaces, pattern in (relations, entities) if relation else (entities, relations):
                 if namespaces and form and re.fullmatch(pattern or ".+", form, re.DOTALL):
                     value = namespaces[0] + (encode_name(form) if self.percent_names else form)
                     break
@@ -199,9 +194,8 @@ class Profile:
             return False
         if self._mediator is not None and self._mediator.search(term.value):
             return True
-        return (
-            self.unlabelled_is_mediator and not label and bool(re.search(self.unlabelled_pattern, term.value))
-        )
+        is_nameless = self.unlabelled_is_mediator and not label
+        return is_nameless and re.search(self.unlabelled_pattern, term.value) is not None
 
     def linkable(self, iri: str) -> bool:
         """Whether a node is one that questions are about: no relation, type or statement, where it shows."""
@@ -254,15 +248,15 @@ class Profile:
         """The profile as YAML, each key explained in a comment."""
         import yaml
 
-        values = asdict(self)
+        values = json.loads(json.dumps(asdict(self)))  # lists for tuples: YAML has no tuples
         values["relations"] = {k: {a: b for a, b in v.items() if b} for k, v in values["relations"].items()}
-        plain = json.loads(json.dumps(values))  # lists for tuples: YAML has no tuples
+        about = "A triplewise profile: how this graph is shaped. Edit it, then pass its path as the profile."
+        parts = [f"# {about}\n"]
         explained = dict(_EXPLANATION.findall(inspect.getdoc(Profile) or ""))
-        parts = [_HEADER]
-        for key, value in plain.items():
-            if key in explained:
-                words = " ".join(explained[key].split())
-                parts.append(textwrap.fill(words, 110, initial_indent="# ", subsequent_indent="# ") + "\n")
+        for key, value in values.items():
+            words = " ".join(explained.get(key, "").split())
+            comment = textwrap.fill(words, 110, initial_indent="# ", subsequent_indent="# ")
+            parts.append(f"{comment}\n" if comment else "")
             parts.append(yaml.safe_dump({key: value}, sort_keys=False, allow_unicode=True, width=110))
         return "".join(parts)
 
@@ -318,20 +312,22 @@ def load_profile(name_or_path: str | Path | Profile) -> Profile:
     """
     if isinstance(name_or_path, Profile):
         return name_or_path
-    if isinstance(name_or_path, str) and name_or_path in _packaged_texts():
+    if isinstance(name_or_path, str) and name_or_path in profile_names():
         return _packaged_profile(name_or_path)
     path = Path(name_or_path)
     if path.suffix in (".yaml", ".yml") or path.is_file():
         from triplewise.tools.core.files import read_text
 
         return parse_profile(read_text(path), path)
-    legal = [*_packaged_texts(), "the path of a .yaml file"]
+    legal = [*profile_names(), "the path of a .yaml file"]
     raise ConfigurationError.unknown("profile", str(name_or_path), legal)
 
 
+@cache
 def profile_names() -> tuple[str, ...]:
     """Names of the packaged profiles."""
-    return tuple(_packaged_texts())
+    names = (file.name for file in resources.files(_PROFILES).iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
 
 
 def parse_profile(text: str, path: Path | str) -> Profile:
@@ -355,8 +351,7 @@ def parse_profile(text: str, path: Path | str) -> Profile:
     if isinstance(relations := values.get("relations"), dict):
         values["relations"] = {k: {"label": v} if isinstance(v, str) else v for k, v in relations.items()}
     try:
-        adapter = TypeAdapter(Profile)
-        settings = adapter.validate_json(json.dumps(values, default=str), strict=True)
+        settings = TypeAdapter(Profile).validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         keys = [key for key in first["loc"] if key != "[key]"]
@@ -379,16 +374,9 @@ def parse_profile(text: str, path: Path | str) -> Profile:
 
 
 @cache
-def _packaged_texts() -> dict[str, str]:
-    """Name -> YAML text of every packaged profile."""
-    folder = resources.files("triplewise.tools.kg.profiles")
-    files = sorted((f for f in folder.iterdir() if f.name.endswith(".yaml")), key=lambda f: f.name)
-    return {f.name.removesuffix(".yaml"): f.read_text(encoding="utf-8") for f in files}
-
-
-@cache
 def _packaged_profile(name: str) -> Profile:
-    return parse_profile(_packaged_texts()[name], f"profiles/{name}.yaml")
+    text = resources.files(_PROFILES).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+    return parse_profile(text, f"profiles/{name}.yaml")
 
 
 def encode_name(name: str) -> str:

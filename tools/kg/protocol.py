@@ -43,12 +43,12 @@ LABEL_CACHE = 100_000  # labels kept a KG
 ANSWERS, ANSWER_ROWS = 200, 2_000  # most answers that a cache keeps, and most rows of one
 MEMORY = 50_000  # what is remembered of a KG under one topic, at most
 FAILURES = 3  # queries in a row that find nobody there, after which a run asks no more
+# A query whose answers are the distinct values of some variables of a pattern, and nothing else.
 _SELECT = re.compile(
     r"(?P<prologue>.*?)SELECT\s+DISTINCT\s+(?P<names>(?:\?\w+\s+)+)WHERE\s+(?P<body>\{.*\})"
     r"(?:\s+LIMIT\s+(?P<cut>\d+))?\s*",
     re.DOTALL,
 )
-"""A query whose answers are the distinct values of some variables of a pattern, and nothing else."""
 
 Direction = OneOf["forward", "backward", "both"]
 
@@ -66,10 +66,7 @@ class Outcome(StrEnum):
     @property
     def ok(self) -> bool:
         """True if the engine answered (an empty answer is an answer)."""
-        return self in ANSWERED
-
-
-ANSWERED = (Outcome.ROWS, Outcome.EMPTY, Outcome.TRUNCATED)
+        return self in (Outcome.ROWS, Outcome.EMPTY, Outcome.TRUNCATED)
 
 
 class _Reply:
@@ -81,7 +78,7 @@ class _Reply:
 
     def check(self) -> None:
         """Raise `QueryFailedError` unless the engine answered."""
-        if self.outcome not in ANSWERED:
+        if not self.outcome.ok:
             raise QueryFailedError(self.outcome, self.message)
 
 
@@ -219,10 +216,7 @@ def path_order(path: Path) -> tuple[int, list[tuple[str, bool, str]]]:
 
 @dataclass(frozen=True, slots=True)
 class Paths(_Reply):
-    """Simple paths between two nodes, shortest first; a search that ran out of time has those seen so far.
-
-    `paths` raises `QueryFailedError` where there are none because the search failed.
-    """
+    """Simple paths between two nodes, shortest first; a search that ran out of time has those seen so far."""
 
     outcome: Outcome
     _paths: tuple[Path, ...] = ()
@@ -230,7 +224,7 @@ class Paths(_Reply):
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The paths that were seen."""
+        """The paths; raises `QueryFailedError` where there are none because the search failed."""
         if not self._paths:
             self.check()
         return self._paths
@@ -252,9 +246,8 @@ class Meter:
             self.queries += 1
             self.seconds += seconds
             self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
-            blocks = list(self._blocks)
-        for block in blocks:
-            block.add(outcome, seconds)
+            for block in self._blocks:
+                block.add(outcome, seconds)
 
     @contextmanager
     def block(self) -> Iterator[Meter]:
@@ -525,11 +518,12 @@ class KnowledgeGraph:
             offered = [p for p in every if not self.profile.excludes(p)]
             if len(offered) < len(every):
                 allowed = f"VALUES ?p {{ {terms_n3(offered)} }} "
-        triples: dict[Direction, list[Triple]] = {"forward": [], "backward": []}
-        for side in triples:
-            if direction not in (side, "both") or (side == "forward" and isinstance(node, Literal)):
+        sides: list[list[Triple]] = []
+        for side, pattern in (("forward", f"{node.n3()} ?p ?o"), ("backward", f"?o ?p {node.n3()}")):
+            sides.append([])
+            is_out = side == "forward"
+            if direction not in (side, "both") or (is_out and isinstance(node, Literal)):
                 continue
-            pattern = f"{node.n3()} ?p ?o" if side == "forward" else f"?o ?p {node.n3()}"
             sparql = f"SELECT ?p ?o WHERE {{ {allowed}{pattern} }}"
             result = self.query(sparql, timeout=deadline.left, limit=limit)
             if not result.outcome.ok:
@@ -537,12 +531,12 @@ class KnowledgeGraph:
             if result.outcome is Outcome.TRUNCATED:
                 message = result.message
             facts = {
-                Hop.between(node, edge, other, side == "forward").triple
+                Hop.between(node, edge, other, is_out).triple
                 for edge, other in result.rows
-                if isinstance(edge, IRI) and other and (side == "forward" or isinstance(other, IRI))
+                if isinstance(edge, IRI) and other and (is_out or isinstance(other, IRI))
             }
-            triples[side] = sorted(facts, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
-        out, into = triples["forward"], triples["backward"]
+            sides[-1] = sorted(facts, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
+        out, into = sides
         if len(out) + len(into) > limit:
             message = message or f"cut at the limit of {limit} triples"
             share = min(len(into), max(limit // 2, limit - len(out)))
@@ -556,8 +550,7 @@ class KnowledgeGraph:
         """Labels of many nodes: cached ones at once, the others with one query for up to 500 of them.
 
         The profile's language wins, then no language, then any; among equals the profile's first label
-        predicate. Where ids are names, they stand for missing labels. Failed queries leave nothing behind in
-        the cache.
+        predicate. Where ids are names, they stand for missing labels.
 
         Args:
             partial: go on without the labels that a failed query would have given: to show something.
@@ -677,7 +670,7 @@ class Layer(KnowledgeGraph):
 
     @property
     def closed(self) -> bool:
-        """Whether the KG below was closed."""
+        """As the KG below."""
         return self.origin.closed
 
     def close(self) -> None:
@@ -750,11 +743,8 @@ def _relations_query(node: Term | Variable, where: str) -> str:
 
 
 def facts_by(predicates: Iterable[IRI], pattern: str) -> str:
-    """Return the group pattern of a triple whose second part is a variable, which is one of some predicates.
-
-    A VALUES block for it beside another one would be multiplied with that by some engines, and then joined
-    with all triples.
-    """
+    """Return the group pattern of a triple whose second part is a variable, one of some predicates."""
+    # Some engines multiply a VALUES block with another one, and then join it with all triples.
     subject, relation, value = pattern.split()
     return " UNION ".join(
         f"{{ {subject} {p.n3()} {value} BIND({p.n3()} AS {relation}) }}" for p in predicates

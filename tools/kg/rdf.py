@@ -1,9 +1,7 @@
 """RDF terms and files by way of pyoxigraph: what goes into a store, and what comes out of it.
 
-Files may be larger than memory, and plain, gzip, zstd or bzip2. A broken line is reported with its number,
-and the reading goes on or stops as asked. A blank node of a file becomes the IRI of a namespace of its own,
-since a query cannot name a blank node; one that a store holds all the same becomes the IRI `_:label`, and
-back.
+A blank node of a file becomes the IRI of a namespace of its own, since a query cannot name a blank node; one
+that a store holds all the same becomes the IRI `_:label`.
 """
 
 from __future__ import annotations
@@ -52,11 +50,10 @@ _MANY = 3_000_000
 _BEFORE_NUMBER = re.compile(r"(?<=[^\W\d_])(?=\d)")
 _AROUND_NUMBER = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 _ILLEGAL = re.compile(r'[\x00-\x20<>"{}|^`\\]')
-_TEXT_TYPES = frozenset({XSD + "string", RDF + "langString"})
+_TEXT_TYPES = {XSD + "string", RDF + "langString"}
 _DESCRIPTION = ("http://schema.org/description",)
 _ALIAS = ("http://www.w3.org/2004/02/skos/core#altLabel",)
-_OF_DATATYPES = frozenset({RDFS + "range", RDF + "type", RDFS + "subClassOf"})
-"""Relations of a schema, whose object may well be a datatype."""
+_OF_DATATYPES = {RDFS + "range", RDF + "type", RDFS + "subClassOf"}  # whose object may well be a datatype
 _log = logging.getLogger(__name__)
 
 
@@ -81,8 +78,7 @@ def parse_term(term: bytes | str) -> Term:
     except SyntaxError as error:
         raise ValueError(f"not a term: {term!r}") from error
     value = from_ox(quad.object)
-    if value is None:
-        raise ValueError(f"not a term: {term!r}")
+    assert value is not None
     return value
 
 
@@ -128,10 +124,9 @@ class Broken:
 
 
 class GraphReader:
-    """Reads files as streams of quads and keeps account of what went by.
+    """Reads files, of any size, as streams of quads and keeps account of what went by.
 
-    A fact whose object is the IRI of a datatype is left out, but for those of a schema: some graphs have such
-    an IRI where a value was lost.
+    A fact whose object is the IRI of a datatype is left out, but for those of a schema: a value was lost.
 
     Args:
         profile: its type predicates give their objects no popularity: a class is not known by its instances.
@@ -159,9 +154,10 @@ class GraphReader:
         """All facts of the sources. `profile` says what ids the names of a text file become."""
         for number, path in enumerate(sources):
             with Stream(path) as stream:
-                yield from (
-                    self._text(path, stream, profile) if is_text(path) else self._rdf(path, stream, number)
-                )
+                if is_text(path):
+                    yield from self._text(path, stream, profile)
+                else:
+                    yield from self._rdf(path, stream, number)
         if not self.triples:
             raise DataError("holds no facts; give a file that does", sources[0] if sources else None)
         if self.datatypes:
@@ -169,11 +165,8 @@ class GraphReader:
 
     def labels(self, sources: Sequence[Path], profile: Profile) -> Iterator[ox.Quad]:
         """Label, description and alias facts of label tables: id, label[, description[, aliases]]."""
-        kinds = (
-            profile.label_predicates,
-            profile.description_predicates or _DESCRIPTION,
-            profile.alias_predicates or _ALIAS,
-        )
+        describe, alias = profile.description_predicates or _DESCRIPTION, profile.alias_predicates or _ALIAS
+        kinds = [ox.NamedNode(predicates[0]) for predicates in (profile.label_predicates, describe, alias)]
         for path in sources:
             with Stream(path) as stream:
                 for line, text in self._lines(path, stream):
@@ -186,10 +179,9 @@ class GraphReader:
                         continue
                     node = ox.NamedNode(profile.label_subject(iri).value)
                     aliases = fields[3].split("|") if len(fields) > 3 else []
-                    for predicates, values in zip(kinds, (fields[1:2], fields[2:3], aliases), strict=True):
+                    for predicate, values in zip(kinds, (fields[1:2], fields[2:3], aliases), strict=True):
                         for value in filter(None, values):
-                            literal = ox.Literal(value, language=profile.language)
-                            yield ox.Quad(node, ox.NamedNode(predicates[0]), literal)
+                            yield ox.Quad(node, predicate, ox.Literal(value, language=profile.language))
 
     def tell(self, stage: str, done: int = 0, total: int | None = None) -> None:
         """Report a stage, and its length where that is known."""
@@ -206,12 +198,8 @@ class GraphReader:
             try:
                 for quad in parser:
                     quad = without_blanks(quad, number)
-                    value, relation = quad.object, quad.predicate.value
-                    if (
-                        isinstance(value, ox.NamedNode)
-                        and is_datatype(value)
-                        and relation not in _OF_DATATYPES
-                    ):
+                    is_lost = isinstance(quad.object, ox.NamedNode) and is_datatype(quad.object)
+                    if is_lost and quad.predicate.value not in _OF_DATATYPES:
                         self.datatypes += 1
                     else:
                         yield self._count(quad, path, stream)
@@ -287,8 +275,7 @@ class GraphReader:
             self.broken.append(Broken(path, line, message))
 
 
-QUESTIONS_IN = ("de", "fr", "es")
-"""Languages whose grammar words are known besides English (`tools/linking/languages.yaml`)."""
+QUESTIONS_IN = ("de", "fr", "es")  # besides English; their grammar words: `tools/linking/languages.yaml`
 
 
 def node_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Iterator[Name]:
@@ -310,9 +297,8 @@ def node_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Iterat
                 subject, value = quad.subject, quad.object
                 if not isinstance(subject, ox.NamedNode) or not isinstance(value, ox.Literal):
                     continue
-                if (value.language or "").lower().partition("-")[0] not in tags:
-                    continue
-                if subject.value not in relations and profile.linkable(subject.value):
+                spoken = (value.language or "").lower().partition("-")[0] in tags
+                if spoken and subject.value not in relations and profile.linkable(subject.value):
                     if by_id or not labelled:
                         labelled.add(subject.value)
                     yield Name(subject.value, one_line(value.value), alias)
@@ -420,9 +406,7 @@ def readable_lines(block: bytes) -> bytes:
 def numbered_lines(stream: Stream) -> Iterator[tuple[int, str]]:
     """The lines of a file with their numbers, from 1, without their ends."""
     blocks = (readable_lines(block).decode().removesuffix("\n") for block in line_blocks(stream))
-    lines = (line for block in blocks for line in block.split("\n"))
-    for number, line in enumerate(lines, 1):
-        yield number, line.removesuffix("\r")
+    yield from enumerate((line.removesuffix("\r") for block in blocks for line in block.split("\n")), 1)
 
 
 class _Blocks:
@@ -473,15 +457,13 @@ def is_ntriples(path: Path) -> bool:
 
 def without_blanks(quad: ox.Quad, source: int) -> ox.Quad:
     """The quad with its blank nodes as IRIs, distinct by the number of the source file."""
-    subject, value = quad.subject, quad.object
-    if not (isinstance(subject, ox.BlankNode) or isinstance(value, ox.BlankNode)):
+    ends: list[Any] = [quad.subject, quad.object]
+    if not any(isinstance(end, ox.BlankNode) for end in ends):
         return quad
-
-    def iri(term: Any) -> Any:
-        named = isinstance(term, ox.BlankNode)
-        return ox.NamedNode(IRI(f"{BLANK}{source}-{term.value}").value) if named else term
-
-    return ox.Quad(iri(subject), quad.predicate, iri(value), quad.graph_name)
+    subject, value = (
+        ox.NamedNode(f"{BLANK}{source}-{end.value}") if isinstance(end, ox.BlankNode) else end for end in ends
+    )
+    return ox.Quad(subject, quad.predicate, value, quad.graph_name)
 
 
 def _suffix(path: Path) -> str:

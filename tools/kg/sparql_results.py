@@ -1,8 +1,4 @@
-"""What an HTTP reply of a SPARQL endpoint means: its rows or another outcome, and whether to try again.
-
-A reply is rows only if it is whole, parses, and nowhere says that time ran out. Terms come out in one form
-whichever engine sent them.
-"""
+"""What an HTTP reply of a SPARQL endpoint means: its rows or another outcome, and whether to try again."""
 
 from __future__ import annotations
 
@@ -58,21 +54,16 @@ class Reply:
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def words(self) -> str:
-        """The body as text a person can read, in one line."""
+    def words(self, query: str = "") -> str:
+        """The body as a person reads it, in one line, less the echo of a query and its own words."""
         raw = self.body if len(self.body) <= 20_000 else self.body[:10_000] + b" ... " + self.body[-10_000:]
         text = raw.decode("utf-8", "replace")
         if "<html" in text[:2_000].lower():
             text = unescape(_MARKUP.sub(" ", text))
-        return " ".join(text.split())
-
-    def words_without(self, query: str) -> str:
-        """The same, less the echo of the query, whose own words must not be taken for the engine's."""
-        words = self.words
-        for echo in (query, json.dumps(query)[1:-1]):
-            words = words.replace(" ".join(echo.split()), "")
-        return words.partition("SPARQL query:")[0].strip()
+        words = " ".join(text.split())
+        for echo in (query, json.dumps(query)[1:-1]) if query else ():
+            words = words.replace(" ".join(echo.split()), "").partition("SPARQL query:")[0].strip()
+        return words
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +88,7 @@ def judge(reply: Reply, query: ReadQuery, limit: int) -> Verdict:
     """What the reply to a query means, of which up to `limit + 1` rows were asked."""
     if reply.status == 200:
         return _judge_results(reply, query, limit)
-    words = reply.words_without(query.text)
+    words = reply.words(query.text)
     if match := _SORT_CAP.search(words):
         return Verdict(_failed(Outcome.SYNTAX, words), sort_cap=int(match[1]))
     if reply.status in _TIMED_OUT or _TIME_WORDS.search(words):
@@ -110,9 +101,8 @@ def judge(reply: Reply, query: ReadQuery, limit: int) -> Verdict:
         failed, down = _failed(Outcome.UNAVAILABLE, message), reply.status in (502, 503)
         return Verdict(failed, retry=True, wait=_retry_after(reply), down=down)
     remedy = _REMEDY.get(reply.status, "check that the URL is a SPARQL query endpoint")
-    return Verdict(
-        _failed(Outcome.UNAVAILABLE, f"the endpoint answered HTTP {reply.status}; {remedy}. {words}")
-    )
+    message = f"the endpoint answered HTTP {reply.status}; {remedy}. {words}"
+    return Verdict(_failed(Outcome.UNAVAILABLE, message))
 
 
 def _judge_results(reply: Reply, query: ReadQuery, limit: int) -> Verdict:
@@ -149,7 +139,7 @@ def _fitted(result: Result, query: ReadQuery) -> Result:
 
 def _judge_other(reply: Reply, error: NotResultsError) -> Verdict:
     """A 200 that holds no (whole) results."""
-    words = reply.words
+    words = reply.words()
     tail = " ".join(reply.body[-4_000:].decode("utf-8", "replace").split())
     # Words inside rows do not count: what stands behind the last row of cut results does.
     behind_rows = tail[max(tail.rfind('"}'), tail.rfind('" }')) + 1 :]
@@ -178,10 +168,8 @@ def _retry_after(reply: Reply) -> float:
 
 
 def _failed(outcome: Outcome, message: str) -> Result:
-    message = message.strip()
-    return Result(
-        outcome, message=message if len(message) <= _MESSAGE * 2 else message[: _MESSAGE * 2] + " ..."
-    )
+    message, most = message.strip(), 2 * _MESSAGE
+    return Result(outcome, message=message if len(message) <= most else f"{message[:most]} ...")
 
 
 class NotResultsError(ValueError):

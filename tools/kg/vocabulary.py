@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from triplewise.tools.core.files import is_writable, write_json
 from triplewise.tools.core.terms import IRI, RDFS, Literal, Term, Triple, one_line, text
 from triplewise.tools.kg.literals import readable
-from triplewise.tools.kg.profile import Profile, RelationText, local_name, split_words
+from triplewise.tools.kg.profile import BLANK, Profile, RelationText, local_name, split_words
 from triplewise.tools.kg.protocol import (
     KnowledgeGraph,
     Outcome,
@@ -33,15 +33,12 @@ from triplewise.tools.kg.protocol import (
 
 T = TypeVar("T")
 
-TEXTS, DAYS = "relations.json", 30.0
-"""Where texts of an endpoint's relations are kept, and the days after which they are read again."""
+TEXTS, DAYS = "relations.json", 30.0  # where texts of an endpoint's relations are kept, and for how long
 BATCH = 300  # relations asked for at once
 ALIASES = 12  # aliases kept of one relation
 SUBJECTS, SAMPLE = 200, 2_000  # subjects, and facts of a relation, that are looked at
-LEAST_SUBJECTS, SINGLE_SHARE = 20, 0.95
-"""Subjects that have to be seen, and share of them with one value, for a relation to be single-valued."""
-LEAST_FACTS, MUTUAL_SHARE = 10, 0.5
-"""Facts that have to be seen, and share of them that hold the other way round too, for it to be mutual."""
+LEAST_SUBJECTS, SINGLE_SHARE = 20, 0.95  # seen, and share of them with one value, of a single-valued relation
+LEAST_FACTS, MUTUAL_SHARE = 10, 0.5  # seen, and share that holds the other way round too, of a mutual one
 
 
 def relation_texts(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, RelationText]:
@@ -122,25 +119,22 @@ def _read_texts(kg: KnowledgeGraph, names: Sequence[str], path: Path | None) -> 
 
 def _schema_of(kg: KnowledgeGraph, relations: Iterable[IRI]) -> dict[IRI, dict[str, Any]]:
     """What an ontology says of relations: fields of their `RelationText`, each where it is said once."""
-    keys = {
-        RDFS + "comment": "description",
-        RDFS + "domain": "subject_type",
-        RDFS + "range": "object_type",
-    }
-    links, values = facts_by(map(IRI, keys), "?s ?p ?o"), terms_n3(dict.fromkeys(relations))
+    fields = {IRI(RDFS + "comment"): "description"}
+    fields |= {IRI(RDFS + "domain"): "subject_type", IRI(RDFS + "range"): "object_type"}
+    links, values = facts_by(fields, "?s ?p ?o"), terms_n3(dict.fromkeys(relations))
     facts = kg.query(f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {values} }} {links} }}")
     labels, schema = kg.labels(o for *_, o in facts.rows if isinstance(o, IRI)), dict[IRI, dict[str, Any]]()
     for subject, predicate, value in facts.rows:
-        if not isinstance(subject, IRI) or not isinstance(predicate, IRI) or value is None:
+        if not isinstance(subject, IRI) or not isinstance(predicate, IRI):
             continue
-        if isinstance(value, IRI):
-            is_class = not is_datatype(value) and kg.profile.linkable(value.value)
-            says = (labels.get(value) or split_words(local_name(value.value))).lower() if is_class else ""
-        else:
-            says = kg.profile.short(value) if value.language in ("", kg.profile.language) else ""
+        says = ""
+        if isinstance(value, Literal) and value.language in ("", kg.profile.language):
+            says = kg.profile.short(value)
+        elif isinstance(value, IRI) and not is_datatype(value) and kg.profile.linkable(value.value):
+            says = (labels.get(value) or split_words(local_name(value.value))).lower()
         if says:
-            own = schema.setdefault(subject, {})
-            own[keys[predicate.value]] = says if keys[predicate.value] not in own else ""
+            own, field = schema.setdefault(subject, {}), fields[predicate]
+            own[field] = says if field not in own else ""
     return schema
 
 
@@ -164,10 +158,8 @@ def _texts_of(
     """Texts of nodes in the profile's language (or without one), by some predicates."""
     links = "|".join(f"<{p}>" for p in predicates)
     for batch in batches(dict.fromkeys(subjects) if links else (), BATCH):
-        values = " ".join(s.n3() for s in batch)
-        for subject, value in kg.query(
-            f"SELECT ?s ?t WHERE {{ VALUES ?s {{ {values} }} ?s {links} ?t }}"
-        ).rows:
+        result = kg.query(f"SELECT ?s ?t WHERE {{ VALUES ?s {{ {terms_n3(batch)} }} ?s {links} ?t }}")
+        for subject, value in result.rows:
             if not isinstance(subject, IRI) or not isinstance(value, Literal):
                 continue
             if value.language in ("", kg.profile.language):
@@ -176,13 +168,9 @@ def _texts_of(
 
 def singulars(noun: str) -> tuple[str, ...]:
     """A noun and its possible singular forms."""
-    forms = [noun]
-    if noun.endswith("ies"):
-        forms.append(noun[:-3] + "y")
-    if noun.endswith("es"):
-        forms.append(noun[:-2])
-    if noun.endswith("s") and not noun.endswith("ss"):
-        forms.append(noun[:-1])
+    forms = [noun, *([f"{noun[:-3]}y"] if noun.endswith("ies") else [])]
+    forms += [noun[:-2]] if noun.endswith("es") else []
+    forms += [noun[:-1]] if noun.endswith("s") and not noun.endswith("ss") else []
     return tuple(dict.fromkeys(forms))
 
 
@@ -193,38 +181,32 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     """
     if not noun or not kg.profile.type_predicates:
         return ()
-    memory = memory_of(kg, "classes")
-    if (classes := memory.get(noun)) is not None:
-        return tuple(classes)
-    if kg.index is not None:
-        entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
-        nodes = list(dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity))))
-    else:
+
+    def ask() -> tuple[IRI, ...]:
+        if kg.index is not None:
+            entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
+            nodes = dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity)))
+            instantiated = _with_instances(kg, nodes) if nodes else set()
+            return tuple(n for n in nodes if n in instantiated)
         forms = dict.fromkeys(t for f in singulars(noun) for t in (f, f.title(), f.capitalize()))
         values = [v for f in forms for v in (text(f), text(f, kg.profile.language))]
-        names = [*map(IRI, kg.profile.label_predicates), *map(IRI, kg.profile.alias_predicates)]
-        below = f"FILTER EXISTS {{ ?any {kg.profile.class_links} ?node }}"
+        names = [IRI(p) for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates)]
+        preferred = names[: len(kg.profile.label_predicates)]
         result = kg.query(
             f"SELECT DISTINCT ?node ?by WHERE {{ VALUES ?label {{ {terms_n3(values)} }} "
-            f"{facts_by(names, '?node ?by ?label')} {below} }}"
+            f"{facts_by(names, '?node ?by ?label')} "
+            f"FILTER EXISTS {{ ?any {kg.profile.class_links} ?node }} }}"
         )
-        rows = sorted(
-            result.rows,
-            key=lambda row: (row[1] not in names[: len(kg.profile.label_predicates)], str(row[0])),
-        )
-        memory[noun] = tuple(dict.fromkeys(node for node, _ in rows if isinstance(node, IRI)))[:20]
-        return tuple(memory[noun])
-    if nodes:
-        instantiated = _with_instances(kg, nodes)
-        memory[noun] = tuple(n for n in nodes if n in instantiated)
-    return tuple(memory.get(noun, ()))
+        rows = sorted(result.rows, key=lambda row: (row[1] not in preferred, str(row[0])))
+        return tuple(dict.fromkeys(node for node, _ in rows if isinstance(node, IRI)))[:20]
+
+    return remembered(kg, "classes", noun, ask)
 
 
 def _with_instances(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> set[IRI]:
     """Those of some nodes that have instances or subclasses."""
-    values = " ".join(n.n3() for n in nodes)
-    below = f"?x {kg.profile.class_links} ?c"
-    result = kg.query(f"SELECT DISTINCT ?c WHERE {{ VALUES ?c {{ {values} }} {below} }}", limit=20)
+    pattern = f"VALUES ?c {{ {terms_n3(nodes)} }} ?x {kg.profile.class_links} ?c"
+    result = kg.query(f"SELECT DISTINCT ?c WHERE {{ {pattern} }}", limit=20)
     return {row[0] for row in result.rows if isinstance(row[0], IRI)}
 
 
@@ -269,25 +251,29 @@ def remembered(kg: KnowledgeGraph, topic: str, key: object, ask: Callable[[], T]
 def node_labels(kg: KnowledgeGraph, terms: Iterable[Term], exact: bool = True) -> dict[Term, str]:
     """Return a readable text for every term: its label, else its short form.
 
-    `exact` keeps literals as the KG writes them; otherwise dates and numbers read as people write them.
+    `exact` keeps literals and ids as the KG writes them; otherwise dates and numbers read as people write
+    them, and blank nodes as Turtle does (`_:0-b1`).
     """
+
+    def written(term: Term) -> str:
+        if not exact and isinstance(term, Literal):
+            return readable(term)
+        is_blank = not exact and term.value.startswith(BLANK)
+        return f"_:{term.value.removeprefix(BLANK)}" if is_blank else kg.profile.short(term)
+
     distinct = list(dict.fromkeys(terms))
     labels = kg.labels(distinct)
-    literal = kg.profile.short if exact else readable
-    return {
-        t: labels.get(t) or (literal(t) if isinstance(t, Literal) else kg.profile.short(t)) for t in distinct
-    }
+    return {t: labels.get(t) or written(t) for t in distinct}
 
 
 def triple_labels(
     kg: KnowledgeGraph, triples: Sequence[Triple], exact: bool = True
 ) -> list[tuple[str, str, str]]:
-    """Return the labels of subject, relation and object of triples; literals as `node_labels` has them."""
+    """Return the labels of subject, relation and object of triples; see `node_labels`."""
     labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)], exact)
-    relations = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
-    return [
-        (labels[t.subject], relations[kg.profile.short(t.relation)].label, labels[t.object]) for t in triples
-    ]
+    short = kg.profile.short
+    relations = relation_texts(kg, [short(t.relation) for t in triples])
+    return [(labels[t.subject], relations[short(t.relation)].label, labels[t.object]) for t in triples]
 
 
 def triple_text(kg: KnowledgeGraph, triples: Sequence[Triple], exact: bool = True) -> list[str]:

@@ -11,7 +11,7 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.infer import endpoint_profile, infer_profile
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.kg.vocabulary import node_labels, relation_texts
 
 COMPANY = """
 @prefix i: <http://c.example/things/> . @prefix v: <http://c.example/words#> .
@@ -253,3 +253,11 @@ def test_an_endpoint_gets_the_profile_its_address_tells() -> None:
     assert open_kg("https://query.wikidata.org/sparql").profile.name == "wikidata"
     assert open_kg("http://127.0.0.1:9/sparql").profile.name == "generic"
     assert open_kg("http://127.0.0.1:9/sparql", profile="freebase").profile.name == "freebase"
+
+
+def test_a_blank_node_reads_as_one(tmp_path: Path) -> None:
+    (tmp_path / "a.ttl").write_text("@prefix e: <http://e/> . e:a e:at [ e:town e:b ] .")
+    kg = open_kg(tmp_path / "a.ttl")
+    (node,) = kg.query("SELECT ?o { <http://e/a> <http://e/at> ?o }").column("o")
+    assert node_labels(kg, [node], exact=False)[node].startswith("_:")
+    assert node_labels(kg, [node])[node] == kg.profile.short(node)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pyoxigraph as ox
 import pytest
 
 from triplewise.tools.actions import TOOLSETS, ActionContext, parse_call
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.linking.search import Match, MatchKind, search_kg
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.linking.search import Match, MatchKind, relations_of, search_kg
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 
@@ -68,6 +71,17 @@ class _WithoutIndex:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._kg, name)
+
+
+def test_a_time_out_over_the_relations_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ox.Store()
+    store.add(ox.Quad(*(ox.NamedNode(f"http://e/{name}") for name in ("a", "knows", "b"))))
+    kg = EmbeddedKG(store, Profile(), "far away")
+    monkeypatch.setattr(EmbeddedKG, "is_remote", True)
+    with monkeypatch.context() as patch:
+        patch.setattr("triplewise.tools.linking.search.LONGEST_LOOK", 0.0)
+        assert relations_of(kg) == ()
+    assert [entry.names for entry in relations_of(kg)] == [("knows",)]
 
 
 def test_a_graph_without_label_index_is_asked_for_exact_labels(demo: KnowledgeGraph) -> None:

@@ -1,17 +1,13 @@
-"""Incomplete graphs for given questions (SymAgent, algorithm 1): what `triplewise kg thin` makes.
-
-For each question the shortest path from its topic to each answer is found; of all triples collected a random
-share is dropped, and the rest becomes a graph of its own. What was dropped is kept beside it.
-"""
+"""Incomplete graphs for given questions (SymAgent, algorithm 1): what `triplewise kg thin` makes."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -19,6 +15,7 @@ import numpy as np
 import pyoxigraph as ox
 
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.files import write_json
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg, scratch_folder
 from triplewise.tools.kg.open import open_kg
@@ -26,11 +23,8 @@ from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.rdf import Progress, safe_iri
 
 DROPPED, MANIFEST = "dropped.nt", "thinned.json"  # in the folder made: what was dropped, and how
-REST = "rest.nq"
-EVERY = 20
 
-Fact: TypeAlias = tuple[str, str, str]
-"""A triple in N-Triples form: subject, relation, object."""
+Fact: TypeAlias = tuple[str, str, str]  # a triple in N-Triples form: subject, relation, object
 
 
 class TopicQuestion(NamedTuple):
@@ -100,7 +94,7 @@ def make_incomplete(
     profile: str | Path | Profile | None = None,
     progress: Progress | None = None,
 ) -> IncompleteReport:
-    """Drop triples on the shortest paths of questions, and make a graph of the rest.
+    """Drop a random share of the triples on shortest paths of questions, and make a graph of the rest.
 
     What was broken off leaves nothing in the way: run it again. Waits while another process makes the same.
 
@@ -142,8 +136,8 @@ def make_incomplete(
                     yield quad
 
         tell("writing what stays", 0, None)
-        ox.serialize(rest(), str(work / REST), format=ox.RdfFormat.N_QUADS)
-        kept = load_kg([work / REST], work / "kg", profile=kg.profile, progress=progress).triples
+        ox.serialize(rest(), str(work / "rest.nq"), format=ox.RdfFormat.N_QUADS)
+        kept = load_kg([work / "rest.nq"], work / "kg", profile=kg.profile, progress=progress).triples
         hit = [[not numbers.isdisjoint(path) for path in answers] for answers in paths]
         report = IncompleteReport(
             path=target,
@@ -164,9 +158,8 @@ def make_incomplete(
         facts = {k: v for k, v in asdict(report).items() if k != "path"} | {"source": Path(source).name}
         facts |= asdict(spec) | {"questions_file": {"name": questions_file.name, "sha256": checksum}}
         facts["dropped_sha256"] = hashlib.sha256(lines).hexdigest()
-        manifest = json.dumps(facts, indent=2, ensure_ascii=False)
         (work / "kg" / DROPPED).write_bytes(lines)
-        (work / "kg" / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
+        write_json(work / "kg" / MANIFEST, facts, indent=2)
         (work / "kg").rename(target)
     return report
 
@@ -175,16 +168,13 @@ def _facts(kg: EmbeddedKG) -> set[Fact]:
     """Facts that paths may run over: without names, and without what the profile leaves out."""
     profile = kg.profile
     naming = {*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates}
-    followed: dict[ox.NamedNode, bool] = {}
-    facts = set()
-    for quad in kg.quads():
-        predicate = quad.predicate
-        if predicate not in followed:
-            iri = safe_iri(predicate.value)
-            followed[predicate] = predicate.value not in naming and not profile.excludes(iri)
-        if followed[predicate]:
-            facts.add((str(quad.subject), str(predicate), str(quad.object)))
-    return facts
+
+    @cache
+    def is_followed(predicate: str) -> bool:
+        return predicate not in naming and not profile.excludes(safe_iri(predicate))
+
+    quads = (quad for quad in kg.quads() if is_followed(quad.predicate.value))
+    return {(str(quad.subject), str(quad.predicate), str(quad.object)) for quad in quads}
 
 
 def _paths_of(
@@ -194,11 +184,8 @@ def _paths_of(
     spec: IncompleteSpec,
     tell: Progress,
 ) -> tuple[list[list[list[int]]], int, int]:
-    """Shortest paths from the topic of each question to its answers.
-
-    Returns:
-        For each question the facts of the path to each answer that was reached; how many questions have a
-        topic that the graph lacks; how many answers have no path.
+    """For each question the facts of the path from its topic to each answer that was reached; how many
+    questions have a topic that the graph lacks; how many answers have no path.
     """
     literals = {node[1 : node.rindex('"')]: node for node in graph.nodes if node.startswith('"')}
 
@@ -213,8 +200,7 @@ def _paths_of(
     paths: list[list[list[int]]] = []
     unknown = unreached = 0
     for number, (question, topics, answers) in enumerate(questions):
-        if number % EVERY == 0:
-            tell("searching paths", number, len(questions))
+        tell("searching paths", number, len(questions))
         topic = next((node for name in topics if (node := node_of(name))), "")
         unknown += not topic
         draw = random.Random(f"{spec.seed} {question} {topic}")
@@ -263,13 +249,10 @@ class ShortestPaths:
         if source not in self.nodes:
             return {}
         start = self.nodes[source]
-        target_names = {self.nodes[t]: t for t in sorted(targets) if t in self.nodes}
-        depth = self._depths(start, np.array(sorted(target_names), np.int64), hops)
-        paths = {}
-        for node, name in target_names.items():
-            if depth[node] >= 0:
-                paths[name] = sorted(self._facts(node, depth, None if every else draw))
-        return paths
+        ends = {self.nodes[t]: t for t in sorted(targets) if t in self.nodes}
+        depth = self._depths(start, np.array(sorted(ends), np.int64), hops)
+        chosen = None if every else draw
+        return {t: sorted(self._facts(node, depth, chosen)) for node, t in ends.items() if depth[node] >= 0}
 
     def _depths(self, start: int, targets: np.ndarray, hops: int) -> np.ndarray:
         """Distance of each node from the start, -1 where it was not reached before all targets were."""
