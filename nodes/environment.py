@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from triplewise.nodes.models import ChatModel, ModelCall, Reply
     from triplewise.nodes.prompting import Prompt
     from triplewise.tools.planning.seeds import Caps, SeedIndex
-    from triplewise.tools.retrieval.passage_index import Documents
+    from triplewise.tools.retrieval.documents import Documents
     from triplewise.tools.sql.database import RelationalDatabase
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.files import write_json
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.model_training import Progress, progress_callback
@@ -29,8 +30,16 @@ from triplewise.tools.learning.trajectory import Trajectory
 from triplewise.tools.planning.bodies import rename
 from triplewise.tools.planning.lexical.question import QuestionView, view
 from triplewise.tools.planning.lexical.score import Scorer, path_similarities, path_text, words_of
-from triplewise.tools.retrieval.encoder import EMBEDDED, WEIGHTS_SHA256, Encoder, open_encoder, weights_file
-from triplewise.tools.retrieval.learned_encoder import ADAPTER, LearnedEncoder, Manifest, write_manifest
+from triplewise.tools.retrieval.encoder import (
+    ADAPTER,
+    EMBEDDED,
+    LEARNED,
+    WEIGHTS_SHA256,
+    Encoder,
+    LearnedEncoder,
+    open_encoder,
+    weights_file,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -129,17 +138,18 @@ def train_encoder(
     part = Path(tempfile.mkdtemp(dir=into.parent, prefix=f".{into.name}-"))
     try:
         _train_adapter(train, validation, part, base, seed, progress)
-        manifest = Manifest(
-            scale=ALPHA / RANK,
-            path_weight=1.0,
-            base=base,
-            weights=WEIGHTS_SHA256,
-            seed=seed,
-            trajectories=len(trajectories),
-            iteration=encoder.manifest.iteration + 1 if isinstance(encoder, LearnedEncoder) else 1,
-        )
-        write_manifest(part, manifest)
-        write_manifest(part, _weigh(manifest, LearnedEncoder(part), held_out, kg))
+        record = {
+            "scale": ALPHA / RANK,
+            "path_weight": 1.0,
+            "sure": 1.0,
+            "base": base,
+            "weights": WEIGHTS_SHA256,
+            "seed": seed,
+            "trajectories": len(trajectories),
+            "iteration": encoder.iteration + 1 if isinstance(encoder, LearnedEncoder) else 1,
+        }
+        write_json(part / LEARNED, record, indent=1)
+        write_json(part / LEARNED, record | _weigh(LearnedEncoder(part), held_out, kg), indent=1)
         os.replace(part, into)
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -344,9 +354,7 @@ def _train_adapter(
     shutil.rmtree(checkpoints, ignore_errors=True)
 
 
-def _weigh(
-    manifest: Manifest, encoder: LearnedEncoder, held_out: Sequence[PathExample], kg: KnowledgeGraph
-) -> Manifest:
+def _weigh(encoder: LearnedEncoder, held_out: Sequence[PathExample], kg: KnowledgeGraph) -> dict[str, float]:
     """Choose the weight of what was learned: that with most right choices on held-out questions.
 
     Of weights that do as well the greatest: few questions are held out, and more are unlike them. The
@@ -364,4 +372,4 @@ def _weigh(
     }
     best = max(PATH_WEIGHTS, key=lambda w: (right[w], w))
     sure = max(LEAST_SURE, float(np.quantile([learned[0] for _, learned in scores], 0.25)))
-    return replace(manifest, path_weight=best, sure=sure, accuracy=right[best], before=right[0.0])
+    return {"path_weight": best, "sure": sure, "accuracy": right[best], "before": right[0.0]}

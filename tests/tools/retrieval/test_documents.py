@@ -17,9 +17,8 @@ from langchain_core.retrievers import BaseRetriever
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.facts import Passage
 from triplewise.tools.retrieval import documents as documents_module
-from triplewise.tools.retrieval.documents import LONGEST, open_documents, passages, read_file
+from triplewise.tools.retrieval.documents import LONGEST, Documents, open_documents, passages, read_file
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
-from triplewise.tools.retrieval.passage_index import Documents
 
 
 @pytest.fixture(autouse=True)

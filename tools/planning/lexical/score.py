@@ -29,8 +29,7 @@ from triplewise.tools.planning.bodies import Body, Signature, end_type, signatur
 from triplewise.tools.planning.lexical.question import QuestionView, lexicon, stem
 from triplewise.tools.pyql.program import TEMPORAL
 from triplewise.tools.pyql.text import NUMERIC
-from triplewise.tools.retrieval.encoder import Encoder, vectors_of
-from triplewise.tools.retrieval.learned_encoder import LearnedEncoder
+from triplewise.tools.retrieval.encoder import Encoder, LearnedEncoder, open_encoder, vectors_of
 
 _WORD = re.compile(r"[a-z]+")
 _YEAR = re.compile(r"-?\d{4}(-\d\d){0,2}")
@@ -78,7 +77,7 @@ class Thresholds:
 
 def words_of(encoder: Encoder) -> Encoder:
     """Return the encoder for single words: an encoder that has learned paths has one of its own."""
-    return encoder.words if isinstance(encoder, LearnedEncoder) else encoder
+    return open_encoder() if isinstance(encoder, LearnedEncoder) else encoder
 
 
 def thresholds_of(encoder: Encoder) -> Thresholds:
@@ -203,7 +202,7 @@ class Scorer:
     ) -> None:
         self._kg, self._encoder, self._view, self.by_class = kg, encoder, view, by_class
         self._weights = thresholds_of(encoder)
-        self._path_weight = encoder.manifest.path_weight if isinstance(encoder, LearnedEncoder) else 0.0
+        self._path_weight = encoder.path_weight if isinstance(encoder, LearnedEncoder) else 0.0
         self._readings: dict[tuple[str, bool], _Reading] = {}
         self.words = self._question_words(topic)
         self._noun = next((i for i, (w, _) in enumerate(self.words) if w == view.expected), -1)
@@ -333,7 +332,7 @@ class Scorer:
         if not isinstance(self._encoder, LearnedEncoder) or not self._path_weight:
             return 0.0
         cosine = path_similarities(self._kg, self._encoder, self._view, [body])[0]
-        return float(self._weights.spoken * cosine / self._encoder.manifest.sure)
+        return float(self._weights.spoken * cosine / self._encoder.sure)
 
     def names(self, body: Body) -> bool:
         """Return whether the expected noun names the last relation itself ("capital")."""
