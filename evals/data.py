@@ -21,7 +21,7 @@ from triplewise.graphs.cli.console import progress_bars
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import Record, json_lines
 from triplewise.tools.kg.load import load_kg
-from triplewise.tools.kg.open import FORMAT, is_store, open_kg, read_manifest
+from triplewise.tools.kg.open import FORMAT, open_kg, read_manifest
 from triplewise.tools.kg.protocol import KnowledgeGraph
 
 DATA_VARIABLE = "TRIPLEWISE_DATA"
@@ -257,8 +257,11 @@ def prepared(graph: Graph, parts: Sequence[str] | None = None) -> LoadedKG:
         digest.update(f"\0{path.name}\0{checksum(path)}".encode())
     made_from = digest.hexdigest()
     folder = user_cache_path("triplewise") / "evals" / f"{graph.name}-{made_from[:16]}"
-    if not is_store(folder):
+    try:
+        triples = int(read_manifest(folder)["triples"])
+    except DataError:  # not there, damaged, or written by another version: it is ours, and made again
         with progress_bars() if sys.stderr.isatty() else nullcontext() as progress:
-            load_kg(facts, folder, profile=graph.profile or None, labels=labels, progress=progress)
-    triples = int(read_manifest(folder)["triples"])
+            triples = load_kg(
+                facts, folder, profile=graph.profile or None, labels=labels, progress=progress, replace=True
+            ).triples
     return LoadedKG(str(folder), graph.profile, graph.title, graph.partial, chosen, triples, made_from)

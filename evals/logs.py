@@ -17,6 +17,7 @@ from zipfile import BadZipFile
 import pandas as pd
 from inspect_ai.log import EvalSample, read_eval_log, read_eval_log_samples
 
+from triplewise.evals.data import catalog
 from triplewise.evals.solver import Run, error_class
 from triplewise.tools.core.errors import DataError
 
@@ -189,10 +190,12 @@ def read_log(path: Path, *, traces: bool = False) -> Log:
     unscored = frame["error_class"].eq("crashed") & frame[scored].isna().all(axis=1)
     frame.loc[unscored, scored] = 0.0  # it crashed before it was scored
     task = spec.task.rpartition("/")[2]
+    of = catalog().benchmarks.get(task)
+    parts = {key.partition("=")[0] for key in of.counts} if of else set()  # named also by default: hops=1
     variant = [
         f"{name}={str(value).lower().rpartition('/')[2]}"  # of a file its name
-        for name, value in spec.task_args_passed.items()
-        if name not in NO_VARIANT and value is not None
+        for name, value in spec.task_args.items()
+        if value is not None and name not in NO_VARIANT and (name in parts or name in spec.task_args_passed)
     ]
     solver = header.plan.steps[-1].params if header.plan.steps else {}
     settings = solver.get("settings") or {}

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -40,13 +41,8 @@ SOURCES = {
 """Our environments of guidelines -> QueryAgent's (table 8)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a grid with one of its measures.
-
-    Attributes:
-        name: of the grid's column. of: the measure of our logs. printed: its name in the published table.
-    """
+class Column(NamedTuple):
+    """A column of a grid with one of its measures, and that one's name in the published table."""
 
     name: str
     of: Measure
@@ -128,15 +124,15 @@ def cell_tables(grid: GridLogs) -> list[Table]:
             rows.append([*head, *map(_printed, values)])
     single = len({column.of.name for column in columns}) == 1
     heads = [column.name if single else f"{column.name} {column.of.heading}" for column in columns]
-    families = list[Family]()
-    for name, column in {column.name: column for column in reversed(columns)}.items():
-        scores = []
+    families: list[Family] = []
+    for name in dict.fromkeys(column.name for column in columns):
+        first, scores = next(column for column in columns if column.name == name), []
         for row in ours:
-            seeds = [log.scores(column.of.name) for log in grid.at(row, name)]
+            seeds = [log.scores(first.of.name) for log in grid.at(row, name)]
             # Averaged over seeds; only questions that all seeds were asked.
             if seeds and len(values := pd.concat(seeds, axis=1, join="inner").mean(axis=1)):
                 scores.append((row, values))
-        families.insert(0, (name, column.of, scores))
+        families.append((name, first.of, scores))
     note = _note(grid, f"Ours: {INTERVALS} ± is the standard deviation over seeds.")
     title = f"{grid.title}: differences between rows"
     compared = comparison_table(title, "Column", families, " ".join(notes(grid.logs)))
@@ -161,12 +157,7 @@ def guideline_table(grid: GridLogs, layout: str) -> Table:
         counts = counts.groupby("source", as_index=False)[["number", "times"]].sum()
         counts["guideline"] = counts["source"]
     rows = [
-        [
-            Cell(str(one.guideline)),
-            Cell("ours"),
-            Cell(str(one.source)),
-            *map(number_cell, (one.number, one.times)),
-        ]
+        [*map(Cell, (one.guideline, "ours", one.source)), *map(number_cell, (one.number, one.times))]
         for one in counts.itertuples(index=False)
     ]
     if table := grid.table:

@@ -61,6 +61,16 @@ class Question(NamedTuple):
     tags: Mapping[str, Any] = {}
     metadata: Mapping[str, Any] = {}
 
+    def sample(self, id_: str | int, *, linked: bool = True, **about: Any) -> Sample:
+        """Return the question as Inspect has it; `about` goes before its own metadata."""
+        metadata = {
+            "entities": dict(self.entities) if linked else {},
+            "tags": {tag: str(value) for tag, value in self.tags.items() if value not in (None, "", [])},
+            **about,
+            **self.metadata,
+        }
+        return Sample(id=id_, input=self.text, target=list(self.gold), metadata=metadata)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkTask:
@@ -213,14 +223,8 @@ class BenchmarkTask:
             if options.get("asked") == "topic" and not record.get("kg_topic_degree", True):
                 continue
             question = self.read(record)
-            metadata = {
-                "entities": dict(question.entities) if gold_linking else {},
-                "answerable": flags.get(str(record["id"]), False),
-                "tags": {tag: str(v) for tag, v in question.tags.items() if v not in (None, "", [])},
-                **question.metadata,
-            }
-            gold = list(question.gold)
-            samples.append(Sample(id=record["id"], input=question.text, target=gold, metadata=metadata))
+            answerable = flags.get(str(record["id"]), False)
+            samples.append(question.sample(record["id"], linked=gold_linking, answerable=answerable))
         if not samples:
             raise ConfigurationError(
                 f"no question of {self.name} is left: the graph can answer none that was asked for; ask "
@@ -271,19 +275,7 @@ def own_task(
     `preset`, `settings` and `phases` are the system that is asked, as `agent` of `triplewise.evals.solver`
     takes it; `title` is for reports. Raises `ConfigurationError` on an unknown preset, phase or setting.
     """
-    samples = [
-        Sample(
-            id=number,
-            input=question.text,
-            target=list(question.gold),
-            metadata={
-                "entities": dict(question.entities),
-                "tags": {tag: str(value) for tag, value in question.tags.items()},
-                **question.metadata,
-            },
-        )
-        for number, question in enumerate(questions, 1)
-    ]
+    samples = [question.sample(number) for number, question in enumerate(questions, 1)]
     context = context_of(settings or {})
     return Task(
         dataset=MemoryDataset(samples, name=title),

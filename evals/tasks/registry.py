@@ -240,13 +240,10 @@ def with_results(records: Iterable[Record], kg: KnowledgeGraph) -> list[Record]:
     """The records with what their gold queries give on a graph: `result_columns` and `result_rows`.
 
     `result_rows` is true or false for an ASK query (and `result_columns` None), else rows of full IRIs and
-    texts.
-
-    Raises:
-        DataError: a query fails on the graph, or has more results than are read.
+    texts. Raises `DataError` where a query fails on the graph, or has more results than are read.
     """
-
-    def result_of(record: Record) -> Record:
+    completed = []
+    for record in records:
         # xsd:int is no cast that SPARQL 1.1 demands, xsd:integer is.
         result = kg.query(record["sparql"].replace("xsd:int(", "xsd:integer("), limit=_GOLD_ROWS)
         if result.outcome not in ("rows", "empty"):
@@ -254,12 +251,11 @@ def with_results(records: Iterable[Record], kg: KnowledgeGraph) -> list[Record]:
                 f"the gold query of {record['id']} gives no result on {kg.name} "
                 f"({result.outcome}: {result.message})"
             )
-        if result.boolean is not None:
-            return {"result_columns": None, "result_rows": result.boolean}
+        columns = None if result.boolean is not None else list(result.variables)
         texts = [[term.value if term is not None else None for term in row] for row in result.rows]
-        return {"result_columns": list(result.variables), "result_rows": texts}
-
-    return [{**record, **result_of(record)} for record in records]
+        rows = texts if result.boolean is None else result.boolean
+        completed.append({**record, "result_columns": columns, "result_rows": rows})
+    return completed
 
 
 def read_ck25(record: Record) -> Question:
