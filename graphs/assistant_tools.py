@@ -215,28 +215,22 @@ class AssistantTools:
             id = end.value if isinstance(end, Literal) else kg.profile.short(end)
             name = f"{relation}: {obj}" if fact.through else name
             names[hop.relation, out].setdefault(id, []).append(name)
-        short, relations = kg.profile.short, []
-        texts = relation_texts(kg, [short(predicate) for predicate, _ in sides])
-        for (predicate, out), ends in names.items():
-            id, count = short(predicate), counts[predicate, out]
-            shown = tuple(Named(id=end, label="; ".join(parts)) for end, parts in ends.items())
-            direction: OneOf["out", "in"] = "out" if out else "in"
-            label = texts[id].label
-            relations.append(
-                RelationFacts(id=id, label=label, direction=direction, count=count, values=shown)
-            )
+        ids, relations = {side: kg.profile.short(side[0]) for side in sides}, []
+        texts = relation_texts(kg, list(ids.values()))
+        for side, ends in names.items():
+            shown = [Named(id=end, label="; ".join(parts)) for end, parts in ends.items()]
+            about_it = {"id": ids[side], "label": texts[ids[side]].label, "count": counts[side]}
+            relations.append(about_it | {"direction": "out" if side[1] else "in", "values": shown})
         left = len(counts) - len(sides)
         notice = f"{left} more relations: say what it is `about`, or call `relations`" if left else ""
-        return EntityFacts(entity=linked, relations=tuple(relations), notice=notice)
+        return EntityFacts.model_validate({"entity": linked, "relations": relations, "notice": notice})
 
 
 def _link(kg: KnowledgeGraph, text: str) -> tuple[IRI, LinkedNode]:
     """Return the entity of an id or a name. Raises `ConfigurationError` if there is none."""
     node, others = read_iri(text, kg.profile), list[Named]()
-    if (
-        node is None
-        or not kg.query(f"ASK {{ {{ {node.n3()} ?p ?o }} UNION {{ ?s ?q {node.n3()} }} }}").boolean
-    ):
+    exists = "ASK {{ {{ {0} ?p ?o }} UNION {{ ?s ?q {0} }} }}"
+    if node is None or not kg.query(exists.format(node.n3())).boolean:
         (linked,) = link(text, kg, {text: None})
         node = read_iri(linked.id, kg.profile)
         assert node is not None, "what is linked by its name is no literal"

@@ -44,6 +44,12 @@ _STEP_BY_STEP = {
     "answer": "program",
 }
 """QueryAgent's phases; the other presets say where theirs differ."""
+_FAITHFUL = {"history": "full", "relation_cut": 40, "shuffle_seed": 0}
+_FAITHFUL |= dict.fromkeys(("label_batch", "reuse_answers", "verify_corrections"), False)
+"""QueryAgent's loop as its paper has it: algorithm 1 and appendices B.1 (the history is concatenated), B.3
+(relations cut at 40 and shuffled) and D (eight actions); labels one by one as in its release. What the
+release does beyond it is left out where it costs more (a query for each direction) or less (old observations).
+"""
 _SQL = _STEP_BY_STEP | {"link": "database", "plan": "none", "answer": "sql"}
 
 PRESETS: dict[str, Preset] = {
@@ -95,26 +101,10 @@ PRESETS: dict[str, Preset] = {
     "queryagent-faithful": Preset(
         "QueryAgent's own loop, to compare with: whole history, a query for each label, shuffled relations",
         _STEP_BY_STEP,
-        {
-            "toolset": "pyql",
-            "max_steps": 30,
-            "prompt": "queryagent-faithful",
-            "history": "full",
-            "label_batch": False,
-            "reuse_answers": False,
-            "verify_corrections": False,
-            "relation_cut": 40,
-            "shuffle_seed": 0,
-        },
+        {"toolset": "pyql", "max_steps": 30, "prompt": "queryagent-faithful", **_FAITHFUL},
     ),
 }
-"""Every preset by its name.
-
-`queryagent-faithful` is the loop as its paper describes it: algorithm 1 and appendices B.1 (the history is
-concatenated), B.3 (relations cut at 40 and shuffled) and D (eight actions); labels one by one as in its
-release. What the release does beyond the paper is left out where it costs more (a query for each direction
-of a lookup) or less (old observations dropped).
-"""
+"""Every preset by its name."""
 
 
 def find_preset(given: str | Preset) -> Preset:

@@ -123,28 +123,26 @@ class Service:
         self.app = Starlette(
             routes=[
                 Route("/", lambda request: self._page),
-                Route("/health", self.health),
-                Route("/api/ask", self.ask),
-                Route("/api/stream", self.stream),
-                Route("/api/query", self.query, methods=["POST"]),
-                Route("/api/rate", self.rate, methods=["POST"]),
-                Route("/text2sparql", self.text2sparql),
+                Route("/health", self._health),
+                Route("/api/ask", self._ask),
+                Route("/api/stream", self._stream),
+                Route("/api/query", self._query, methods=["POST"]),
+                Route("/api/rate", self._rate, methods=["POST"]),
+                Route("/text2sparql", self._text2sparql),
             ],
             middleware=[Middleware(SameOrigin, hosts=LOOPBACK if local else ())],
             exception_handlers={TriplewiseError: _failure},
         )
 
-    async def health(self, request: Request) -> Response:
-        """Say whether the graph answers."""
+    async def _health(self, request: Request) -> Response:
         await asyncio.to_thread(self.main.probe)
         return JSONResponse({"status": "ok", "graph": self.main.kg.name, "triplewise": version("triplewise")})
 
-    async def ask(self, request: Request) -> Response:
-        """Answer a question; the reply is the whole run."""
+    async def _ask(self, request: Request) -> Response:
         state = await self._answer(self.main, _question(request))
         return JSONResponse(whole_trace(state))
 
-    async def text2sparql(self, request: Request) -> Response:
+    async def _text2sparql(self, request: Request) -> Response:
         """Return the query for a question, as the challenge's client expects it; "" where none is known."""
         dataset, question = request.query_params.get("dataset", ""), _question(request)
         served = self.datasets.get(dataset) if self.datasets else self.main
@@ -155,15 +153,14 @@ class Service:
         query = state.answer.sparql if state.answer else ""
         return JSONResponse({"dataset": dataset, "question": question, "query": query})
 
-    async def stream(self, request: Request) -> Response:
+    async def _stream(self, request: Request) -> Response:
         """Send each phase of a run as it happens, then its trace, and what may be picked if it is unsure."""
         # An EventSource reads no body of an error: what fails is an event too.
         return EventSourceResponse(
             {"event": event, "data": json.dumps(data)} async for event, data in self._events(request)
         )
 
-    async def query(self, request: Request) -> Response:
-        """Run a query by hand."""
+    async def _query(self, request: Request) -> Response:
         sparql = (await _body(request)).get("query")
         if not isinstance(sparql, str) or not sparql.strip():
             raise RefusedError(400, 'no query: send {"query": "SELECT ..."}')
@@ -173,7 +170,7 @@ class Service:
             result = await asyncio.to_thread(run)
         return JSONResponse(result)
 
-    async def rate(self, request: Request) -> Response:
+    async def _rate(self, request: Request) -> Response:
         """Keep a person's word on an answer as a line in the user's data folder."""
         body = await _body(request)
         if (answered := self._runs.get(str(body.get("run")))) is None:
