@@ -48,7 +48,7 @@ _FAITHFUL = {"history": "full", "relation_cut": 40, "shuffle_seed": 0}
 _FAITHFUL |= dict.fromkeys(("label_batch", "reuse_answers", "verify_corrections"), False)
 """QueryAgent's loop as its paper has it: algorithm 1 and appendices B.1 (the history is concatenated), B.3
 (relations cut at 40 and shuffled) and D (eight actions); labels one by one as in its release. What the
-release does beyond it is left out where it costs more (a query for each direction) or less (old observations).
+release does beyond it is left out where it costs more (a query a direction) or less (old observations).
 """
 _SQL = _STEP_BY_STEP | {"link": "database", "plan": "none", "answer": "sql"}
 

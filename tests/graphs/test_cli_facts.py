@@ -138,13 +138,13 @@ def test_a_person_is_asked_on_the_terminal(
 
 
 def test_a_person_picks_a_reading_on_the_terminal(cli: Cli) -> None:
-    question = ("ask", "What currency is used in Mexico?", "--interactive", "-q")
+    question = ("ask", "Which company made Avatar?", "--interactive", "-q")
     done = on_a_terminal("peso\n2\n", *question)
-    assert (done.code, done.out) == (0, "Mexican peso\n"), done
-    assert "2: Mexican peso" in done.err
-    assert "Mexico -[currency]-> ?currency" in done.err
+    assert (done.code, done.out) == (0, "Aliens\n"), done
+    assert "2: Aliens" in done.err
+    assert "Avatar -[production company]-> ?production_company" in done.err
     assert "'peso' is no number from 0 to 2" in done.err
-    assert on_a_terminal("\n", *question).out == "United States dollar\n"
+    assert on_a_terminal("\n", *question).out == "20th Century Fox\n"
     assert on_a_terminal("0\n", *question).code == 4
     assert cli(*question).code == 2  # no terminal to ask on
 

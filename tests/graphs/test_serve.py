@@ -27,7 +27,7 @@ TestClient = pytest.importorskip("starlette.testclient").TestClient
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 GOETHE = "Where was Goethe's unmarried partner born?"
-UNSURE = "What currency is used in Mexico?"
+UNSURE = "Which company made Avatar?"
 CAPITAL = "SELECT ?city { wd:Q17 wdt:P36 ?city }"
 FILMS = """
 <http://e/alien> <http://www.w3.org/2000/01/rdf-schema#label> "Alien" .
@@ -108,9 +108,9 @@ def test_phases_stream_before_the_answer(server: httpx.Client) -> None:
 def test_an_unsure_answer_goes_on_with_the_reading_that_is_picked(server: httpx.Client) -> None:
     _, unsure = events(server, question=UNSURE)[-1]
     assert unsure["trace"]["status"] == "unsure"
-    (reading,) = [r for r in unsure["choices"]["readings"] if r["answers"] == ["Mexican peso"]]
+    (reading,) = [r for r in unsure["choices"]["readings"] if r["answers"] == ["Aliens"]]
     _, picked = events(server, run=unsure["run"], pick=str(reading["number"]))[-1]
-    assert (picked["trace"]["status"], picked["trace"]["labels"]) == ("answered", ["Mexican peso"])
+    assert (picked["trace"]["status"], picked["trace"]["labels"]) == ("answered", ["Aliens"])
     name, again = events(server, run=unsure["run"], pick="1")[-1]
     assert name == "failed"
     assert "ask the question again" in again["error"]
@@ -281,8 +281,8 @@ def test_the_page(browser: Any, server: httpx.Client, width: int, scheme: str, t
     page.keyboard.press("Enter")
     page.locator("#answer .chips .unsure").wait_for()
     see("unsure")
-    page.get_by_role("button", name="Mexican peso").press("Enter")
-    page.locator("#answer .chips", has_text="Mexican peso").wait_for()
+    page.get_by_role("button", name="Aliens").press("Enter")
+    page.locator("#answer .chips", has_text="Aliens").wait_for()
     assert page.locator("#answer .unsure").count() == 0
     see("picked")
 

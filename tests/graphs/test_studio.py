@@ -154,13 +154,13 @@ def test_the_server_runs_interrupts_and_resumes(server: str, monkeypatch: pytest
 
         # Where the answer is unsure, a person picks a reading.
         thread, asks = client.threads.create()["thread_id"], CONTEXT | {"interactive": True}
-        unsure = {"question": "What currency is used in Mexico?"}
+        unsure = {"question": "Which company made Avatar?"}
         stopped: Any = client.runs.wait(thread, "agent", input=unsure, context=asks)
         readings = stopped["__interrupt__"][0]["value"]["readings"]
         assert [r["number"] for r in readings] == [1, 2]
         resume: Any = {"resume": readings[1]["number"]}
         picked: Any = client.runs.wait(thread, "agent", command=resume, context=asks)
-        assert picked["answer"]["labels"] == readings[1]["answers"] == ["Mexican peso"]
+        assert picked["answer"]["labels"] == readings[1]["answers"] == ["Aliens"]
         assert picked["answer"]["status"] == "answered"
 
 

@@ -18,7 +18,11 @@ from triplewise.nodes.state import Verdict
 from triplewise.tools.planning.confidence import MODEL_FEATURES, Calibration, shipped
 
 Server = Callable[..., OpenAIServer]
-SURE, UNSURE = {"question": "What is the capital of Japan?"}, {"question": "What currency is used in Mexico?"}
+SURE, LESS_SURE = (
+    {"question": "What is the capital of Japan?"},
+    {"question": "What currency is used in Mexico?"},
+)
+UNSURE = {"question": "Which company made Avatar?"}
 REPLY = (
     "Thought: The peso.\nAction: add_fact(Q96, P38, ?currency)\nAction: set_answer(?currency)\n"
     "Action: execute()"
@@ -56,8 +60,8 @@ def test_a_sure_reading_is_taken_without_the_model(
 
 def test_where_it_is_unsure_the_model_works_as_without_a_cascade(openai_server: Server) -> None:
     first, second = openai_server([REPLY]), openai_server([REPLY])
-    answer = build_graph().invoke(UNSURE, context=scripted(first, cascade=0.9))["answer"]
-    build_graph().invoke(UNSURE, context=scripted(second))
+    answer = build_graph().invoke(LESS_SURE, context=scripted(first, cascade=0.9))["answer"]
+    build_graph().invoke(LESS_SURE, context=scripted(second))
     assert (answer.labels, answer.confidence, answer.usage.calls) == (("Mexican peso",), None, 1)
     assert [c.messages for c in first.chats] == [c.messages for c in second.chats]
 
@@ -86,15 +90,15 @@ def asked(reply: Any, **settings: Any) -> tuple[dict[str, Any], Answer | None, A
 @pytest.mark.parametrize(
     ("reply", "status", "labels"),
     [
-        (1, "answered", ("United States dollar",)),
-        ("2", "answered", ("Mexican peso",)),
-        (0, "unsure", ("United States dollar",)),
+        (1, "answered", ("20th Century Fox",)),
+        ("2", "answered", ("Aliens",)),
+        (0, "unsure", ("20th Century Fox",)),
     ],
 )
 def test_a_person_picks_a_reading(reply: int | str, status: str, labels: tuple[str, ...]) -> None:
     shown, answer, _ = asked(reply)
     assert [r["number"] for r in shown["readings"]] == [1, 2]
-    assert "wdt:P38" in shown["readings"][1]["query"]
+    assert "wdt:P272" in shown["readings"][1]["query"]
     assert answer is not None
     assert (answer.status, answer.labels) == (status, labels)
     if status == "answered":
@@ -111,7 +115,7 @@ def test_an_answer_of_a_model_that_is_not_sure_is_shown_too(openai_server: Serve
     replace(shipped(), models={"openai:scripted": doubtful}).write(kept)
     graph = build_graph(checkpointer=InMemorySaver())
     context = scripted(openai_server([REPLY]), interactive=True, calibration=str(kept))
-    stopped = graph.invoke(UNSURE, CONFIG, context=context)
+    stopped = graph.invoke(LESS_SURE, CONFIG, context=context)
     (reading,) = stopped["__interrupt__"][0].value["readings"]
     assert (reading["answers"], reading["rule"]) == (["Mexican peso"], "the query of the model")
     assert reading["confidence"] == pytest.approx(0.2689)
