@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.rdf import GraphReader
 
-FORMAT = 1
+FORMAT = 2  # of a store folder: one of another version is loaded again
 STORE, ADJACENCY, PROFILE, MANIFEST = "store", "adjacency", "profile.yaml", "manifest.json"
 SMALL_FILE = 2**16  # bytes up to which opening compares a store's file by its checksum, not by its size alone
 UNCHECKED = re.compile(rf"{PROFILE}|{MANIFEST}|.*\.lock|store/(LOCK|LOG.*)")  # edited, or changed by opening
@@ -127,8 +127,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         )
     try:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        is_whole = {"files", "names_by"} <= manifest.keys() or "endpoint" in manifest
-        version = manifest["format"] if is_whole else "of an earlier version"
+        version = manifest["format"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"the manifest cannot be read ({error}); {remedy}", path) from error
     if version != FORMAT:
@@ -292,7 +291,12 @@ def _open_files(path: Path, given: Profile | None) -> KnowledgeGraph:
         return _in_memory(files, [], given, path.name)
     from triplewise.tools.kg.load import load_kg
 
-    parts = [str(path.resolve()), *(f"{size}\0{time}" for size, time in stamps), given.name if given else ""]
+    parts = [
+        str(FORMAT),
+        str(path.resolve()),
+        *(f"{size}\0{time}" for size, time in stamps),
+        given.name if given else "",
+    ]
     folder = _cached("\0".join(parts), "kg")
     if not is_store(folder):
         try:

@@ -94,7 +94,7 @@ class QuestionView:
         tokens: words; each linked mention is one token.
         words: content words with their token positions.
         expected: noun that names the kind of answer ("languages" in "which languages ..."), or "".
-        phrase: the expected noun with the word before it ("feature films").
+        phrase: the expected noun with the word before it ("feature films"), or after it ("chemical element").
         kind: person, place, time, number, or "" where the question word does not tell.
         boolean: asks yes or no. counting: asks how many. copula: asks whether something is something.
         existential: asks whether there is any, and is read on as "which ...".
@@ -220,7 +220,8 @@ def view(question: str, spans: Sequence[tuple[int, int]], compares: bool = True)
     if not kind and not counting and expected.removesuffix("s") in lexicon()["dates"]:
         kind = "time"
     at = low.index(expected) if expected in low else -1
-    before = low[at - 1] if at > 0 and low[at - 1] not in stop and low[at - 1] != MENTION else ""
+    ends = {i for i in (at - 1, at, at + 1) if 0 <= i < len(low) and low[i] not in stop and low[i] != MENTION}
+    phrase = low[at - 1 : at + 1] if at - 1 in ends else low[at : at + 2] if at + 1 in ends else [expected]
     is_class = any(w in ("which", "what", "many") for w in low[max(0, at - 2) : max(at, 0)])
     negations = (i for i, w in enumerate(low) if w in _NEGATIONS or w.endswith(("n't", "n’t")))
     negated = next((i for i in negations if i not in reader.used), -1)  # not the "no" of "no more than"
@@ -236,7 +237,7 @@ def view(question: str, spans: Sequence[tuple[int, int]], compares: bool = True)
         tokens,
         words=tuple((w, i) for w, i in content if w not in stop and not _NUMBER.fullmatch(w)),
         expected=expected,
-        phrase=f"{before} {expected}" if before else expected,
+        phrase=" ".join(phrase) if at >= 0 else expected,
         kind=kind,
         # "can you name": an order
         boolean=existential or (bool(low) and low[0] in lexicon()["auxiliaries"] and low[1:2] != ["you"]),

@@ -116,7 +116,7 @@ def test_a_negation_is_placed_and_no_content_word(negation: str) -> None:
         ("What is the longest river in [France]?", "river", "longest river", True),
         ("Name all films of [Kubrick].", "films", "films", False),
         ("Who wrote [Dracula]?", "", "", False),
-        ("Which film won an award?", "film", "film", True),
+        ("Which film won an award?", "film", "film won", True),
     ],
 )
 def test_the_noun_asked_for(question: str, expected: str, phrase: str, determined: bool) -> None:
