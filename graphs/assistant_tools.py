@@ -219,7 +219,11 @@ class AssistantTools:
         texts = relation_texts(kg, list(ids.values()))
         for side, ends in names.items():
             shown = [Named(id=end, label="; ".join(parts)) for end, parts in ends.items()]
-            about_it = {"id": ids[side], "label": texts[ids[side]].label, "count": counts[side]}
+            about_it: dict[str, Any] = {
+                "id": ids[side],
+                "label": texts[ids[side]].label,
+                "count": counts[side],
+            }
             relations.append(about_it | {"direction": "out" if side[1] else "in", "values": shown})
         left = len(counts) - len(sides)
         notice = f"{left} more relations: say what it is `about`, or call `relations`" if left else ""

@@ -66,7 +66,7 @@ def after_choose(state: State) -> Literal["another entity", "done"]:
     return "another entity" if state.answer is None else "done"
 
 
-_INSPECTED = {"error": "correct", "facts to review": "review", "progress": "reflect"}
+_INSPECTED: dict[Hashable, str] = {"error": "correct", "facts to review": "review", "progress": "reflect"}
 BRANCHES: dict[str, tuple[Callable[..., str], dict[Hashable, str]]] = {
     "inspect": (after_inspect, {**_INSPECTED, "finished, or budget spent": "answer"}),
     "reflect": (after_reflect, {"new focus": "observe", "same focus": "act"}),

@@ -114,7 +114,7 @@ def test_the_server_beside_postgresql_and_redis(tmp_path: Path, monkeypatch: pyt
     The image of the agent is LangGraph's own, which is not run here: in its place is the development server,
     and our checkpoints in the database that it is given.
     """
-    if reason := Postgres.missing():
+    if reason := Postgres.missing() or ("" if shutil.which("pg_isready") else "pg_isready is not on PATH"):
         pytest.skip(reason)
     parts = services(OPERATOR)
     given, variables = parts["postgres"]["environment"], dict(parts["agent"]["environment"])
@@ -128,14 +128,14 @@ def test_the_server_beside_postgresql_and_redis(tmp_path: Path, monkeypatch: pyt
             assert is_healthy(parts["postgres"], "pg_isready", f"pg_isready -h 127.0.0.1 -p {port}") == is_up
         uri = variables["DATABASE_URI"].replace("@postgres:5432", f"@127.0.0.1:{database.port}")
         if shutil.which("redis-server"):
-            port = str(free_port())
+            redis_port = str(free_port())
             redis = subprocess.Popen(
-                ["redis-server", "--port", port, "--save", ""], stdout=subprocess.DEVNULL
+                ["redis-server", "--port", redis_port, "--save", ""], stdout=subprocess.DEVNULL
             )
             stack.callback(redis.wait)
             stack.callback(redis.terminate)
             end = time.monotonic() + 20
-            while not is_healthy(parts["redis"], "redis-cli", f"redis-cli -p {port}"):
+            while not is_healthy(parts["redis"], "redis-cli", f"redis-cli -p {redis_port}"):
                 assert redis.poll() is None
                 assert time.monotonic() < end
         question = {"question": "What is the capital of Japan?"}
