@@ -141,11 +141,7 @@ def demo() -> None:
     add_help_option=False,
 )
 def evaluate(context: typer.Context) -> object:
-    """Run the command of the layer above, found by its entry point of the group `triplewise.commands`.
-
-    Raises:
-        ConfigurationError: it is not installed, or what it needs is not; says how to install it.
-    """
+    """Run the command of the layer above, found by its entry point of the group `triplewise.commands`."""
     fix = "pip install 'triplewise[evals]'"
     entry = next(iter(importlib.metadata.entry_points(group="triplewise.commands", name="eval")), None)
     if entry is None:
@@ -171,9 +167,7 @@ def main() -> None:
 
 def relax_collector() -> None:
     """Look for garbage less often: imports make objects by the hundred thousand, and they all stay.
-
-    Looking among them is a twentieth of the time to an answer, a seventh of an evaluation's processor time.
-    """
+    Looking among them takes a twentieth of the time to an answer, a seventh of an evaluation's."""
     gc.set_threshold(50_000, 20, 20)
 
 
@@ -218,12 +212,9 @@ def _explain(error: Exception) -> int:
             if error.format_message():  # empty where the help was printed instead
                 say(f"{error.format_message()} (see: {command} --help)", "error")
             return USER_ERROR
-        case UserError():
+        case UserError() | RunError():
             say(str(error), "error")
-            return USER_ERROR
-        case RunError():
-            say(str(error), "error")
-            return RUN_ERROR
+            return USER_ERROR if isinstance(error, UserError) else RUN_ERROR
         case sqlite3.Error():
             say(f"the checkpoints failed ({error}); repeat with --no-checkpoints to do without", "error")
             return RUN_ERROR

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,38 +139,25 @@ def ask(
     """
     from triplewise.graphs.cli.runs import open_checkpoints
 
-    page = None
-    if output.trace is not None:
+    if (page := output.trace) is not None:
         from triplewise.graphs.page import check_page
 
-        check_page(output.trace)
-        page = output.trace.absolute()
+        check_page(page)
+        page = page.absolute()  # the run may have begun in another folder
     if file is not None:
         from triplewise.graphs.cli.batch import ask_all
 
         others = {"QUESTION", "--entity", "--trace", "--interactive", "--review", "--resume"}
         if wrong := others.intersection(o.given(context)):
             raise ConfigurationError(f"--file goes without {', '.join(sorted(wrong))}; leave them out")
-        request = options.request(config=config)
-        raise typer.Exit(ask_all(file, out_, jobs, request.preset, request.context))
-    begun = (
-        "resume",
-        "thread",
-        "checkpoints",
-        "as_json",
-        "quiet",
-        "verbose",
-        "trace",
-        "header",
-        "token",
-        "user",
-    )
-    if resume and (extra := o.given(context, *begun)):
+        raise typer.Exit(ask_all(file, out_, jobs, options.request(config=config)))
+    shown = (f.name for f in fields(Output))
+    if resume and (extra := o.given(context, "resume", "thread", "checkpoints", *shown, *o.LOGIN_OPTIONS)):
         raise ConfigurationError(
             f"--resume takes question and settings of the run it goes on with: not {', '.join(extra)}; "
             "leave them out"
         )
-    request = options.request(question, entity, thread, config) if not resume else None
+    request = None if resume else options.request(question, entity, thread, config)
     store = None if no_checkpoints else open_checkpoints(checkpoints, lambda message: say(message, "notice"))
     try:
         if request is None:

@@ -7,14 +7,16 @@ import io
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.cli.console import progress_bars, say
+from triplewise.graphs.cli.runs import RunRequest
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Answer
 from triplewise.tools.core.errors import ConfigurationError, DataError, TriplewiseError, UserError
@@ -57,7 +59,7 @@ def read_questions(source: str) -> list[tuple[str, str]]:
     return questions
 
 
-def ask_all(source: str, out: Path | None, jobs: int, preset: str, settings: Mapping[str, Any]) -> int:
+def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest) -> int:
     """Answer the questions of a file; return the exit code.
 
     Answers are kept in `OUT.part` as they come, so that the same command goes on where it was cut off; at
@@ -68,44 +70,48 @@ def ask_all(source: str, out: Path | None, jobs: int, preset: str, settings: Map
         raise ConfigurationError(f"--out {out} must end in {', '.join(FORMATS)}")
     if out is not None and out.suffix == ".parquet" and not (find_spec("pandas") and find_spec("pyarrow")):
         raise ConfigurationError("writing Parquet needs pandas and pyarrow: pip install pandas pyarrow")
-    context = Context(**settings)
-    questions = read_questions(source)
+    context, questions = Context(**request.context), read_questions(source)
     part = out.with_name(f"{out.name}.part") if out is not None else None
-    answers = _finished(part, questions)
+    answers = _answers_before(part, questions)
     if answers:
         say(f"{len(answers)} of {len(questions)} questions were answered before; going on", "notice")
-    graph: Any = build_graph(preset)
+    graph: Any = build_graph(request.preset)
 
     def one(key: tuple[str, str]) -> dict[str, Any]:
+        failed = {}
         try:
             answer = graph.invoke({"question": key[1], "entities": {}}, context=context)["answer"]
         except UserError:
             raise  # it holds for every question: a setting, a file
         except TriplewiseError as error:
-            return row(*key, Answer("not_found", reason=str(error))) | {"status": "failed"}
-        return row(*key, answer)
+            answer, failed = Answer("not_found", reason=str(error)), {"status": "failed"}
+        return row(*key, answer) | failed
+
+    def tally() -> str:
+        counts = Counter(record["status"] for record in answers.values())
+        return ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(counts.items()))
 
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="triplewise-ask")
-    file = part.open("a", encoding="utf-8") if part is not None else sys.stdout
-    if answers:
-        file.write("\n")  # ends the line that was being written when it was cut off
     try:
-        with progress_bars("the same command goes on" if part is not None else "") as report:
+        with (
+            part.open("a", encoding="utf-8") if part is not None else nullcontext(sys.stdout) as file,
+            progress_bars("the same command goes on" if part is not None else "") as report,
+        ):
+            if answers:
+                file.write("\n")  # ends the line that was being written when it was cut off
             report("asking", len(answers), len(questions))
             asked = {pool.submit(one, key): key for key in questions if key not in answers}
             for future in as_completed(asked):
                 answers[asked[future]] = record = future.result()
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
                 file.flush()
-                report("asking", len(answers), len(questions), _tally(answers.values()))
+                report("asking", len(answers), len(questions), tally())
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        if part is not None:
-            file.close()
     if out is not None and part is not None:
         _write(out, [answers[key] for key in questions])
         part.unlink()
-        say(f"{_tally(answers.values())}; written to {out}")
+        say(f"{tally()}; written to {out}")
     return 3 if any(record["status"] == "failed" for record in answers.values()) else 0
 
 
@@ -118,17 +124,12 @@ def row(number: str, question: str, answer: Answer) -> dict[str, Any]:
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def _tally(records: Iterable[Mapping[str, Any]]) -> str:
-    counts = Counter(record["status"] for record in records)
-    return ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(counts.items()))
-
-
-def _finished(part: Path | None, questions: list[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+def _answers_before(
+    part: Path | None, questions: list[tuple[str, str]]
+) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the answers that an earlier run of these questions left; failed ones are asked again."""
-    if part is None or not part.exists():
-        return {}
     wanted, answers = set(questions), {}
-    for line in part.read_text(encoding="utf-8").splitlines():
+    for line in part.read_text(encoding="utf-8").splitlines() if part is not None and part.exists() else ():
         try:
             record = json.loads(line)
             key = (record["id"], record["question"])

@@ -55,13 +55,10 @@ def load(
     """
     from triplewise.tools.kg.load import load_kg
 
-    try:
-        with progress_bars() as progress:
-            report = load_kg(
-                sources, into, profile=profile, on_error=on_error, progress=progress, replace=replace
-            )
-    except ConfigurationError as error:
-        raise ConfigurationError(str(error).replace("pass replace=True", "give --replace")) from error
+    with progress_bars() as progress:
+        report = load_kg(
+            sources, into, profile=profile, on_error=on_error, progress=progress, replace=replace
+        )
     for broken in report.broken[:SHOWN]:
         say(f"{broken.path}:{broken.line or '?'}: {broken.message}", "notice")
     if report.broken_count > SHOWN:

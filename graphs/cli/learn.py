@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -99,6 +99,8 @@ def learn(
         triplewise learn train.jsonl --kg KG --into learned --policy model --preset symagent \
 --model openai:Qwen/Qwen2-7B-Instruct --base-url http://localhost:8000/v1
     """
+    import yaml
+
     from triplewise.nodes.learning import LearningConfig
 
     if resume and questions is not None:
@@ -107,34 +109,24 @@ def learn(
         raise ConfigurationError("no questions; give a file of them, or --resume to go on with a run")
     config = None
     if questions is not None:
+        context = ({"history": "chat"} if training.policy == "model" else {}) | options.context_settings()
+        for name in PATHS & context.keys():  # it may be resumed from another folder
+            if Path(context[name]).exists():
+                context[name] = str(Path(context[name]).resolve())
+        settings = dict(o.split_pair("--lora", pair, "epochs=1") for pair in lora or ())
+        learner = {name: yaml.safe_load(value) for name, value in settings.items()}
         share = validation.replace(".", "", 1).isdigit()
         config = LearningConfig(
             questions=str(questions.resolve()),
             preset=options.preset or o.DEFAULT_PRESET,
-            context=_context(options, {"history": "chat"} if training.policy == "model" else {}),
+            context=context,
             recipe="distilled" if distill else variant,
             distill=str(distill.resolve()) if distill else "",
-            learner=({"base_model": base_model} if base_model else {}) | _lora_settings(lora or []),
+            learner=({"base_model": base_model} if base_model else {}) | learner,
             **vars(training),
             **{"share": float(validation)} if share else {"validation": str(Path(validation).resolve())},
         )
     _run(config, into)
-
-
-def _context(options: o.RunOptions, defaults: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run, with whole paths: it may be resumed from another folder."""
-    context = defaults | options.context_settings()
-    for name in PATHS & context.keys():
-        if Path(context[name]).exists():
-            context[name] = str(Path(context[name]).resolve())
-    return context
-
-
-def _lora_settings(pairs: list[str]) -> dict[str, Any]:
-    import yaml
-
-    settings = dict(o.split_pair("--lora", pair, "epochs=1") for pair in pairs)
-    return {name: yaml.safe_load(value) for name, value in settings.items()}
 
 
 def _run(config: LearningConfig | None, into: Path) -> None:

@@ -135,7 +135,7 @@ def given(context: typer.Context, *besides: str) -> list[str]:
         besides: parameters that do not count, by their names in Python.
     """
     return [
-        p.opts[0] if p.opts[0].startswith("-") else str(p.metavar)  # type: ignore[attr-defined]
+        p.opts[0] if p.opts[0].startswith("-") else str(p.metavar)
         for p in context.command.params
         if p.name not in besides and "COMMANDLINE" in str(context.get_parameter_source(p.name or ""))
     ]

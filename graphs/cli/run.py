@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -25,9 +25,6 @@ from triplewise.tools.kg import Outcome
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from rich.status import Status
-
-Reviewer: TypeAlias = Callable[[Mapping[str, Any]], Any]
-"""What an interrupted run shows -> a person's word, as `Command(resume=...)` takes it."""
 
 DOING = {
     "link": "finding the entities",
@@ -50,7 +47,7 @@ class Run:
         kg, toolset: what the run works with. state: the final state, once the run has ended.
 
     Args:
-        reviewer: gives a person's word on facts or readings, where the run stops for it.
+        reviewer: gives a person's word, as `Command(resume=...)` takes it, on what a run shows that stops.
 
     Raises:
         ConfigurationError, DataError: a KG or model that cannot be opened.
@@ -61,7 +58,7 @@ class Run:
         self,
         request: RunRequest,
         saver: BaseCheckpointSaver[Any] | None = None,
-        reviewer: Reviewer = lambda shown: "none",
+        reviewer: Callable[[Mapping[str, Any]], Any] = lambda shown: "none",
     ) -> None:
         self.request, self.context, self._reviewer = request, Context(**request.context), reviewer
         settings = self.context.resolved(find_preset(request.preset).settings)
@@ -134,20 +131,14 @@ class Run:
     @property
     def answer(self) -> Answer:
         """What the run came to."""
-        answer = self.state.answer
-        assert answer is not None, "a run that ends has an answer"
+        assert (answer := self.state.answer) is not None, "a run that ends has an answer"
         return answer
 
     def document(self) -> dict[str, Any]:
         """Return answer, labels, query, proof, steps, corrections, usage, and what was asked of what."""
-        return {
-            **whole_trace(self.state),
-            "preset": self.request.preset,
-            "kg": self.context.kg,
-            "db": self.context.db,
-            "model": self.context.model,
-            "thread": self.request.thread,
-        }
+        asked = {name: getattr(self.context, name) for name in ("kg", "db", "model")}
+        request = {"preset": self.request.preset, "thread": self.request.thread}
+        return whole_trace(self.state) | asked | request
 
 
 def write_run(path: Path, run: Run) -> None:

@@ -104,7 +104,9 @@ class Checkpoints:
             with self._hold(request):
                 try:
                     yield
-                except (RunError, KeyboardInterrupt, SystemExit, GeneratorExit, *self.errors):
+                except (RunError, KeyboardInterrupt, SystemExit, GeneratorExit):
+                    raise
+                except self.errors:
                     raise
                 except BaseException:  # a mistake that would only be made again
                     self._end(request)
@@ -171,8 +173,7 @@ class Checkpoints:
         self._remove_note(request.thread)
 
     def _remove_note(self, thread: str) -> None:
-        with suppress(OSError):
-            self.note(thread).unlink()
+        self.note(thread).unlink(missing_ok=True)
 
 
 class PostgresCheckpoints(Checkpoints):
