@@ -133,7 +133,7 @@ def ask(
         triplewise ask "Who directed Early Frost?" --kg films.ttl --documents texts --review
         triplewise ask "Who wrote Dracula?" --config learned/settings.yaml
         triplewise ask "Who wrote Dracula?" --trace dracula.html
-        triplewise ask "What currency is used in Mexico?" --interactive
+        triplewise ask "Which company made Avatar?" --interactive
         triplewise ask --file questions.csv --out answers.csv --jobs 8
         triplewise ask --resume
     """

@@ -131,7 +131,8 @@ class Run:
     @property
     def answer(self) -> Answer:
         """What the run came to."""
-        assert (answer := self.state.answer) is not None, "a run that ends has an answer"
+        answer = self.state.answer
+        assert answer is not None, "a run that ends has an answer"
         return answer
 
     def document(self) -> dict[str, Any]:
