@@ -66,13 +66,11 @@ class EntityCandidate:
 
 @dataclass(frozen=True, slots=True)
 class LinkedEntity:
-    """A mention of the question with the node it is taken to mean.
+    """A mention of the question with the node it is taken to mean, by short id and label.
 
     Attributes:
-        mention: as the question writes it. start, end: its character positions (-1 if it was given and does
-            not stand in the question).
-        id: short id of the best candidate. label: its label. score: 0 to 1.
-        candidates: all candidates, best first.
+        mention: as the question writes it. start, end: its character positions, or -1.
+        score: 0 to 1. candidates: all candidates, best first.
     """
 
     mention: str
@@ -142,10 +140,7 @@ def kind_of(word: str, question: str, profile: Profile) -> str:
 
 
 class _Linker:
-    """Links the mentions of one question.
-
-    `_cased`: whether its capitals mean something (it has some behind its first word, which ends at `_first`).
-    """
+    """Links the mentions of one question; `_cased`: it has capitals behind its first word (end: `_first`)."""
 
     def __init__(self, kg: KnowledgeGraph, question: str, encoder: Encoder | None, limit: int) -> None:
         self._kg, self._names, self._text = kg, kg.names, question
@@ -240,10 +235,7 @@ class _Linker:
         return LinkedEntity(mention, start, end, short, label, 1.0, (candidate,))
 
     def _longer(self, mention: _Mention) -> list[Entry]:
-        """Return nodes whose name goes on where the question has a part of it: `Goethe`, `the United States`.
-
-        Only those far better known to the graph than any node that has the name in full.
-        """
+        """Return far better known nodes whose name goes on where the question has a part: `Goethe`."""
         norm = mention.span.norm
         best = math.log1p(max(entry.popularity for entry in mention.entries))
         written = any(entry.popularity and entry.text == mention.span.text for entry in mention.entries)
@@ -352,10 +344,7 @@ class _Linker:
         return chosen or ranked[:1]
 
     def _unnamed_runs(self, mentions: Sequence[_Mention]) -> list[Span]:
-        """Return spans that look like names but matched none in full: what was quoted, and runs of capitals.
-
-        Where the question has no capitals, and nothing was found: runs of rare words.
-        """
+        """Return what looks like a name but matched none in full: quotes, capitals, else rare words."""
         places = list[tuple[int, int]]()
         start, end = -1, -1
         is_searched = self._cased or not any(mention.weight >= _TAKEN for mention in mentions)

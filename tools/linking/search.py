@@ -140,10 +140,7 @@ def node_types(kg: KnowledgeGraph, nodes: Sequence[IRI]) -> dict[IRI, tuple[str,
 def _vocabulary(
     kg: KnowledgeGraph, text: str, kind: MatchKind, encoder: Encoder | None, limit: int, fill: bool
 ) -> list[Match]:
-    """Classes or relations that a text may mean: names by words, labels and descriptions by vectors.
-
-    `fill` gives the nearest ones up to the limit, however far they are.
-    """
+    """Classes or relations that a text may mean, by words and by vectors; `fill`: the nearest, if far."""
     entries = _classes(kg) if kind == "class" else relations_of(kg)
     if not entries:
         return []
@@ -245,8 +242,7 @@ def make_entity_vectors(
 ) -> int:
     """Write the vectors of all nodes with a name into a loaded graph's folder; returns how many there are.
 
-    Raises:
-        ConfigurationError: the graph has no label index.
+    Raises `ConfigurationError` where the graph has no label index.
     """
     import faiss
 

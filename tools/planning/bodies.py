@@ -105,11 +105,7 @@ def constrained(rule: Rule, *constraints: Constraint) -> Rule:
 
 
 def rule_program(kg: KnowledgeGraph, rule: Rule) -> PyQL:
-    """Build the query a rule stands for: the program that the calls of `script(rule)` make.
-
-    Raises:
-        ActionError: it makes no query.
-    """
+    """Build the query a rule stands for: that of `script(rule)`. Raises `ActionError` if it makes none."""
     profile, asks = kg.profile, any(c.kind == "ask" for c in rule.constraints)
     # Facts with both ends fixed are allowed in a yes-or-no question alone.
     program = PyQL(boolean=asks)

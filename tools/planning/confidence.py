@@ -114,10 +114,8 @@ class Reading:
     """A rule's reading of a question.
 
     Attributes:
-        rule: the rule in one line.
-        values: some of its answers, as ids and literals.
-        unaccounted: words of the question that became nothing.
-        unasked: relations of the rule that no word asks for.
+        rule: in one line. values: some of its answers, as ids and literals.
+        unaccounted: words of the question that became nothing. unasked: relations that no word asks for.
         missing: in words, a fact that is asked for, that others of the topic's kind have; "" for none.
         features: the evidence, by the names of `FEATURES`.
     """
@@ -320,11 +318,7 @@ class _Reader:
         )
 
     def _is_open(self, rule: Rule) -> bool:
-        """Return whether a rule that does not hold leaves the question open.
-
-        So it does where nothing of the kind is known of the subject, or where the relation is one to other
-        kinds of things.
-        """
+        """Return whether a no says little: no such fact of the subject, or of other kinds of things only."""
         stated = next((c for c in rule.constraints if c.kind == "holds"), None)
         if stated is None:
             return False
@@ -342,10 +336,7 @@ class _Reader:
         return bool(self._kg.query(f"ASK {{ {kinds} }}").boolean) and not self._kg.query(taken).boolean
 
     def _rivalry(self, index: int, left_out: Sequence[int]) -> dict[str, float]:
-        """Return how far a rule is ahead of the next with other answers, and how many agree with it.
-
-        A rule that leaves more out is no rival.
-        """
+        """Return how far a rule is ahead of the next that leaves no more out, and how many agree with it."""
         own, score = frozenset(self._values[index]), self._rules[index].score
         others = [i for i, values in enumerate(self._values) if i != index and values]
         agree = [i for i in others if frozenset(self._values[i]) == own]
@@ -365,11 +356,7 @@ class _Reader:
         return list(reversed(first.values()))
 
     def _asked(self, rule: Rule) -> list[tuple[Atom, float]]:
-        """Return the relations of a rule, each with the similarity of what best asks for it.
-
-        A quantity is also asked for by the operator that compares it, the relation to the topic by a
-        preposition where the noun says what is at its end ("which river in France").
-        """
+        """Return the relations of a rule, each with the similarity of what best asks for it."""
         view, scorer, relations = self._view, self._search.scorer(rule.anchor), self._relations(rule)
         if not relations:
             return []
@@ -400,9 +387,8 @@ class _Reader:
     def words(self, rule: Rule, values: Sequence[Term], things: Sequence[Term], fit: float) -> list[_WordUse]:
         """Return what the content words and operators became, in the order of the question.
 
-        Args:
-            values: some answers of the rule. things: the same; of a rule that counts, what it counts.
-            fit: how well they are what is asked for (`ValueFit.of`).
+        `values`: some answers of the rule. `things`: the same; of a rule that counts, what it counts.
+        `fit`: how well they are what is asked for.
         """
         view, relations = self._view, self._relations(rule)
         numbers = bool(values) and all(map(is_number, values))
@@ -609,10 +595,7 @@ def own_file(kg: KnowledgeGraph) -> Path | None:
 
 
 def calibration_for(kg: KnowledgeGraph, file: str | None = None) -> Calibration:
-    """Return the calibration of a file, else of the graph where it was calibrated, else the shipped one.
-
-    Raises `DataError` where the file cannot be read.
-    """
+    """Return the calibration of a file, else of the graph where it was calibrated, else the shipped one."""
     path = Path(file) if file is not None else own_file(kg)
     if path is None or (file is None and not path.is_file()):
         return shipped()

@@ -62,11 +62,9 @@ JOINED = 6  # Chains of each topic of a seed that are tried together
 
 @dataclass(frozen=True, slots=True)
 class MinedBody:
-    """A body with its means over the seeds it was found for, and their number.
+    """A body with its means over the seeds it was found for; `condition`, `other`: what most have besides.
 
-    Attributes:
-        keeps_topic: where it comes back to the topic entity, seeds count the topic among the answers.
-        condition, other: what most seeds have besides the chain (see `Quality`).
+    `keeps_topic`: where it comes back to the topic entity, seeds count the topic among the answers.
     """
 
     signature: Signature

@@ -55,17 +55,11 @@ Progress = Callable[[str, int, int | None], None]  # Called with stage, done, to
 
 
 class SeedFile(Mapping[str, Sequence[Seed]]):
-    """A file of indexed seeds: seeds by masked text, parsed when they are needed.
+    """A file of indexed seeds: seeds by masked text, parsed when needed. Raises `DataError` if damaged.
 
     One JSON value a line: an object with `caps` and the masked `texts`; the seeds of each text; then the
-    digest and the bodies of each seed that was mined. A last line that was broken off is left out.
-
-    Attributes:
-        caps: how far its seeds were mined. size: bytes of its whole lines. bodies: of each mined seed, by
-            its digest.
-
-    Raises:
-        DataError: the file is damaged.
+    digest and the bodies of each seed that was mined. A last line that was broken off is left out: `size` is
+    the bytes of whole lines.
     """
 
     def __init__(self, path: Path) -> None:
@@ -111,16 +105,11 @@ def open_index(path: Path) -> SeedIndex:
 
 
 def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> SeedIndex | None:
-    """Return the seed questions of a run.
+    """Return the seed questions of a graph opened by `source`. Raises `DataError`: a file or line is broken.
 
     Args:
-        source: what the graph was opened by. kg: the graph.
-        path: seed files joined by commas; None for those kept for the graph, the latest finished ones where
-            there are several.
+        path: seed files joined by commas; None for the latest that are kept for the graph.
         caps: how far mining goes; seeds kept under other caps are read, but mined anew.
-
-    Raises:
-        DataError: a file is missing or a line is broken.
     """
     if path is None:
         kept = kept_seeds(source, kg)
@@ -274,13 +263,10 @@ def index_seeds(
     encoder: Encoder | None = None,
     again: bool = False,
 ) -> IndexReport:
-    """Mine seed questions and keep what they give for the graph.
-
-    What was broken off goes on; what is there already is only counted.
+    """Mine seed questions and keep what they give for the graph; what was broken off goes on.
 
     Args:
-        path: seed files joined by commas. source: what the graph was opened by. kg: the graph.
-        caps: how far mining goes. progress: called with the progress. again: mine all anew.
+        path: seed files joined by commas. source: what the graph was opened by. again: mine all anew.
         encoder: compares words with relations for conditions beyond chains; None for the embedded one.
 
     Raises:

@@ -141,11 +141,9 @@ MinedSeeds: TypeAlias = MutableMapping[str, Mined]  # What seeds gave, by the di
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A group of seeds with the same masked text.
+    """A group of seeds with the same masked text, and how alike it is to the question (`similarity_of`).
 
-    Attributes:
-        score: BM25, relative to the best group. similarity: with the question, whatever other groups there
-            are (`similarity_of`).
+    `score`: BM25, relative to the best group.
     """
 
     text: str
@@ -256,8 +254,7 @@ def similarity_of(masked_text: str, other: str) -> float:
 def group_seeds(seeds: Iterable[Seed], name: str = "seeds") -> dict[str, list[Seed]]:
     """Return seeds by their masked text; those without answers or without their topic in it are left out.
 
-    Raises:
-        DataError: none is left.
+    Raises `DataError` if none is left.
     """
     groups: dict[str, list[Seed]] = {}
     for seed in seeds:
@@ -278,8 +275,7 @@ def seed_files(path: str) -> list[Path]:
 def read_seeds(path: Path) -> Iterator[Seed]:
     """Return the seeds of a JSON-lines file (plain or .gz); see `question_parts` for its lines.
 
-    Raises:
-        DataError: naming the line, if a line is none.
+    Raises `DataError`, naming the line, if a line is none.
     """
     for number, record in json_lines(path):
         question, entities, answers = question_parts(record, path, number)
@@ -293,10 +289,7 @@ def question_parts(
     """Return a question, its entities (mention -> id, None where there is none), and its answers.
 
     A record has `question`, a list of `answers`, and its entities as `topic_entity`, `entities` or `entity`:
-    a name or an id, a list of them, or a mapping mention -> id.
-
-    Raises:
-        DataError: it is no such record; names the file and the line.
+    a name or an id, a list of them, or a mapping mention -> id. Raises `DataError`, with file and line, else.
     """
     if not isinstance(answers := record.get("answers"), list) or "question" not in record:
         raise DataError(

@@ -59,11 +59,9 @@ class _Term(NamedTuple):
 
 @dataclass(frozen=True)
 class _End:
-    """The nodes at one end of a relation.
+    """The nodes at one end of a relation: features of `samples`, and the share of nodes with each.
 
-    Attributes:
-        features: share of nodes that have each. samples: those of each node. datatypes: shares of literals.
-        names: share of names written in each form (see `_name_form`).
+    `names`: share of names written in each form (`_name_form`). `datatypes`: shares of literals.
     """
 
     features: Mapping[str, float]
@@ -80,8 +78,8 @@ class _End:
         """How similar a node is to these, 0 to 1.
 
         Half of it is the cosine of its features with their shares, half the mean cosine with the few nodes
-        most similar to it: members of a union are countries, and people too. Of a node that has no features
-        but how its name is written, little can be said.
+        most similar to it: members of a union are countries, and people too. Of a node of which only its
+        name is known, little can be said.
         """
         if not features or not self.features:
             return 0.0
@@ -98,12 +96,7 @@ def align(
 ) -> tuple[ExtractedFact, ...]:
     """Facts with the KG's own terms, most certain first; those it has already are left out.
 
-    A handful of queries whatever the number of triples: labels of all names, features of all their nodes,
-    what the KG has of the same subjects and relations.
-
-    Args:
-        raw: as read. kg: which they are to join. encoder: compares words with relations.
-        question: that they were read for. reader: the model that read them.
+    A handful of queries whatever the number of triples. `reader`: the model that read them for a question.
     """
     triples = [t for t in raw if t.subject.strip() and t.object.strip() and t.relation.strip()]
     if not triples:
@@ -194,7 +187,7 @@ class _Aligner:
         return [self._features.get(n.node, frozenset()) for n in self._nodes.get(name, ())]
 
     def _relation(self, words: str, kinds: Sequence[_Features]) -> tuple[IRI, bool, float] | None:
-        """The relation that words mean between such nodes: by id, name, or meaning; None if none.
+        """The relation that words mean between such nodes, by id, name, or meaning; None if none.
 
         With it, whether the words read from subject to object, and how well it fits: 1 for its id or name.
         """

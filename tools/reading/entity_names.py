@@ -23,11 +23,9 @@ NAMES_PER_QUERY = 150
 
 @dataclass(frozen=True, slots=True)
 class NamedNode:
-    """A node that a text may mean.
+    """A node that a text may mean. `popularity`: its facts, where the label index knows.
 
-    Attributes:
-        fit: 1 for its id or label, less for an alias or a name that is near. by_id: whether it is its id.
-        popularity: facts of it, where the label index knows.
+    `fit`: 1 for its id (then `by_id`) or label, less for an alias or a name that is near.
     """
 
     node: IRI

@@ -40,12 +40,7 @@ _SENTENCE_END = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FactRequest:
-    """A request for facts in passages: those of one relation about one entity, in either direction.
-
-    Attributes:
-        name: of the entity. relation: of the KG.
-        entity: the node, where the KG has it. aliases: other names of it.
-    """
+    """Facts asked for in passages: of a relation, about an entity, its node if any, and its aliases."""
 
     name: str
     relation: IRI

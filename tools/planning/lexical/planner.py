@@ -356,10 +356,7 @@ class Search:
         return sorted(filter(None, weighed), key=lambda r: -r.score)
 
     def _weigh(self, rule: Rule, values: Sequence[Term]) -> Rule | None:
-        """Return a rule with the fit of its values, if the question speaks of its relations.
-
-        It is narrowed to the class asked for where the values are mixed.
-        """
+        """Return a rule with the fit of its values, narrowed to the class asked for; None if unsaid."""
         if not values:
             return self._drop(rule, NOWHERE)
         shown = rule.evidence >= SHOWN_BY_SEEDS
@@ -556,10 +553,7 @@ class Search:
         return [replace(rule, provenance=IDENTITY, score=self._weights.hint) for rule in rules]
 
     def _described(self) -> list[Rule]:
-        """Return rules from what a class and a literal describe ("the element with the symbol Cd").
-
-        Where that is not asked for itself, chains from one such thing are tried from all of them.
-        """
+        """Return rules from what a class and a literal describe ("the element with the symbol Cd")."""
         words = [t for t in self.view.tokens if t.lower not in lexicon()["stopwords"]]
         profile = self.kg.profile
         if self.topics or not profile.type_predicates:

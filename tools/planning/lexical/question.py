@@ -260,11 +260,7 @@ def view(question: str, spans: Sequence[tuple[int, int]], compares: bool = True)
 
 
 class _Reader:
-    """Finds the cues among the words of one question.
-
-    Attributes:
-        low: the words. used: positions of words that are cues, and so no content words.
-    """
+    """Finds the cues among the words of one question; `used`: their positions, which are no content words."""
 
     def __init__(self, low: list[str]) -> None:
         self.low = low
@@ -400,10 +396,9 @@ class _Reader:
 
 
 def form_of(text: str) -> Form:
-    """Return what a text asks for.
+    """Return what a text asks for: a slot is `entity [SEP] relation`, a claim ends as a statement does.
 
-    A slot is `entity [SEP] relation`. A claim is a sentence that ends as a statement does and begins neither
-    with a question word, nor with a verb before its subject, nor with an order.
+    A claim begins neither with a question word, nor with a verb before its subject, nor with an order.
     """
     if slot_of(text) is not None:
         return "slot"

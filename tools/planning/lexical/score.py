@@ -168,10 +168,8 @@ def nearest_kinds(encoder: Encoder, nouns: Sequence[str], least: float = -1.0) -
 class _Reading(NamedTuple):
     """How one relation, walked in one direction, reads beside the question.
 
-    Attributes:
-        words: similarity with each word of the question. end: how well its far end fits what is asked for.
-        named: how well the asked noun names the declared type of its far end.
-        penalty: for walking against a relation that has no reading that way, or to a type.
+    `words`: similarity with each word. `end`: how well its far end fits what is asked for. `named`: how well
+    the asked noun names the declared type there. `penalty`: of types, and of directions without a reading.
     """
 
     words: np.ndarray
@@ -382,10 +380,7 @@ class Scorer:
 
 
 def _assign(matrix: np.ndarray) -> tuple[float, tuple[int, ...]]:
-    """Give each relation (row) a word (column) of its own: the greatest sum, and the words chosen.
-
-    A relation may stay without a word (-1). Exact for the short bodies used here.
-    """
+    """Give each relation (row) a word (column) of its own, or none (-1); the greatest sum, and the words."""
     width = min(4, matrix.shape[1])
     top = [[-1, *(int(i) for i in np.argsort(-row, kind="stable")[:width])] for row in matrix]
     best, chosen = -1.0, tuple(-1 for _ in top)
@@ -413,11 +408,7 @@ def is_date(term: Term, label: str = "") -> bool:
 
 
 class ValueFit:
-    """Judges the values of rules for one question.
-
-    Args:
-        classes: nodes of the KG that the expected noun names as a class; () where it names none.
-    """
+    """Judges the values of rules for one question; `classes` are those that the expected noun names."""
 
     def __init__(
         self, kg: KnowledgeGraph, encoder: Encoder, view: QuestionView, classes: Sequence[IRI]
@@ -428,9 +419,7 @@ class ValueFit:
     def of(self, values: Sequence[Term], named: bool) -> float:
         """Return how well values are what is asked for, from -1 to 1.
 
-        Args:
-            named: the expected noun names the relation that leads to them ("capital"): then the type of the
-                values says nothing more.
+        `named`: the expected noun names the relation that leads to them ("capital"): types say nothing.
         """
         sample, view = list(values[:SAMPLE]), self._view
         things = [v for v in sample if isinstance(v, IRI)]

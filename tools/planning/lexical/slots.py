@@ -30,10 +30,7 @@ def slot_rules(
 ) -> tuple[Rule, ...]:
     """Return rules that fill a slot, best first; () where the KG has no such relation of the entity.
 
-    Args:
-        relation: its name, as the slot has it. linked: the slot's entity.
-        kg: asked for the relations of the entity (one query), and whether they lead to mediators.
-        encoder: compares names where none is the very same.
+    `relation`: its name, as the slot has it. `linked`: the slot's entity.
     """
     rules = []
     for entity in linked:
