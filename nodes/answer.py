@@ -24,9 +24,9 @@ from triplewise.tools.kg.protocol import facts_of
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts, triple_labels
 from triplewise.tools.planning.bodies import rule_program
 from triplewise.tools.planning.confidence import Calibration, Reading, calibration_for, read_query
-from triplewise.tools.planning.lexical.claims import LINKED
 from triplewise.tools.planning.lexical.planner import GUESS, make_plan
 from triplewise.tools.planning.lexical.question import decides, denies, form_of, slot_of
+from triplewise.tools.planning.lexical.statements import LINKED
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.raw_sparql import parts_of, proof_sparql
 from triplewise.tools.pyql.sparql import instantiate

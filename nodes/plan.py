@@ -23,10 +23,9 @@ from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.planning.bodies import grow, node_form
 from triplewise.tools.planning.confidence import calibration_for, read_plan
-from triplewise.tools.planning.lexical.claims import claim_rules
 from triplewise.tools.planning.lexical.planner import SHOWN_BY_SEEDS, Plan, PlanSettings, make_plan
 from triplewise.tools.planning.lexical.question import form_of, slot_of
-from triplewise.tools.planning.lexical.slots import slot_rules
+from triplewise.tools.planning.lexical.statements import claim_rules, slot_rules
 from triplewise.tools.planning.proposals import demonstrate, parse_bodies, with_proposals
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 

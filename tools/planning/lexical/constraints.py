@@ -61,8 +61,7 @@ class Constraints:
     @property
     def readings(self) -> tuple[str, ...]:
         """What the words of the question may ask for besides a chain; () for most."""
-        classed = self.view.determined and bool(self.classes)
-        restricted = self.view.constrained
+        classed, restricted = self.view.determined and bool(self.classes), self.view.constrained
         given = {ASKED: restricted, CLASS: classed, BOTH: restricted and classed}
         return tuple(reading for reading, holds in given.items() if holds)
 
@@ -83,14 +82,9 @@ class Constraints:
         if view.superlative is not None:
             words = tuple(w for w, _ in view.words if w != view.expected)
             kind: ConstraintKind = "max" if view.superlative.direction == "max" else "min"
-            names = (*view.superlative.quantities, *words)
-            rules = [
-                r
-                for base in rules
-                for r in self._with_quantity(
-                    base, kind, self.quantities(base, names, is_comparable, len(view.superlative.quantities))
-                )
-            ]
+            meant = view.superlative.quantities
+            ranked = [(r, self.quantities(r, (*meant, *words), is_comparable, len(meant))) for r in rules]
+            rules = [longer for r, atoms in ranked for longer in _with_quantity(r, kind, atoms)]
         if view.most:
             rules = [r for base in rules for r in self._most(base)]
         ends = answers(self._kg, rule, limit=3) if view.counting else ()
@@ -112,25 +106,29 @@ class Constraints:
         Earlier names count a little more; the first `meant` name what is compared, and no other quantity is.
         A rule without a body stands for its topic. One query.
         """
-        profile, anchor = self._kg.profile, self._kg.profile.expand(rule.anchor)
-        try:
-            where = rule_program(self._kg, rule).where(profile) if rule.body else ""
-        except ActionError:
-            return []
-        node = f"?{rule.answer}" if rule.body else anchor.n3() if anchor else ""
-        if not node:
+        profile, anchor, where = self._kg.profile, self._kg.profile.expand(rule.anchor), ""
+        node = anchor.n3() if anchor is not None else ""
+        if rule.body:
+            node, where = f"?{rule.answer}", self._where(rule)
+        if not node or (rule.body and not where):
             return []
         result = self._kg.query(
             f"SELECT ?r_ (SAMPLE(?v_) AS ?s_) WHERE {{ {where} {node} ?r_ ?v_ . FILTER(isLiteral(?v_)) }} "
             "GROUP BY ?r_"
         )
-        relations = [
-            relation
+        steps = [
+            (profile.short(relation), True)
             for relation, value in result.rows
             if isinstance(relation, IRI) and not profile.excludes(relation) and value and test(value)
         ]
-        atoms = [make_atom(self._kg, profile.short(r), True, _variables(rule)) for r in relations]
-        return self._ranked(atoms, names, EARLIER, meant)
+        return self._ranked(rule, steps, names, EARLIER, meant)
+
+    def _where(self, rule: Rule) -> str:
+        """Return what a rule asks as SPARQL, "" where it makes no query."""
+        try:
+            return rule_program(self._kg, rule).where(self._kg.profile)
+        except ActionError:
+            return ""
 
     def _compare(self, rule: Rule, comparison: Comparison) -> list[Rule]:
         """Keep the answers whose quantity compares as asked; a chain that ends in it is compared itself."""
@@ -148,18 +146,15 @@ class Constraints:
         words = tuple(w for w, _ in self.view.words) or (self.view.expected or "number",)
         defaults = lexicon()["default_dates" if dated else "default_numbers"]
         ranked = self.quantities(rule, (*words, *defaults), test)
-        return self._with_quantity(rule, "filter", ranked, comparison.operator, value)
+        return _with_quantity(rule, "filter", ranked, comparison.operator, value)
 
     def _most(self, rule: Rule) -> list[Rule]:
         """Keep the answers with the most (fewest) of what is counted, by the relation most similar to it."""
-        try:
-            where = rule_program(self._kg, rule).where(self._kg.profile)
-        except ActionError:
+        if not (where := self._where(rule)):
             return []
         around, short = self._kg.relations(Variable(rule.answer), where), self._kg.profile.short
         steps = [(short(r), True) for r in around.forward] + [(short(r), False) for r in around.backward]
-        atoms = [make_atom(self._kg, r, forward, _variables(rule)) for r, forward in steps]
-        ranked = self._ranked(atoms, (self.view.most, *(w for w, _ in self.view.words)))
+        ranked = self._ranked(rule, steps, (self.view.most, *(w for w, _ in self.view.words)))
         if classes := find_classes(self._kg, self.view.most):
             # "the most moons": what is counted must be moons, whichever relation leads to them.
             form = node_form(self._kg, short(classes[0]))
@@ -169,29 +164,19 @@ class Constraints:
                 longer = constrained(replace(rule, body=(*rule.body, atom)), counted)
                 members += [(atom, similarity)] if answers(self._kg, longer, limit=1) else []
             ranked = members or ranked
-        return self._with_quantity(rule, "least" if self.view.least else "most", ranked)
-
-    def _with_quantity(
-        self,
-        rule: Rule,
-        kind: ConstraintKind,
-        ranked: Sequence[tuple[Atom, float]],
-        operator: str = "",
-        value: str = "",
-    ) -> list[Rule]:
-        """Return the rule with a constraint on each of the best quantities."""
-        return [
-            replace(
-                constrained(rule, Constraint(kind, rule.answer, (atom,), operator, value)),
-                score=rule.score + similarity,
-            )
-            for atom, similarity in ranked[:BRANCHES]
-        ]
+        return _with_quantity(rule, "least" if self.view.least else "most", ranked)
 
     def _ranked(
-        self, atoms: Sequence[Atom], names: Sequence[str], earlier: float = 0.0, meant: int = 0
+        self,
+        rule: Rule,
+        steps: Sequence[tuple[str, bool]],
+        names: Sequence[str],
+        earlier: float = 0.0,
+        meant: int = 0,
     ) -> list[tuple[Atom, float]]:
         """Return atoms by their best similarity with a name; later names count less by `earlier`."""
+        variables = [a.variable for a in (*rule.body, *(a for c in rule.constraints for a in c.atoms))]
+        atoms = [make_atom(self._kg, relation, forward, variables) for relation, forward in steps]
         docs = relation_texts(self._kg, [a.relation for a in atoms])
         groups = [texts_of(docs[a.relation], a.forward) for a in atoms]
         table = similarities(self._kg, self._encoder, groups, names)
@@ -203,6 +188,16 @@ class Constraints:
         return sorted(scored, key=lambda pair: (-pair[1], pair[0].relation))
 
 
-def _variables(rule: Rule) -> list[str]:
-    """Return the variables of a rule."""
-    return [a.variable for a in (*rule.body, *(a for c in rule.constraints for a in c.atoms))]
+def _with_quantity(
+    rule: Rule,
+    kind: ConstraintKind,
+    ranked: Sequence[tuple[Atom, float]],
+    operator: str = "",
+    value: str = "",
+) -> list[Rule]:
+    """Return the rule with a constraint on each of the best quantities."""
+    rules = []
+    for atom, similarity in ranked[:BRANCHES]:
+        longer = constrained(rule, Constraint(kind, rule.answer, (atom,), operator, value))
+        rules.append(replace(longer, score=rule.score + similarity))
+    return rules

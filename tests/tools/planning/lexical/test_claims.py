@@ -11,7 +11,7 @@ from triplewise.tools.core.rules import Rule
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.linking.linker import link
 from triplewise.tools.planning.bodies import rule_program, run
-from triplewise.tools.planning.lexical.claims import claim_rules
+from triplewise.tools.planning.lexical.statements import claim_rules
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 

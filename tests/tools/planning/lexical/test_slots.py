@@ -11,7 +11,7 @@ from triplewise.tools.core.rules import Rule
 from triplewise.tools.kg import open_kg
 from triplewise.tools.linking.linker import link
 from triplewise.tools.planning.bodies import answers
-from triplewise.tools.planning.lexical.slots import slot_rules
+from triplewise.tools.planning.lexical.statements import slot_rules
 from triplewise.tools.retrieval.encoder import open_encoder
 
 

@@ -1,8 +1,11 @@
-"""Claims: the facts of a KG that prove or contradict a sentence (fact checking, ODA section 3.1).
+"""Rules for what is no question (ODA section 3.1): claims to be checked, and slots to be filled.
 
 A claim is proved by a fact between two things it names, over a relation that its words speak of, when no word
 of it says more than that. It is contradicted where such a relation has one value only and the KG has another
 one than the claim. Of everything else a KG that may lack facts says nothing: then there is no rule.
+
+A slot is an entity and a relation in words (T-REx, Zero-Shot RE). The name is matched exactly first, since
+slots mostly use the KG's own labels; where the KG calls the relation otherwise, by the encoder.
 """
 
 from __future__ import annotations
@@ -15,19 +18,20 @@ from typing import NamedTuple
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Atom, Constraint, Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term
+from triplewise.tools.core.terms import text as literal
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.vocabulary import is_single_valued, relation_texts, singulars
+from triplewise.tools.kg.vocabulary import is_mutual, is_single_valued, relation_texts, singulars
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.bodies import make_atom, node_form, texts_of, types_of
+from triplewise.tools.planning.bodies import Body, answers, grow, make_atom, node_form, texts_of, types_of
 from triplewise.tools.planning.lexical.question import QuestionView, lexicon, stem, view
-from triplewise.tools.planning.lexical.score import is_date, is_number, similarities, thresholds_of
+from triplewise.tools.planning.lexical.score import NEARLY, is_date, is_number, similarities, thresholds_of
 from triplewise.tools.pyql.text import write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
 CLASS_DEPTH = 3  # Steps up the classes over which a thing is still said to be one
 LINKED = "assumed, for the graph links what the claim names, though by another relation than it speaks of"
 """Provenance of a rule that no more than makes a claim likely."""
-VALUES = 20  # Values of a relation that are compared with the claim's
+VALUES = 20  # Values of a relation that are looked at
 LITERALS = 300  # Literals of an entity that are looked at
 HOMONYMS = 10  # Nodes of one name that are looked at, the best known first
 NEAR = 1_000
@@ -307,3 +311,84 @@ def spans_of(sentence: str, entity: LinkedEntity) -> list[Span]:
 def _overlaps(span: Span, others: Iterable[Span]) -> bool:
     """Return whether a span shares characters with others."""
     return any(start < span[1] and span[0] < end for start, end in others)
+
+
+def slot_rules(
+    relation: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, encoder: Encoder
+) -> tuple[Rule, ...]:
+    """Return rules that fill a slot, best first; () where the KG has no such relation of the entity.
+
+    `relation`: its name, as the slot has it. `linked`: the slot's entity.
+    """
+    rules = []
+    for anchor in (node_form(kg, entity.id) for entity in linked):
+        for body, name, similarity in _matches(relation, anchor, kg, encoder):
+            note = f'the relation "{name}"' + ("" if similarity == 1 else f", similarity {similarity:.2f}")
+            ends = answers(kg, Rule(anchor, body), VALUES)
+            labels, longer = kg.labels(ends), list[Body]()
+            if ends and all(kg.profile.is_mediator(end, labels.get(end)) for end in ends):
+                longer = [b for b in grow(kg, anchor, body) if b[-1].forward]
+            if longer:  # the relation behind the mediator whose name is most like the slot's
+                texts = relation_texts(kg, [b[-1].relation for b in longer])
+                names = [[texts[b[-1].relation].label] for b in longer]
+                body = longer[int(similarities(kg, encoder, names, [relation])[:, 0].argmax())]
+            rules.append(Rule(anchor, body, score=similarity, provenance=note))
+    return tuple(sorted(rules, key=lambda r: -r.score))
+
+
+def _matches(
+    relation: str, anchor: str, kg: KnowledgeGraph, encoder: Encoder
+) -> list[tuple[Body, str, float]]:
+    """Return the relations of that very name, else those with names like it, each once, with similarities.
+
+    A name that the KG has for a relation of other entities means that one: "capital" is not "capital of".
+    """
+    grown, key = grow(kg, anchor, ()), normalise(relation)
+    texts = relation_texts(kg, [b[0].relation for b in grown])
+    # Backward, a relation has a name only if it has one of its own that way.
+    names = [
+        (body, name)
+        for body in grown
+        for text in [texts[body[0].relation]]
+        for name in ((text.label, *text.aliases) if body[0].forward else (text.inverse,))
+        if name
+    ]
+    same = {body: (body, name, 1.0) for body, name in names if normalise(name) == key}
+    if same:
+        return list(same.values())
+    if not names or _is_known(kg, relation):
+        # A relation that arrives at an entity may say as much of the other one, as "spouse" does.
+        return [
+            (body, f"{texts[body[0].relation].label} (of the other one)", 1.0)
+            for body in grown
+            if not body[0].forward
+            and normalise(texts[body[0].relation].label) == key
+            and (iri := kg.profile.expand(body[0].relation, relation=True)) is not None
+            and is_mutual(kg, iri)
+        ]
+    column = similarities(kg, encoder, [[name] for _, name in names], [relation])[:, 0].tolist()
+    same_name = thresholds_of(encoder).same
+    matches: dict[Body, tuple[Body, str, float]] = {}
+    for similarity, (body, name) in sorted(zip(column, names, strict=True), key=lambda pair: -pair[0]):
+        if similarity > same_name and similarity >= NEARLY * max(column):
+            matches.setdefault(body, (body, name, similarity))
+    return list(matches.values())
+
+
+def _is_known(kg: KnowledgeGraph, name: str) -> bool:
+    """Return whether a relation of the KG, of whatever entity, has that very label."""
+    labels = "|".join(f"<{p}>" for p in kg.profile.label_predicates)
+    if not labels:
+        return False
+    texts = " ".join(t.n3() for t in (literal(name, kg.profile.language), literal(name)))
+    listed = kg.query(f"SELECT DISTINCT ?r WHERE {{ VALUES ?l {{ {texts} }} ?r {labels} ?l }}", limit=VALUES)
+    named = [r.value for r in listed.column("r") if isinstance(r, IRI)]
+    # A label may stand at a node of another namespace than the relation has in facts.
+    others = [
+        namespace + iri.removeprefix(home)
+        for iri in named
+        for namespace, home in kg.profile.label_at.items()
+        if iri.startswith(home)
+    ]
+    relations = " ".join(IRI(r).n3() for r in (*named, *others))
+    return bool(named) and bool(kg.query(f"ASK {{ VALUES ?r {{ {relations} }} ?s ?r ?o }}").boolean)
