@@ -209,17 +209,16 @@ def without_topic(kg: KnowledgeGraph, rule: Rule, result: Result | None = None) 
 
 def grow(kg: KnowledgeGraph, anchor: str, *bodies: Body) -> list[Body]:
     """Return every body that is one relation longer and has a grounding from the anchor; a query for each."""
-
-    def around(body: Body) -> Relations:
+    start, reads = kg.profile.expand(anchor), list[Callable[[], Relations]]()
+    for body in bodies:
         if body:
-            program = rule_program(kg, ground(anchor, body))
-            return kg.relations(Variable(body[-1].variable), program.where(kg.profile))
-        start = kg.profile.expand(anchor)
-        return Relations(Outcome.EMPTY) if start is None else kg.relations(start)
-
+            where = rule_program(kg, ground(anchor, body)).where(kg.profile)
+            reads.append(partial(kg.relations, Variable(body[-1].variable), where))
+        else:
+            reads.append(partial(Relations, Outcome.EMPTY) if start is None else partial(kg.relations, start))
     short, steps = kg.profile.short, list[tuple[Body, str, bool]]()
     types, subclass = map(IRI, kg.profile.type_predicates[:1]), kg.profile.subclass_predicates
-    for body, near in zip(bodies, kg.together([partial(around, body) for body in bodies]), strict=True):
+    for body, near in zip(bodies, kg.together(reads), strict=True):
         steps += [(body, short(r), True) for r in near.forward]
         steps += [(body, short(r), False) for r in near.backward]
         if not body and any(r.value in subclass for r in near.backward):
