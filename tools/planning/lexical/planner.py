@@ -335,10 +335,11 @@ class Search:
         """Run the best rules: those that find nothing are dropped, the others weighed by what they find."""
 
         def execute(rule: Rule) -> Rule | None:
-            anchor, asked = self.kg.profile.expand(rule.anchor), [rule]
-            if self.kg.is_remote and self.classes and self.view.determined:
-                asked.append(self._constraints.typed(rule, self.classes))
-            result, *_ = self.kg.together([partial(run, self.kg, r, SAMPLE) for r in asked])
+            anchor = self.kg.profile.expand(rule.anchor)
+            if self.kg.is_remote and self.classes and self.view.determined:  # `_weigh` asks for them
+                asked = (rule, self._constraints.typed(rule, self.classes))
+                self.kg.together([partial(run, self.kg, r, SAMPLE) for r in asked])
+            result = run(self.kg, rule, SAMPLE)
             if (elsewhere := without_topic(self.kg, rule, result)) is not rule:
                 if result.outcome is Outcome.TRUNCATED:
                     result = run(self.kg, elsewhere, SAMPLE)
