@@ -148,16 +148,16 @@ function stepsCard(trace, terms) {
   const steps = trace.steps || [];
   if (!steps.length) return null;
   const waiting = [...(trace.corrections || [])];
-  const items = steps.map((step) => {
+  const items = steps.map((step, place) => {
     const told = waiting.filter((c) => c.step === step.number && (!step.guideline || c.guideline === step.guideline || step.rolled_back));
     told.forEach((c) => waiting.splice(waiting.indexOf(c), 1));
-    return stepItem(step, told, terms);
+    return stepItem(step, told, terms, steps[place + 1]);
   });
   const rest = waiting.map((c) => correction(c, terms, `Step ${c.step}: `));
   return section("Steps", el("ol", { class: "steps" }, items), rest.length ? el("div", {}, el("h3", {}, "Other corrections"), rest) : null);
 }
 
-function stepItem(step, told, terms) {
+function stepItem(step, told, terms, next) {
   const bad = step.error || step.rolled_back || told.length;
   const feedback = step.error || (step.outcome && step.outcome !== "rows" ? step.outcome : "");
   const noted = step.guideline && !told.length ? badge("plain", `guideline ${step.guideline}`) : null;
@@ -174,7 +174,7 @@ function stepItem(step, told, terms) {
         ? el("p", { class: "badges" }, feedback ? badge(bad ? "bad" : "warn", feedback.replaceAll("_", " ")) : null, step.rolled_back ? badge("bad", "rolled back") : null, noted)
         : null,
       observed(step, terms),
-      told.map((c) => correction(c, terms)),
+      told.map((c) => correction(c, terms, "", next)),
     ),
   );
 }
@@ -212,12 +212,13 @@ function offerRow({ side, relations }) {
   return el("div", { class: "offer" }, el("span", { class: "side" }, side), el("ul", {}, named));
 }
 
-function correction(told, terms, before) {
+function correction(told, terms, before, next) {
   return el(
     "aside",
     { class: "correction" },
     el("p", { class: "correction-head" }, before || "", "Corrected by ", el("code", {}, told.guideline), told.source ? el("span", { class: "id" }, ` ${told.source}`) : null),
     told.reason ? reasonText(told.reason, terms) : null,
+    next && next.action ? el("p", { class: "under" }, "Done instead: ", el("code", {}, terms.text(next.action))) : null,
     told.fixes.length ? el("div", { class: "fixes" }, el("p", {}, "Fixes that were tried on the graph and offered:"), el("ul", {}, told.fixes.map((fix) => el("li", {}, el("code", {}, terms.text(fix)))))) : null,
   );
 }
