@@ -54,16 +54,13 @@ T = TypeVar("T")
 Update: TypeAlias = dict[str, Any]
 Phase: TypeAlias = Callable[[State, Runtime[Context]], Update | Awaitable[Update]]
 """What may stand for a phase: any callable of this shape, `async` or not."""
-Steps: TypeAlias = "Generator[ModelCall, Reply, Update]"
+Steps: TypeAlias = Generator["ModelCall", "Reply", Update]
 """A phase that asks a model: yields each call, is sent the reply, returns the update."""
 
 LIVE_RUNS = 256
 """Runs whose environments are held while they are worked on; beyond that the least recent ones are let go."""
 THREADS = 64
-"""Phases that compute or wait for a KG at the same time under `ainvoke`.
-
-Waiting for a model takes none, unless it is an action that asks one: about documents, or for rules.
-"""
+"""Phases that compute or wait for a KG at the same time under `ainvoke`; waiting for a model takes none."""
 GRACE = 2.0
 """Seconds at least for the answer, which shows what there is when the budget of seconds is spent."""
 UNUSABLE = CUT, SILENT = "reply_cut", "reply_empty"
@@ -320,10 +317,9 @@ class ModelPhase:
 
 
 _live_runs: LRUCache[tuple[str, Any], Environment] = LRUCache(LIVE_RUNS)
-"""The environments of the runs that are being worked on.
+"""The environments of the runs that are being worked on, by the run's id and LangGraph's control object.
 
-A run is known by the id in its state and by LangGraph's control object, which is another one for every
-invocation: two runs of one question share nothing, and a run that is resumed asks the KG anew.
+That is another one for every invocation: two runs share nothing, and one that is resumed asks the KG anew.
 """
 
 

@@ -37,10 +37,10 @@ def given(state: State, runtime: Runtime[Context]) -> Update:
 
 def known(state: State, runtime: Runtime[Context]) -> Update:
     """Take those of the caller's entities that the graph knows: a partial graph may lack the others."""
-    linked: list[LinkedEntity] = []
+    kg, linked = environment(runtime).kg, list[LinkedEntity]()
     for mention, id_ in state.entities.items():
         with suppress(ConfigurationError):
-            linked += link_mentions(state.question, environment(runtime.context).kg, given={mention: id_})
+            linked += link_mentions(state.question, kg, given={mention: id_})
     return start(tuple(linked))
 
 
