@@ -66,7 +66,10 @@ class Outcome(StrEnum):
     @property
     def ok(self) -> bool:
         """True if the engine answered (an empty answer is an answer)."""
-        return self in (Outcome.ROWS, Outcome.EMPTY, Outcome.TRUNCATED)
+        return self in ANSWERED
+
+
+ANSWERED = (Outcome.ROWS, Outcome.EMPTY, Outcome.TRUNCATED)
 
 
 class _Reply:
@@ -78,7 +81,7 @@ class _Reply:
 
     def check(self) -> None:
         """Raise `QueryFailedError` unless the engine answered."""
-        if not self.outcome.ok:
+        if self.outcome not in ANSWERED:
             raise QueryFailedError(self.outcome, self.message)
 
 
@@ -326,12 +329,12 @@ class AnswerCache:
 
     def keep(self, sparql: str, limit: int, result: Result) -> None:
         """Remember an answer. Failures and very long results are asked for again."""
-        if not result.outcome.ok or len(result.rows) > ANSWER_ROWS:
+        if not result.outcome.ok or len(result._rows) > ANSWER_ROWS:
             return
         is_cut = result.outcome is Outcome.TRUNCATED
         self._answers[sparql, limit if is_cut else None] = result
         select = None if is_cut else _SELECT.fullmatch(sparql)
-        if select is not None and (select["cut"] is None or len(result.rows) < int(select["cut"])):
+        if select is not None and (select["cut"] is None or len(result._rows) < int(select["cut"])):
             key = (select["prologue"] + select["body"], None)  # no query itself
             whole = self._answers.get(key)
             if whole is None or len(whole.variables) <= len(result.variables):

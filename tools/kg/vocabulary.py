@@ -182,12 +182,15 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     if not noun or not kg.profile.type_predicates:
         return ()
 
-    def ask() -> tuple[IRI, ...]:
-        if kg.index is not None:
-            entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
-            nodes = dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity)))
-            instantiated = _with_instances(kg, nodes) if nodes else set()
-            return tuple(n for n in nodes if n in instantiated)
+    memory = memory_of(kg, "classes")
+    if (classes := memory.get(noun)) is not None:
+        return tuple(classes)
+    if kg.index is not None:
+        entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
+        nodes = dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity)))
+        instantiated = _with_instances(kg, nodes) if nodes else set()
+        classes = tuple(n for n in nodes if n in instantiated)
+    else:
         forms = dict.fromkeys(t for f in singulars(noun) for t in (f, f.title(), f.capitalize()))
         values = [v for f in forms for v in (text(f), text(f, kg.profile.language))]
         names = [IRI(p) for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates)]
@@ -198,9 +201,9 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
             f"FILTER EXISTS {{ ?any {kg.profile.class_links} ?node }} }}"
         )
         rows = sorted(result.rows, key=lambda row: (row[1] not in preferred, str(row[0])))
-        return tuple(dict.fromkeys(node for node, _ in rows if isinstance(node, IRI)))[:20]
-
-    return remembered(kg, "classes", noun, ask)
+        classes = tuple(dict.fromkeys(node for node, _ in rows if isinstance(node, IRI)))[:20]
+    memory[noun] = classes
+    return classes
 
 
 def _with_instances(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> set[IRI]:
