@@ -87,13 +87,30 @@ def train_and_serve(
     """Train an adapter of a language model, and have the server serve it that is asked: a `Learner`.
 
     Each update trains on the adapter of the one before (SymAgent 4.3.2). `base` is what is trained, by hub
-    name or folder: the model that the server at `url` serves.
+    name or folder: the model that the server at `url`, `http://HOST:PORT/v1`, serves. Where that cannot be
+    made to load adapters, a `ConfigurationError` says the command that starts it, and how to go on.
     """
-    before = str(settings.get("model", "")).removeprefix("openai:")
+    import openai
+
+    before, name = str(settings.get("model", "")).removeprefix("openai:"), into.name
     previous = into.parent / before if before else None
     train_adapter(trajectories, into, base=base, previous=previous, settings=lora, progress=progress)
-    serve_adapter(url, into.name, into, base=base, rank=lora.rank, key=key)
-    return {"model": f"openai:{into.name}"}
+    with openai.OpenAI(base_url=url, api_key=key, timeout=SERVING_SECONDS, max_retries=0) as client:
+        try:
+            if name not in {model.id for model in client.models.list()}:
+                adapter = {"lora_name": name, "lora_path": str(into.resolve())}
+                client.post("/load_lora_adapter", cast_to=str, body=adapter)
+                if name not in {model.id for model in client.models.list()}:
+                    raise openai.OpenAIError("the model is still unknown")
+        except openai.OpenAIError as error:
+            module = shlex.quote(f"{name}={into.resolve()}")
+            raise ConfigurationError(
+                f"the server at {url} does not load adapters while it runs ({error}). The adapter is trained "
+                "and kept; start the server with it and go on with --resume:\n"
+                f"  VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve {shlex.quote(base)} --enable-lora "
+                f"--max-lora-rank {lora.rank} --lora-modules {module}"
+            ) from error
+    return {"model": f"openai:{name}"}
 
 
 def train_adapter(
@@ -156,31 +173,30 @@ def training_records(tokenizer: Any, conversations: Sequence[Messages]) -> list[
     """
     from jinja2 import TemplateError
 
-    merged = []
-    for system, question, *rest in conversations:
-        content = f"{system['content']}\n\n{question['content']}".strip()
-        merged.append([{"role": "user", "content": content}, *rest])
-    form: Sequence[Messages] = conversations
     try:
-        tokenizer.apply_chat_template(form[0], tokenize=False)
+        tokenizer.apply_chat_template(conversations[0], tokenize=False)
     except TemplateError:
-        form = merged
-        try:
-            tokenizer.apply_chat_template(form[0], tokenize=False)
-        except TemplateError as error:
-            raise ConfigurationError(
-                f"the chat template of {tokenizer.name_or_path} refuses conversations of the agent: {error}"
-            ) from error
+        merged = []
+        for system, question, *rest in conversations:
+            content = f"{system['content']}\n\n{question['content']}".strip()
+            merged.append([{"role": "user", "content": content}, *rest])
+        conversations = merged
+    try:
+        tokenizer.apply_chat_template(conversations[0], tokenize=False)
+    except TemplateError as error:
+        raise ConfigurationError(
+            f"the chat template of {tokenizer.name_or_path} refuses conversations of the agent: {error}"
+        ) from error
     try:
         _library("trl.chat_template_utils").get_training_chat_template(tokenizer)
     except (ValueError, TemplateError):
         return [
             {"prompt": messages[:at], "completion": [message]}
-            for messages in form
+            for messages in conversations
             for at, message in enumerate(messages)
             if message["role"] == "assistant"
         ]
-    return [{"messages": messages} for messages in form]
+    return [{"messages": messages} for messages in conversations]
 
 
 def load_tokenizer(base: str) -> Any:
@@ -203,9 +219,11 @@ def load_with_adapter(base: str, previous: Path | None, settings: LoraSettings) 
     peft, transformers = _library("peft"), _library("transformers")
     transformers.set_seed(settings.seed)
     transformers.utils.logging.disable_progress_bar()
-    dtype = torch.bfloat16 if _computes_bfloat16() else torch.float32
+    is_half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
     try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            base, dtype=torch.bfloat16 if is_half else torch.float32
+        )
     except (OSError, ValueError) as error:
         raise _unloadable(base, error) from error
     with warnings.catch_warnings():
@@ -250,7 +268,7 @@ def make_trainer(
         lr_scheduler_type="cosine",
         warmup_steps=settings.warmup,
         optim="adamw_torch",
-        bf16=_computes_bfloat16(),
+        bf16=model.dtype == torch.bfloat16,
         use_cpu=not cuda,
         activation_checkpointing=cuda if settings.checkpointing is None else settings.checkpointing,
         activation_checkpointing_kwargs={"use_reentrant": False},
@@ -291,30 +309,6 @@ def last_checkpoint(checkpoints: Path) -> str | None:
     return str(newest) if newest else None
 
 
-def serve_adapter(url: str, name: str, folder: Path, *, base: str, rank: int, key: str) -> None:
-    """See to it that a server, `http://HOST:PORT/v1`, answers for an adapter by its name.
-
-    Raises `ConfigurationError`, which says the command and how to go on, where it cannot be made to.
-    """
-    import openai
-
-    with openai.OpenAI(base_url=url, api_key=key, timeout=SERVING_SECONDS, max_retries=0) as client:
-        try:
-            if name not in {model.id for model in client.models.list()}:
-                adapter = {"lora_name": name, "lora_path": str(folder.resolve())}
-                client.post("/load_lora_adapter", cast_to=str, body=adapter)
-                if name not in {model.id for model in client.models.list()}:
-                    raise openai.OpenAIError("the model is still unknown")
-        except openai.OpenAIError as error:
-            module = shlex.quote(f"{name}={folder.resolve()}")
-            raise ConfigurationError(
-                f"the server at {url} does not load adapters while it runs ({error}). The adapter is trained "
-                "and kept; start the server with it and go on with --resume:\n"
-                f"  VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve {shlex.quote(base)} --enable-lora "
-                f"--max-lora-rank {rank} --lora-modules {module}"
-            ) from error
-
-
 def progress_callback(progress: Progress) -> Any:
     """Return a callback for a transformers trainer that passes on how many steps are done."""
     import transformers
@@ -332,12 +326,6 @@ def progress_callback(progress: Progress) -> Any:
             progress(f"loss {loss:.3f} on held-out questions", state.global_step, state.max_steps)
 
     return ProgressCallback()
-
-
-def _computes_bfloat16() -> bool:
-    import torch
-
-    return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
 
 
 def _library(name: str) -> Any:
