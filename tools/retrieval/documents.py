@@ -357,15 +357,11 @@ def _html(data: bytes, file: Path) -> tuple[str, str]:
 class WikipediaDocuments:
     """Pages of a MediaWiki, fetched by the name of an entity when they are asked for. Keeps nothing on disk.
 
-    Args:
-        url: address of its API. encoder: orders passages; None for the embedded one.
-        request_seconds: time one request may take.
+    `url` is the address of its API; the encoder orders passages, None for the embedded one.
     """
 
-    def __init__(
-        self, url: str, encoder: Encoder | None = None, request_seconds: float = REQUEST_SECONDS
-    ) -> None:
-        self.url, self._encoder, self._seconds = url, encoder, request_seconds
+    def __init__(self, url: str, encoder: Encoder | None = None) -> None:
+        self.url, self._encoder = url, encoder
         self._searches = LRUCache[str, PassageIndex](REMEMBERED)
 
     def find(
@@ -394,7 +390,7 @@ class WikipediaDocuments:
             with httpx.Client(headers={"User-Agent": AGENT}, follow_redirects=True) as http:
                 # Without validation, which would put a client without time-outs in the place of ours.
                 wiki = WikipediaAPIWrapper.model_construct(
-                    wiki_client=_Wiki(http, self.url, self._seconds),
+                    wiki_client=_Wiki(http, self.url),
                     top_k_results=PAGES,
                     load_all_available_meta=False,
                     doc_content_chars_max=CHARACTERS,
@@ -423,8 +419,8 @@ class _Wiki:
 
     exceptions = SimpleNamespace(PageError=(), DisambiguationError=())
 
-    def __init__(self, http: httpx.Client, url: str, request_seconds: float) -> None:
-        self._http, self._url, self._seconds = http, url, request_seconds
+    def __init__(self, http: httpx.Client, url: str) -> None:
+        self._http, self._url = http, url
         self._deadline = time.monotonic() + SEARCH_SECONDS
 
     def search(self, text: str, results: int) -> list[str]:
@@ -438,7 +434,7 @@ class _Wiki:
         return SimpleNamespace(content=page.get("extract", ""), url=page.get("fullurl", ""), summary="")
 
     def _query(self, **parameters: str | int) -> Any:
-        seconds = min(self._seconds, self._deadline - time.monotonic())
+        seconds = min(REQUEST_SECONDS, self._deadline - time.monotonic())
         if seconds <= 0:
             raise httpx.ReadTimeout(f"no answer within {SEARCH_SECONDS:g} s")
         parameters |= {"action": "query", "format": "json"}

@@ -271,7 +271,7 @@ def bundle_sizes(
             where = " UNION ".join(sides)
             queries.append(f"SELECT ?n ?p ?q (COUNT(*) AS ?c) WHERE {{ {where} }} GROUP BY ?n ?p ?q")
     rows, problem = _rows(kg, queries, BUNDLE_CAP, deadline)
-    sizes, given = dict[Bundle, int](), _by_text(nodes)
+    sizes, given = dict[Bundle, int](), {n.value: n for n in nodes if isinstance(n, IRI)}
     for cell, out, into, size in rows:
         node, relation, count = _as_given(cell, given), out or into, whole_number(size)
         if node is None or not isinstance(relation, IRI) or count is None or kg.profile.excludes(relation):
@@ -296,12 +296,27 @@ def read_bundles(
         deadline: of all queries together.
     """
     order = sorted(counts, key=lambda b: b.place)
-    whole = [b for b in order if sizes[b] <= counts[b]]
-    sampled = [b for b in order if sizes[b] > counts[b]]
-    queries = [_whole_query(part) for part in batches(whole, BATCH)]
-    queries += [_samples_query(part, counts, seed) for part in batches(sampled, SAMPLES)]
+    queries = []
+    for part in batches([b for b in order if sizes[b] <= counts[b]], BATCH):
+        out = " ".join(f"({b.node.n3()} {b.relation.n3()})" for b in part if b.forward)
+        into = " ".join(f"({b.node.n3()} {b.relation.n3()})" for b in part if not b.forward)
+        sides = [f"{{ VALUES (?n ?p) {{ {out} }} ?n ?p ?o }}"] if out else []
+        sides += [f"{{ VALUES (?n ?q) {{ {into} }} ?s ?q ?n }}"] if into else []
+        queries.append(_facts_query(sides))
+    # Samples are drawn by a digest of seed and far end: an engine's own order would be another one in each.
+    prefix = Literal(f"{seed} ", XSD + "string").n3()
+    for part in batches([b for b in order if sizes[b] > counts[b]], SAMPLES):
+        sides = []
+        for b in part:
+            n, r = b.node.n3(), b.relation.n3()
+            far, fact, names = ("?o", f"{n} {r} ?o", "?n ?p") if b.forward else ("?s", f"?s {r} {n}", "?n ?q")
+            digest = f"ORDER BY MD5(CONCAT({prefix}, STR({far}))) {far}"
+            drawn = f"{{ SELECT {far} WHERE {{ {fact} }} {digest} LIMIT {counts[b]} }}"
+            sides.append(f"{{ {drawn} VALUES ({names}) {{ ({n} {r}) }} }}")
+        queries.append(_facts_query(sides))
     rows, problem = _rows(kg, queries, sum(counts.values()), deadline)
-    given = _by_text([end for b in order for end in (b.node, b.relation)])
+    ends = [end for b in order for end in (b.node, b.relation)]
+    given = {end.value: end for end in ends if isinstance(end, IRI)}
     hops: set[Hop] = set()
     for near, leaving, obj, arriving, subject in rows:
         node, out, into = (_as_given(cell, given) for cell in (near, leaving, arriving))
@@ -332,34 +347,11 @@ def _rows(
     return rows, problem
 
 
-def _by_text(terms: Iterable[Term]) -> dict[str, IRI]:
-    return {term.value: term for term in terms if isinstance(term, IRI)}
-
-
 def _as_given(cell: Term | None, given: Mapping[str, IRI]) -> Term | None:
     """A term as a query was given it: Virtuoso may return the IRI of a lone VALUES row as a string."""
     return given.get(cell.value, cell) if isinstance(cell, Literal) and not cell.language else cell
 
 
-def _whole_query(bundles: Sequence[Bundle]) -> str:
-    """All facts of some bundles: node, relation out, object, relation in, subject."""
-    out = " ".join(f"({b.node.n3()} {b.relation.n3()})" for b in bundles if b.forward)
-    into = " ".join(f"({b.node.n3()} {b.relation.n3()})" for b in bundles if not b.forward)
-    sides = [f"{{ VALUES (?n ?p) {{ {out} }} ?n ?p ?o }}"] if out else []
-    sides += [f"{{ VALUES (?n ?q) {{ {into} }} ?s ?q ?n }}"] if into else []
-    return f"SELECT ?n ?p ?o ?q ?s WHERE {{ {' UNION '.join(sides)} }}"
-
-
-def _samples_query(bundles: Sequence[Bundle], counts: Mapping[Bundle, int], seed: int) -> str:
-    """So many facts of each bundle, in the same columns.
-
-    Drawn by a digest of seed and far end: an engine's own order would be another one in each engine.
-    """
-    sides = []
-    for b in bundles:
-        n, r = b.node.n3(), b.relation.n3()
-        far, pattern, names = ("?o", f"{n} {r} ?o", "?n ?p") if b.forward else ("?s", f"?s {r} {n}", "?n ?q")
-        order = f"ORDER BY MD5(CONCAT({Literal(f'{seed} ', XSD + 'string').n3()}, STR({far}))) {far}"
-        drawn = f"{{ SELECT {far} WHERE {{ {pattern} }} {order} LIMIT {counts[b]} }}"
-        sides.append(f"{{ {drawn} VALUES ({names}) {{ ({n} {r}) }} }}")
+def _facts_query(sides: Sequence[str]) -> str:
+    """The query of some patterns that bind node, relation out, object, relation in, subject."""
     return f"SELECT ?n ?p ?o ?q ?s WHERE {{ {' UNION '.join(sides)} }}"

@@ -37,9 +37,10 @@ def test_pages_are_searched_fetched_and_ranked() -> None:
 
 
 @pytest.mark.parametrize("fault", ["html", "error", "status", "odd", "slow"])
-def test_what_goes_wrong_is_told_in_time(fault: str) -> None:
+def test_what_goes_wrong_is_told_in_time(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triplewise.tools.retrieval.documents.REQUEST_SECONDS", 0.2)
     with MediaWiki(PAGES, fault) as wiki:
-        documents = WikipediaDocuments(wiki.url, request_seconds=0.2)
+        documents = WikipediaDocuments(wiki.url)
         with pytest.raises(
             DocumentsUnavailableError, match=r"127\.0\.0\.1 (cannot be reached|gave no usable)"
         ):
