@@ -58,7 +58,11 @@ class _Named:
                 nodes = [v for pattern in alternatives for item in pattern for v in item.mentions]
             case Not(pattern):
                 nodes = [v for item in pattern for v in item.mentions]
-        return tuple(dict.fromkeys([node for node in nodes if isinstance(node, Variable)]))
+        named: dict[Variable, None] = {}
+        for node in nodes:
+            if isinstance(node, Variable):
+                named[node] = None
+        return tuple(named)
 
     @property
     def binds(self) -> tuple[Variable, ...]:
