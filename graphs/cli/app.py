@@ -68,11 +68,7 @@ def top(
 
 @o.command(config, "show")
 def show_config() -> None:
-    """Print where the configuration file lies and what it says; or where one would be looked for.
-
-    Examples:
-        triplewise config show
-    """
+    """Print where the configuration file lies and what it says; or where one would be looked for."""
     from triplewise.tools.core.configuration import SECTIONS, configuration_file, places, read_section
 
     path = configuration_file()
@@ -88,11 +84,7 @@ def show_config() -> None:
 
 @o.command(app)
 def presets() -> None:
-    """List the presets: what each is made of, and the variants of each phase.
-
-    Examples:
-        triplewise presets
-    """
+    """List the presets: what each is made of, and the variants of each phase."""
     from triplewise.graphs.presets import PRESETS, VARIANTS
 
     console = out()
@@ -120,11 +112,7 @@ def graph(preset: str = o.option("P", "See `triplewise presets`.", o.DEFAULT_PRE
 
 @o.command(app)
 def demo() -> None:
-    """Show what the demo graph is about, with questions to try.
-
-    Examples:
-        triplewise demo
-    """
+    """Show what the demo graph is about, with questions to try."""
     data, console = serve.demo_contents(), out()
     console.print(data["about"].strip() + "\n")
     for topic in data["topics"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -219,8 +220,21 @@ def profile(
     say(f"wrote {out_}; edit it, then: triplewise ask ... --kg {source} --profile {out_}")
 
 
+@dataclass(frozen=True)
+class Cutting:
+    """How a part is cut out, by the names of `extract_subset`."""
+
+    engine: Literal["duckdb", "spark"] = o.option(
+        "", "spark: for a cluster, with Spark's own settings.", "duckdb"
+    )
+    memory: str = o.option("SIZE", "What DuckDB may use; the rest goes to disk.", "4GB")
+    threads: int | None = o.option("N", "Of DuckDB.", min=1, shown="all cores")
+    overwrite: bool = o.flag("Replace the cut that the folder holds.", "--overwrite")
+
+
 @o.command(commands)
 def cut(
+    cutting: Cutting,
     into: Into,
     seeds: Path = o.option(
         "FILE",
@@ -247,12 +261,6 @@ def cut(
         min=0,
     ),
     language: list[str] | None = o.option("TAG", "Keep labels in this language only. Repeatable."),
-    engine: Literal["duckdb", "spark"] = o.option(
-        "", "spark: for a cluster, with Spark's own settings.", "duckdb"
-    ),
-    memory: str = o.option("SIZE", "What DuckDB may use; the rest goes to disk.", "4GB"),
-    threads: int | None = o.option("N", "Of DuckDB.", min=1, shown="all cores"),
-    overwrite: bool = o.flag("Replace the cut that the folder holds.", "--overwrite"),
 ) -> None:
     """Cut all triples within some hops of given entities out of a dump, with their labels.
 
@@ -274,11 +282,8 @@ def cut(
             into,
             SubsetSpec(hops, direction, hub_limit, tuple(language or ())),
             profile=profile or "generic",
-            engine=engine,
-            memory=memory,
-            threads=threads,
-            overwrite=overwrite,
             progress=progress,
+            **vars(cutting),
         )
     for source in report.sources:
         if source.bad_lines:
