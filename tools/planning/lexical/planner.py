@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import filterfalse
 
 from triplewise.tools.core.rules import Atom, Constraint, DroppedRule, Rule, dropped, path_text
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term
@@ -245,11 +246,10 @@ class Search:
 
     def rules(self) -> list[Rule]:
         """Return rules from the neighbourhood of the linked entities that lead to answers, best first."""
-        self.kg.together([partial(self.bodies, topic) for topic in self.topics])
         rules = self._of_two_topics() if len(self.topics) > 1 else []
         if not (rules and self._excluded):
             for topic in self.topics:
-                rules += self._chains(topic)
+                rules += self._chains(topic, self.bodies(topic))
             rules += [*self._members(), *self._described(), *self._identity()]
         return self._apply_constraints(self._execute(self.rank(rules)))
 
@@ -381,7 +381,7 @@ class Search:
         weights, scorer = self._weights, self.scorer(rule.anchor)
         chains = [rule.body, *(c.atoms for c in rule.constraints if c.atoms)]
         if rule.body and not self.view.constrained and not shown:
-            left = [w for w in scorer.leaves_out(chains) if not find_classes(self.kg, w)]
+            left = list(filterfalse(partial(find_classes, self.kg), scorer.leaves_out(chains)))
             if left:
                 words = ", ".join(map(repr, left))
                 return self._drop(rule, f"it leaves out what the question says by {words}")
@@ -422,10 +422,10 @@ class Search:
                 results.append(result)
         return sorted(results, key=lambda r: (-r.score, len(r.body)))
 
-    def _chains(self, topic: str) -> list[Rule]:
+    def _chains(self, topic: str, bodies: Sequence[tuple[Body, float]]) -> list[Rule]:
         """Return the best bodies of one topic as rules."""
         note = "fits the words of the question"
-        best = self.bodies(topic)[:CHECKED]
+        best = bodies[:CHECKED]
         return [replace(ground(topic, body), score=score, provenance=note) for body, score in best]
 
     def _short(self, topic: str, hops: int = 2) -> list[Body]:
@@ -454,6 +454,7 @@ class Search:
 
     def _of_two_topics(self) -> list[Rule]:
         """Return rules that use two topics: chains that meet, pass through the other topic, "or", "not"."""
+        self.kg.together([partial(self.bodies, topic) for topic in self.topics])
         if self._excluded:
             return list(self._excluding(self._excluded))
         if self.view.joint == "or":
@@ -615,7 +616,7 @@ class Search:
         if members or view.unlinked:
             # With an unknown name in the question, that a relation exists proves nothing about the two.
             return members
-        chains = self._execute(self._chains(topics[0]))
+        chains = self._execute(self._chains(topics[0], self.bodies(topics[0])))
         return [checked for rule in chains if (checked := self._stated(rule)) is not None]
 
     def is_named(self) -> bool:
