@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from importlib import resources
 from itertools import islice
+from typing import Any
 
 import yaml
 
@@ -84,18 +85,17 @@ def full_text_of(kg: KnowledgeGraph) -> FullText | None:
     base = base_of(kg)
 
     def find() -> FullText:
-        if not isinstance(base, EndpointKG) or base.is_local:
-            return _find_full_text(base) or _NONE
-        kept = kept_json(
-            base.cache_dirs, FULL_TEXT, DAYS, lambda: asdict(w) if (w := _find_full_text(base)) else None
+        def look() -> dict[str, Any] | None:
+            way = _find_full_text(base)
+            return None if way is None else asdict(way)
+
+        kept = look() if base.is_local else kept_json(base.cache_dirs, FULL_TEXT, DAYS, look)
+        return (
+            FullText(**kept | {"predicates": tuple(kept["predicates"])}) if kept else FullText("", "", "", "")
         )
-        return FullText(**kept | {"predicates": tuple(kept["predicates"])}) if kept else _NONE
 
     way = remembered(base, "full text", "", find)
     return way if way.find else None
-
-
-_NONE = FullText("", "", "", "")
 
 
 def _find_full_text(kg: KnowledgeGraph) -> FullText | None:

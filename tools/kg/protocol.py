@@ -344,10 +344,9 @@ class AnswerCache:
 class KnowledgeGraph:
     """A knowledge graph that can be read, behind any engine. Nothing here writes.
 
-    Everything is built over `query`; an engine adds `_run`, the one way to its store. `timeout` is in seconds
-    and `limit` in rows; None takes the KG's own defaults. A result cut at the limit has outcome `truncated`.
-    No method but `labels` raises for what an engine does: the outcome says it, and what a failed query would
-    hold cannot be read (`QueryFailedError`).
+    Everything is built over `query`; an engine adds `_run`, the one way to its store. A result cut at the
+    limit has outcome `truncated`. No method but `labels` raises for what an engine does: the outcome says it,
+    and what a failed query would hold cannot be read (`QueryFailedError`).
 
     Attributes:
         origin: the KG that this one is laid over, where it is a `Layer`. facts: what this layer adds to it.
@@ -357,11 +356,8 @@ class KnowledgeGraph:
         path_seconds: that a search for paths may take where none are named.
         meter: counts the queries that reach the store by way of this object.
     Args:
-        profile: how this KG is shaped.
-        name: shown to people.
-        timeout: seconds a call may take.
-        limit: rows a call may return.
-        index: label index, where there is one.
+        profile: how this KG is shaped. name: shown to people. index: label index, where there is one.
+        timeout, limit: seconds that a call may take, and rows that it may return, where it names none.
     """
 
     origin: KnowledgeGraph | None = None
@@ -478,8 +474,7 @@ class KnowledgeGraph:
     def relations(self, node: Term | Variable, where: str = "") -> Relations:
         """Distinct relations of a term, or of a query variable bound by the group pattern `where`, sorted.
 
-        `where` is SPARQL made by `triplewise.tools.pyql` from terms, never text of a model.
-        Relations the profile excludes are left out.
+        `where` is SPARQL that PyQL made from terms. Relations that the profile excludes are left out.
         """
         try:
             sparql = _relations_query(node, where)
@@ -588,8 +583,8 @@ class KnowledgeGraph:
     ) -> Paths:
         """All simple paths of up to `max_hops` (at most 4) between two nodes, shortest first.
 
-        Edges are walked in both directions, but those of excluded relations. When time, rows or chains run
-        out, the paths found so far come with the outcome. Without a `timeout`, `path_seconds` holds.
+        Edges are walked in both directions, but those of excluded relations. When time or rows run out, the
+        paths found so far come with the outcome. Without a `timeout`, `path_seconds` holds.
         """
         if source == target:
             return Paths(Outcome.EMPTY, message="source and target are the same node")

@@ -1,8 +1,7 @@
 """Extracting the part of a graph within some hops of given entities from a dump (ODA, section 3.2).
 
 The result is a folder with `triples.nt.gz`, `labels.nt.gz` and `cut.json` (what was extracted, from what,
-how), which `triplewise kg load` takes as it is. What is under way stands in a hidden folder in it, step by
-step. `triplewise kg cut` is the command.
+how), which `triplewise kg load` takes as it is; what is under way stands in a hidden folder in it.
 """
 
 from __future__ import annotations
@@ -397,11 +396,7 @@ class _Extraction:
 
 
 def _write_ntriples(table: Path, path: Path) -> Facts:
-    """Write triples (`s`, `p`, `o`) as N-Triples, compressed: the same bytes for the same triples.
-
-    Returns:
-        `triples`, `bytes` and `sha256` of the file.
-    """
+    """Write triples (`s`, `p`, `o`) as N-Triples, compressed: the same bytes for the same triples."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -427,14 +422,10 @@ def read_seed_ids(path: Path, profile: Profile) -> tuple[tuple[IRI, ...], tuple[
     `topic_entity`, `entity` or `id`: an id, a list of ids, or a mapping with ids on either side. What follows
     `#` and a space is a comment.
 
-    Args:
-        path: the file. profile: says what IRI a short id stands for.
-
     Raises:
         DataError: no such file; a line that is no JSON, with its number; no entity at all.
     """
-    iris: dict[IRI, None] = {}
-    unreadable: dict[str, None] = {}
+    iris, unreadable = dict[IRI, None](), dict[str, None]()
     for forms in _entries(path):
         iri = next(filter(None, (profile.expand(form) for form in forms)), None)
         if iri is None:
@@ -476,5 +467,4 @@ def _entries(path: Path) -> Iterator[tuple[str, ...]]:
 
 
 def _iri(term: str) -> IRI:
-    """The IRI that N-Triples writes so."""
     return safe_iri(term[1:-1])
