@@ -50,19 +50,14 @@ HUB_SECONDS = 5.0
 """Seconds the model hub may take to answer."""
 
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-GRAPH_VERSION = 2
-DIMENSION = 384
-MAX_TOKENS = 256
-BATCH = 64
-PADDING = 12
-"""Tokens of padding that take as long as one more batch."""
+GRAPH_VERSION, DIMENSION, MAX_TOKENS = 2, 384, 256
+BATCH, PADDING = 64, 12
+"""Texts embedded at once, and tokens of padding that take as long as one more batch."""
 
-FOLDER = "vectors"
-"""Where a KG's folder keeps them."""
+FOLDER, FORMAT = "vectors", 2
+"""Where a KG's folder keeps them, and the format of the files; part of their name."""
 CHUNK = 4096
 """Texts embedded between two writes of `add`: what a kill can cost."""
-FORMAT = 2
-"""Of the files; part of their name."""
 
 _DIGEST, _NUMBER = np.dtype("<u8"), np.dtype("<f4")
 _UNIT = 0.01

@@ -298,10 +298,12 @@ def read_bundles(
     order = sorted(counts, key=lambda b: b.place)
     queries = []
     for part in batches([b for b in order if sizes[b] <= counts[b]], BATCH):
-        out = " ".join(f"({b.node.n3()} {b.relation.n3()})" for b in part if b.forward)
-        into = " ".join(f"({b.node.n3()} {b.relation.n3()})" for b in part if not b.forward)
-        sides = [f"{{ VALUES (?n ?p) {{ {out} }} ?n ?p ?o }}"] if out else []
-        sides += [f"{{ VALUES (?n ?q) {{ {into} }} ?s ?q ?n }}"] if into else []
+        forward, backward = (
+            " ".join(f"({b.node.n3()} {b.relation.n3()})" for b in part if b.forward == way)
+            for way in (True, False)
+        )
+        sides = [f"{{ VALUES (?n ?p) {{ {forward} }} ?n ?p ?o }}"] if forward else []
+        sides += [f"{{ VALUES (?n ?q) {{ {backward} }} ?s ?q ?n }}"] if backward else []
         queries.append(_facts_query(sides))
     # Samples are drawn by a digest of seed and far end: an engine's own order would be another one in each.
     prefix = Literal(f"{seed} ", XSD + "string").n3()
