@@ -102,9 +102,9 @@ def columns(
             full = [max(len(part) for text in cells for part in text.split("\n")) for cells in texts]
             words = [max(len(word) for text in cells for word in ("", *text.split())) for cells in texts]
             words[0] = full[0] if whole else words[0]
-            room = options.max_width - 2 * len(heads)
-            if sum(words) <= room < sum(full):
-                while sum(full) > room:  # the widest gives first
+            free = options.max_width - 2 * len(heads)
+            if sum(words) <= free < sum(full):
+                while sum(full) > free:  # the widest gives first
                     at = max((i for i in range(len(heads)) if full[i] > words[i]), key=full.__getitem__)
                     full[at] -= 1
                 for column, width in zip(self.columns, full, strict=True):
