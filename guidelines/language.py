@@ -128,8 +128,8 @@ def check_template(
         if included not in templates:
             legal = ", ".join(templates)
             raise document.error(f"{key}: includes unknown part {included!r}; choose from: {legal}", *place)
-    found = tree.find_all(nodes.Getattr)
-    return [(node.node.name, node.attr) for node in found if isinstance(node.node, nodes.Name)]
+    reads = tree.find_all(nodes.Getattr)
+    return [(node.node.name, node.attr) for node in reads if isinstance(node.node, nodes.Name)]
 
 
 def unquoted(argument: str) -> str:
@@ -248,8 +248,8 @@ def signature(context: Context, action: str) -> str:
 @pass_context
 def arity(context: Context, action: str) -> int | None:
     """How many parameters an action takes; None if it is not a legal one."""
-    found = _SIGNATURE.fullmatch(signature(context, action))
-    return len([p for p in found[2].split(",") if p.strip()]) if found else None
+    match = _SIGNATURE.fullmatch(signature(context, action))
+    return len([p for p in match[2].split(",") if p.strip()]) if match else None
 
 
 def closest(name: object, options: Iterable[object], n: int = 3) -> list[str]:
@@ -261,17 +261,17 @@ def closest(name: object, options: Iterable[object], n: int = 3) -> list[str]:
 def repairs(context: Context, feedback: Feedback) -> list[str]:
     """What was written as a name and read as an id, e.g. `Tokyo -> Q1490`; quotes alone are no name."""
     repaired = feedback.detail.get("repaired")
-    known = {*_memory(context).linked, *_memory(context).seen}
+    ids = {*_memory(context).linked, *_memory(context).seen}
     pairs = dict(repaired) if isinstance(repaired, Mapping) else {}
     read = {unquoted(str(form)): str(id) for form, id in pairs.items()}
-    return [f"{form} -> {id}" for form, id in read.items() if form != unquoted(id) and form not in known]
+    return [f"{form} -> {id}" for form, id in read.items() if form != unquoted(id) and form not in ids]
 
 
 @pass_context
 def id_of(context: Context, label: object) -> str:
     """The id of the linked entity with this label (case does not matter), or an empty string."""
     wanted = str(label).casefold()
-    return next((i for i, known in _memory(context).linked.items() if known.casefold() == wanted), "")
+    return next((i for i, name in _memory(context).linked.items() if name.casefold() == wanted), "")
 
 
 # ---- tests

@@ -100,18 +100,18 @@ def read(state: Conversation, runtime: Runtime[Context]) -> Next:
 
 def rewrite(message: FollowUp, turns: list[Turn], env: Environment) -> tuple[Purpose, tuple[Rewrite, ...]]:
     """Return what a message asks for as a model reads it, in one call."""
-    said = [(t.question, ", ".join(t.labels[:LABELS]) or "not found") for t in turns[-SHOWN:]]
+    recent = [(t.question, ", ".join(t.labels[:LABELS]) or "not found") for t in turns[-SHOWN:]]
     if message.unclear:
-        said.append((message.unclear, "of whom or what?"))
-    call = ModelCall(load_prompt("chat").render("rewrite", said=said, message=message.message))
+        recent.append((message.unclear, "of whom or what?"))
+    call = ModelCall(load_prompt("chat").render("rewrite", said=recent, message=message.message))
     line = env.ask(call).text.strip().rpartition("\n")[2].strip()
     if line in ("PROOF", "QUERY"):
         return ("proof" if line == "PROOF" else "query"), ()
     if not line:
         return "question", message.rewrites
     named = [pair for t in turns for pair in (*zip(t.labels, t.values, strict=True), *t.entities.items())]
-    known = {mention: id_ for mention, id_ in named if mention in line and message.is_node(id_)}
-    return "question", () if line == "UNCLEAR" else (alone(line, known, env.kg, env.encoder),)
+    entities = {mention: id_ for mention, id_ in named if mention in line and message.is_node(id_)}
+    return "question", () if line == "UNCLEAR" else (alone(line, entities, env.kg, env.encoder),)
 
 
 def reply(state: Conversation, runtime: Runtime[Context]) -> Next:

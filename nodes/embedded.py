@@ -266,9 +266,14 @@ def whole_program(
     thought = f"The best rule, {rule.text()} ({rule.provenance}), is run as one program."
     if offered:
         name, arguments = "ask" if program.boolean else "set_answer", [v.n3() for v in program.answer]
-        told = f"{feedback.observation} {CONFIRM}"
+        observation = f"{feedback.observation} {CONFIRM}"
         feedback = replace(
-            feedback, action=name, arguments=tuple(arguments), finished=False, answers=(), observation=told
+            feedback,
+            action=name,
+            arguments=tuple(arguments),
+            finished=False,
+            answers=(),
+            observation=observation,
         )
         return thought, program.text(kg.profile), feedback
     # The rule as an argument tells this run from an `execute()` that a later step makes.
