@@ -40,16 +40,9 @@ from triplewise.tools.planning.lexical.score import Thresholds, thresholds_of
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 STEPS: Mapping[str, float] = {
-    "spoken": 0.05,
-    "same": 0.05,
-    "unrelated": 0.05,
-    "floor": 0.1,
-    "end": 0.2,
-    "hint": 0.05,
-    "join": 0.1,
-    "relation": 0.2,
-    "word": 0.15,
-}
+    "spoken": 0.05, "same": 0.05, "unrelated": 0.05, "floor": 0.1, "end": 0.2, "hint": 0.05, "join": 0.1,
+    "relation": 0.2, "word": 0.15,
+}  # fmt: skip
 """How far each threshold is moved at once."""
 HEADER = """\
 # What the cosines of an encoder mean to the planner without a model: `Thresholds` in `score.py`.
@@ -77,12 +70,10 @@ class Question(NamedTuple):
 def sets_of_questions(
     benchmarks: Sequence[str] = ("webqsp", "wikiwebquestions", "qald10"),
 ) -> Iterator[tuple[str, Graph | None, KnowledgeGraph, list[Labelled]]]:
-    """Return the sets: name, the benchmark's graph, the graph opened, questions.
+    """Return the sets of training questions: name, the benchmark's graph, the graph opened, questions.
 
-    Training questions of benchmarks first, then MetaQA by hops, the demo, and small graphs of other shapes.
-
-    Of the small graphs every other question is for training; the rest is kept apart for reports. Raises
-    `DataError` if a file is missing.
+    Those of benchmarks, of MetaQA by hops, of the demo, and every other question of small graphs of other
+    shapes, the rest of which is kept apart for reports. Raises `DataError` if a file is missing.
     """
     data = data_folder()
     for name in benchmarks:

@@ -35,12 +35,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """Seed questions as a context takes them.
-
-    Attributes:
-        setting: the context's `seeds` (None: it keeps its default). files: what they were made from.
-        note: how many there are, in words.
-    """
+    """Seed questions: the context's `seeds` (None: its default), the files they are from, and how many."""
 
     setting: str | None = None
     files: Sequence[DataFile] = ()

@@ -102,6 +102,7 @@ def _question(row: pd.Series[Any], metric: str) -> Question:
     if row["answerable"] is not None:
         tags.append("answerable" if row["answerable"] else "not answerable")
     tags += ["trivial"] * bool(row["trivial"])
+    tags += dict.fromkeys(f"guideline: {name}" for name in run.corrections)
     ending = {  # in a trace's form, for a run without one
         "question": row["question"],
         "status": run.status,
@@ -117,7 +118,7 @@ def _question(row: pd.Series[Any], metric: str) -> Question:
         status=run.status,
         score=None if math.isnan(score) else min(1.0, max(0.0, score)),
         error_class=row["error_class"].replace("_", " "),
-        tags=[*tags, *dict.fromkeys(f"guideline: {name}" for name in run.corrections)],
+        tags=tags,
         trace=run.trace or {name: value for name, value in ending.items() if value},
     )
 
@@ -140,13 +141,9 @@ def cost_charts(logs: Sequence[Log]) -> Iterator[Chart]:
         of = measure(log.metric)
         value = figure([log], of)
         low, high = (round(100 * end, 2) if value.known else None for end in (value.low, value.high))
-        row = {
-            "task": str(task),
-            "system": str(system),
-            "measure": of.heading,
-            "score": round(100 * value.mean, 2),
-        }
-        rows.append(row | {"low": low, "high": high} | {kind.name: log.mean(kind.name) for kind in COST})
+        row = {"task": str(task), "system": str(system), "measure": of.heading, "low": low, "high": high}
+        costs = {kind.name: log.mean(kind.name) for kind in COST}
+        rows.append(row | {"score": round(100 * value.mean, 2)} | costs)
     points = pd.DataFrame(rows)
     for kind in COST:
         spent = points.dropna(subset=kind.name)

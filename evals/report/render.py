@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,40 +11,78 @@ from triplewise.graphs.page import Cell, Table, footnotes, interval
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table as RichTable
 
 _MARKS = re.compile(r"[\\|*`\[\]]|(?<!\w)_|_(?!\w)")
 """What Markdown would take for a mark; an underscore within a word it does not."""
 MOST_TURNED = 3
 """Rows of a table up to which each may become a column."""
+HEADS = 3
+"""Most columns of text that stand before every part of a table that comes in parts."""
 ROWS_SHOWN = 30
 """Rows of a table on the terminal; the files have all of them."""
 
 
 def terminal(table: Table, width: int = 1_000) -> RenderableType:
-    """Return a table for people at a terminal; one too wide for it is turned, where it has few rows."""
+    """Return a table for a terminal; one too wide for it is turned, or comes in parts if it has many rows."""
     from rich.console import Group
     from rich.padding import Padding
+    from rich.text import Text
+
+    notes, parts, most = footnotes(table), [table], 0
+    if sum(widths := _widths(table)) > width:
+        numeric = [i for i in range(len(table.columns)) if _is_numeric(table, i)]
+        if len(table.rows) <= MOST_TURNED:
+            lines = zip(map(Cell, table.columns), *table.rows, strict=True)
+            parts = [
+                replace(table, columns=[""] * (1 + len(table.rows)), rows=[list(line) for line in lines])
+            ]
+        elif numeric:
+            heads, most = list(range(min(numeric[0], HEADS))), width // (HEADS + 1)
+            room, chosen = width - sum(min(widths[i], most) for i in heads), [list[int]()]
+            for i in range(len(heads), len(table.columns)):
+                if sum(widths[j] for j in (*chosen[-1], i)) > room and chosen[-1]:
+                    chosen.append([])
+                chosen[-1].append(i)
+            parts = [_with_columns(table, [*heads, *more]) for more in chosen]
+    drawn = [_drawn(part, notes, most) for part in parts]
+    drawn[0].title = Text(table.title)
+    below = [*_below(table), *(f"[{number}] {note}" for note, number in notes.items())]
+    if len(table.rows) > ROWS_SHOWN:
+        below.append(f"... and {len(table.rows) - ROWS_SHOWN} more; --markdown and --html have all of them")
+    return Padding(Group(*drawn, *(Text(line, style="dim") for line in below)), (0, 0, 1, 0))
+
+
+def _widths(table: Table) -> list[int]:
+    """How wide each column is with its border, where no line of it is broken."""
+    rows = [[Cell(column) for column in table.columns], *table.rows]
+    lines = [[[cell.text + " [1]" * bool(cell.note), *_small_lines(cell)] for cell in row] for row in rows]
+    return [3 + max(len(line) for row in lines for line in row[i]) for i in range(len(table.columns))]
+
+
+def _with_columns(table: Table, chosen: Sequence[int]) -> Table:
+    """The table with some of its columns."""
+    rows = [[row[i] for i in chosen] for row in table.rows]
+    return replace(table, columns=[table.columns[i] for i in chosen], rows=rows)
+
+
+def _drawn(table: Table, notes: Mapping[str, int], most: int) -> RichTable:
+    """A table as rich draws it; `most` is how wide a column of text may be, 0 for any width."""
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    notes = footnotes(table)
-    texts = [
-        [cell.text + " [1]" * bool(cell.note), *_small_lines(cell)] for row in table.rows for cell in row
-    ]
-    texts += [[column] for column in table.columns]
-    widths = [
-        max(len(line) for text in texts[i :: len(table.columns)] for line in text)
-        for i in range(len(table.columns))
-    ]
-    if sum(widths) + 3 * len(widths) + 1 > width and len(table.rows) <= MOST_TURNED:
-        lines = zip(map(Cell, table.columns), *table.rows, strict=True)
-        table = replace(table, columns=[""] * (1 + len(table.rows)), rows=[list(line) for line in lines])
     two_lines = any(cell.detail or cell.low is not None for row in table.rows for cell in row)
-    drawn = RichTable(title=Text(table.title), title_justify="left", title_style="bold", show_lines=two_lines)
+    drawn = RichTable(title_justify="left", title_style="bold", show_lines=two_lines)
     drawn.show_header = any(table.columns)
     for i, column in enumerate(table.columns):
         right = _is_numeric(table, i)
-        drawn.add_column(Text(column), justify="right" if right else "left", overflow="fold", no_wrap=right)
+        drawn.add_column(
+            Text(column),
+            justify="right" if right else "left",
+            overflow="fold",
+            no_wrap=right,
+            max_width=None if right or not most else most - 3,
+        )
     for row in table.rows[:ROWS_SHOWN]:
         shown: list[Text] = []
         for cell in row:
@@ -55,10 +93,7 @@ def terminal(table: Table, width: int = 1_000) -> RenderableType:
                 text.append(f"\n{more}", style="dim")
             shown.append(text)
         drawn.add_row(*shown)
-    below = [*_below(table), *(f"[{number}] {note}" for note, number in notes.items())]
-    if len(table.rows) > ROWS_SHOWN:
-        below.append(f"... and {len(table.rows) - ROWS_SHOWN} more; --markdown and --html have all of them")
-    return Padding(Group(drawn, *(Text(line, style="dim") for line in below)), (0, 0, 1, 0))
+    return drawn
 
 
 def markdown(table: Table) -> str:

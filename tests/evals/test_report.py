@@ -48,6 +48,16 @@ def texts(table: Table) -> str:
     return file.getvalue()
 
 
+def test_a_table_too_wide_for_the_terminal_comes_in_parts_that_break_no_name(agent: Log) -> None:
+    logs = [with_about(agent, str(n), preset=f"system-{n}") for n in range(4)]
+    console = Console(width=80, file=io.StringIO())
+    console.print(terminal(scores_table(logs), 80))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert all(sum(f"system-{n} " in line for line in lines) == 3 for n in range(4))
+    assert any("Substring (lenient)" in line for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
 def column(table: Table, name: str) -> list[Cell]:
     at = list(table.columns).index(name)
     return [row[at] for row in table.rows]
