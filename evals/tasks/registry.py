@@ -5,11 +5,14 @@ What WikiSQL does with its tables is in `wikisql.py`.
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from statistics import fmean, mode
 from typing import Any
+
+from inspect_ai import Task, task
 
 from triplewise.evals.data import LoadedKG, catalog, graph
 from triplewise.evals.scorers import GOLD_NAMES, GOLD_ROWS, SINGLE_GOLD
@@ -300,6 +303,27 @@ BENCHMARK_TASKS: Mapping[str, BenchmarkTask] = {
 """Name -> task."""
 
 
+def task_function(name: str) -> Callable[..., Task]:
+    """A benchmark as Inspect registers tasks: a function with its name, parameters, defaults and docs."""
+    of = BENCHMARK_TASKS[name]
+
+    def build(*args: Any, **given: Any) -> Task:
+        return of.build(**signature.bind(*args, **given).arguments)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(key, kind, default=value) for key, value in of.defaults.items()]
+    signature = inspect.Signature(parameters, return_annotation=Task)
+    arguments = "\n".join(f"    {key}: {catalog().parameters[key]}" for key in of.defaults)
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"{of.about}\n\nArgs:\n{arguments}\n\nRaises what `BenchmarkTask.build` raises."
+    build.__signature__ = signature  # type: ignore[attr-defined]
+    return task(build)
+
+
+TASKS: Mapping[str, Callable[..., Task]] = {name: task_function(name) for name in BENCHMARK_TASKS}
+"""Name of a benchmark -> the function that makes its task."""
+
+
 def describe(name: str) -> dict[str, Any]:
     """Return all of one task, as plain JSON; it stands in the catalog, so that no data is read.
 
@@ -309,17 +333,17 @@ def describe(name: str) -> dict[str, Any]:
     """
     if name not in BENCHMARK_TASKS:
         raise ConfigurationError.unknown("task", name, BENCHMARK_TASKS)
-    task = BENCHMARK_TASKS[name]
-    own = task.benchmark
+    of = BENCHMARK_TASKS[name]
+    own = of.benchmark
     kg = graph(own.graph) if own.graph else None
     kg_files = [*(file for files in kg.facts.values() for file in files), *kg.labels] if kg else []
     return {
         "name": name,
         "title": own.title,
-        "version": task.version,
-        "about": task.about,
-        "note": task.note,
-        "scores": [catalog().scorers[scorer] for scorer in task.scorers],
+        "version": of.version,
+        "about": of.about,
+        "note": of.note,
+        "scores": [catalog().scorers[scorer] for scorer in of.scorers],
         "asked": {which: {"observed": None, **asked} for which, asked in own.counts.items()},
         "judged": own.answerable_if,
         "graph": kg.title if kg else OWN_TABLES,
@@ -327,9 +351,9 @@ def describe(name: str) -> dict[str, Any]:
         "gold_derived": bool(kg and "gold_derived" in kg.facts),
         "profile": (kg.profile or "inferred") if kg else "none",
         "seeds": list(own.seeds),
-        "system": task.preset,
-        "needs_model": task.needs_model,
-        "parameters": {key: value for key, value in task.defaults.items() if key not in AGENT},
+        "system": of.preset,
+        "needs_model": of.needs_model,
+        "parameters": {key: value for key, value in of.defaults.items() if key not in AGENT},
         "files": [*own.files, *own.seeds, *(file.name for file in kg_files)],
         "licence": own.licence,
         "graph_licence": kg.licence if kg else own.licence,
