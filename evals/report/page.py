@@ -141,7 +141,13 @@ def cost_charts(logs: Sequence[Log]) -> Iterator[Chart]:
         of = measure(log.metric)
         value = figure([log], of)
         low, high = (round(100 * end, 2) if value.known else None for end in (value.low, value.high))
-        row = {"task": str(task), "system": str(system), "measure": of.heading, "low": low, "high": high}
+        row: dict[str, Any] = {
+            "task": str(task),
+            "system": str(system),
+            "measure": of.heading,
+            "low": low,
+            "high": high,
+        }
         costs = {kind.name: log.mean(kind.name) for kind in COST}
         rows.append(row | {"score": round(100 * value.mean, 2)} | costs)
     points = pd.DataFrame(rows)
