@@ -518,8 +518,8 @@ class _Reader:
 def most_probable(features: Mapping[str, float]) -> float:
     """Return the highest probability that an answer can have.
 
-    It is a half where another answer is as good, where a word is only a little like what it became, where the
-    fact asked for is missing, where the rule leaves out a mention, a number or an operator, where things are
+    It is a half where another answer is as good, where the answers are of another kind than what is asked for,
+    where a word is only a little like what it became, where the fact asked for is missing, where the rule leaves out a mention, a number or an operator, where things are
     compared by what no word asks for, where a name in a yes-or-no question is linked to nothing, and where it
     is no only because the graph says nothing. A model may know better.
     """
@@ -530,7 +530,8 @@ def most_probable(features: Mapping[str, float]) -> float:
     left_out = any(features[name] for name in ("mentions", "numbers", "operators", "missing"))
     is_open = features["open"] or (features["boolean"] and features["names"])
     is_vague = VAGUE[0] <= features["weakest"] < VAGUE[1]
-    return 0.5 if is_tie or is_vague or left_out or is_open or unasked else 1.0
+    is_other = features["fit"] < 0
+    return 0.5 if is_tie or is_other or is_vague or left_out or is_open or unasked else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -361,7 +361,7 @@ class _Reader:
             if word in ("before", "after") and following == MENTION:
                 self.used.add(i)
                 content = [w for w in low[:i] if w not in lexicon()["stopwords"] and w != MENTION]
-                return ("<" if word == "before" else ">", *content, *lexicon()["default_dates"])
+                return ("<" if word == "before" else ">", *(content or lexicon()["default_dates"]))
         return ()
 
     def expected(self) -> tuple[str, str]:
