@@ -518,11 +518,11 @@ class _Reader:
 def most_probable(features: Mapping[str, float]) -> float:
     """Return the highest probability that an answer can have.
 
-    It is a half where another answer is as good, where the answers are of another kind than is asked for, where
-    a word is only a little like what it became, where the fact asked for is missing, where the rule leaves out
-    a mention, a number or an operator, where things are compared by what no word asks for, where a name in a
-    yes-or-no question is linked to nothing, and where it is no only because the graph says nothing. A model may
-    know better.
+    It is a half where another answer is as good, where the answers are of another kind than is asked for,
+    where a word is only a little like what it became, where the fact asked for is missing, where the rule
+    leaves out a mention, a number or an operator, where things are compared by what no word asks for, where
+    a name in a yes-or-no question is linked to nothing, and where it is no only because the graph says
+    nothing. A model may know better.
     """
     if features.keys() == MODEL_FEATURES.keys():
         return 1.0
