@@ -93,9 +93,8 @@ def test_a_comparison_with_a_number_or_a_date_and_nothing_else(words: str, expec
 
 
 def test_before_another_entity_compares_its_date() -> None:
-    operator, first, *dates = read("Was [Einstein] born before [Bohr]?").comparative
-    assert (operator, first) == ("<", "born")
-    assert "date of birth" in dates
+    assert read("Was [Einstein] born before [Bohr]?").comparative == ("<", "born")
+    assert "date of birth" in read("Was [Einstein] before [Bohr]?").comparative
     assert read("Which film came out after [Alien]?").comparative[0] == ">"
     assert read("What happened after the war?").comparative == ()
 
