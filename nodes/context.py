@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from math import isfinite
+from os import PathLike
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args, get_origin, get_type_hints
 
 from triplewise.tools.core.addresses import hide_secrets
@@ -202,7 +203,13 @@ class Context:
         for setting in fields(self):
             name, value = setting.name, getattr(self, setting.name)
             kind, _, optional = str(setting.type).partition(" | ")
-            if kind not in ("int", "float") or (optional and value is None):
+            if optional and value is None:
+                continue
+            if kind == "str" and not isinstance(value, str | PathLike):
+                raise ConfigurationError(f"setting {name} must be a text, got {value!r}")
+            if kind == "bool" and not isinstance(value, bool):
+                raise ConfigurationError(f"setting {name} must be true or false, got {value!r}")
+            if kind not in ("int", "float"):
                 continue
             legal = isinstance(value, int | float) and isfinite(value)
             if not legal or value < 0 or (value == 0 and name not in MAY_BE_ZERO):

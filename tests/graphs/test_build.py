@@ -121,6 +121,8 @@ def test_unknown_names_list_the_legal_ones(wanted: dict[str, str], message: str)
     ("settings", "message"),
     [
         ({"max_seconds": 0}, "max_seconds must be a number above 0"),
+        ({"seeds": False}, "seeds must be a text, got False"),
+        ({"fast_path": "yes"}, "fast_path must be true or false, got 'yes'"),
         ({"calling": "morse"}, "choose one of: react, tools"),
         ({"max_steps": -1}, "max_steps must be a number above 0"),
         ({"temperature": float("nan")}, "temperature must be a number of at least 0"),
