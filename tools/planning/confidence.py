@@ -33,8 +33,8 @@ from triplewise.tools.linking.search import relations_of
 from triplewise.tools.planning.bodies import answers_in, node_form, relation_form, run, texts_of, types_of
 from triplewise.tools.planning.lexical.planner import GUESS, SAMPLE, Plan, Search, has_gap
 from triplewise.tools.planning.lexical.question import lexicon, stem
+from triplewise.tools.planning.lexical.score import OTHER_KIND, is_number, similarities, thresholds_of
 from triplewise.tools.planning.lexical.score import SAMPLE as TYPED
-from triplewise.tools.planning.lexical.score import is_number, similarities, thresholds_of
 from triplewise.tools.pyql.raw_sparql import parts_of
 
 FILE = "calibration.yaml"  # Name of the data file, in this package and beside the profile of a loaded graph
@@ -48,6 +48,8 @@ VAGUE = (0.2, 0.6)
 
 Of the training answers that pass for sure otherwise, 19 of 39 with such a word are right, 501 of 530 without.
 """
+HOMONYM = 0.85  # Linking scores of two nodes as near as this to one another may mean either
+UNSAID = 0.5  # A relation that is said less than this is not sure where another word became nothing
 LESS, EITHER, MORE = -1, 0, 1
 FEATURES: Mapping[str, tuple[int, str]] = {
     "accounted": (MORE, "mean share of the content words and operators that became something"),
@@ -318,7 +320,7 @@ class _Reader:
         )
 
     def _is_open(self, rule: Rule) -> bool:
-        """Return whether a no says little: no such fact of the subject, or of other kinds of things only."""
+        """Return whether a no says little: no such fact of the subject, only of other kinds, or a chain."""
         stated = next((c for c in rule.constraints if c.kind == "holds"), None)
         if stated is None:
             return False
@@ -330,6 +332,11 @@ class _Reader:
             return True
         if object_ is None or not types:
             return False
+        subject, above = expand(ends[0]), (relation, *map(IRI, self._kg.profile.subclass_predicates))
+        chain = f"({'|'.join(p.n3() for p in above)})+"
+        leads = f"ASK {{ {subject.n3()} {chain} {object_.n3()} }}" if subject else ""
+        if leads and self._kg.query(leads).boolean:
+            return True  # "Is Hyde Park in England?", where it is in London
         a = IRI(types[0]).n3()
         kinds = f"{object_.n3()} {a} ?c"
         taken = f"ASK {{ {kinds} . ?o {a} ?c . ?s {relation.n3()} ?o }}"
@@ -379,7 +386,7 @@ class _Reader:
             if names and atoms:
                 similar = similarities(self._kg, self._search.encoder, groups, names).max(axis=1).tolist()
                 best |= {a: max(best[a], s) for a, s in zip(atoms, similar, strict=True)}
-        if scorer.by_class and rule.body and rule.body[0] in best:
+        if scorer.by_class and len(rule.body) == 1 and rule.body[0] in best:
             best[rule.body[0]] = max(best[rule.body[0]], self._thresholds.weak)
         # What seed questions show counts as said.
         return [(a, s + rule.evidence * (1 - s)) for a, s in best.items()]
@@ -411,6 +418,10 @@ class _Reader:
         classes = self._classes(rule, things)
         similar, elsewhere = self._similar(rule, relations)
         superlative = view.superlative.word if view.superlative else ""
+        labels = " ".join(texts[a.relation].label for a in relations).lower()
+        units = {
+            stem(w) for w in _WORD.findall(labels) if w in lexicon()["measures"] or w in lexicon()["units"]
+        }
         for i, word in enumerate(self._low):
             if i in taken or view.tokens[i].mention >= 0:
                 continue
@@ -423,7 +434,8 @@ class _Reader:
                 held = any(text.startswith(number.replace(",", "").lstrip("0")) for text in compared)
                 uses[i] = _WordUse(word, float(held or word in named_numbers))
             elif is_measure and (before == "in" or before in lexicon()["measures"] or before[:1].isdigit()):
-                uses[i] = _WordUse(word, float(numbers or bool(compared)))
+                is_unit = stem(word) in units or not units  # not hours where minutes are stored
+                uses[i] = _WordUse(word, float(is_unit and (numbers or bool(compared))))
             elif word not in lexicon()["stopwords"] and word != superlative:
                 share = similar.get(i, 0.0)
                 share += rule.evidence * (1 - share)
@@ -519,10 +531,11 @@ def most_probable(features: Mapping[str, float]) -> float:
     """Return the highest probability that an answer can have.
 
     It is a half where another answer is as good, where the answers are of another kind than is asked for,
-    where a word is only a little like what it became, where the fact asked for is missing, where the rule
-    leaves out a mention, a number or an operator, where things are compared by what no word asks for, where
-    a name in a yes-or-no question is linked to nothing, and where it is no only because the graph says
-    nothing. A model may know better.
+    where a name may as well mean another node, where a word became nothing and no other speaks of the
+    relation, where a word is only a little like what it became, where the fact asked for is missing, where
+    the rule leaves out a mention, a number or an operator, where things are compared by what no word asks
+    for, where a name in a yes-or-no question is linked to nothing, and where it is no only because the
+    graph says nothing. A model may know better.
     """
     if features.keys() == MODEL_FEATURES.keys():
         return 1.0
@@ -531,8 +544,12 @@ def most_probable(features: Mapping[str, float]) -> float:
     left_out = any(features[name] for name in ("mentions", "numbers", "operators", "missing"))
     is_open = features["open"] or (features["boolean"] and features["names"])
     is_vague = VAGUE[0] <= features["weakest"] < VAGUE[1]
-    is_other = features["fit"] < 0
-    return 0.5 if is_tie or is_other or is_vague or left_out or is_open or unasked else 1.0
+    is_homonym = features["homonyms"] > HOMONYM and not features["members"]
+    is_other = features["fit"] == OTHER_KIND or is_homonym
+    is_bare = features["members"] or features["support"] < UNSAID
+    is_unsaid = features["lost"] and (features["names"] or (is_bare and not features["boolean"]))
+    doubtful = (is_tie, is_other, is_unsaid, is_vague, left_out, is_open, unasked)
+    return 0.5 if any(doubtful) else 1.0
 
 
 @dataclass(frozen=True, slots=True)

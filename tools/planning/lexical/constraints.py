@@ -152,10 +152,14 @@ class Constraints:
         """Keep the answers with the most (fewest) of what is counted, by the relation most similar to it."""
         if not (where := self._where(rule)):
             return []
+        classes = find_classes(self._kg, self.view.most)
+        numbers = self.quantities(rule, (self.view.most,), is_number, 1) if not classes else []
+        if numbers and numbers[0][1] >= thresholds_of(self._encoder).spoken:
+            return _with_quantity(rule, "min" if self.view.least else "max", numbers)  # "the most seats"
         around, short = self._kg.relations(Variable(rule.answer), where), self._kg.profile.short
         steps = [(short(r), True) for r in around.forward] + [(short(r), False) for r in around.backward]
         ranked = self._ranked(rule, steps, (self.view.most, *(w for w, _ in self.view.words)))
-        if classes := find_classes(self._kg, self.view.most):
+        if classes:
             # "the most moons": what is counted must be moons, whichever relation leads to them.
             form = node_form(self._kg, short(classes[0]))
             members: list[tuple[Atom, float]] = []

@@ -166,7 +166,11 @@ class QuestionView:
             at, here = stems.index(stem(low[i])), sum(place < i for place in places)  # of the next mention
             before, after = low[i - 1], "".join(low[i + 1 : i + 2])
             is_noun = at == len(said) - 1 and low[i].removesuffix("s") == said[at].removesuffix("s")
+            # "manages", for "manager of": the subject is who does it.
+            names_agent = said[at].endswith(("er", "or")) and low[i] != said[at]
             is_agent = said[at + 1 :] == ["by"] or (not is_noun and said[at].endswith(("er", "or")))
+            if here < 2 and names_agent and said[at + 1 :] == ["of"]:
+                return here if after == "by" else 1 - here
             if here < 2 and after and ([after] == said[at + 1 : at + 2] or (after == "by" and is_agent)):
                 return 1 - here
             if here < 2 and is_agent and (after == "of" or low[0] not in copulas):

@@ -33,6 +33,7 @@ from triplewise.tools.retrieval.encoder import Encoder, LearnedEncoder, open_enc
 
 _WORD = re.compile(r"[a-z]+")
 _YEAR = re.compile(r"-?\d{4}(-\d\d){0,2}")
+OTHER_KIND = -0.25  # The fit of values that are no persons where "who" asks, and no places where "where" does
 SAMPLE = 6  # Values looked at to see whether they fit
 NEARLY = 0.9  # What is at least this share as similar as the best one is meant as well
 
@@ -276,7 +277,7 @@ class Scorer:
                 matrix[-1, self._noun] *= self._weights.same
             if len(body) > 1 and self._view.expected.removesuffix("s") in lexicon()["dates"]:
                 matrix[-1, self._noun] = 0.0  # "in what year": it only says of what kind the answer is
-        if self.by_class and matrix.size:
+        if self.by_class and len(body) == 1:
             # "which river in France": a preposition says the relation to the topic.
             matrix[0] = np.maximum(matrix[0], self._weights.weak * (matrix[0] == matrix[0].max()))
         return matrix
@@ -350,7 +351,7 @@ class Scorer:
         # Walking a relation there and back ("the same ...") needs one word for both ways.
         least = self._weights.spoken if self._view.same else 0.0
         for i in range(1, len(body)):
-            if body[i].relation == body[i - 1].relation:
+            if body[i].relation == body[i - 1].relation and body[i].forward != body[i - 1].forward:
                 values[i] = values[i - 1] = max(values[i], values[i - 1], least)
         return max(min(values), self.learned(body))
 
@@ -442,7 +443,10 @@ class ValueFit:
         if not names or not (expected or self._view.kind):
             return float(named and not names and bool(self._kg.profile.type_predicates))
         if not expected:
-            return 0.5 if self._view.kind in nearest_kinds(self._encoder, names) else -0.25
+            kind = self._view.kind
+            alike = similarities(self._kg, self._encoder, [names], lexicon()["kinds"][kind])
+            near = alike.max() >= self._weights.spoken or kind in nearest_kinds(self._encoder, names)
+            return 0.5 if near else OTHER_KIND
         if set(types) & set(self._classes) or any(map(self.is_asked, names)):
             return 1.0
         spoken = self._weights.spoken

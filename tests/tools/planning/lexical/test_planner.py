@@ -176,3 +176,61 @@ def test_members_of_a_class_are_those_of_its_subclasses(
     context = Context(kg=str(tmp_path / "ships.ttl"), seeds="none")
     answer = build_graph("agent").invoke({"question": question}, context=context)["answer"]
     assert set(answer.values) == values
+
+
+STAFF = """@prefix e: <http://e/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+e:managerOf rdfs:label "manager of" . e:seatingCapacity rdfs:label "seating capacity" .
+e:price rdfs:label "price" . e:locatedIn rdfs:label "located in" . e:partner rdfs:label "partner" .
+e:wonAward rdfs:label "won award" . e:birthDate rdfs:label "birth date" .
+e:ada a e:Actor ; rdfs:label "Ada Brink" ; e:managerOf e:bo ; e:partner e:bo ; e:birthDate "1978-03-02" .
+e:bo a e:Actor ; rdfs:label "Bo Lund" ; e:wonAward e:mask . e:mask a e:Award ; rdfs:label "Golden Mask" .
+e:anna1 a e:Actor ; rdfs:label "Anna Berg" ; e:birthDate "1890-04-11" ; e:wonAward e:mask .
+e:anna2 a e:Actor ; rdfs:label "Anna Berg" ; e:birthDate "1978-03-02" .
+e:bowl a e:Theatre ; rdfs:label "Heron Bowl" ; e:seatingCapacity 2100 ; e:locatedIn e:lane .
+e:hall a e:Theatre ; rdfs:label "Lantern Hall" ; e:seatingCapacity 300 ; e:locatedIn e:lane .
+e:lane a e:City ; rdfs:label "Norwind" ; e:locatedIn e:arland . e:arland a e:Country ; rdfs:label "Arland" .
+e:swift a e:Bike ; rdfs:label "Swift" ; e:price 480.5 . e:ox a e:Bike ; rdfs:label "Thunder" ; e:price 495 .
+"""
+
+
+@pytest.fixture(scope="module")
+def staff(tmp_path_factory: pytest.TempPathFactory) -> Ask:
+    path = tmp_path_factory.mktemp("staff") / "staff.ttl"
+    path.write_text(STAFF)
+    graph, context = build_graph("agent"), Context(kg=str(path), seeds="none")
+
+    def answered(question: str) -> Answer:
+        answer = graph.invoke({"question": question}, context=context)["answer"]
+        assert isinstance(answer, Answer)
+        return answer
+
+    return answered
+
+
+@pytest.mark.parametrize(
+    ("question", "labels"),
+    [
+        ("Which theatre has the most seats?", {"Heron Bowl"}),  # a number, not a thing to count
+        ("Does Ada Brink manage Bo Lund?", {"true"}),
+        ("Is Bo Lund managed by Ada Brink?", {"true"}),
+        ("Is Swift cheaper than Thunder?", {"true"}),
+    ],
+)
+def test_what_is_sure_is_right(staff: Ask, question: str, labels: set[str]) -> None:
+    answer = staff(question)
+    assert (answer.status, set(answer.labels)) == ("answered", labels)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Where did Ada Brink live?",  # a partner is no place
+        "When was Anna Berg born?",  # there are two
+        "Is Heron Bowl in Arland?",  # in a city there
+        "Does Bo Lund manage Ada Brink?",
+        "Which award did Ada Brink win?",  # her partner did
+    ],
+)
+def test_what_may_be_wrong_is_not_sure(staff: Ask, question: str) -> None:
+    answer = staff(question)
+    assert answer.status != "answered" or set(answer.values) == {"false"}
