@@ -10,6 +10,7 @@ from typing import Any
 from triplewise.graphs.build import build_graph
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Answer
+from triplewise.tools.core.errors import ConfigurationError
 
 Entities = Mapping[str, str | None]
 """Entities known already: mention -> id, or None to have it linked."""
@@ -66,6 +67,8 @@ def ask_many(
 
     A question that raises ends it; the answers before it have been given. Arguments as of `ask`.
     """
+    if isinstance(questions, str):
+        raise ConfigurationError("give a list of questions; one alone is for ask()")
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="triplewise-ask")
     try:
         yield from pool.map(partial(ask, kg=kg, preset=preset, **settings), questions)

@@ -178,6 +178,8 @@ class Context:
 
     def __new__(cls, **given: Any) -> Self:
         """Note which settings the caller gave: they win over the preset's, defaults too."""
+        if unknown := given.keys() - {setting.name for setting in fields(cls)}:
+            raise ConfigurationError.unknown("setting", min(unknown), [s.name for s in fields(cls)])
         context = super().__new__(cls)
         context.__dict__["_given"] = frozenset(given)
         return context
@@ -211,10 +213,11 @@ class Context:
                 raise ConfigurationError(f"setting {name} must be true or false, got {value!r}")
             if kind not in ("int", "float"):
                 continue
-            legal = isinstance(value, int | float) and isfinite(value)
-            if not legal or value < 0 or (value == 0 and name not in MAY_BE_ZERO):
+            legal = isinstance(value, int if kind == "int" else int | float) and isfinite(value)
+            if not legal or isinstance(value, bool) or value < 0 or (value == 0 and name not in MAY_BE_ZERO):
                 least = "of at least" if name in MAY_BE_ZERO else "above"
-                raise ConfigurationError(f"setting {name} must be a number {least} 0, got {value!r}")
+                number = "a whole number" if kind == "int" else "a number"
+                raise ConfigurationError(f"setting {name} must be {number} {least} 0, got {value!r}")
         for name, choices in _choices().items():
             if (value := getattr(self, name)) not in choices:
                 raise ConfigurationError.unknown(name, value, filter(None, choices))

@@ -91,7 +91,8 @@ def read(state: Conversation, runtime: Runtime[Context]) -> Next:
     if purpose == "proof":
         return _say(proof_text(state.exchanges[-1]))
     if purpose == "query":
-        return _say(f"```sparql\n{state.exchanges[-1].answer.sparql or 'none'}\n```")
+        sparql = state.exchanges[-1].answer.sparql
+        return _say(f"```sparql\n{sparql}\n```" if sparql else "There is no query: nothing was found.")
     if not rewrites:
         what = f"what {message.reference.match[0]!r} stands for" if message.reference else "what is asked"
         return _say(f"I cannot tell {what}. Give me the name, or ask in full.", unclear=text)

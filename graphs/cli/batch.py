@@ -52,7 +52,7 @@ def read_questions(source: str) -> list[tuple[str, str]]:
         text = record.get("question")
         if not isinstance(text, str):
             raise DataError("no `question`; name the column or key of the questions so", source, number)
-        if text.strip():
+        if text.strip() or path.suffix in (".csv", ".jsonl"):  # a row without a question is said to fail
             questions.append((str(record.get("id") or number), text.strip()))
     if not questions:
         raise DataError("holds no question; write one a line, or a column `question`", source)

@@ -102,7 +102,11 @@ def load_kg(
     target = Path(into).absolute()
     with scratch_folder(target, progress) as folder:
         if target.exists() and not (replace and is_store(target)) and not _is_empty_folder(target):
-            remedy = "pass replace=True (--replace)" if is_store(target) else "choose another place"
+            remedy = (
+                "--replace (in Python replace=True) replaces it"
+                if is_store(target)
+                else "choose another place"
+            )
             raise ConfigurationError(f"{target} exists already; {remedy}")
         if profile is None and any(map(rdf.is_text, paths)):
             profile = "names"

@@ -131,7 +131,7 @@ def test_what_cannot_be_loaded_is_said_first(tmp_path: Path) -> None:
 def test_an_existing_store_is_replaced_only_when_asked(tmp_path: Path) -> None:
     source = write(tmp_path / "a.nt", NT)
     load_kg([source], tmp_path / "kg")
-    with pytest.raises(ConfigurationError, match="exists already; pass replace=True"):
+    with pytest.raises(ConfigurationError, match="exists already; --replace"):
         load_kg([source], tmp_path / "kg")
     smaller = write(tmp_path / "b.nt", f"<{E}a> <{E}p> <{E}b> .\n")
     load_kg([smaller], tmp_path / "kg", replace=True)
