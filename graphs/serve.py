@@ -25,6 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -131,7 +132,7 @@ class Service:
                 Route("/text2sparql", self._text2sparql),
             ],
             middleware=[Middleware(SameOrigin, hosts=LOOPBACK if local else ())],
-            exception_handlers={TriplewiseError: _failure},
+            exception_handlers={TriplewiseError: _failure, HTTPException: _failure},
         )
 
     async def _health(self, request: Request) -> Response:
@@ -298,6 +299,8 @@ async def _body(request: Request) -> dict[str, Any]:
 
 def _failure(request: Request, error: Exception) -> Response:
     """Return an error in its own words."""
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
     status = 503 if isinstance(error, KGUnavailableError) else 502 if isinstance(error, RunError) else 400
     return JSONResponse({"error": str(error)}, getattr(error, "status", status))
 

@@ -127,6 +127,9 @@ def test_an_answer_is_rated(server: httpx.Client, folder: Path) -> None:
     )
     assert server.post("/api/rate", json={"run": answer["run"], "rating": "maybe"}).status_code == 400
     assert server.post("/api/rate", json={"run": "none", "rating": "right"}).status_code == 404
+    missing, wrong = server.get("/api/askk"), server.post("/api/ask")
+    assert (missing.status_code, missing.json()) == (404, {"error": "Not Found"})
+    assert (wrong.status_code, wrong.json()) == (405, {"error": "Method Not Allowed"})
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,8 @@ def _open(source: str | Path, profile: str | Path | Profile | None) -> Knowledge
         return _open_folder(path, given)
     if path.exists():
         return _open_files(path, given)
+    if "://" in text:
+        raise DataError(f"no address of an endpoint: {text}; it begins with http:// or https://")
     raise DataError(f"no such knowledge graph; give {DEMO!r}, a folder, a file, or an http(s) URL", path)
 
 

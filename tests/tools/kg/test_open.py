@@ -219,6 +219,8 @@ def test_a_changed_profile_names_the_nodes_of_a_loaded_folder(
 def test_what_is_no_graph_is_told(tmp_path: Path, company: Path) -> None:
     with pytest.raises(DataError, match="no such knowledge graph; give 'demo'"):
         open_kg(tmp_path / "nowhere")
+    with pytest.raises(DataError, match=r"htp://foo; it begins with http"):
+        open_kg("htp://foo")
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"no store of triplewise .*triplewise kg load"):
         open_kg(tmp_path / "empty")
