@@ -11,7 +11,7 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.learning.calibration import Row, calibration_error, risk_coverage, train
 from triplewise.tools.planning.confidence import FEATURES
 
-BLANK = {**dict.fromkeys(FEATURES, 0.0), "alone": 1.0}
+BLANK = {**dict.fromkeys(FEATURES, 0.0), "alone": 1.0, "support": 1.0}
 
 
 def row(group: str, share: float, is_right: bool) -> Row:
