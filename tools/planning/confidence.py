@@ -33,7 +33,7 @@ from triplewise.tools.linking.search import relations_of
 from triplewise.tools.planning.bodies import answers_in, node_form, relation_form, run, texts_of, types_of
 from triplewise.tools.planning.lexical.planner import GUESS, SAMPLE, Plan, Search, has_gap
 from triplewise.tools.planning.lexical.question import lexicon, stem
-from triplewise.tools.planning.lexical.score import OTHER_KIND, is_number, similarities, thresholds_of
+from triplewise.tools.planning.lexical.score import PLAIN, is_number, similarities, thresholds_of
 from triplewise.tools.planning.lexical.score import SAMPLE as TYPED
 from triplewise.tools.pyql.raw_sparql import parts_of
 
@@ -545,7 +545,7 @@ def most_probable(features: Mapping[str, float]) -> float:
     is_open = features["open"] or (features["boolean"] and features["names"])
     is_vague = VAGUE[0] <= features["weakest"] < VAGUE[1]
     is_homonym = features["homonyms"] > HOMONYM and not features["members"]
-    is_other = features["fit"] == OTHER_KIND or is_homonym
+    is_other = (features["fit"] < 0 and features["fit"] != PLAIN) or is_homonym
     is_bare = features["members"] or features["support"] < UNSAID
     is_unsaid = features["lost"] and (features["names"] or (is_bare and not features["boolean"]))
     doubtful = (is_tie, is_other, is_unsaid, is_vague, left_out, is_open, unasked)

@@ -33,6 +33,7 @@ from triplewise.tools.retrieval.encoder import Encoder, LearnedEncoder, open_enc
 
 _WORD = re.compile(r"[a-z]+")
 _YEAR = re.compile(r"-?\d{4}(-\d\d){0,2}")
+PLAIN = -0.5  # The fit of texts and numbers where the noun asked for names no relation that leads to them
 OTHER_KIND = -0.25  # The fit of values that are no persons where "who" asks, and no places where "where" does
 SAMPLE = 6  # Values looked at to see whether they fit
 NEARLY = 0.9  # What is at least this share as similar as the best one is meant as well
@@ -434,7 +435,7 @@ class ValueFit:
             return 0.5
         if view.kind in ("person", "place") or self._classes:
             return -1.0
-        return 1.0 if named else -0.5 if view.expected else 0.0
+        return 1.0 if named else PLAIN if view.expected else 0.0
 
     def _of_type(self, things: Sequence[IRI], named: bool) -> float:
         """Return how similar the types of values, if any, are to the noun or the kind that is asked for."""
