@@ -102,7 +102,7 @@ def columns(
             full = [max(len(part) for text in cells for part in text.split("\n")) for cells in texts]
             words = [max(len(word) for text in cells for word in ("", *text.split())) for cells in texts]
             words[0] = full[0] if whole else words[0]
-            free = options.max_width - 2 * len(heads)
+            free = options.max_width - 2 * (len(heads) - 1)
             if sum(words) <= free < sum(full):
                 while sum(full) > free:  # the widest gives first
                     at = max((i for i in range(len(heads)) if full[i] > words[i]), key=full.__getitem__)
@@ -111,7 +111,9 @@ def columns(
                     column.width = width
             yield from super().__rich_console__(console, options)
 
-    table = WordTable(box=None, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
+    table = WordTable(
+        box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", title_justify="left"
+    )
     table.title = Text(title, "bold") if title else None
     for number, head in enumerate(heads):
         table.add_column(head, overflow="fold", justify="right" if right and number else "left")
