@@ -178,8 +178,13 @@ class Profile:
         return IRI(namespaces[0] + encode_name(name))
 
     @property
+    def type_links(self) -> str:
+        """The SPARQL path over what leads from an instance to its class; "" where nothing does."""
+        return "|".join(IRI(p).n3() for p in self.type_predicates)
+
+    @property
     def class_links(self) -> str:
-        """The SPARQL path over what leads from an instance or a subclass to a class."""
+        """The same from an instance or a subclass."""
         return "|".join(IRI(p).n3() for p in (*self.type_predicates, *self.subclass_predicates))
 
     def excludes(self, relation: IRI) -> bool:

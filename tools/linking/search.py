@@ -119,7 +119,7 @@ def _entities(kg: KnowledgeGraph, text: str, encoder: Encoder | None, limit: int
 
 def node_types(kg: KnowledgeGraph, nodes: Sequence[IRI]) -> dict[IRI, tuple[str, ...]]:
     """Return the labels of some classes of each node, with two queries for all of them."""
-    links = "|".join(f"<{p}>" for p in kg.profile.type_predicates)
+    links = kg.profile.type_links
     if not nodes or not links:
         return {}
     values = " ".join(node.n3() for node in nodes)
@@ -206,7 +206,7 @@ def _classes(kg: KnowledgeGraph) -> tuple[Entry, ...]:
     """Return the classes of a KG that have instances, read once."""
 
     def read() -> tuple[Entry, ...]:
-        links = "|".join(f"<{p}>" for p in kg.profile.type_predicates)
+        links = kg.profile.type_links
         if not links:
             return ()
         result = kg.query(f"SELECT DISTINCT ?c WHERE {{ ?x {links} ?c }}", limit=MOST_CLASSES)

@@ -230,7 +230,7 @@ def grow(kg: KnowledgeGraph, anchor: str, *bodies: Body) -> list[Body]:
 
 def types_of(kg: KnowledgeGraph, nodes: Sequence[Term]) -> dict[Term, str]:
     """Return the types of some nodes with their names; one round trip."""
-    links = "|".join(f"<{p}>" for p in kg.profile.type_predicates)
+    links = kg.profile.type_links
     values = " ".join(n.n3() for n in nodes)
     if not links or not values:
         return {}

@@ -294,7 +294,7 @@ class _Aligner:
                 is_naming = out is not None and relation.value in self._naming
                 if not is_naming and not self._kg.profile.excludes(relation):
                     features[node].add(f"{'>' if out is not None else '<'}{relation.value}")
-            if links := "|".join(IRI(p).n3() for p in self._kg.profile.type_predicates):
+            if links := self._kg.profile.type_links:
                 classes = f"SELECT DISTINCT ?n ?c WHERE {{ VALUES ?n {{ {values} }} ?n {links} ?c }}"
                 for node, kind in self._kg.query(classes, timeout=SECONDS, limit=ROWS).rows:
                     if isinstance(node, IRI) and isinstance(kind, IRI):
