@@ -32,7 +32,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field
 
 from triplewise.nodes.state import Usage
-from triplewise.tools.core.addresses import hide_secrets, whole_url
+from triplewise.tools.core.addresses import split_url, whole_url
 from triplewise.tools.core.errors import (
     ConfigurationError,
     ModelUnavailableError,
@@ -196,11 +196,7 @@ def find_server(model: str, base_url: str | None, api_key_env: str, **settings: 
         ConfigurationError: the URL is none, or OpenAI would refuse to answer without a key.
     """
     url = whole_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip().rstrip("/")
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError(
-            f"base_url {hide_secrets(url)!r} is no http(s) URL; it looks like http://localhost:8000/v1"
-        )
+    split_url(url, "base_url", "http://localhost:8000/v1")
     key = os.environ.get(api_key_env, "").strip()
     if not key.isascii() or not key.isprintable():
         raise ConfigurationError(f"the key in {api_key_env} holds characters no key has; copy it again")

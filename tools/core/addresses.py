@@ -6,6 +6,7 @@ import re
 import threading
 from collections import OrderedDict
 from typing import TypeVar
+from urllib.parse import SplitResult, urlsplit
 
 from triplewise.tools.core.errors import ConfigurationError
 
@@ -21,6 +22,32 @@ _PASSWORD = re.compile(r"(\w://[^/?#\s:@]*:)[^/?#\s]*@")
 _KEY = re.compile(r"([?&][^=&#]*(?:key|token|secret|passw|pwd|auth)[^=&#]*=)[^&#\s]+", re.IGNORECASE)
 _whole: OrderedDict[str, str] = OrderedDict()
 _lock = threading.Lock()
+
+
+def split_url(url: str, what: str = "endpoint", example: str = "http://localhost:8890/sparql") -> SplitResult:
+    """Return the parts of a URL of http or https, none of which can be read wrongly.
+
+    Args:
+        what: the setting it is given as. example: one that works.
+
+    Raises:
+        ConfigurationError: it is not one, or its host or port cannot be; the message shows no password.
+    """
+    import httpx  # takes its time
+
+    try:
+        parts = urlsplit(url)
+        reason = "" if parts.scheme in ("http", "https") and parts.hostname else "it needs http:// and a host"
+        if re.search(r"\s", parts.netloc):
+            reason = "a blank in its host"
+        httpx.URL(url)  # checks the host as the client that will connect does
+        _ = parts.port
+    except (ValueError, httpx.InvalidURL) as error:
+        reason = str(error) or "its host cannot be read"
+    if reason:
+        shown = hide_secrets(url)
+        raise ConfigurationError(f"{what}: no URL can be {shown!r} ({reason}); write e.g. {example}")
+    return parts
 
 
 def hide_secrets(value: T) -> T | str:

@@ -21,11 +21,11 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from netrc import NetrcParseError, netrc
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlunsplit
 
 from pydantic import BaseModel, ConfigDict
 
-from triplewise.tools.core.addresses import HIDDEN
+from triplewise.tools.core.addresses import HIDDEN, split_url
 from triplewise.tools.core.configuration import configuration_file, read_section
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import YamlDocument
@@ -43,8 +43,8 @@ class EndpointLogin(BaseModel):
 
 
 def without_login(url: str) -> str:
-    """Return a URL without the user and the password in it."""
-    parts = urlsplit(url)
+    """Return a URL without the user and the password in it. Raises `ConfigurationError` as `split_url` does."""
+    parts = split_url(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
@@ -63,7 +63,7 @@ def login_headers(url: str) -> dict[str, str]:
 
 
 def _login(url: str) -> dict[str, str]:
-    parts = urlsplit(url)
+    parts = split_url(url)
     if parts.username is not None and parts.password != HIDDEN:
         return {"Authorization": _basic(unquote(parts.username), unquote(parts.password or ""))}
     places = _places(url)
@@ -103,7 +103,7 @@ def keep_login(
         ConfigurationError: two logins, a user without a password, or what is no header.
     """
     names = {part: _variable_name(_places(url)[0], part) for part in ("TOKEN", "USER", "PASSWORD", "HEADERS")}
-    if (user and token) or ((user or token) and urlsplit(url).username is not None):
+    if (user and token) or ((user or token) and split_url(url).username is not None):
         raise ConfigurationError("two logins: give one of --token, --user, and a user in the URL")
     password = (_variable_of(url, "PASSWORD") or ask_password()) if user else ""
     if user and not password:
@@ -128,7 +128,7 @@ def read_headers(lines: Iterable[str]) -> dict[str, str]:
 
 def _places(url: str) -> list[str]:
     """Return host and port of a URL, then the host alone."""
-    parts = urlsplit(url)
+    parts = split_url(url)
     return [parts.netloc.rpartition("@")[2].lower(), (parts.hostname or "").lower()]
 
 

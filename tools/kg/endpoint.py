@@ -19,8 +19,8 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import httpx
 
+from triplewise.tools.core.addresses import split_url
 from triplewise.tools.core.credentials import login_headers, without_login
-from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import IRI, Term, whole_number
 from triplewise.tools.kg.engine import ReadQuery, Token, Workers, read_query, tokenize
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result, memory_of
@@ -87,11 +87,7 @@ class EndpointKG(KnowledgeGraph):
         index: LabelIndex | None = None,
         connections: int = CONNECTIONS,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigurationError(
-                f"not an endpoint URL: {without_login(url)!r}; write e.g. http://localhost:8890/sparql"
-            )
+        parts = split_url(url)
         self.url = without_login(urlunsplit(parts._replace(query="", fragment="")))
         self._parameters = parse_qsl(parts.query)
         super().__init__(profile, name or self.url, timeout=timeout, limit=limit, index=index)
@@ -239,7 +235,9 @@ class EndpointKG(KnowledgeGraph):
         verdict = judge(reply, query, limit)
         self.shared._has_answered |= verdict.result.outcome.ok
         early = reply.status == 504 and left - deadline.left < EARLY * deadline.seconds
-        return replace(verdict, retry=True) if early else verdict
+        # One that has answered before may send the page of a proxy or nothing in between.
+        passing = verdict.foreign and self.shared._has_answered
+        return replace(verdict, retry=True) if early or passing else verdict
 
     def _request(self, text: str, form: str, seconds: float) -> httpx.Request:
         from SPARQLWrapper import JSON, POST, SPARQLWrapper

@@ -33,6 +33,7 @@ _QUERY_WORDS = re.compile(
 )
 _SORT_CAP = re.compile(r"SR353.*?Only (\d+) are allowed", re.DOTALL)
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_UNBINDING = {"OPTIONAL", "UNION", "BIND", "VALUES", "AS"}  # what may leave a selected variable without a value
 _RETRIED = {429, 500, 502, 503, 520, 521, 522, 523}
 _TIMED_OUT = {408, 504, 524}
 _REMEDY = {
@@ -74,6 +75,7 @@ class Verdict:
         result: what to tell the caller if this was the last attempt.
         retry: whether another attempt may succeed.
         wait: seconds the endpoint asked to wait, at least. down: whether the server seems to be down.
+        foreign: whether a 200 holds something else than results, e.g. the page of a proxy.
         sort_cap: rows this engine is able to sort, where that was the problem.
     """
 
@@ -81,6 +83,7 @@ class Verdict:
     retry: bool = False
     wait: float = 0.0
     down: bool = False
+    foreign: bool = False
     sort_cap: int = 0
 
 
@@ -130,8 +133,12 @@ def _fitted(result: Result, query: ReadQuery) -> Result:
     names = query.variables
     if not names or names == result.variables:
         return result
-    if result.rows and (missing := set(names) - set(result.variables)):
+    # Some servers name no columns where there is no row.
+    if (result.rows or result.variables) and (missing := set(names) - set(result.variables)):
         raise NotResultsError(f"they lack what was selected: {', '.join(sorted(missing))}")
+    may_be_unbound = any(token.keyword in _UNBINDING for token in query.tokens)
+    if result.rows and not may_be_unbound and not any(cell for row in result.rows for cell in row):
+        raise NotResultsError("no cell of any row has a value")
     places = [result.variables.index(name) for name in names] if result.rows else []
     rows = tuple(tuple(row[i] for i in places) for row in result.rows)
     return replace(result, variables=names, _rows=rows)
@@ -151,7 +158,7 @@ def _judge_other(reply: Reply, error: NotResultsError) -> Verdict:
     kind = reply.headers.get("content-type", "no content type").split(";")[0]
     remedy = f"not SPARQL results ({error}): check that it is a query endpoint"
     message = f"the URL answered with {kind}, {remedy}. {words}"
-    return Verdict(_failed(Outcome.UNAVAILABLE, message))
+    return Verdict(_failed(Outcome.UNAVAILABLE, message), foreign=True)
 
 
 def _retry_after(reply: Reply) -> float:
@@ -200,12 +207,20 @@ def _parse_json(body: bytes, limit: int) -> tuple[Result, str]:
         beside = {k: v for k, v in data.items() if k not in ("head", "results", "boolean")}
         remark = json.dumps(beside) if beside else ""  # engines put time-outs and errors there
         if "boolean" in data:
-            return Result.ask(bool(data["boolean"])), remark
+            if not isinstance(data["boolean"], bool):
+                raise NotResultsError(f"the boolean is {data['boolean']!r:.40}, neither true nor false")
+            return Result.ask(data["boolean"]), remark
         names = tuple(head["vars"])
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError("the names of columns are not text")
         rows = [
             tuple(_json_term(binding[n]) if n in binding else None for n in names)
             for binding in data["results"]["bindings"]
         ]
+    except NotResultsError:
+        raise
+    except RecursionError:
+        raise NotResultsError("the JSON is nested too deeply") from None
     except ValueError as error:
         raise NotResultsError(f"the JSON results end in the middle ({error})", cut=True) from None
     except (KeyError, TypeError, AttributeError) as error:

@@ -303,3 +303,32 @@ def test_columns_come_in_the_order_of_the_query(start: Start) -> None:
     kg, _ = start(Scripted(rows("http://x/a", variable="x").replace('["x"]', '["y", "x"]')))
     result = kg.query("SELECT ?x (STR(?x) AS ?y) { ?x ?p ?z }")
     assert (result.variables, result.rows) == (("x", "y"), ((IRI("http://x/a"), None),))
+
+
+@pytest.mark.parametrize("boolean", ['"false"', "null", "0", "[]", '"true"', "1"])
+def test_only_true_and_false_answer_an_ask(start: Start, boolean: str) -> None:
+    kg, _ = start(Scripted(f'{{"head": {{}}, "boolean": {boolean}}}'))
+    assert kg.query("ASK { ?x ?p ?o }").outcome is Outcome.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"head": {"vars": ["y"]}, "results": {"bindings": []}}',
+        '{"head": {"vars": ["x"]}, "results": {"bindings": [{}, {}]}}',
+        '{"head": {"vars": [["x"]]}, "results": {"bindings": []}}',
+        '{"head": ' + "[" * 100_000,
+    ],
+    ids=["foreign-columns", "no-values", "names-no-text", "nested"],
+)
+def test_what_is_no_result_is_never_taken_for_an_empty_one(start: Start, body: str) -> None:
+    kg, _ = start(Scripted(body))
+    assert kg.query(ALL).outcome is Outcome.UNAVAILABLE
+
+
+@pytest.mark.parametrize("body", ["", "<html><body>Just a moment</body></html>"])
+def test_a_page_in_between_is_tried_again(start: Start, body: str) -> None:
+    kg, server = start(GOOD, Scripted(body, content_type="text/html"), GOOD)
+    assert kg.query(ALL).outcome is Outcome.ROWS
+    assert kg.query("SELECT ?x { ?x ?p ?o . ?o ?q ?r }").outcome is Outcome.ROWS
+    assert len(server.asked) == 3
