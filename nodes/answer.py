@@ -300,7 +300,7 @@ def _of_sparql(state: State, context: Context) -> Answer:
     kg, last = environment(context).kg, state.last.feedback
     values = last.answers if last.finished else ()
     patterns = parts_of(state.program).patterns if values else []
-    rows = kg.query(proof_sparql(patterns), limit=PROOF_LIMIT * 4) if patterns else None
+    rows = kg.query(proof_sparql(patterns), limit=PROOF_LIMIT * 4, foreign=True) if patterns else None
     shown = instantiate(patterns, rows) if rows is not None else ()
     proof = [t for t in shown if {kg.profile.short(t.subject), kg.profile.short(t.object)} & set(values)]
     return _build(state, context, normal_values(state.question, values), state.program, proof or shown)

@@ -8,6 +8,7 @@ must name. `endpoint` is what the graph's endpoint does at the fault; without it
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 import yaml
 
 from tests.faults.trajectory import FILES, Trajectory, graph_store
-from tests.support.sparql_server import Asked, Scripted, SparqlServer, rows
+from tests.support.sparql_server import Asked, Scripted, SparqlServer
 from triplewise.guidelines import load_guidelines
 from triplewise.nodes.context import Context
 
@@ -110,8 +111,9 @@ class FailingEndpoint(SparqlServer):
             case "refused":
                 message = "37000 Error SP030: SPARQL compiler: incomparable types"
                 return Scripted(message, 400, content_type="text/plain")
-            case "empty":
-                return Scripted(rows())
         results = self.graph.query(asked.parameters["query"][0])
         assert not isinstance(results, ox.QueryTriples)
+        if self.fault == "empty" and isinstance(results, ox.QuerySolutions):
+            names = [v.value for v in results.variables]
+            return Scripted(json.dumps({"head": {"vars": names}, "results": {"bindings": []}}))
         return Scripted((results.serialize(format=ox.QueryResultsFormat.JSON) or b"").decode())

@@ -65,7 +65,7 @@ def query(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
 
 def _run(kg: KnowledgeGraph, text: str) -> Result:
     """The result of a query. Raises `ActionError` for one that the engine refuses."""
-    result = kg.query(text)
+    result = kg.query(text, foreign=True)
     if result.outcome is Outcome.SYNTAX:
         raise ActionError("bad_sparql", result.message, given=text)
     return result
@@ -83,7 +83,7 @@ def _table(kg: KnowledgeGraph, rows: Result, count: int) -> str:
 def _missing(kg: KnowledgeGraph, patterns: list[Fact]) -> list[str]:
     """The first patterns that nothing meets together: those before it find something."""
     for n in range(1, min(len(patterns), PATTERNS) + 1):
-        found = kg.query(proof_sparql(patterns[:n]), limit=1)
+        found = kg.query(proof_sparql(patterns[:n]), limit=1, foreign=True)
         if found.outcome is Outcome.EMPTY:
             short, triples = kg.profile.short, [(t.subject, t.relation, t.object) for t in patterns[:n]]
             return [" ".join(short(t) if isinstance(t, IRI) else t.n3() for t in ends) for ends in triples]

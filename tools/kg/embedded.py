@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyoxigraph as ox
 
+from triplewise.tools.core.isolation import Ended
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.engine import NESTED, PARTS, ReadQuery, Workers, total_order
+from triplewise.tools.kg.isolated import isolate
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.rdf import from_ox
 
@@ -34,6 +37,7 @@ class EmbeddedKG(KnowledgeGraph):
             it has named graphs, they are all read as one.
         adjacency: opens the edges as whole numbers when paths are first asked for; by default they are built
             from the store then. Where it gives None, paths are searched for by queries.
+        path: folder of the store, where it lies on disk.
         profile, name, timeout, limit, index: as for every KG.
     """
 
@@ -49,6 +53,7 @@ class EmbeddedKG(KnowledgeGraph):
         limit: int = 10_000,
         index: LabelIndex | None = None,
         adjacency: Callable[[], Adjacency | None] | None = None,
+        path: Path | None = None,
     ) -> None:
         super().__init__(profile, name, timeout=timeout, limit=limit, index=index)
 
@@ -62,6 +67,7 @@ class EmbeddedKG(KnowledgeGraph):
         self._adjacency: Adjacency | None = None
         self._union = next(iter(store.named_graphs()), None) is not None
         self._workers, self._lock = Workers(), threading.Lock()
+        self._isolated = isolate(store, path, self._union)
 
     @property
     def closed(self) -> bool:
@@ -72,6 +78,7 @@ class EmbeddedKG(KnowledgeGraph):
         """Let go of the store and the label index. Later calls say `unavailable`."""
         with self._lock:
             self.shared._store = self.shared._adjacency = self.shared._make_adjacency = None
+        self._isolated.close()
         super().close()
 
     def quads(self) -> Iterator[ox.Quad]:
@@ -92,18 +99,25 @@ class EmbeddedKG(KnowledgeGraph):
         if (store := self.shared._store) is None:
             return self._closed_result()
         if query.overflows:
-            message = (
-                f"the query is too long or too deep: over {PARTS:,} words and signs or {NESTED} brackets"
-            )
-            return Result(Outcome.SYNTAX, message=message)
+            return _overflow()
 
         def job(cancelled: threading.Event) -> Result:
-            return _evaluate(store, query, limit, self._union, cancelled)
+            return evaluate(store, query, limit, self._union, cancelled)
 
         try:
             return self._workers.run(job, timeout, self.deadline)
         except TimeoutError as error:
             return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
+
+    def _run_foreign(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+        if self.shared._store is None:
+            return self._closed_result()
+        if query.overflows:
+            return _overflow()
+        try:
+            return self._isolated.run((query, limit), timeout, self.deadline)  # type: ignore[no-any-return]
+        except Ended as ended:
+            return Result(Outcome.TIMEOUT, message=str(ended))
 
     def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
         """Index look-ups: pyoxigraph would scan a whole predicate to join it with a VALUES block."""
@@ -133,7 +147,12 @@ class EmbeddedKG(KnowledgeGraph):
         return Result(Outcome.UNAVAILABLE, message=message)
 
 
-def _evaluate(
+def _overflow() -> Result:
+    message = f"the query is too long or too deep: over {PARTS:,} words and signs or {NESTED} brackets"
+    return Result(Outcome.SYNTAX, message=message)
+
+
+def evaluate(
     store: ox.Store, query: ReadQuery, limit: int, union: bool, cancelled: threading.Event
 ) -> Result:
     """Run a query to its end, its cap, or its cancellation. pyoxigraph's iterators stay in this thread."""

@@ -239,7 +239,8 @@ class Deadline:
     @property
     def left(self) -> float:
         """Seconds left, never negative."""
-        return 0.0 if self._cancelled else max(0.0, self._end - time.monotonic())
+        left = 0.0 if self._cancelled else max(0.0, self._end - time.monotonic())
+        return left if self._within is None else min(left, self._within.left)
 
     @property
     def passed(self) -> bool:

@@ -257,7 +257,7 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
 
         return open_adjacency(path / ADJACENCY)
 
-    kg = EmbeddedKG(store, profile, path.name, index=index, adjacency=adjacency)
+    kg = EmbeddedKG(store, profile, path.name, index=index, adjacency=adjacency, path=path / STORE)
     kg.cache_dirs = (path.resolve(), _cached(str(path.resolve())))
     return kg
 

@@ -424,8 +424,16 @@ class KnowledgeGraph:
         """Run a query that passed the gate, at most `limit` rows and `timeout` seconds."""
         raise NotImplementedError
 
-    def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
+    def _run_foreign(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+        """Run one that triplewise did not write; an engine elsewhere ends its queries itself."""
+        return self._run(query, timeout, limit)
+
+    def query(
+        self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
+    ) -> Result:
         """Run one SELECT or ASK. Anything else (updates, SERVICE, LOAD) is refused as `syntax`.
+
+        A `foreign` query, which a person or a model wrote, runs where it can be ended (`isolated`).
 
         Rows with the IRI of a datatype as a value are left out, unless the query asks for datatypes: some
         graphs hold such IRIs in place of values.
@@ -442,7 +450,7 @@ class KnowledgeGraph:
         if self._answers is not None and (answer := self._answers.find(sparql, limit)) is not None:
             return answer
         start = time.perf_counter()
-        result = self._run(read, timeout, limit)
+        result = (self._run_foreign if foreign else self._run)(read, timeout, limit)
         seconds = time.perf_counter() - start
         self.meter.add(result.outcome, seconds)
         self._unanswered = self._unanswered + 1 if result.outcome is Outcome.UNAVAILABLE else 0
@@ -675,9 +683,11 @@ class Layer(KnowledgeGraph):
         """Close the KG below."""
         self.origin.close()
 
-    def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
+    def query(
+        self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
+    ) -> Result:
         """Run one SELECT or ASK on the KG below."""
-        return self.origin.query(sparql, timeout=timeout, limit=limit)
+        return self.origin.query(sparql, timeout=timeout, limit=limit, foreign=foreign)
 
 
 def base_of(kg: KnowledgeGraph) -> KnowledgeGraph:

@@ -33,7 +33,13 @@ _QUERY_WORDS = re.compile(
 )
 _SORT_CAP = re.compile(r"SR353.*?Only (\d+) are allowed", re.DOTALL)
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
-_UNBINDING = {"OPTIONAL", "UNION", "BIND", "VALUES", "AS"}  # what may leave a selected variable without a value
+_UNBINDING = {
+    "OPTIONAL",
+    "UNION",
+    "BIND",
+    "VALUES",
+    "AS",
+}  # what may leave a selected variable without a value
 _RETRIED = {429, 500, 502, 503, 520, 521, 522, 523}
 _TIMED_OUT = {408, 504, 524}
 _REMEDY = {
@@ -130,15 +136,15 @@ def _fitted(result: Result, query: ReadQuery) -> Result:
     """The result with the columns that the query selects, in its order. Raises NotResultsError without."""
     if (query.form == "ASK") != (result.boolean is not None):
         raise NotResultsError(f"they answer another form of query than {query.form}")
+    may_be_unbound = any(token.keyword in _UNBINDING for token in query.tokens)
+    if result.rows and not may_be_unbound and not any(cell for row in result.rows for cell in row):
+        raise NotResultsError("no cell of any row has a value")
     names = query.variables
     if not names or names == result.variables:
         return result
     # Some servers name no columns where there is no row.
     if (result.rows or result.variables) and (missing := set(names) - set(result.variables)):
         raise NotResultsError(f"they lack what was selected: {', '.join(sorted(missing))}")
-    may_be_unbound = any(token.keyword in _UNBINDING for token in query.tokens)
-    if result.rows and not may_be_unbound and not any(cell for row in result.rows for cell in row):
-        raise NotResultsError("no cell of any row has a value")
     places = [result.variables.index(name) for name in names] if result.rows else []
     rows = tuple(tuple(row[i] for i in places) for row in result.rows)
     return replace(result, variables=names, _rows=rows)

@@ -65,7 +65,7 @@ def run_query(
         query = read_sparql(written, kg.profile)
     except ActionError as error:
         raise ConfigurationError(str(error)) from error
-    result = kg.query(query, timeout=timeout, limit=limit)
+    result = kg.query(query, timeout=timeout, limit=limit, foreign=True)
     if not result.outcome.ok:
         kind = ConfigurationError if result.outcome is Outcome.SYNTAX else KGUnavailableError
         raise kind(f"{kg.name}: {result.message}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import registry
@@ -15,11 +16,14 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import QueuePool
 
 from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.isolation import STARTING, Ended, IsolatedCalls
 from triplewise.tools.kg.protocol import Outcome
 
 registry.register("duckdb", "triplewise.tools.sql.duckdb_dialect", "DuckDialect")
 
+LONGEST = 10_000_000  # bytes of a text or a row in SQLite
 _DUCK_SETTINGS = {
+    "memory_limit": "'1GB'",
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -77,12 +81,16 @@ def ignores_case(engine: sa.Engine) -> bool:
     return engine.name in SERVERS and SERVERS[engine.name].ignores_case
 
 
+_isolated: WeakKeyDictionary[sa.Engine, IsolatedCalls] = WeakKeyDictionary()
+"""Engine of a file that DuckDB reads -> what runs statements on it that a person or a model wrote."""
+
+
 class QueryError(Exception):
     """A query that gave no rows, with what happened to it in the words of outcomes."""
 
     def __init__(self, outcome: Outcome, message: str) -> None:
         self.outcome, self.message = outcome, message
-        super().__init__(message)
+        super().__init__(outcome, message)
 
 
 def open_engine(url: URL, timeout: float) -> sa.Engine:
@@ -118,13 +126,16 @@ def open_engine(url: URL, timeout: float) -> sa.Engine:
         raise DataError("there is no such file; check the path", path)
     if url.get_backend_name() == "sqlite":
         return sa.create_engine("sqlite://", creator=lambda: _connect_sqlite(path), poolclass=QueuePool)
-    return sa.create_engine("duckdb://", creator=_duckdb_creator(path))
+    engine = sa.create_engine("duckdb://", creator=_duckdb_creator(path))
+    _isolated[engine] = IsolatedCalls(f"{__name__}:answerer", lambda: (str(path.resolve()),))
+    return engine
 
 
 def _connect_sqlite(path: Path) -> sqlite3.Connection:
     """Return a connection that can only read, twice over, and only this file."""
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
     connection.execute("PRAGMA query_only = ON")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
     connection.set_authorizer(
         lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
     )
@@ -172,6 +183,40 @@ def fetch(
     Raises:
         QueryError: it gives no rows; a spent time-out is one.
     """
+    if isinstance(statement, str) and engine in _isolated:
+        return _fetch_isolated(engine, statement, timeout, most)
+    return _fetch(engine, statement, timeout, most)
+
+
+def _fetch_isolated(
+    engine: sa.Engine, statement: str, timeout: float, most: int | None
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Fetch in a process of its own: DuckDB cannot be interrupted inside a function over a text."""
+    try:
+        reply = _isolated[engine].run((statement, timeout, most), timeout + 1.0)
+    except Ended as ended:
+        raise QueryError(Outcome.TIMEOUT, str(ended)) from None
+    if isinstance(reply, QueryError):
+        raise reply
+    return reply  # type: ignore[no-any-return]
+
+
+def answerer(path: str) -> Callable[[tuple[str, float, int | None]], Any]:
+    """Open a DuckDB or CSV file; runs in the process of its own."""
+    engine = open_engine(URL.create("duckdb", database=path), STARTING)
+
+    def answer(asked: tuple[str, float, int | None]) -> Any:
+        try:
+            return _fetch(engine, *asked)
+        except QueryError as error:
+            return error
+
+    return answer
+
+
+def _fetch(
+    engine: sa.Engine, statement: sa.Executable | str, timeout: float, most: int | None = None
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
     is_late = threading.Event()
     if isinstance(statement, str) and engine.dialect.paramstyle in ("format", "pyformat"):
         statement = statement.replace("%", "%%")  # the driver reads them as places of values

@@ -56,16 +56,18 @@ class OverlaidKG(protocol.Layer):
     def close(self) -> None:
         """Nothing of its own is held."""
 
-    def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
+    def query(
+        self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
+    ) -> Result:
         """Run one SELECT or ASK over KG and facts; see `KnowledgeGraph.query`."""
         deadline = protocol.Deadline(self.timeout if timeout is None else timeout)
         try:
             rewritten = rewrite(sparql, self._new, self._reach, self._apart)
-            return self.origin.query(rewritten, timeout=deadline.left, limit=limit)
+            return self.origin.query(rewritten, timeout=deadline.left, limit=limit, foreign=foreign)
         except Refused as refusal:
             return Result(Outcome.SYNTAX, message=str(refusal))
         except UnreadableQuery as error:
-            result = self.origin.query(sparql, timeout=deadline.left, limit=limit)
+            result = self.origin.query(sparql, timeout=deadline.left, limit=limit, foreign=foreign)
             message = f"{len(self._new)} facts read from documents are not in this answer (not read: {error})"
         if not result.outcome.ok:
             return result
