@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +27,5 @@ def test_an_impossible_url_is_refused_without_its_password(url: str) -> None:
 
 @given(st.text(alphabet="htps:/[]@.%0129abx☃ é\n", max_size=40).map("http://".__add__))
 def test_a_url_has_parts_or_is_refused(url: str) -> None:
-    try:
+    with suppress(ConfigurationError):
         assert split_url(url).hostname
-    except ConfigurationError:
-        pass
