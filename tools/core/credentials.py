@@ -43,7 +43,7 @@ class EndpointLogin(BaseModel):
 
 
 def without_login(url: str) -> str:
-    """Return a URL without the user and the password in it. Raises `ConfigurationError` as `split_url` does."""
+    """Return a URL without the user and the password in it. Raises as `split_url` does."""
     parts = split_url(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 

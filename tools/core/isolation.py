@@ -1,7 +1,7 @@
 """Calls that run where they can be ended: in processes of their own, with a cap of memory.
 
-For queries that a person or a model wrote, over engines in this process that cannot be interrupted: a cross product
-that is sorted takes all memory there is.
+For queries that a person or a model wrote, over engines in this process that cannot be interrupted: a cross
+product that is sorted takes all memory there is.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Ended(TimeoutError):  # noqa: N818 - it says what happened to the call
     """The call took too long or too much memory and was ended; the message says which."""
 
 
-class _Gone(Exception):
+class _GoneError(Exception):
     """The process ended in the middle of a call."""
 
 
@@ -68,14 +68,14 @@ class _Process:
             raise
 
     def call(self, request: object, end: float, within: Within | None) -> Any:
-        """Return the reply to a request. Raises TimeoutError, and `_Gone` where the process ended."""
+        """Return the reply to a request. Raises TimeoutError, and `_GoneError` where the process ended."""
         assert self._child.stdin is not None
         message = pickle.dumps(request)
         try:
             self._child.stdin.write(_LENGTH.pack(len(message)) + message)
             self._child.stdin.flush()
         except OSError as error:
-            raise _Gone from error
+            raise _GoneError from error
         return pickle.loads(self._read(end, within))  # written by `_serve`
 
     def kill(self) -> None:
@@ -102,7 +102,7 @@ class _Process:
             if not select.select([file], [], [], min(_LOOK, left))[0]:
                 continue
             if not (part := os.read(file, min(size, 1 << 20))):
-                raise _Gone
+                raise _GoneError
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
@@ -143,12 +143,12 @@ class IsolatedCalls:
             reply = process.call(request, end, within)
             self._idle.append(process)
             return reply
-        except (TimeoutError, _Gone) as error:
+        except (TimeoutError, _GoneError) as error:
             if process is not None:
                 process.kill()
             memory = f"the query took more than {MEMORY >> 20} MiB of memory; ask for less"
             raise Ended(
-                memory if isinstance(error, _Gone) else f"{late}; ask for less, or allow more time"
+                memory if isinstance(error, _GoneError) else f"{late}; ask for less, or allow more time"
             ) from None
         finally:
             self._turns.release()

@@ -82,7 +82,9 @@ class QueryBudget(Layer):
         lost = failures.get(Outcome.UNAVAILABLE, 0) or failures.get(Outcome.TIMEOUT, 0) >= TIMEOUTS
         return 0 if lost else self.budget - self.used
 
-    def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
+    def query(
+        self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
+    ) -> Result:
         """Run one query, or return the result it had before. Raises `SpentError` where none is left."""
         key = (sparql, limit)
         if key not in self._results:
@@ -90,7 +92,9 @@ class QueryBudget(Layer):
                 raise SpentError(f"no query is left of {self.budget}")
             seconds = self.timeout if timeout is None else min(timeout, self.timeout)
             with self.origin.meter.block() as meter:
-                result = self._results[key] = self.origin.query(sparql, timeout=seconds, limit=limit)
+                result = self._results[key] = self.origin.query(
+                    sparql, timeout=seconds, limit=limit, foreign=foreign
+                )
             self.used += meter.queries
             if not result.outcome.ok:
                 self._failures[result.outcome] = self._failures.get(result.outcome, 0) + 1
