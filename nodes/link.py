@@ -12,16 +12,32 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import State, fresh_state
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError, QuestionError
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.linking.linker import link as link_mentions
 from triplewise.tools.planning.lexical.question import slot_of
 
+LONGEST = 2_000
+"""Characters of a question."""
+LONGEST_WORD = 200
+"""Characters of a word in it."""
+
+
+def check_question(question: str) -> None:
+    """Raise `QuestionError` for a question that cannot be asked."""
+    if not question.strip():
+        raise QuestionError("the question is empty; ask something, e.g. 'Where was Ada Lovelace born?'")
+    if len(question) > LONGEST:
+        raise QuestionError(f"the question has {len(question):,} characters; ask one of at most {LONGEST:,}")
+    if (longest := max(map(len, question.split()))) > LONGEST_WORD:
+        raise QuestionError(
+            f"a word of the question has {longest:,} characters; at most {LONGEST_WORD} can be read"
+        )
+
 
 def link(state: State, runtime: Runtime[Context]) -> Update:
     """Find the entities of the question in the label index; take the ones the caller gave."""
-    if not state.question.strip():
-        raise ConfigurationError("the question is empty; ask something, e.g. 'Where was Ada Lovelace born?'")
+    check_question(state.question)
     env, slot = environment(runtime), slot_of(state.question)
     # Of a slot only the first part names an entity; brackets say so.
     question = state.question if slot is None or state.entities else f"[{slot[0]}]"
@@ -30,6 +46,7 @@ def link(state: State, runtime: Runtime[Context]) -> Update:
 
 def given(state: State, runtime: Runtime[Context]) -> Update:
     """Take only the entities the caller gave, as the papers do."""
+    check_question(state.question)
     if not state.entities:
         return start(())
     return start(link_mentions(state.question, environment(runtime).kg, given=state.entities))
@@ -37,6 +54,7 @@ def given(state: State, runtime: Runtime[Context]) -> Update:
 
 def known(state: State, runtime: Runtime[Context]) -> Update:
     """Take those of the caller's entities that the graph knows: a partial graph may lack the others."""
+    check_question(state.question)
     kg, linked = environment(runtime).kg, list[LinkedEntity]()
     for mention, id_ in state.entities.items():
         with suppress(ConfigurationError):
@@ -51,6 +69,7 @@ def start(linked: tuple[LinkedEntity, ...]) -> Update:
 
 def none(state: State, runtime: Runtime[Context]) -> Update:
     """Link nothing: a model finds what the question names by the action `search` (ablation)."""
+    check_question(state.question)
     return start(())
 
 

@@ -55,6 +55,8 @@ Message = Mapping[str, str]
 """A chat message in OpenAI's form: `{"role": "user", "content": "..."}`."""
 T = TypeVar("T")
 
+MAX_TOKENS = 1024
+"""Tokens that a reply may have where nobody says."""
 _OPTIONAL = (
     *("max_tokens", "parallel_tool_calls", "reasoning_effort", "stop", "stream_options", "temperature"),
     "tool_choice",
@@ -73,6 +75,8 @@ _REASONING = (
 """Blocks of reasoning: whole ones, then what stands before a lone end, then what follows a lone beginning."""
 _SNAPSHOT = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4})$")
 _LONGEST_QUOTE = 300
+_CHARACTERS = 16
+"""Characters of a reply that are read for each token it may have; four are usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,7 @@ class Server:
     timeout: float = 60.0
     max_retries: int = 4
     temperature: float = 0.0
-    max_tokens: int = 1024
+    max_tokens: int = MAX_TOKENS
     reasoning_effort: str | None = None
     reply: str = "chat completion"
 
@@ -243,7 +247,7 @@ def open_model(
     if provider == "openai":
         return _opened(find_server(name, base_url, api_key_env, **settings), prices)
     address = whole_url(base_url) if base_url is not None else None
-    given = {"max_tokens": 1024, **settings, "base_url": address}
+    given = {"max_tokens": MAX_TOKENS, **settings, "base_url": address}
     items = sorted((name, value) for name, value in given.items() if value is not None)
     return _opened_by_provider(provider, name, tuple(items), prices)
 
@@ -379,12 +383,25 @@ class ChatModel:
                 if not is_malformed(error) or malformed > MALFORMED_RETRIES:
                     raise explained(error, self.server) from error
                 continue
-            text = _REASONING[0].sub("", str(message.text))
+            text = _REASONING[0].sub("", self._text(message))
             is_stopped = message.response_metadata.get("finish_reason") == "stop"
             if not (call.stop and "stop" not in self._dropped and is_stopped and _UNCLOSED.search(text)):
                 return message
             # A stop word ended the model's reasoning block: ask again without any.
             self._dropped.add("stop")
+
+    @property
+    def _most(self) -> int:
+        """Characters of a reply that are read."""
+        return _CHARACTERS * (self.server.max_tokens if self.server else MAX_TOKENS)
+
+    def _text(self, message: AIMessage) -> str:
+        """Return the text of a message, cut before anything reads it: a server need not keep to a limit."""
+        return str(message.text)[: self._most]
+
+    def _cut(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return arguments of a tool call, each cut as a text is."""
+        return {k: v if len(str(v)) <= self._most else str(v)[: self._most] for k, v in arguments.items()}
 
     def _request(self, call: ModelCall) -> tuple[Any, dict[str, Any]]:
         """Return what is invoked, and the request without parameters that this model refused before."""
@@ -412,8 +429,9 @@ class ChatModel:
 
     def _read(self, message: AIMessage, call: ModelCall) -> Reply:
         """Return the reply, with tokens as reported, or estimated where the server reports none."""
-        text, used = str(message.text), message.usage_metadata
-        tokens_in, tokens_out = (used["input_tokens"], used["output_tokens"]) if used else (0, 0)
+        text, used = self._text(message), message.usage_metadata
+        tokens_in, tokens_out = (_count(used, f"{way}put_tokens") for way in ("in", "out"))
+        is_cut = len(text) < len(str(message.text))
         if estimated := min(tokens_in, tokens_out) < 0 or not (tokens_in or tokens_out):
             given = call.messages
             texts = [given] if isinstance(given, str) else [m["content"] for m in given]
@@ -427,15 +445,26 @@ class ChatModel:
         ends = [at for word in call.stop if word and (at := text.find(word)) >= 0]
         return Reply(
             text=text[: min(ends)].rstrip() if ends else text,
-            tool_calls=tuple((c["name"], dict(c["args"])) for c in message.tool_calls),
-            invalid_calls=tuple((c["name"] or "", c["args"] or "") for c in message.invalid_tool_calls),
+            tool_calls=tuple((c["name"], self._cut(dict(c["args"]))) for c in message.tool_calls),
+            invalid_calls=tuple(
+                (c["name"] or "", (c["args"] or "")[: self._most]) for c in message.invalid_tool_calls
+            ),
             usage=Usage(1, tokens_in, tokens_out, cost, estimated),
             # Anthropic and Ollama say it under names of their own.
-            truncated=not {"length", "max_tokens", "MAX_TOKENS"}.isdisjoint(
+            truncated=is_cut
+            or not {"length", "max_tokens", "MAX_TOKENS"}.isdisjoint(
                 str(message.response_metadata.get(name))
                 for name in ("finish_reason", "stop_reason", "done_reason")
             ),
         )
+
+
+def _count(used: Mapping[str, Any] | None, name: str) -> int:
+    """Return a number of tokens as a server reports it, which may be a text or a float; 0 for none."""
+    try:
+        return int(float((used or {})[name]))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return 0
 
 
 @cache

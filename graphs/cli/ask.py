@@ -110,6 +110,7 @@ def ask(
     out_: Path | None = o.option(
         "FILE", "With --file: a .csv, .jsonl or .parquet.", None, "--out", shown="JSON lines, printed"
     ),
+    overwrite: bool = o.flag("With --out: write over a file that is there.", "--overwrite"),
     jobs: int = o.option("N", "With --file: questions asked at a time.", 4, min=1),
     config: Path | None = o.option(
         "FILE",
@@ -150,7 +151,7 @@ def ask(
         others = {"QUESTION", "--entity", "--trace", "--interactive", "--review", "--resume"}
         if wrong := others.intersection(o.given(context)):
             raise ConfigurationError(f"--file goes without {', '.join(sorted(wrong))}; leave them out")
-        raise typer.Exit(ask_all(file, out_, jobs, options.request(config=config)))
+        raise typer.Exit(ask_all(file, out_, jobs, options.request(config=config), overwrite))
     shown = (f.name for f in fields(Output))
     if resume and (extra := o.given(context, "resume", "thread", "checkpoints", *shown, *o.LOGIN_OPTIONS)):
         raise ConfigurationError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -12,26 +13,47 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.cli.console import progress_bars, say
 from triplewise.graphs.cli.runs import RunRequest
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Answer
-from triplewise.tools.core.errors import ConfigurationError, DataError, TriplewiseError, UserError
+from triplewise.tools.core.errors import (
+    ConfigurationError,
+    DataError,
+    QuestionError,
+    TriplewiseError,
+    UserError,
+)
 from triplewise.tools.core.files import json_lines, lines_of, write_text, writing
 
 COLUMNS = ("id", "question", "status", "confidence", "answer", "values", "query", "reason", "seconds")
-"""Columns of the answers; several answers of one question stand in one cell, split by ` | `."""
+"""Columns of the answers; several answers of one question stand in one cell, split by ` | `.
+
+Other columns of the questions stand behind them.
+"""
+SEPARATORS = ",;\t|"
+"""What may stand between the cells of a `.csv`."""
+_FORMULA = re.compile(r"[=+@\t\r]|-(?!\d)")
+"""How a cell begins that a spreadsheet would run."""
 FORMATS = (".csv", ".jsonl", ".parquet")
 
 
-def read_questions(source: str) -> list[tuple[str, str]]:
-    """Return (id, question) of a file, or of standard input for `-`; an id is its line unless it has one.
+class Question(NamedTuple):
+    """A question of a file: its id, which is its line unless it has one, its text, and its other columns."""
 
-    A `.csv` needs a column `question`, a `.jsonl` a key `question`, both may have `id`; of any other text
-    each line that is not empty is a question.
+    id: str
+    text: str
+    others: Mapping[str, Any]
+
+
+def read_questions(source: str) -> list[Question]:
+    """Return the questions of a file, or of standard input for `-`.
+
+    A `.csv` (cells split by one of `SEPARATORS`) needs a column `question`, a `.jsonl` a key `question`, both
+    may have `id`; of any other text each line that is not empty is a question.
 
     Raises:
         DataError: it cannot be read, or holds no question.
@@ -43,7 +65,8 @@ def read_questions(source: str) -> list[tuple[str, str]]:
     elif path.suffix == ".jsonl":
         records = json_lines(path)
     elif path.suffix == ".csv":
-        rows = csv.DictReader(line for _, line in lines_of(path))
+        lines = [line for _, line in lines_of(path)]
+        rows = csv.DictReader(lines, delimiter=_separator(lines[0] if lines else ""))
         records = ((rows.line_num, row) for row in rows)
     else:
         records = ((n, {"question": line}) for n, line in lines_of(path))
@@ -53,18 +76,27 @@ def read_questions(source: str) -> list[tuple[str, str]]:
         if not isinstance(text, str):
             raise DataError("no `question`; name the column or key of the questions so", source, number)
         if text.strip() or path.suffix in (".csv", ".jsonl"):  # a row without a question is said to fail
-            questions.append((str(record.get("id") or number), text.strip()))
+            others = {k: v for k, v in record.items() if k is not None and k not in COLUMNS}
+            questions.append(Question(str(record.get("id") or number), text.strip(), others))
     if not questions:
         raise DataError("holds no question; write one a line, or a column `question`", source)
     return questions
 
 
-def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest) -> int:
+def _separator(header: str) -> str:
+    """Return what splits the cells of a line of column names."""
+    return max(SEPARATORS, key=header.count)
+
+
+def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overwrite: bool = False) -> int:
     """Answer the questions of a file; return the exit code.
 
     Answers are kept in `OUT.part` as they come, so that the same command goes on where it was cut off; at
     the end they are written to `out` in the order of the questions. Without `out` they are printed as JSON
     lines. A question that fails has the status `failed` with the error as its reason, and ends nothing else.
+
+    Raises:
+        ConfigurationError: a finished `out` is there and may not be overwritten, or has an unknown ending.
     """
     if out is not None and out.suffix not in FORMATS:
         raise ConfigurationError(f"--out {out} must end in {', '.join(FORMATS)}")
@@ -72,20 +104,24 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest) -> in
         raise ConfigurationError("writing Parquet needs pandas and pyarrow: pip install pandas pyarrow")
     context, questions = Context(**request.context), read_questions(source)
     part = out.with_name(f"{out.name}.part") if out is not None else None
+    if out is not None and part is not None and out.exists() and not (part.exists() or overwrite):
+        raise ConfigurationError(f"{out} is there already; give another --out, or --overwrite")
     answers = _answers_before(part, questions)
     if answers:
         say(f"{len(answers)} of {len(questions)} questions were answered before; going on", "notice")
     graph: Any = build_graph(request.preset)
 
-    def one(key: tuple[str, str]) -> dict[str, Any]:
+    def one(question: Question) -> dict[str, Any]:
         failed = {}
         try:
-            answer = graph.invoke({"question": key[1], "entities": {}}, context=context)["answer"]
+            answer = graph.invoke({"question": question.text, "entities": {}}, context=context)["answer"]
+        except QuestionError as error:
+            answer, failed = Answer("not_found", reason=str(error)), {"status": "failed"}
         except UserError:
             raise  # it holds for every question: a setting, a file
         except TriplewiseError as error:
             answer, failed = Answer("not_found", reason=str(error)), {"status": "failed"}
-        return row(*key, answer) | failed
+        return {**row(question.id, question.text, answer), **failed, **question.others}
 
     def tally() -> str:
         counts = Counter(record["status"] for record in answers.values())
@@ -100,7 +136,7 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest) -> in
             if answers:
                 file.write("\n")  # ends the line that was being written when it was cut off
             report("asking", len(answers), len(questions))
-            asked = {pool.submit(one, key): key for key in questions if key not in answers}
+            asked = {pool.submit(one, q): q[:2] for q in questions if q[:2] not in answers}
             for future in as_completed(asked):
                 answers[asked[future]] = record = future.result()
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -109,7 +145,7 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest) -> in
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     if out is not None and part is not None:
-        _write(out, [answers[key] for key in questions])
+        _write(out, [answers[q[:2]] | q.others for q in questions])
         part.unlink()
         say(f"{tally()}; written to {out}")
     return 3 if any(record["status"] == "failed" for record in answers.values()) else 0
@@ -124,11 +160,9 @@ def row(number: str, question: str, answer: Answer) -> dict[str, Any]:
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def _answers_before(
-    part: Path | None, questions: list[tuple[str, str]]
-) -> dict[tuple[str, str], dict[str, Any]]:
+def _answers_before(part: Path | None, questions: list[Question]) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the answers that an earlier run of these questions left; failed ones are asked again."""
-    wanted, answers = set(questions), {}
+    wanted, answers = {q[:2] for q in questions}, {}
     for line in part.read_text(encoding="utf-8").splitlines() if part is not None and part.exists() else ():
         try:
             record = json.loads(line)
@@ -141,17 +175,23 @@ def _answers_before(
 
 
 def _write(out: Path, records: list[dict[str, Any]]) -> None:
+    columns = list(dict.fromkeys([*COLUMNS, *(name for record in records for name in record)]))
     if out.suffix == ".parquet":
         import pandas as pd
 
-        pd.DataFrame(records, columns=list(COLUMNS)).to_parquet(out)
+        pd.DataFrame(records, columns=columns).to_parquet(out)
         return
     text = io.StringIO(newline="")
     if out.suffix == ".jsonl":
         text.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     else:
-        writer = csv.DictWriter(text, COLUMNS)
+        writer = csv.DictWriter(text, columns)
         writer.writeheader()
-        writer.writerows(records)
+        writer.writerows({name: _cell(value) for name, value in record.items()} for record in records)
     with writing(out):
         write_text(out, text.getvalue())
+
+
+def _cell(value: object) -> object:
+    """Return a cell that no spreadsheet runs as a formula."""
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value

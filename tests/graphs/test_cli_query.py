@@ -80,6 +80,23 @@ def test_a_batch_goes_on_where_it_was_cut_off(tmp_path: Path, capsys: pytest.Cap
     assert "going on" in capsys.readouterr().err
 
 
+def test_a_row_that_cannot_be_asked_fails_alone_and_columns_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "q.csv", tmp_path / "a.csv"
+    file.write_text(f"question;topic\nWho wrote Dracula?;=1+1\n{'x' * 60_000};long\n", encoding="utf-8")
+    assert run(["ask", "--file", str(file), "--out", str(out)]) == 3
+    with out.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert [(r["status"], r["answer"], r["topic"]) for r in rows] == [
+        ("answered", "Bram Stoker", "'=1+1"),
+        ("failed", "", "long"),
+    ]
+    assert run(["ask", "--file", str(file), "--out", str(out)]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert run(["ask", "--file", str(file), "--out", str(out), "--overwrite"]) == 3
+
+
 @pytest.mark.parametrize(
     ("name", "text", "arguments", "message"),
     [

@@ -8,8 +8,8 @@ import pytest
 from langgraph.runtime import Runtime
 
 from triplewise.graphs import Context, State
-from triplewise.nodes.link import VARIANTS, link, none
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.nodes.link import VARIANTS, check_question, link, none
+from triplewise.tools.core.errors import ConfigurationError, QuestionError
 
 from .conftest import WILD
 
@@ -42,3 +42,9 @@ def test_mistakes_of_the_caller_are_told(runtime: Runtime[Context]) -> None:
         link(State(question="Who?", entities={"x": "Q999999999"}), runtime)
     with pytest.raises(ConfigurationError, match=r"no entity '\"7\"\^\^xsd:integer'"):
         link(State(question="Who?", entities={"seven": '"7"^^xsd:integer'}), runtime)
+
+
+@pytest.mark.parametrize("question", ["x" * 60_000, "who is " * 400, " \n "])
+def test_a_question_that_cannot_be_asked_is_refused(question: str) -> None:
+    with pytest.raises(QuestionError):
+        check_question(question)

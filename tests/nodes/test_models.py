@@ -371,3 +371,27 @@ def test_any_provider_through_its_langchain_package(monkeypatch: pytest.MonkeyPa
 def test_a_provider_without_a_package_is_named(model: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         open_model(model)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": "12", "completion_tokens": "3", "total_tokens": "15"},
+        {"prompt_tokens": 12.0, "completion_tokens": 3.0, "total_tokens": 15.0},
+    ],
+)
+def test_usage_as_text_or_float_is_read(openai_server: Start, usage: dict[str, Any]) -> None:
+    server = openai_server([{"text": "Action: execute()", "usage": usage}])
+    reply = open_model("openai:scripted", base_url=server.url).reply(ModelCall("hi"))
+    assert (reply.text, reply.usage.calls) == ("Action: execute()", 1)
+    assert reply.usage.input_tokens > 0
+
+
+@pytest.mark.parametrize("piece", ["<think>", "a ", "'", "(", "Thought: ", "\n> "])
+def test_a_reply_without_end_is_cut_before_it_is_read(openai_server: Start, piece: str) -> None:
+    server = openai_server([{"text": piece * (2_000_000 // len(piece))}])
+    start = time.monotonic()
+    reply = open_model("openai:scripted", base_url=server.url).reply(ModelCall("hi"))
+    assert len(reply.text) <= 16 * 1024
+    assert reply.truncated
+    assert time.monotonic() - start < 10.0

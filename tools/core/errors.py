@@ -4,6 +4,7 @@
 TriplewiseError
 ├── UserError            the person must act: the message says what was wrong, where, and the fix
 │   ├── ConfigurationError   unknown preset, variant, profile, model; conflicting settings
+│   │   └── QuestionError        this question cannot be asked: empty, too long
 │   └── DataError            a file that cannot be read: names file, line or key
 ├── ActionError          the model must act: becomes interpreter feedback, never ends a run
 └── RunError             this run cannot go on: a service failed after retries
@@ -44,6 +45,10 @@ class ConfigurationError(UserError):
         if len(names) > LISTED and (close := difflib.get_close_matches(str(given), names, 3, 0.5)):
             return cls(f"unknown {what} {given!r}; did you mean {' or '.join(map(repr, close))}?")
         return cls(f"unknown {what} {given!r}; choose one of: {', '.join(names)}")
+
+
+class QuestionError(ConfigurationError):
+    """A question that cannot be asked; others can, with the same settings."""
 
 
 class DataError(UserError):
