@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from triplewise.graphs.build import build_graph
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Answer
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError, QuestionError
 
 Entities = Mapping[str, str | None]
 """Entities known already: mention -> id, or None to have it linked."""
 
 _graph: Any = lru_cache(maxsize=16)(build_graph)
+
+
+def _run(question: str, entities: Entities | None) -> dict[str, Any]:
+    """Return what a graph is invoked with. Raises `ConfigurationError` for values of a wrong type."""
+    if not isinstance(question, str):
+        raise ConfigurationError(f"a question is a text, got {question!r}")
+    if not isinstance(entities or {}, Mapping):
+        raise ConfigurationError(
+            f'entities: a mapping of mention to id, e.g. {{"Alien": "Q103569"}}, got {entities!r}'
+        )
+    return {"question": question, "entities": dict(entities or {})}
 
 
 def ask(
@@ -40,7 +51,7 @@ def ask(
         ConfigurationError: a setting that cannot work. DataError: no such graph.
         ModelUnavailableError, KGUnavailableError: a model or an endpoint that does not answer.
     """
-    run = {"question": question, "entities": dict(entities or {})}
+    run = _run(question, entities)
     answer: Answer = _graph(preset).invoke(run, context=Context(kg=kg, **settings))["answer"]
     return answer
 
@@ -54,7 +65,7 @@ async def aask(
     **settings: Any,
 ) -> Answer:
     """Answer a question without holding a thread while a model writes; as `ask`."""
-    run = {"question": question, "entities": dict(entities or {})}
+    run = _run(question, entities)
     state = await _graph(preset).ainvoke(run, context=Context(kg=kg, **settings))
     answer: Answer = state["answer"]
     return answer
@@ -65,13 +76,23 @@ def ask_many(
 ) -> Iterator[Answer]:
     """Answer questions, `jobs` at a time; yield the answers in the order of the questions.
 
-    A question that raises ends it; the answers before it have been given. Arguments as of `ask`.
+    One that cannot be asked (empty, too long) has the status `not_found` and the reason. Another error ends
+    it; the answers before it have been given. Arguments as of `ask`.
     """
     if isinstance(questions, str):
         raise ConfigurationError("give a list of questions; one alone is for ask()")
+    if not isinstance(jobs, int) or jobs < 1:
+        raise ConfigurationError(f"jobs: questions at a time, at least 1, got {jobs!r}")
+
+    def one(question: str) -> Answer:
+        try:
+            return ask(question, kg, preset=preset, **settings)
+        except QuestionError as error:
+            return Answer("not_found", text=f"Not found: {error}.", reason=str(error))
+
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="triplewise-ask")
     try:
-        yield from pool.map(partial(ask, kg=kg, preset=preset, **settings), questions)
+        yield from pool.map(one, questions)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -85,6 +106,6 @@ def stream(
     **settings: Any,
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each phase with its update of the state as it happens; the last is `answer`. As `ask`."""
-    run = {"question": question, "entities": dict(entities or {})}
+    run = _run(question, entities)
     for update in _graph(preset).stream(run, context=Context(kg=kg, **settings), stream_mode="updates"):
         yield from update.items()

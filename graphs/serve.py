@@ -243,6 +243,15 @@ class Service:
             self._present -= 1
 
 
+def _site(url: str) -> tuple[str | None, str | None]:
+    """Return the host of a URL, and host and port; None where it cannot be read."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None, None
+    return parts.hostname, parts.netloc
+
+
 class SameOrigin:
     """Refuses what pages of other sites ask for, which a browser would carry out and only hide the reply of.
 
@@ -264,10 +273,10 @@ class SameOrigin:
     def _objection(self, scope: Scope) -> str:
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
-        if self._hosts and urlsplit(f"//{host}").hostname not in self._hosts:
+        if self._hosts and _site(f"//{host}")[0] not in self._hosts:
             return f"this server answers to {', '.join(self._hosts)}, not to {host!r}; see --host"
         # Browsers name the site of the asking page, though not over plain HTTP from another machine.
-        is_own = origin is None or urlsplit(origin).netloc == host
+        is_own = origin is None or _site(origin)[1] == host
         site = headers.get("sec-fetch-site", "same-origin" if is_own else "cross-site")
         is_link = scope["path"] == "/" and scope["method"] == "GET"
         return "" if is_link or site in ("none", "same-origin") else "pages of other sites may not ask"

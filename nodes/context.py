@@ -33,6 +33,15 @@ MAY_BE_ZERO = ("temperature", "model_retries", "shuffle_seed", "min_confidence")
 """Numbers that need not be above 0."""
 
 
+MOST: Mapping[str, float] = {
+    **dict.fromkeys(("min_confidence", "cascade"), 1.0),
+    **dict.fromkeys(("query_timeout", "max_seconds", "model_timeout"), 7 * 86_400.0),
+    "connections": 64,
+}
+"""Largest values of numbers; of any other it is `LARGEST`."""
+LARGEST = 2**31 - 1
+
+
 class _Named:
     """Shows a setting as a text to Studio, where no object can be given."""
 
@@ -218,6 +227,15 @@ class Context:
                 least = "of at least" if name in MAY_BE_ZERO else "above"
                 number = "a whole number" if kind == "int" else "a number"
                 raise ConfigurationError(f"setting {name} must be {number} {least} 0, got {value!r}")
+            if value > (most := MOST.get(name, LARGEST)):
+                raise ConfigurationError(f"setting {name} must be at most {most:,g}, got {value!r}")
+        if not isinstance(self.guidelines, list | tuple) or not all(
+            isinstance(path, str | PathLike) for path in self.guidelines
+        ):
+            raise ConfigurationError(f"setting guidelines must be a list of texts, got {self.guidelines!r}")
+        for name in ("kg", "model", "documents", "toolset"):
+            if isinstance(value := getattr(self, name), int | float | bytes | list | tuple | set | dict):
+                raise ConfigurationError(f"setting {name} must be a name or an object of it, got {value!r}")
         for name, choices in _choices().items():
             if (value := getattr(self, name)) not in choices:
                 raise ConfigurationError.unknown(name, value, filter(None, choices))

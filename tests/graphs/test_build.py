@@ -133,6 +133,13 @@ def test_unknown_names_list_the_legal_ones(wanted: dict[str, str], message: str)
         ({"model_retries": -1}, "model_retries must be a whole number of at least 0"),
         ({"reasoning_effort": "huge"}, "reasoning_effort 'huge'; choose one of: high, low, medium"),
         ({"documents": "wikipedia"}, "documents are read by a language model: name one"),
+        ({"min_confidence": 7}, "min_confidence must be at most 1"),
+        ({"query_timeout": 1e300}, "query_timeout must be at most"),
+        ({"row_limit": 2**70}, "row_limit must be at most"),
+        ({"model": [1]}, "model must be a name or an object"),
+        ({"kg": 5}, "kg must be a name or an object"),
+        ({"guidelines": [5]}, "guidelines must be a list of texts"),
+        ({"guidelines": "x.yaml"}, "guidelines must be a list of texts"),
     ],
 )
 def test_context_refuses_what_cannot_work(settings: dict[str, Any], message: str) -> None:

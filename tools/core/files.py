@@ -95,14 +95,18 @@ class YamlDocument:
 def parse_yaml(text: str, path: Path | str) -> YamlDocument:
     """A document from YAML text; `path` only names it in errors.
 
-    Raises `DataError` where it is not YAML, or a key stands twice in one mapping.
+    Raises `DataError` where it is not YAML, uses an alias, or a key stands twice in one mapping.
     """
     loader = None
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
         root = loader.get_single_node()
-        nodes = [root]
+        nodes, seen = [root], set[int]()
         for node in nodes:
+            if isinstance(node, yaml.CollectionNode) and id(node) in seen:
+                # Few lines of aliases can stand for billions of values.
+                raise DataError("an alias (*name) of a part; write it out", path, node.start_mark.line + 1)
+            seen.add(id(node))
             if isinstance(node, yaml.SequenceNode):
                 nodes += node.value
             elif isinstance(node, yaml.MappingNode):

@@ -176,8 +176,10 @@ def _open(source: str | Path, profile: str | Path | Profile | None) -> Knowledge
         return _open_endpoint(whole_url(text), given)
     if path.is_dir() and (is_store(path) or not graph_files(path)):
         return _open_folder(path, given)
-    if path.exists():
+    if path.is_file() or path.is_dir():
         return _open_files(path, given)
+    if path.exists():
+        raise DataError("a pipe or a device, which can be read once only; write it to a file first", path)
     if "://" in text:
         raise DataError(f"no address of an endpoint: {text}; it begins with http:// or https://")
     raise DataError(f"no such knowledge graph; give {DEMO!r}, a folder, a file, or an http(s) URL", path)

@@ -1,0 +1,19 @@
+"""Files of settings are read, or refused by file and line."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.files import parse_yaml
+
+
+def test_an_alias_is_refused_before_it_stands_for_billions_of_values() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    start = time.monotonic()
+    with pytest.raises(DataError, match="alias"):
+        parse_yaml("\n".join(lines), "bomb.yaml")
+    assert time.monotonic() - start < 1.0
