@@ -16,9 +16,9 @@ RESULTS = "application/sparql-results+json"
 
 
 def rows(*values: str, variable: str = "x") -> str:
-    """JSON results with one IRI a row."""
+    """JSON results with one IRI a row; without any, they name no column."""
     bindings = [{variable: {"type": "uri", "value": v}} for v in values]
-    return json.dumps({"head": {"vars": [variable]}, "results": {"bindings": bindings}})
+    return json.dumps({"head": {"vars": [variable] if values else []}, "results": {"bindings": bindings}})
 
 
 @dataclass(frozen=True)
