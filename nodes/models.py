@@ -40,6 +40,7 @@ from triplewise.tools.core.errors import (
     TriplewiseError,
 )
 from triplewise.tools.core.files import parse_yaml, read_yaml
+from triplewise.tools.core.secrets import redact, remember, remember_environment
 from triplewise.tools.core.terms import one_line
 from triplewise.tools.kg.protocol import Deadline
 
@@ -204,6 +205,7 @@ def find_server(model: str, base_url: str | None, api_key_env: str, **settings: 
     key = os.environ.get(api_key_env, "").strip()
     if not key.isascii() or not key.isprintable():
         raise ConfigurationError(f"the key in {api_key_env} holds characters no key has; copy it again")
+    remember(key)
     server = Server(model, url, key or "no-key", api_key_env, **settings)
     if not key and server.is_openai:
         raise ConfigurationError(
@@ -244,6 +246,7 @@ def open_model(
         DataError: the price table cannot be read.
     """
     provider, name = split_model(model)
+    remember_environment()
     if provider == "openai":
         return _opened(find_server(name, base_url, api_key_env, **settings), prices)
     address = whole_url(base_url) if base_url is not None else None
@@ -606,5 +609,5 @@ def _server_words(error: Exception) -> str:
 
 def _quote(words: object) -> str:
     """Foreign words on one line, cut to a readable length."""
-    text = " ".join(str(words).split())
+    text = redact(" ".join(str(words).split()))
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."

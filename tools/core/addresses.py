@@ -9,17 +9,15 @@ from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.secrets import HIDDEN, remember
 
 REMEMBERED = 256
 """URLs whose secrets a process remembers; the least recently given ones are forgotten."""
 
-HIDDEN = "***"
-"""What stands for a secret."""
-
 T = TypeVar("T")
 
-_PASSWORD = re.compile(r"(\w://[^/?#\s:@]*:)[^/?#\s]*@")
-_KEY = re.compile(r"([?&][^=&#]*(?:key|token|secret|passw|pwd|auth)[^=&#]*=)[^&#\s]+", re.IGNORECASE)
+_PASSWORD = re.compile(r"(\w://[^/?#\s:@]*:)([^/?#\s]*)@")
+_KEY = re.compile(r"([?&][^=&#]*(?:key|token|secret|passw|pwd|auth)[^=&#]*=)([^&#\s]+)", re.IGNORECASE)
 _whole: OrderedDict[str, str] = OrderedDict()
 _lock = threading.Lock()
 
@@ -59,6 +57,7 @@ def hide_secrets(value: T) -> T | str:
         return value
     shown = _KEY.sub(rf"\1{HIDDEN}", _PASSWORD.sub(rf"\1{HIDDEN}@", value))
     if shown != value:
+        remember(*(match[2] for pattern in (_PASSWORD, _KEY) for match in pattern.finditer(value)))
         with _lock:
             _whole[shown] = value
             _whole.move_to_end(shown)

@@ -25,10 +25,11 @@ from urllib.parse import unquote, urlunsplit
 
 from pydantic import BaseModel, ConfigDict
 
-from triplewise.tools.core.addresses import HIDDEN, split_url
+from triplewise.tools.core.addresses import split_url
 from triplewise.tools.core.configuration import configuration_file, read_section
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import YamlDocument
+from triplewise.tools.core.secrets import HIDDEN, remember
 
 
 class EndpointLogin(BaseModel):
@@ -59,7 +60,9 @@ def login_headers(url: str) -> dict[str, str]:
         ConfigurationError: a variable that the configuration names is not set, or one holds no headers.
         DataError: the configuration or .netrc cannot be read.
     """
-    return _login(url) | read_headers(_variable_of(url, "HEADERS").splitlines())
+    headers = _login(url) | read_headers(_variable_of(url, "HEADERS").splitlines())
+    remember(*headers.values(), *(value.partition(" ")[2] for value in headers.values()))
+    return headers
 
 
 def _login(url: str) -> dict[str, str]:
@@ -143,6 +146,7 @@ def _variable_of(url: str, part: str) -> str:
 
 
 def _basic(user: str, password: str) -> str:
+    remember(password)
     return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
 
 

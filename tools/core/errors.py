@@ -23,12 +23,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from triplewise.tools.core.secrets import redact
+
 LISTED = 20
 """Legal names up to which all are listed where an unknown one was given."""
 
 
 class TriplewiseError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base of all errors raised on purpose; none shows a secret that the process knows."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(redact(message))
 
 
 class UserError(TriplewiseError):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyoxigraph as ox
 
+from triplewise.tools.core.secrets import redact
 from triplewise.tools.core.terms import XSD, Literal, Term
 from triplewise.tools.kg.engine import ReadQuery
 from triplewise.tools.kg.literals import canonical
@@ -181,7 +182,7 @@ def _retry_after(reply: Reply) -> float:
 
 
 def _failed(outcome: Outcome, message: str) -> Result:
-    message, most = message.strip(), 2 * _MESSAGE
+    message, most = redact(message.strip()), 2 * _MESSAGE
     return Result(outcome, message=message if len(message) <= most else f"{message[:most]} ...")
 
 

@@ -1,0 +1,42 @@
+"""No secret of this process is shown, whoever repeats it."""
+
+from __future__ import annotations
+
+import logging
+from base64 import b64encode
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triplewise.tools.core import secrets
+from triplewise.tools.core.addresses import hide_secrets
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.secrets import redact, remember
+
+SECRETS = st.text(st.characters(codec="utf-8", exclude_characters="*"), min_size=8, max_size=40)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget() -> Iterator[None]:
+    yield
+    secrets._known.clear()
+
+
+@given(SECRETS, st.text(max_size=20), st.text(max_size=20))
+def test_a_secret_is_hidden_in_any_text_and_form(secret: str, before: str, after: str) -> None:
+    remember(secret)
+    for form in (secret, quote(secret, safe=""), b64encode(secret.encode()).decode()):
+        assert form not in redact(f"{before}{form}{after}")
+
+
+def test_errors_and_log_records_show_none(caplog: pytest.LogCaptureFixture) -> None:
+    assert "hunter22" not in str(hide_secrets("http://me:hunter22@host/x?api_key=abc12345"))
+    assert "hunter22" not in str(ConfigurationError("the server says: bad password hunter22"))
+    assert "abc12345" not in str(DataError("GET /x?api_key=abc12345", "file", 3))
+    with caplog.at_level(logging.INFO, "httpx"):
+        logging.getLogger("httpx").info('HTTP Request: GET %s "200"', "http://host/x?api_key=abc12345")
+    assert "abc12345" not in caplog.text
+    assert "HTTP Request" in caplog.text
