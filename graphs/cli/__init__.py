@@ -3,6 +3,17 @@
 Every command imports what it needs when it runs, so that `--help` is there at once.
 """
 
-from triplewise.graphs.cli.app import main
-
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code; Ctrl-C while it starts ends it in one line too."""
+    import sys
+
+    try:
+        from triplewise.graphs.cli.app import main as run
+
+        run()
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -18,6 +18,7 @@ from triplewise.graphs.cli import ask, calibrate, chat, facts, guidelines, kg, l
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import EXIT_CODES, Interrupted, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
+from triplewise.tools.core.secrets import redact
 
 USER_ERROR, RUN_ERROR, INTERRUPTED = 2, 3, 130
 
@@ -166,8 +167,9 @@ def run(arguments: Sequence[str], commands: typer.Typer = app, name: str = "trip
         arguments: what follows the program's name. commands: where the command is looked for.
         name: the program's, as help and errors give it.
     """
-    for stream in (sys.stdout, sys.stderr):
-        # Labels of a KG hold any character: one the terminal cannot show must not end the run.
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        # Labels of a KG hold any character: one the terminal cannot show must not end the run. Nor must
+        # bytes that are not text.
         reconfigure: Any = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
@@ -209,6 +211,6 @@ def _explain(error: Exception) -> int:
         case OSError():
             say(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", "error")
             return RUN_ERROR
-    say(f"unexpected {type(error).__name__}: {error}", "error")
+    say(f"unexpected {type(error).__name__}: {redact(str(error))}", "error")
     say("This is a bug in triplewise; repeat with --debug for the traceback to report.")
     return RUN_ERROR

@@ -19,7 +19,7 @@ from triplewise.graphs.trace import trace_of, whole_trace
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import Answer, State
-from triplewise.tools.core.errors import KGUnavailableError
+from triplewise.tools.core.errors import DataError, KGUnavailableError
 from triplewise.tools.kg import Outcome
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ class Run:
         """
         config: Any = {"configurable": {"thread_id": self.request.thread}}
         start: Any = dict(self._values)
-        if resume and (saved := self._graph.get_state(config)).values:
-            self._values |= saved.values
+        if resume and (saved := self._saved(config)):
+            self._values |= saved
             start = None
             steps = len(self._values.get("steps", ()))
             count = f"{steps} step{'' if steps == 1 else 's'}"
@@ -122,6 +122,17 @@ class Run:
                 start = Command(resume=self._reviewer(shown))
                 if status:
                     status.start()
+
+    def _saved(self, config: Any) -> Mapping[str, Any]:
+        """Return the state of the last checkpoint, {} without one. Raises `DataError` where it is damaged."""
+        try:
+            values: dict[str, Any] = self._graph.get_state(config).values
+            if values:
+                State.model_validate(values)
+        except Exception as error:  # a checkpoint that was changed by others can break anything that reads it
+            what = f"the checkpoint of thread {self.request.thread} is damaged ({type(error).__name__})"
+            raise DataError(f"{what}; ask the question anew, without --resume") from error
+        return values
 
     @property
     def state(self) -> State:

@@ -10,13 +10,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 
 from tests.graphs.conftest import Cli
 from tests.support.openai_server import Fault, OpenAIServer
+from triplewise.graphs.cli.run import Run
 from triplewise.graphs.cli.runs import Checkpoints, RunRequest
-from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
+from triplewise.tools.core.errors import ConfigurationError, DataError, RunError, UserError
 
 QUESTION = "Where was Goethe's partner born?"
 REPLIES = [
@@ -159,3 +162,13 @@ def test_a_run_that_is_still_going_is_not_resumed(store: Checkpoints) -> None:
 def test_a_thread_of_any_length_can_be_resumed(store: Checkpoints) -> None:
     cut_off(store, "x" * 5_000, KeyboardInterrupt())
     assert store.unfinished("x" * 5_000).thread == "x" * 5_000
+
+
+def test_a_checkpoint_that_was_tampered_with_is_called_damaged() -> None:
+    class Tampered(InMemorySaver):
+        def get_tuple(self, config: Any) -> Any:
+            raise ValueError("unpack(b) received extra data")
+
+    run = Run(RunRequest(QUESTION, {}, "agent", {"kg": "demo"}, thread="t"), Tampered())
+    with pytest.raises(DataError, match="thread t is damaged"):
+        next(run.updates(resume=True))
