@@ -15,5 +15,5 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
-        print("error: interrupted", file=sys.stderr)
+        sys.stderr.write("error: interrupted\n")
         sys.exit(130)
