@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +28,6 @@ from triplewise.evals.evaluation import (
     run,
     scores_of,
 )
-from triplewise.evals.report import render
 from triplewise.evals.systems import systems
 from triplewise.evals.tasks import TASKS
 from triplewise.evals.tasks.registry import describe
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from triplewise.evals.grids.grid import Cell, GridFile
     from triplewise.evals.grids.run import Outcome
     from triplewise.evals.logs import Log
-    from triplewise.graphs.page import Table as ReportTable
 
 HELP = ("-h", "--help")
 FAILED, INTERRUPTED = 3, 130
@@ -170,26 +169,28 @@ def run_task(
 def print_summary(log: EvalLog) -> None:
     """Print a log's tables: how right, at what cost, what crashed, and what it was measured on."""
     from triplewise.evals.logs import NO_VARIANT, read_logs
-    from triplewise.evals.report.labels import notes
-    from triplewise.evals.report.page import report_tables
 
     logs = read_logs([log_path(log)])
-    show(report_tables(logs))
+    print_report(logs)
     arguments = logs[0].arguments.items()
     own = ", ".join(f"{name}={value}" for name, value in arguments if name not in NO_VARIANT)
-    lines = [*notes(logs), f"Of the task: {own}." if own else ""]
-    if note := logs[0].about.get("note"):
-        lines.append(f"Note: {note}.")
-    for line in filter(None, lines):
+    note = logs[0].about.get("note")
+    for line in filter(None, (f"Of the task: {own}." if own else "", f"Note: {note}." if note else "")):
         wide_console().print(line)
     out().print(f"log: {log_path(log)}", soft_wrap=True)
 
 
-def show(tables: Sequence[ReportTable]) -> None:
-    """Print tables on the terminal; as wide as they need where none is."""
+def print_report(logs: Sequence[Log]) -> None:
+    """Print the tables of logs, and what they were measured on."""
+    from triplewise.evals.report.page import show
+    from triplewise.evals.report.tables import notes, report_tables
+
     console = wide_console()
-    for table in tables:
-        console.print(render.terminal(table, console.width))
+    for table in report_tables(logs):
+        show(table, console)
+        console.print()
+    for line in notes(logs):
+        console.print(line)
 
 
 def wide_console() -> Console:
@@ -231,23 +232,22 @@ def report(
     system. Every figure has its confidence interval.
     """
     from triplewise.evals.logs import read_logs
-    from triplewise.evals.report.labels import notes
-    from triplewise.evals.report.page import TITLE, report_page, report_tables, subtitle
+    from triplewise.evals.report.page import markdown as as_markdown
+    from triplewise.evals.report.page import report_page
+    from triplewise.evals.report.tables import report_tables
 
     for path in filter(None, (html, markdown)):  # before logs are read
         check_place(path)
     chosen = read_logs(logs, traces=html is not None)
     if html:
-        page = report_page(chosen)
-        write_page(html, page)
+        write_page(html, report_page(chosen))
         say(f"written: {html}")
-    tables = page.tables if html else report_tables(chosen)
     if markdown:
-        write_text(markdown, render.as_markdown(TITLE, [subtitle(chosen), *notes(chosen)], tables))
+        write_text(markdown, as_markdown(chosen))
     if as_json:
-        echo_json([render.plain(table) for table in tables])
+        echo_json([asdict(table) for table in report_tables(chosen)])
     elif not html and not markdown:
-        show(tables)
+        print_report(chosen)
 
 
 @app.command(
@@ -425,9 +425,7 @@ def grid(
         return
     outcomes, logs = _run(loaded, cells, log_dir, jobs)
     if logs:
-        from triplewise.evals.report.grids import grid_tables
-
-        show(grid_tables(logs))
+        print_report(logs)
     _end(cells, outcomes)
 
 
@@ -453,7 +451,7 @@ def results(
     These are the cells of the grid `results`, which goes on where it was as any grid does.
     """
     from triplewise.evals.grids.grid import Choices, cells_of, load_grid
-    from triplewise.evals.report.page import results_text
+    from triplewise.evals.report.page import markdown
 
     check_place(out)
     if unknown := set(tasks or ()) - set(TASKS):
@@ -462,8 +460,13 @@ def results(
     cells = [c for c in cells_of(loaded, Choices(limit=limit)) if not tasks or c.spec.task in tasks]
     outcomes, logs = _run(loaded, cells, log_dir, jobs=1)
     if logs:
-        failures = [f"{outcome.cell.column}: {outcome.why}" for outcome in outcomes if outcome.why]
-        write_text(out, results_text(logs, failures, limit))
+        command = f"triplewise eval results --limit {limit} --out evals/RESULTS.md"
+        lead = [
+            f"Made by {command}; change nothing here by hand, run it again.",
+            *loaded.grid.notes.splitlines(),
+        ]
+        lead += [f"NOT RUN TO ITS END: {o.cell.column}: {o.why}" for o in outcomes if o.why]
+        write_text(out, markdown(logs, loaded.grid.title, lead, tasks=True))
     _end(cells, outcomes)
 
 
@@ -527,7 +530,7 @@ def _plan(file: GridFile, cells: Sequence[Cell]) -> Table:
 
 def line(outcome: Outcome) -> str:
     """Return what became of a cell, in a line."""
-    from triplewise.evals.report.labels import measure
+    from triplewise.evals.report.tables import measure
 
     cell = outcome.cell
     if outcome.log is None or outcome.state == "failed":
