@@ -129,8 +129,7 @@ def run_task(
 ) -> None:
     """Run a benchmark and print its scores. The log opens with `inspect view`."""
     options = {"n": limit, "preset": system, "model": model, "base_url": base_url}
-    settings = parse_settings(sets or ())
-    settings |= {name: value for name, value in options.items() if value is not None}
+    settings = parse_settings(sets or ()) | {n: value for n, value in options.items() if value is not None}
     with progress_bars() as progress:
         log = run(
             make_task(task, settings),
@@ -155,10 +154,7 @@ def run_task(
             "version": log.eval.task_version,
             "arguments": log.eval.task_args,
             "about": log.eval.metadata,
-            "scores": scores_of(log),
-            "crashes": dict(failed),
-            "status": log.status,
-            "log": log.location,
+            "scores": scores_of(log), "crashes": dict(failed), "status": log.status, "log": log.location,
         })  # fmt: skip
     if failed:
         name, error = failed[0]
@@ -255,32 +251,31 @@ def report(
     epilog=examples("triplewise eval tasks", "triplewise eval tasks webqsp", "triplewise eval tasks --json"),
 )
 def list_tasks(
-    name: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Tell all of one task.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Show all of one task.")] = None,
     as_json: Json = False,
 ) -> None:
     """List the benchmarks: questions, graph, and which share of them the graph can answer."""
     tasks = [describe(task) for task in (TASKS if name is None else [name])]
     if as_json:
         echo_json(tasks)
-    elif name is not None:
+        return
+    if name is not None:
         print_task(tasks[0])
-    else:
-        rows = []
-        for task in tasks:
-            what = f"{task['title']}; {task['graph']}; system {task['system']}"
-            for number, (which, asked) in enumerate(task["asked"].items()):
-                counts = [asked[key] for key in ("answerable", "observed") if asked[key] is not None]
-                first, *rest = (f"{100 * count / asked['questions']:.1f} %" for count in counts)
-                share = " ".join([first, *(f"({other})" for other in rest)])
-                lines = filter(None, ["" if number else what, f"--set {which}" if which else ""])
-                rows.append(
-                    ("" if number else task["name"], f"{asked['questions']:,}", share, "\n".join(lines))
-                )
-        out().print(columns(("task", "questions", "answerable", "what is asked, of what"), rows))
-        out().print(
-            "answerable: what the graph that comes with it can answer, in brackets without the facts that "
-            "were made from gold answers. `triplewise eval tasks TASK` tells the rest."
-        )
+        return
+    rows = []
+    for task in tasks:
+        what = f"{task['title']}; {task['graph']}; system {task['system']}"
+        for number, (which, asked) in enumerate(task["asked"].items()):
+            counts = [asked[key] for key in ("answerable", "observed") if asked[key] is not None]
+            first, *rest = (f"{100 * count / asked['questions']:.1f} %" for count in counts)
+            share = " ".join([first, *(f"({other})" for other in rest)])
+            lines = filter(None, ["" if number else what, f"--set {which}" if which else ""])
+            rows.append(("" if number else task["name"], f"{asked['questions']:,}", share, "\n".join(lines)))
+    out().print(columns(("task", "questions", "answerable", "what is asked, of what"), rows))
+    out().print(
+        "answerable: what the graph that comes with it can answer, in brackets without the facts that were "
+        "made from gold answers. `triplewise eval tasks TASK` shows the rest."
+    )
 
 
 def print_task(task: dict[str, Any]) -> None:
@@ -291,13 +286,13 @@ def print_task(task: dict[str, Any]) -> None:
         if counts["observed"] is not None:
             text += f" ({counts['observed']:,} without the facts made from gold answers)"
         asked.append(f"{which}: {text}" if which else text)
-    graph = f"{task['graph']}; {task['graph_licence']}"
+    profile = f"; profile {task['profile']}" if task["profile"] != "none" else ""
     rows = {
         "what": task["about"],
         "scores": "\n".join(task["scores"]),
         "questions": "\n".join(asked),
         "can be answered": task["judged"],
-        "graph": graph + (f"; profile {task['profile']}" if task["profile"] != "none" else ""),
+        "graph": f"{task['graph']}; {task['graph_licence']}{profile}",
         "system": task["system"] + (", with a language model" if task["needs_model"] else ""),
         "note": task["note"],
         "version": f"{task['version']}; raised whenever a change of the task changes scores",
@@ -306,21 +301,15 @@ def print_task(task: dict[str, Any]) -> None:
         "published": task["published"].replace(" (", "\n("),
         "files": "\n".join(task["files"]),
     }
-    out().print(
-        pairs(f"{task['name']}: {task['title']}", [(key, text) for key, text in rows.items() if text])
-    )
-    words = {True: "true", False: "false", None: "none"}
-    defaults = task["parameters"].items()
+    shown = [(key, text) for key, text in rows.items() if text]
+    out().print(pairs(f"{task['name']}: {task['title']}", shown))
     out().print()
-    out().print(
-        columns(
-            ("--set", "default", "what it says"),
-            [
-                (key, words[v] if isinstance(v, bool | None) else str(v), catalog().parameters[key])
-                for key, v in defaults
-            ],
-        )
-    )
+    words = {True: "true", False: "false", None: "none"}
+    defaults = [
+        (key, words[v] if isinstance(v, bool | None) else str(v), catalog().parameters[key])
+        for key, v in task["parameters"].items()
+    ]
+    out().print(columns(("--set", "default", "meaning"), defaults))
 
 
 @app.command(
@@ -398,27 +387,13 @@ def grid(
 
     if file is None:
         grids = [load_grid(name).grid for name in shipped()]
-        rows = [(grid.name, str(len(grid.rows)), str(len(grid.columns)), grid.title) for grid in grids]
+        rows = [(one.name, str(len(one.rows)), str(len(one.columns)), one.title) for one in grids]
         wide_console().print(columns(("name", "rows", "columns", "what"), rows, "Shipped grids", whole=True))
         return
-    loaded = load_grid(file)
-    backbones: dict[str, str] = {}
-    for model in models or ():
-        name, value = model.split("=", 1) if "=" in model else ("", model)
-        if name in backbones:
-            raise ConfigurationError(
-                f"--model is given twice for {name or 'all rows'}; NAME=openai:MODEL is for one's rows"
-            )
-        backbones[name] = value
-    choices = Choices(
-        model=backbones.pop("", EMBEDDED),
-        backbones=backbones,
-        limit=limit,
-        train=train,
-        given=parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {}),
-        only=only or (),
-        seeds=seeds or (),
-    )
+    loaded, backbones = load_grid(file), _backbones(models or ())
+    given = parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {})
+    model = backbones.pop("", EMBEDDED)
+    choices = Choices(model, backbones, limit, train, given, only or (), seeds or ())
     cells = cells_of(loaded, choices)
     if dry_run:
         wide_console().print(_plan(loaded, cells))
@@ -427,6 +402,17 @@ def grid(
     if logs:
         print_report(logs)
     _end(cells, outcomes)
+
+
+def _backbones(models: Sequence[str]) -> dict[str, str]:
+    """Return backbone -> model of `NAME=openai:MODEL`, "" for a model of all rows."""
+    given = [
+        (name, value) if equals else ("", name) for name, equals, value in (m.partition("=") for m in models)
+    ]
+    backbones = dict(given)
+    if len(backbones) < len(given):
+        raise ConfigurationError("--model is given twice for the same rows; NAME=openai:M is for some")
+    return backbones
 
 
 @app.command(

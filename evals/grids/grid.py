@@ -343,7 +343,7 @@ def _check(
     def located(message: str, key: str, name: str = "") -> DataError:
         place = next(
             place
-            for place, layer in reversed(layers.items())
+            for place, layer in reversed(list(layers.items()))
             if key in layer.model_fields_set and (not name or name in layer.set)
         )
         return file.error(message, *place, key, *([name] if name else []))

@@ -329,7 +329,8 @@ def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | Non
         [*map(Cell, (one.guideline, "ours", one.source)), *map(number_cell, (one.number, one.times))]
         for one in counts.itertuples(index=False)
     ]
-    for row in table.rows.values() if table else ():
+    for row in table.rows.values() if table is not None else ():
+        assert table is not None
         first, last = (Cell(text, published=True) for text in (row.row, row.group or row.row))
         (values,) = row.values.values()
         printed = (_printed(values.get(metric)) for metric in ("number", "triggers"))
