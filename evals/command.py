@@ -61,7 +61,7 @@ LogDir = Annotated[
 
 
 class TaskOrCommand(TyperGroup):
-    """Takes what is no sub-command for the task to run: `eval metaqa` is `eval run metaqa`."""
+    """Takes anything but a sub-command for the task to run: `eval metaqa` is `eval run metaqa`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put `run` before anything but a sub-command and a call for help."""
@@ -190,7 +190,7 @@ def print_report(logs: Sequence[Log]) -> None:
 
 
 def wide_console() -> Console:
-    """Return standard output, wide where it is no terminal."""
+    """Return standard output, wide where it does not go to a terminal."""
     console = out()
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         console.width = WIDTH
@@ -224,7 +224,7 @@ def report(
 ) -> None:
     """Make tables, tests between systems, and plots from logs of `triplewise eval` and `eval grid`.
 
-    Logs of a grid become its table, with the published figures beside ours; all others a table of task by
+    Logs of a grid become its table, with the published figures next to ours; all others a table of task by
     system. Every figure has its confidence interval.
     """
     from triplewise.evals.logs import read_logs
@@ -271,7 +271,7 @@ def list_tasks(
             share = " ".join([first, *(f"({other})" for other in rest)])
             lines = filter(None, ["" if number else what, f"--set {which}" if which else ""])
             rows.append(("" if number else task["name"], f"{asked['questions']:,}", share, "\n".join(lines)))
-    out().print(columns(("task", "questions", "answerable", "what is asked, of what"), rows))
+    out().print(columns(("task", "questions", "answerable", "what it asks, over what"), rows))
     out().print(
         "answerable: what the graph that comes with it can answer, in brackets without the facts that were "
         "made from gold answers. `triplewise eval tasks TASK` shows the rest."
@@ -288,28 +288,22 @@ def print_task(task: dict[str, Any]) -> None:
         asked.append(f"{which}: {text}" if which else text)
     profile = f"; profile {task['profile']}" if task["profile"] != "none" else ""
     rows = {
-        "what": task["about"],
-        "scores": "\n".join(task["scores"]),
-        "questions": "\n".join(asked),
+        "what": task["about"], "scores": "\n".join(task["scores"]), "questions": "\n".join(asked),
         "can be answered": task["judged"],
         "graph": f"{task['graph']}; {task['graph_licence']}{profile}",
         "system": task["system"] + (", with a language model" if task["needs_model"] else ""),
         "note": task["note"],
         "version": f"{task['version']}; raised whenever a change of the task changes scores",
-        "licence": task["licence"],
-        "citation": task["citation"],
-        "published": task["published"].replace(" (", "\n("),
-        "files": "\n".join(task["files"]),
-    }
+        **{key: task[key] for key in ("licence", "citation")},
+        "published": task["published"].replace(" (", "\n("), "files": "\n".join(task["files"]),
+    }  # fmt: skip
     shown = [(key, text) for key, text in rows.items() if text]
     out().print(pairs(f"{task['name']}: {task['title']}", shown))
     out().print()
-    words = {True: "true", False: "false", None: "none"}
-    defaults = [
-        (key, words[v] if isinstance(v, bool | None) else str(v), catalog().parameters[key])
-        for key, v in task["parameters"].items()
-    ]
-    out().print(columns(("--set", "default", "meaning"), defaults))
+    plain = {True: "true", False: "false", None: "none"}
+    values = {n: plain[v] if isinstance(v, bool | None) else str(v) for n, v in task["parameters"].items()}
+    meanings = [(name, value, catalog().parameters[name]) for name, value in values.items()]
+    out().print(columns(("--set", "default", "meaning"), meanings))
 
 
 @app.command(
@@ -349,7 +343,7 @@ def grid(
         str | None, typer.Argument(metavar="[FILE]", help="A YAML file, or the name of a shipped grid.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Most questions a cell. [dim](what the grid says)[/dim]")
+        int | None, typer.Option(min=1, help="Most questions a cell. [dim](as in the grid)[/dim]")
     ] = None,
     train: Annotated[
         int | None, typer.Option(min=1, help="Most training questions where a cell learns first.")

@@ -184,7 +184,7 @@ TRACE = SampleColumn("trace", path=_trace, full=True)
 def read_logs(paths: Iterable[Path | str], *, traces: bool = False) -> list[Log]:
     """Return the logs at these places, and in all folders below, the oldest first.
 
-    `traces` tells whether questions have their traces (large: a page shows them, figures do not need them).
+    With `traces` questions have their traces (large: a page shows them, figures do not need them).
 
     Raises:
         DataError: a path where nothing is, a folder without logs, a log that is broken or another program's.

@@ -223,7 +223,7 @@ def _names_of(kg: KnowledgeGraph, ids: Iterable[str]) -> dict[str, list[str]]:
 
 @scorer(metrics={"answerable_f1": PART, "answerable_hits_at_1": MACRO})
 def answerable(compare: Compare = "ids") -> Scorer:
-    """What `strict` says of the questions that the graph can answer (`answerable` of the metadata)."""
+    """The figures of `strict` over the questions that the graph can answer (`answerable` of the metadata)."""
 
     async def score(state: TaskState, target: Target) -> Score:
         f1 = hits_at_1 = UNSCORED
@@ -236,7 +236,7 @@ def answerable(compare: Compare = "ids") -> Scorer:
 
 @scorer(metrics={"nontrivial_f1": PART, "nontrivial_hits_at_1": MACRO, "nontrivial_accuracy": PART})
 def nontrivial() -> Scorer:
-    """What `strict` and `accuracy` say without the questions that are `trivial` by their metadata.
+    """The figures of `strict` and `accuracy` without the questions that are `trivial` by their metadata.
 
     Trivial is what a partial graph that knows nothing answers right: "no", 0, or nothing.
     """
@@ -267,7 +267,7 @@ def accuracy() -> Scorer:
 
 
 def is_verdict(run: Run, gold: Sequence[str]) -> bool:
-    """Whether a run says true or false, whichever the gold answer is ("yes" is true, "1" is not)."""
+    """Whether a run answers true or false, whichever the gold answer is ("yes" is true, "1" is not)."""
     return not run.crashed and len(run.values) == 1 and overlap(run.values, gold).exact_match == 1.0
 
 
@@ -395,7 +395,7 @@ def verdict() -> Scorer:
     """Accuracy of fact checking. What is neither true nor false is wrong, and so is a claim that crashed.
 
     `proven` is the share of the claims for which facts of the graph were given, `proven_accuracy` that of
-    these that were judged right. `majority` is what one gets who always says the set's commoner verdict.
+    these that were judged right. `majority` is the accuracy of always giving the set's commoner verdict.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -414,7 +414,7 @@ def verdict() -> Scorer:
 
 
 MAIN = ("denotation", "accuracy", "f1", "hits_at_1")
-"""Figures that say whether a question was answered right; the first that was scored counts."""
+"""Figures that decide whether a question was answered right; the first that was scored counts."""
 COUNTS = ("queries", "steps", "model_calls", "input_tokens", "output_tokens", "rolled_back", "hallucinated")
 """Attributes of a run that are figures as they are."""
 MEANS = (*COUNTS, "corrections", "notes", "not_found", "budget_spent")
@@ -465,7 +465,7 @@ def effort() -> Scorer:
 
 
 def main_figure(scores: Mapping[str, Score]) -> float:
-    """The figure that says whether a question was answered right, 0 to 1; 0 without one."""
+    """The figure that decides whether a question was answered right, 0 to 1; 0 without one."""
     figures: dict[str, float] = {}
     for name, score in scores.items():
         if isinstance(score.value, Mapping):

@@ -7,8 +7,8 @@ Each draft is one step: a model writes a program after the seed questions most l
 KB-BINDER-R does), the binders put entities and relations of the graph in place of its names, and it is run
 (section 3). The answer that most drafts come to wins; drafts that find nothing have no vote.
 
-A draft is a PyQL program in which entities and relations stand by name, in quotes: it says what is asked, not
-how the graph has it. An entity is bound to the linked entity of that name, else to the nodes whose labels are
+A draft is a PyQL program in which entities and relations stand by name, in quotes: it describes the question,
+not the graph. An entity is bound to the linked entity of that name, else to the nodes whose labels are
 most like it. A relation is bound to one of those around the node it is drafted at, ordered by BM25 and by the
 similarity of vectors; the published code orders all relations within two hops of the entity. Several
 candidates of each go on as a beam, and the bound programs are tried in order until one finds something.

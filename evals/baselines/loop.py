@@ -101,14 +101,14 @@ def after_check(state: State) -> Literal["act", "answer"]:
 
 
 def check_number(name: str, value: object, least: int = 1) -> None:
-    """Raise `ConfigurationError` where a parameter is no whole number of `least` or more."""
+    """Raise `ConfigurationError` where a parameter is not a whole number of `least` or more."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ConfigurationError(f"{name} must be a whole number above {least - 1}, got {value!r}")
 
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
 MOST = 200
-"""Answers that are read from one reply, and characters above which a text is no name."""
+"""Answers that are read from one reply, and characters of the longest name."""
 QUOTED = 120
 """Characters of a reply that a reason quotes."""
 ANSWER = "answer"
@@ -268,7 +268,7 @@ def make_step(state: State, thought: str, call: Call, feedback: Feedback) -> Ste
 
 
 def answer_step(state: State, thought: str, named: Sequence[Named], why_none: str = "") -> Step:
-    """Return the step that ends a run with some answers; `why_none` says why there are none."""
+    """Return the step that ends a run with some answers; `why_none`: why there are none."""
     labels, values = [n.label for n in named], tuple(n.value for n in named)
     feedback = Feedback(
         action=ANSWER,
@@ -305,7 +305,7 @@ def conclude(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def make_answer(state: State, context: Context, named: Sequence[Named], reason: str = "") -> Answer:
-    """Return the answer of a run that nothing in the graph proves; `reason` says why there are none."""
+    """Return the answer of a run that nothing in the graph proves; `reason`: why there are none."""
     status: AnswerStatus = "answered" if named else "not_found"
     if state.verdict is not None and state.verdict.status == "spent":
         so_far = "the answer is what there was so far" if named else "nothing was answered so far"

@@ -19,7 +19,7 @@ Where we differ from the published code, on purpose:
 - The model scores the options of one path a call, as in the paper. Scores of one reply are scaled to sum to
   1, and a path's score is the product along it; where no score can be read the first options are taken.
 - Relations, facts and labels come in one query each a depth, whatever the number of entities.
-- An answer of the model's own knowledge is said to be so; the paths alone prove nothing that is not on them.
+- An answer of the model's own knowledge is marked as such; paths prove nothing that is not on them.
 
 As published, a beam of N paths names at most N entities, so that questions with many answers have a low F1.
 """
@@ -55,7 +55,7 @@ UNNAMED = "an unnamed node"
 ENTITIES = 20
 """Entities looked at behind one relation, as many as the published code shows before it samples."""
 UNREAD = "the reply had no readable score: the first options were taken"
-"""What a step says where a model's reply could not be used."""
+"""The note of a step where a model's reply could not be used."""
 SUFFICIENT = "the paths suffice"
 """Why the search ended, where the model was content with what it found."""
 
@@ -212,7 +212,7 @@ class Asker:
     """Asks the model several times within one run of a phase, as often as its question may still be asked.
 
     The budgets are looked at before every call, since what a phase uses is added to the state only when it
-    has ended. `width` is how many options are kept; `over` says which budget is spent, "" while none is.
+    has ended. `width` is how many options are kept; `over` names the budget that is spent, "" while none is.
     """
 
     state: State
@@ -228,7 +228,7 @@ class Asker:
         return environment(self.context).kg
 
     def ask(self, part: str, **values: Any) -> str | None:
-        """Return the reply to a part of the prompt; None, and `over` says why, where a budget is spent."""
+        """Return the reply to a part of the prompt; None where a budget is spent (`over`)."""
         usage = self.state.usage + environment(self.context).usage
         usage += Usage(seconds=time.perf_counter() - self._start)
         self.over = spent(self.state.model_copy(update={"usage": usage}), self.context)
@@ -269,11 +269,11 @@ _SCORE = re.compile(r"(\d*\.?\d+)\s*(?:(%)|/\s*(\d+))?")
 
 
 def read_scores(reply: str, options: Sequence[Collection[str]]) -> dict[int, float]:
-    """Return what a reply says of numbered options: place in `options` -> score, scaled to sum to 1.
+    """Return the scores that a reply gives numbered options: place in `options` -> score, summing to 1.
 
     Lines of `number: score` are asked for; models also write names, tables, JSON, percentages and marks out
-    of ten. All are 0 where the reply gives every option it names 0, which says that none helps; {} where it
-    gives no option a score, which says nothing. `options` has the names of each, numbered from 1.
+    of ten. All are 0 where the reply gives every option it names 0, that is, none helps; {} where it
+    gives no option a score, that is, nothing can be read. `options` has the names of each, numbered from 1.
     """
     names = [[_plain(name) for name in of_option] for of_option in options]
     words = {n for of_option in names for n in of_option if n and not n.isdigit()}
@@ -283,7 +283,7 @@ def read_scores(reply: str, options: Sequence[Collection[str]]) -> dict[int, flo
     for line in map(_plain, re.split(r"[\n;}]|,(?=\s*[\"'])", reply)):
         option, name = _OPTION.match(line), pattern.search(line) if words else None
         places = [i for i, of_option in enumerate(names) if name and name[0] in of_option]
-        # Of two options with one name, such as both directions of a relation, the number says which.
+        # Of two options with one name, such as both directions of a relation, the number decides.
         if option and 0 < int(option[1]) <= len(names) and (not places or int(option[1]) - 1 in places):
             places = [int(option[1]) - 1]
         mark = name or option
@@ -390,7 +390,7 @@ def _kept(
 ) -> Update:
     """A step with the best paths of a search, and the beam where there are any.
 
-    `problem` says what the graph did not answer, `end` why the search goes no further.
+    `problem`: what the graph did not answer; `end`: why the search goes no further.
     """
     state, kg = asker.state, asker.kg
     best = sorted((p for p in further if p.score > 0), key=lambda p: -p.score)[: asker.width]
@@ -418,7 +418,7 @@ def _kept(
 def answer(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from the paths (section 2.1.3), and where these end too early also from what the model knows.
 
-    What the paths prove is the proof; what the model names besides is said to be its own in the reason. Where
+    What the paths prove is the proof; the reason marks as the model's own what it names besides. Where
     the run was broken off, the answer is all that the best path's chain of relations leads to.
     """
     context, kg = runtime.context, environment(runtime.context).kg

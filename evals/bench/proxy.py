@@ -88,7 +88,7 @@ class _Handler(LoopbackHandler):
             traffic.waves = max(traffic.waves, place)
         self.close_connection = self.close_connection or fault in ("hung up", "cut")
         if status:
-            self.send_response_only(status)  # without a Server header: engines are told apart by theirs
+            self.send_response_only(status)  # without a Server header: engines are recognised by theirs
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
             self.end_headers()

@@ -133,7 +133,7 @@ def script_of(facts: Sequence[Fact], mistakes: Sequence[str] = ()) -> Iterator[s
         if left:
             wrong = left.pop(0).format(head=head, relation=relation, tail=tail)
             yield f"Thought: The relation {relation} fits, so I add it to the query.{wrong}"
-        yield f"Thought: {relation} says what the question says of {start}.\n" + (
+        yield f"Thought: {relation} is what the question asks about {start}.\n" + (
             f"Action: add_fact({head}, {relation}, {tail})"
         )
         bound += [e for e in (head, tail) if e[0] == "?" and e not in bound]

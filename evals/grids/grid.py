@@ -219,10 +219,10 @@ def unknown(what: str, given: str, legal: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run: what is asked of which system, and where it stands in the table.
+    """One run: a task, a system, and its place in the table.
 
     Attributes:
-        row, column, seed: where. spec: what is asked of which system; the seed is among what is set.
+        row, column, seed: the place. spec: task and system; the seed is among its settings.
         model: `embedded` or `openai:NAME`. metrics: figures that the table shows.
         why_not: why it is not run, "" if it is.
     """

@@ -44,7 +44,7 @@ READER = "symagent"
 """The preset that reads documents for `thin.read`."""
 ALL_CRASHED = "every question crashed"
 DONE = ".complete"
-"""A file that says that its folder is whole."""
+"""A file that marks its folder as complete."""
 _OF_BASE = ("seed_questions", "data_files", "changed_files", "kg_parts", "kg_gold_derived", "kg_profile")
 """What the log of an incomplete graph takes from the task on the whole one."""
 
@@ -251,7 +251,7 @@ def incomplete_graph(
 def dropped_documents(
     cell: Cell, thin: Thin, settings: Mapping[str, Any], folder: Path, progress: Progress
 ) -> dict[str, Any]:
-    """Return settings that let a system read what was dropped, or see what another one has read of it.
+    """Return settings to read what was dropped, or to use what another system has read of it.
 
     Facts that are read go to a file of the cell's own, not among those that a person reviews.
     """
@@ -273,7 +273,7 @@ def dropped_documents(
     return {"facts": str(facts), "overlay": "proposed"}
 
 
-# -- documents that state the facts which an incomplete graph has lost (SymAgent, section 5 and appendix A.1).
+# -- documents that state the facts that were dropped from a graph (SymAgent, section 5 and appendix A.1).
 # The sentences (`dropped_facts.yaml`) share no word with the names of the relations: what a document says has
 # to be understood, not matched.
 
@@ -290,7 +290,7 @@ def sentences_of(profile: str) -> Mapping[str, Sequence[str]]:
 
 
 def write_documents(kg_folder: Path, folder: Path) -> None:
-    """Write the facts that an incomplete graph has lost, one document about each subject, into a folder.
+    """Write the facts that were dropped from a graph, one document about each subject, into a folder.
 
     Raises `ConfigurationError` where there are no sentences for the graph's relations.
     """

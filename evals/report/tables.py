@@ -390,7 +390,7 @@ def groups(logs: Sequence[Log], key: Callable[[Log], Any]) -> list[tuple[Any, li
 
 
 def system_labels(logs: Sequence[Log]) -> dict[str, str]:
-    """Return path of a log -> its system, with what tells it from others of the same task and system."""
+    """Return path of a log -> its system, with what distinguishes it from others of its task and system."""
     labels: dict[str, str] = {}
     for (_, system), same in groups(logs, lambda log: (log.name, log.system)):
         own = [{n: log.arguments.get(n) for n in ("n", "sample_seed", "seed")} for log in same]
