@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +28,6 @@ from triplewise.evals.evaluation import (
     run,
     scores_of,
 )
-from triplewise.evals.report import render
 from triplewise.evals.systems import systems
 from triplewise.evals.tasks import TASKS
 from triplewise.evals.tasks.registry import describe
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from triplewise.evals.grids.grid import Cell, GridFile
     from triplewise.evals.grids.run import Outcome
     from triplewise.evals.logs import Log
-    from triplewise.graphs.page import Table as ReportTable
 
 HELP = ("-h", "--help")
 FAILED, INTERRUPTED = 3, 130
@@ -62,7 +61,7 @@ LogDir = Annotated[
 
 
 class TaskOrCommand(TyperGroup):
-    """Takes what is no sub-command for the task to run: `eval metaqa` is `eval run metaqa`."""
+    """Takes anything but a sub-command for the task to run: `eval metaqa` is `eval run metaqa`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put `run` before anything but a sub-command and a call for help."""
@@ -130,8 +129,7 @@ def run_task(
 ) -> None:
     """Run a benchmark and print its scores. The log opens with `inspect view`."""
     options = {"n": limit, "preset": system, "model": model, "base_url": base_url}
-    settings = parse_settings(sets or ())
-    settings |= {name: value for name, value in options.items() if value is not None}
+    settings = parse_settings(sets or ()) | {n: value for n, value in options.items() if value is not None}
     with progress_bars() as progress:
         log = run(
             make_task(task, settings),
@@ -156,10 +154,7 @@ def run_task(
             "version": log.eval.task_version,
             "arguments": log.eval.task_args,
             "about": log.eval.metadata,
-            "scores": scores_of(log),
-            "crashes": dict(failed),
-            "status": log.status,
-            "log": log.location,
+            "scores": scores_of(log), "crashes": dict(failed), "status": log.status, "log": log.location,
         })  # fmt: skip
     if failed:
         name, error = failed[0]
@@ -170,30 +165,32 @@ def run_task(
 def print_summary(log: EvalLog) -> None:
     """Print a log's tables: how right, at what cost, what crashed, and what it was measured on."""
     from triplewise.evals.logs import NO_VARIANT, read_logs
-    from triplewise.evals.report.labels import notes
-    from triplewise.evals.report.page import report_tables
 
     logs = read_logs([log_path(log)])
-    show(report_tables(logs))
+    print_report(logs)
     arguments = logs[0].arguments.items()
     own = ", ".join(f"{name}={value}" for name, value in arguments if name not in NO_VARIANT)
-    lines = [*notes(logs), f"Of the task: {own}." if own else ""]
-    if note := logs[0].about.get("note"):
-        lines.append(f"Note: {note}.")
-    for line in filter(None, lines):
+    note = logs[0].about.get("note")
+    for line in filter(None, (f"Of the task: {own}." if own else "", f"Note: {note}." if note else "")):
         wide_console().print(line)
     out().print(f"log: {log_path(log)}", soft_wrap=True)
 
 
-def show(tables: Sequence[ReportTable]) -> None:
-    """Print tables on the terminal; as wide as they need where none is."""
+def print_report(logs: Sequence[Log]) -> None:
+    """Print the tables of logs, and what they were measured on."""
+    from triplewise.evals.report.page import show
+    from triplewise.evals.report.tables import notes, report_tables
+
     console = wide_console()
-    for table in tables:
-        console.print(render.terminal(table, console.width))
+    for table in report_tables(logs):
+        show(table, console)
+        console.print()
+    for line in notes(logs):
+        console.print(line)
 
 
 def wide_console() -> Console:
-    """Return standard output, wide where it is no terminal."""
+    """Return standard output, wide where it does not go to a terminal."""
     console = out()
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         console.width = WIDTH
@@ -227,27 +224,26 @@ def report(
 ) -> None:
     """Make tables, tests between systems, and plots from logs of `triplewise eval` and `eval grid`.
 
-    Logs of a grid become its table, with the published figures beside ours; all others a table of task by
+    Logs of a grid become its table, with the published figures next to ours; all others a table of task by
     system. Every figure has its confidence interval.
     """
     from triplewise.evals.logs import read_logs
-    from triplewise.evals.report.labels import notes
-    from triplewise.evals.report.page import TITLE, report_page, report_tables, subtitle
+    from triplewise.evals.report.page import markdown as as_markdown
+    from triplewise.evals.report.page import report_page
+    from triplewise.evals.report.tables import report_tables
 
     for path in filter(None, (html, markdown)):  # before logs are read
         check_place(path)
     chosen = read_logs(logs, traces=html is not None)
     if html:
-        page = report_page(chosen)
-        write_page(html, page)
+        write_page(html, report_page(chosen))
         say(f"written: {html}")
-    tables = page.tables if html else report_tables(chosen)
     if markdown:
-        write_text(markdown, render.as_markdown(TITLE, [subtitle(chosen), *notes(chosen)], tables))
+        write_text(markdown, as_markdown(chosen))
     if as_json:
-        echo_json([render.plain(table) for table in tables])
+        echo_json([asdict(table) for table in report_tables(chosen)])
     elif not html and not markdown:
-        show(tables)
+        print_report(chosen)
 
 
 @app.command(
@@ -255,32 +251,31 @@ def report(
     epilog=examples("triplewise eval tasks", "triplewise eval tasks webqsp", "triplewise eval tasks --json"),
 )
 def list_tasks(
-    name: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Tell all of one task.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Show all of one task.")] = None,
     as_json: Json = False,
 ) -> None:
     """List the benchmarks: questions, graph, and which share of them the graph can answer."""
     tasks = [describe(task) for task in (TASKS if name is None else [name])]
     if as_json:
         echo_json(tasks)
-    elif name is not None:
+        return
+    if name is not None:
         print_task(tasks[0])
-    else:
-        rows = []
-        for task in tasks:
-            what = f"{task['title']}; {task['graph']}; system {task['system']}"
-            for number, (which, asked) in enumerate(task["asked"].items()):
-                counts = [asked[key] for key in ("answerable", "observed") if asked[key] is not None]
-                first, *rest = (f"{100 * count / asked['questions']:.1f} %" for count in counts)
-                share = " ".join([first, *(f"({other})" for other in rest)])
-                lines = filter(None, ["" if number else what, f"--set {which}" if which else ""])
-                rows.append(
-                    ("" if number else task["name"], f"{asked['questions']:,}", share, "\n".join(lines))
-                )
-        out().print(columns(("task", "questions", "answerable", "what is asked, of what"), rows))
-        out().print(
-            "answerable: what the graph that comes with it can answer, in brackets without the facts that "
-            "were made from gold answers. `triplewise eval tasks TASK` tells the rest."
-        )
+        return
+    rows = []
+    for task in tasks:
+        what = f"{task['title']}; {task['graph']}; system {task['system']}"
+        for number, (which, asked) in enumerate(task["asked"].items()):
+            counts = [asked[key] for key in ("answerable", "observed") if asked[key] is not None]
+            first, *rest = (f"{100 * count / asked['questions']:.1f} %" for count in counts)
+            share = " ".join([first, *(f"({other})" for other in rest)])
+            lines = filter(None, ["" if number else what, f"--set {which}" if which else ""])
+            rows.append(("" if number else task["name"], f"{asked['questions']:,}", share, "\n".join(lines)))
+    out().print(columns(("task", "questions", "answerable", "what it asks, over what"), rows))
+    out().print(
+        "answerable: what the graph that comes with it can answer, in brackets without the facts that were "
+        "made from gold answers. `triplewise eval tasks TASK` shows the rest."
+    )
 
 
 def print_task(task: dict[str, Any]) -> None:
@@ -291,36 +286,24 @@ def print_task(task: dict[str, Any]) -> None:
         if counts["observed"] is not None:
             text += f" ({counts['observed']:,} without the facts made from gold answers)"
         asked.append(f"{which}: {text}" if which else text)
-    graph = f"{task['graph']}; {task['graph_licence']}"
+    profile = f"; profile {task['profile']}" if task["profile"] != "none" else ""
     rows = {
-        "what": task["about"],
-        "scores": "\n".join(task["scores"]),
-        "questions": "\n".join(asked),
+        "what": task["about"], "scores": "\n".join(task["scores"]), "questions": "\n".join(asked),
         "can be answered": task["judged"],
-        "graph": graph + (f"; profile {task['profile']}" if task["profile"] != "none" else ""),
+        "graph": f"{task['graph']}; {task['graph_licence']}{profile}",
         "system": task["system"] + (", with a language model" if task["needs_model"] else ""),
         "note": task["note"],
         "version": f"{task['version']}; raised whenever a change of the task changes scores",
-        "licence": task["licence"],
-        "citation": task["citation"],
-        "published": task["published"].replace(" (", "\n("),
-        "files": "\n".join(task["files"]),
-    }
-    out().print(
-        pairs(f"{task['name']}: {task['title']}", [(key, text) for key, text in rows.items() if text])
-    )
-    words = {True: "true", False: "false", None: "none"}
-    defaults = task["parameters"].items()
+        **{key: task[key] for key in ("licence", "citation")},
+        "published": task["published"].replace(" (", "\n("), "files": "\n".join(task["files"]),
+    }  # fmt: skip
+    shown = [(key, text) for key, text in rows.items() if text]
+    out().print(pairs(f"{task['name']}: {task['title']}", shown))
     out().print()
-    out().print(
-        columns(
-            ("--set", "default", "what it says"),
-            [
-                (key, words[v] if isinstance(v, bool | None) else str(v), catalog().parameters[key])
-                for key, v in defaults
-            ],
-        )
-    )
+    plain = {True: "true", False: "false", None: "none"}
+    values = {n: plain[v] if isinstance(v, bool | None) else str(v) for n, v in task["parameters"].items()}
+    meanings = [(name, value, catalog().parameters[name]) for name, value in values.items()]
+    out().print(columns(("--set", "default", "meaning"), meanings))
 
 
 @app.command(
@@ -360,7 +343,7 @@ def grid(
         str | None, typer.Argument(metavar="[FILE]", help="A YAML file, or the name of a shipped grid.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Most questions a cell. [dim](what the grid says)[/dim]")
+        int | None, typer.Option(min=1, help="Most questions a cell. [dim](as in the grid)[/dim]")
     ] = None,
     train: Annotated[
         int | None, typer.Option(min=1, help="Most training questions where a cell learns first.")
@@ -398,37 +381,32 @@ def grid(
 
     if file is None:
         grids = [load_grid(name).grid for name in shipped()]
-        rows = [(grid.name, str(len(grid.rows)), str(len(grid.columns)), grid.title) for grid in grids]
+        rows = [(one.name, str(len(one.rows)), str(len(one.columns)), one.title) for one in grids]
         wide_console().print(columns(("name", "rows", "columns", "what"), rows, "Shipped grids", whole=True))
         return
-    loaded = load_grid(file)
-    backbones: dict[str, str] = {}
-    for model in models or ():
-        name, value = model.split("=", 1) if "=" in model else ("", model)
-        if name in backbones:
-            raise ConfigurationError(
-                f"--model is given twice for {name or 'all rows'}; NAME=openai:MODEL is for one's rows"
-            )
-        backbones[name] = value
-    choices = Choices(
-        model=backbones.pop("", EMBEDDED),
-        backbones=backbones,
-        limit=limit,
-        train=train,
-        given=parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {}),
-        only=only or (),
-        seeds=seeds or (),
-    )
+    loaded, backbones = load_grid(file), _backbones(models or ())
+    given = parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {})
+    model = backbones.pop("", EMBEDDED)
+    choices = Choices(model, backbones, limit, train, given, only or (), seeds or ())
     cells = cells_of(loaded, choices)
     if dry_run:
         wide_console().print(_plan(loaded, cells))
         return
     outcomes, logs = _run(loaded, cells, log_dir, jobs)
     if logs:
-        from triplewise.evals.report.grids import grid_tables
-
-        show(grid_tables(logs))
+        print_report(logs)
     _end(cells, outcomes)
+
+
+def _backbones(models: Sequence[str]) -> dict[str, str]:
+    """Return backbone -> model of `NAME=openai:MODEL`, "" for a model of all rows."""
+    given = [
+        (name, value) if equals else ("", name) for name, equals, value in (m.partition("=") for m in models)
+    ]
+    backbones = dict(given)
+    if len(backbones) < len(given):
+        raise ConfigurationError("--model is given twice for the same rows; NAME=openai:M is for some")
+    return backbones
 
 
 @app.command(
@@ -453,7 +431,7 @@ def results(
     These are the cells of the grid `results`, which goes on where it was as any grid does.
     """
     from triplewise.evals.grids.grid import Choices, cells_of, load_grid
-    from triplewise.evals.report.page import results_text
+    from triplewise.evals.report.page import markdown
 
     check_place(out)
     if unknown := set(tasks or ()) - set(TASKS):
@@ -462,8 +440,13 @@ def results(
     cells = [c for c in cells_of(loaded, Choices(limit=limit)) if not tasks or c.spec.task in tasks]
     outcomes, logs = _run(loaded, cells, log_dir, jobs=1)
     if logs:
-        failures = [f"{outcome.cell.column}: {outcome.why}" for outcome in outcomes if outcome.why]
-        write_text(out, results_text(logs, failures, limit))
+        command = f"triplewise eval results --limit {limit} --out evals/RESULTS.md"
+        lead = [
+            f"Made by {command}; change nothing here by hand, run it again.",
+            *loaded.grid.notes.splitlines(),
+        ]
+        lead += [f"NOT RUN TO ITS END: {o.cell.column}: {o.why}" for o in outcomes if o.why]
+        write_text(out, markdown(logs, loaded.grid.title, lead, tasks=True))
     _end(cells, outcomes)
 
 
@@ -527,7 +510,7 @@ def _plan(file: GridFile, cells: Sequence[Cell]) -> Table:
 
 def line(outcome: Outcome) -> str:
     """Return what became of a cell, in a line."""
-    from triplewise.evals.report.labels import measure
+    from triplewise.evals.report.tables import measure
 
     cell = outcome.cell
     if outcome.log is None or outcome.state == "failed":

@@ -144,38 +144,28 @@ def run(
         ConfigurationError: another process is running the same evaluation.
         KeyboardInterrupt: it was interrupted; what is done is kept.
     """
-    folder = _folder(Path(log_dir or default_log_dir()), task, fresh)
+    folder, total = _folder(Path(log_dir or default_log_dir()), task, fresh), len(task.dataset)
     folder.mkdir(parents=True, exist_ok=True)
-    busy = ConfigurationError(
-        f"another process is running this evaluation (in {folder}); wait for it, or give another --log-dir"
-    )
-    with exclusive(folder / ".lock", busy):
+    busy = f"another process is running this evaluation (in {folder}); wait for it, or give another --log-dir"
+    with exclusive(folder / ".lock", ConfigurationError(busy)):
         if (earlier := _latest_log(folder)) is not None and _is_finished(earlier, retry_crashed, notify):
             return read_eval_log(earlier.location) if samples else earlier
         if progress is not None:
-            progress("questions", 0, len(task.dataset))
-            _report_to(progress, len(task.dataset))
+            progress("questions", 0, total)
+            _report_to(progress, total)
         # What Inspect prints of its own is not for whoever is shown the progress.
         with redirect_stdout(io.StringIO()) if progress is not None else nullcontext():
-            _, logs = eval_set(
-                task,
-                log_dir=str(folder),
-                log_dir_allow_dirty=True,
-                model=None,
-                retry_attempts=0,
-                retry_immediate=False,
-                max_samples=jobs,
+            eval_set(
+                task, log_dir=str(folder), log_dir_allow_dirty=True, model=None, max_samples=jobs,
+                retry_attempts=0, retry_immediate=False, score_display=False, ctl_server=False,
                 log_buffer=50,  # the whole log is written each time; the rest is in Inspect's buffer on disk
-                log_realtime=True,
-                score_display=False,
-                ctl_server=False,
-                display="none",
-            )
+                log_realtime=True, display="none",
+            )  # fmt: skip
         log = _latest_log(folder)
-        if not logs or log is None or log.status == "cancelled":
+        if log is None or log.status == "cancelled":
             if log is not None:
                 done = len(_uuids(log, crashed=False))
-                notify(f"{done} of {len(task.dataset)} questions are done and kept; {RESUME}")
+                notify(f"{done} of {total} questions are done and kept; {RESUME}")
             raise KeyboardInterrupt
         if log.status == "success":
             for path in folder.glob("*.eval"):  # the finished log holds all that earlier attempts' do
@@ -185,7 +175,7 @@ def run(
 
 
 def _report_to(progress: Callable[[str, int, int], None], total: int) -> None:
-    """Have Inspect report every question that it is done with, to the newest that asked."""
+    """Have Inspect report every question that it is done with."""
 
     @hooks(name="triplewise_progress", description="Counts the questions that are done.")
     class Progress(Hooks):

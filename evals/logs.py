@@ -1,4 +1,4 @@
-"""Logs of evaluations read into pandas: what reports, tables, plots and comparisons are made from.
+"""Logs of evaluations as dataframes (`inspect_ai.analysis`): what reports and comparisons are made from.
 
 >>> from triplewise.evals.logs import read_logs
 >>> [(log.task, log.system, log.mean(log.metric)) for log in read_logs(["logs"])]
@@ -15,10 +15,11 @@ from typing import Any
 from zipfile import BadZipFile
 
 import pandas as pd
-from inspect_ai.log import EvalSample, read_eval_log, read_eval_log_samples
+from inspect_ai.analysis import SampleColumn, samples_df
+from inspect_ai.log import EvalSample, EvalSpec, read_eval_log
 
 from triplewise.evals.data import catalog
-from triplewise.evals.solver import Run, error_class
+from triplewise.evals.solver import CRASHED, Run, error_class
 from triplewise.tools.core.errors import DataError
 
 SUFFIX = ".eval"
@@ -33,19 +34,16 @@ FAILURES = {
     "failed_ea": ("argument_error",),
     "failed_ems": ("exceeded_steps",),
     "failed_re": ("reasoning_error", "not_found"),
-    "failed_crashed": ("crashed",),
+    "failed_crashed": (CRASHED,),
 }
-"""Measures of the questions that were not answered right alone: whether the error is of these classes.
+"""Measures over the questions that were not answered right: whether the error is of these classes.
 
 SymAgent's (table 5), where nothing found is a reasoning error, and crashes.
 """
-
-_FIXED = ("id", "question", "gold", "run", "error", "tags", "answerable", "trivial", "error_class")
-"""Columns of `Log.questions` before its measures."""
-_UNUSED_FIELDS = {"events", "events_data", "messages", "attachments", "timelines", "output"}
 NO_VARIANT = {"n", "sample_seed", "preset", "model", "settings", "phases", "seed"}
 """Parameters of a task that make no other task of it."""
 _OF_THIS_MACHINE = {"kg", "profile", "model", "seeds", "db"}
+_UNUSED = {"events", "events_data", "messages", "attachments", "timelines", "output"}
 
 
 @dataclass(frozen=True)
@@ -56,13 +54,14 @@ class Log:
         path: the log. task: the task's name without its package. version: of the task.
         name: the task with the arguments that make another task of it: `metaqa hops=2`.
         arguments: of the task, those that have a value.
-        phases, settings: given to the system, without what only the machine knows that it ran on.
+        phases, settings: given to the system, without what is about the machine it ran on.
         about: what it was measured on and with: the metadata of the task.
-        created: when, as ISO 8601. status: how it ended, as Inspect says it. total: questions it should have.
-        questions: one a row, by id: question, gold (texts), run (`Run`), error ("" if it did not crash), tags
-            (mapping), answerable (whether the graph can answer it; None where nobody said), trivial (whether
-            an empty graph would be right), error_class (see `record`; "" if it was answered right), and a
-            column for each measure that a scorer gave, NaN where it does not apply.
+        created: when, as ISO 8601. status: how it ended, as Inspect has it. total: questions it should have.
+        questions: one a row, by id: question, gold (texts), tags, answerable (whether the graph can answer
+            it; None where nobody judged), trivial (whether an empty graph would be right), error ("" if it
+            did not crash), error_class (see `error_class`), guidelines (ids of its corrections), status,
+            reason, sparql, labels and values of its `Run`, and a column for each measure, NaN where it does
+            not apply.
     """
 
     path: str
@@ -117,7 +116,7 @@ class Log:
     @property
     def crashes(self) -> pd.DataFrame:
         """The questions that ended in an error; they count as wrong."""
-        return self.questions[self.questions["error_class"] == "crashed"]
+        return self.questions[self.questions["error_class"] == CRASHED]
 
     def scores(self, measure: str, *, answerable: bool = False, trivial: bool = True) -> pd.Series[float]:
         """Return question id -> value of a measure, where it applies.
@@ -140,10 +139,52 @@ class Log:
         return float(self.scores(measure).mean())
 
 
+def _figures(sample: EvalSample) -> dict[str, float]:
+    """The scores of a sample by measure; of two with one name the first."""
+    figures: dict[str, float] = {}
+    for scorer, score in (sample.scores or {}).items():
+        for name, value in (score.value if isinstance(score.value, dict) else {scorer: score.value}).items():
+            if isinstance(value, int | float) and not math.isnan(value):
+                figures.setdefault(name, float(value))
+    if "input_tokens" in figures:
+        figures["tokens"] = figures["input_tokens"] + figures["output_tokens"]
+    return figures
+
+
+def _question(sample: EvalSample) -> str:
+    """A sample as a row (see `Log.questions`), in JSON: a cell of a dataframe holds one value."""
+    run, about, figures = sample.store_as(Run), sample.metadata, _figures(sample)
+    limit = f"stopped by the limit on {sample.limit.type} ({sample.limit.limit})" if sample.limit else ""
+    error = sample.error.message if sample.error else limit
+    main = next((figures[name] for name in PRIMARY if name in figures), 0.0)
+    target = [sample.target] if isinstance(sample.target, str) else sample.target
+    return json.dumps({
+        "id": f"{sample.id}" if sample.epoch == 1 else f"{sample.id} (epoch {sample.epoch})",
+        "question": str(sample.input),
+        "gold": about.get("gold_labels") or target,
+        "tags": {n: str(v) for n, v in (about.get("tags") or {}).items() if v not in (None, "")},
+        "answerable": about.get("answerable"),
+        "trivial": bool(about.get("trivial")),
+        "error": error,
+        "error_class": CRASHED if error else error_class(run, main),
+        "guidelines": run.corrections,
+        **{name: getattr(run, name) for name in ("status", "reason", "sparql", "labels", "values")},
+    })  # fmt: skip
+
+
+def _trace(sample: EvalSample) -> str:
+    return sample.store.get("Run:trace_json") or "{}"
+
+
+COLUMNS = [SampleColumn("row", path=_question, full=True), SampleColumn("score_*", path=_figures, full=True)]
+"""What is read of a question; `TRACE` on demand."""
+TRACE = SampleColumn("trace", path=_trace, full=True)
+
+
 def read_logs(paths: Iterable[Path | str], *, traces: bool = False) -> list[Log]:
     """Return the logs at these places, and in all folders below, the oldest first.
 
-    `traces` says whether the runs have their traces (large: a page shows them, figures do not need them).
+    With `traces` questions have their traces (large: a page shows them, figures do not need them).
 
     Raises:
         DataError: a path where nothing is, a folder without logs, a log that is broken or another program's.
@@ -168,42 +209,25 @@ def read_log(path: Path, *, traces: bool = False) -> Log:
         header = read_eval_log(str(path), header_only=True)
         spec, about = header.eval, header.eval.metadata or {}
         if "benchmark" not in about or "preset" not in about:
-            raise DataError(
-                f"a log of another program (its task is {spec.task!r}), not of `triplewise eval`; "
-                "leave it out",
-                path,
-            )
-        # Where only answerable questions are asked, none of them says so.
-        whole = bool(about.get("asked")) and about.get("answerable") == about["asked"]
-        whole = whole or spec.task_args.get("kg_exact") is True
-        samples = read_eval_log_samples(str(path), all_samples_required=False, exclude_fields=_UNUSED_FIELDS)
-        rows = [_question(sample, whole, traces) for sample in samples]
+            message = f"a log of another program (its task is {spec.task!r}), not of `triplewise eval`"
+            raise DataError(f"{message}; leave it out", path)
+        columns = [*COLUMNS, TRACE] if traces else COLUMNS
+        read = samples_df([path], columns, full=True, quiet=True, exclude_fields=_UNUSED)
     except (ValueError, LookupError, RuntimeError, OSError, BadZipFile) as error:
         raise DataError(
             f"the log cannot be read ({error}); it was cut off or changed: run its evaluation again with "
             "the same arguments, or delete it",
             path,
         ) from error
-    columns = dict.fromkeys([*_FIXED, *(name for row in rows for name in row)])
-    frame = pd.DataFrame(rows, columns=list(columns)).set_index("id", drop=False)
-    scored = [name for name in (*QUALITY, *LENIENT) if name in frame]
-    unscored = frame["error_class"].eq("crashed") & frame[scored].isna().all(axis=1)
-    frame.loc[unscored, scored] = 0.0  # it crashed before it was scored
-    task = spec.task.rpartition("/")[2]
-    of = catalog().benchmarks.get(task)
-    parts = {key.partition("=")[0] for key in of.counts} if of else set()  # named also by default: hops=1
-    variant = [
-        f"{name}={str(value).lower().rpartition('/')[2]}"  # of a file its name
-        for name, value in spec.task_args.items()
-        if value is not None and name not in NO_VARIANT and (name in parts or name in spec.task_args_passed)
-    ]
+    # Where only answerable questions are asked, none of them is marked.
+    whole = bool(about.get("asked")) and about.get("answerable") == about["asked"]
     solver = header.plan.steps[-1].params if header.plan.steps else {}
     settings = solver.get("settings") or {}
     return Log(
         path=str(path),
-        task=task,
+        task=spec.task.rpartition("/")[2],
         version=str(spec.task_version),
-        name=" ".join([task, *variant]),
+        name=_variant(spec),
         arguments={name: value for name, value in spec.task_args.items() if value is not None},
         phases=solver.get("phases") or {},
         settings={name: value for name, value in settings.items() if name not in _OF_THIS_MACHINE},
@@ -211,38 +235,34 @@ def read_log(path: Path, *, traces: bool = False) -> Log:
         created=str(spec.created),
         status=header.status,
         total=(spec.dataset.samples or 0) * (spec.config.epochs or 1),
-        questions=frame,
+        questions=_questions(read, whole or spec.task_args.get("kg_exact") is True),
     )
 
 
-def _question(sample: EvalSample, whole: bool, traces: bool) -> dict[str, Any]:
-    """Return a question as a row; `whole`: the graph can answer all of the task's."""
-    about = sample.metadata or {}
-    if not traces:
-        sample.store.pop("Run:trace_json", None)
-    run = sample.store_as(Run)
-    error = sample.error.message if sample.error else ""
-    if sample.limit:
-        error = error or f"stopped by the limit on {sample.limit.type} ({sample.limit.limit})"
-    target = [sample.target] if isinstance(sample.target, str) else sample.target
-    scores: dict[str, float] = {}
-    for scorer, score in (sample.scores or {}).items():
-        values = score.value if isinstance(score.value, Mapping) else {scorer: score.value}
-        for name, value in values.items():  # of two with one name the first has it
-            if isinstance(value, int | float) and not math.isnan(value) and name not in scores:
-                scores[name] = float(value)
-    if "input_tokens" in scores:
-        scores["tokens"] = scores["input_tokens"] + scores["output_tokens"]
-    primary = next((scores[name] for name in PRIMARY if name in scores), 0.0)
-    return {
-        "id": f"{sample.id}" if sample.epoch == 1 else f"{sample.id} (epoch {sample.epoch})",
-        "question": sample.input if isinstance(sample.input, str) else json.dumps(str(sample.input)),
-        "gold": tuple(about.get("gold_labels") or target),
-        "run": run,
-        "error": error,
-        "tags": {str(n): str(v) for n, v in (about.get("tags") or {}).items() if v not in (None, "")},
-        "answerable": True if whole else about.get("answerable"),
-        "trivial": bool(about.get("trivial")),
-        "error_class": "crashed" if error else error_class(run, primary),
-        **scores,
-    }
+def _variant(spec: EvalSpec) -> str:
+    """A task with the arguments that make another task of it; `hops=1` also by default."""
+    task, given = spec.task.rpartition("/")[2], spec.task_args_passed
+    of = catalog().benchmarks.get(task)
+    parts = {key.partition("=")[0] for key in of.counts} if of else set()
+    words = [
+        f"{name}={str(value).lower().rpartition('/')[2]}"  # of a file its name
+        for name, value in spec.task_args.items()
+        if value is not None and name not in NO_VARIANT and (name in parts or name in given)
+    ]
+    return " ".join([task, *words])
+
+
+def _questions(read: pd.DataFrame, whole: bool) -> pd.DataFrame:
+    """Return questions by id; `whole`: the graph can answer all of the task's."""
+    frame = pd.DataFrame(read["row"].map(json.loads).tolist()).astype(object)
+    if "trace" in read:
+        frame["trace"] = read["trace"].astype(object)
+    for column in (name for name in read if name.startswith("score_")):
+        frame[column.removeprefix("score_")] = read[column].to_numpy(dtype=float, na_value=math.nan)
+    if whole:
+        frame["answerable"] = True
+    frame = frame.set_index("id", drop=False)
+    scored = [name for name in (*QUALITY, *LENIENT) if name in frame]
+    unscored = frame["error_class"].eq(CRASHED) & frame[scored].isna().all(axis=1)
+    frame.loc[unscored, scored] = 0.0  # it crashed before it was scored
+    return frame

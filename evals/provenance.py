@@ -70,7 +70,7 @@ def own_code(*parts: Any) -> dict[str, dict[str, str]]:
 def software() -> dict[str, Any]:
     """Return the product's version and commit, and what it runs on.
 
-    `commit` is "" outside a source checkout; `commit_clean` tells whether its files are as committed.
+    `commit` is "" outside a source checkout; `commit_clean`: whether its files are as committed.
     """
     root = Path(__file__).resolve().parent.parent
     commit = _git(root, "rev-parse", "HEAD") if (root / ".git").exists() else None

@@ -1,16 +1,14 @@
 """Scorers and metrics of question answering over knowledge graphs, named as the field names them.
 
-Strict by default: see `triplewise.tools.core.values` for when two values are the same. Beside the strict
-figures stands the substring matching of Think-on-Graph's public scripts, and of work that builds on it: an
-answer is right if its text contains a gold answer, or is contained in one. They report the share as "Exact
-Match" or "Hits@1"; it is neither, and has a name of its own so that figures can be compared.
+Strict by default: see `triplewise.tools.core.values` for when two values are the same. The substring matching
+of Think-on-Graph's public scripts, and of work that builds on it, is there too: an answer is right if its
+text contains a gold answer, or is contained in one. They report the share as "Exact Match" or "Hits@1"; it is
+neither, and has a name of its own so that figures can be compared.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import permutations
 from typing import Any
@@ -22,7 +20,6 @@ from inspect_ai.scorer import (
     Score,
     Scorer,
     Target,
-    Value,
     grouped,
     mean,
     metric,
@@ -57,16 +54,6 @@ _MOST_NAMES = 100_000
 
 
 @metric
-def median() -> Metric:
-    """The median over questions; 0 without any."""
-
-    def middle(scores: list[SampleScore]) -> float:
-        return statistics.median(score.score.as_float() for score in scores) if scores else 0.0
-
-    return middle
-
-
-@metric
 def total() -> Metric:
     """The sum over questions."""
 
@@ -84,20 +71,6 @@ def count() -> Metric:
         return len(scores)
 
     return n
-
-
-@metric
-def by_guideline() -> Metric:
-    """The sum over the questions that each guideline corrected: a question counts for each, and once."""
-
-    def sums(scores: list[SampleScore]) -> Value:
-        sums_by_id: dict[str, float] = defaultdict(float)
-        for score in scores:
-            for guideline in dict.fromkeys((score.score.metadata or {}).get("guidelines", ())):
-                sums_by_id[guideline] += score.score.as_float()
-        return dict(sorted(sums_by_id.items()))
-
-    return sums
 
 
 @metric
@@ -120,11 +93,9 @@ def substring_figures(
     Spaces and case are left out. As published, "Georgia" is right for "South Georgia", and "a" for nearly all
     there is. The text of an answer is all its labels in a line, as the published code takes all that a model
     put into its answer; the gold texts are the gold answers and the benchmark's names of them. A run without
-    an answer has no text and is wrong, although the published code would call an empty answer right; one that
-    answered with an empty text is right here. A strict `hit` is a hit here too, whatever the texts.
-
-    `substring_hits_at_1_single` takes the gold answer in `single_gold` of the metadata alone, as published
-    figures of CWQ do; it is not scored for other questions.
+    an answer is wrong, although the published code would call an empty answer right. A strict `hit` is a hit
+    here too. `substring_hits_at_1_single` takes the one gold answer in `single_gold` of the metadata, as
+    published figures of CWQ do; it is not scored for other questions.
     """
 
     def is_hit(texts: Sequence[str]) -> bool:
@@ -150,25 +121,23 @@ def strict(compare: Compare = "ids") -> Scorer:
 
     The gold answers are the sample's target, or `gold_sets` of its metadata where several sets are right
     (the best one counts). Ids are compared with ids, and with names by their labels and aliases, which come
-    from the graph and from `gold_names` of the metadata (id -> names). A question that crashed scores 0.
-    Beside them what published code would call Hits@1, under its own name: see `substring_figures`. To compare
-    `ids` is to compare answer values, `names` their labels as texts.
+    from the graph and from `gold_names` of the metadata (id -> names). A question that crashed scores 0. With
+    `compare` the values of answers are compared (`ids`), or their labels as texts (`names`). See also
+    `substring_figures`.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        run = state.store_as(Run)
-        figures = await strict_overlap(state, target, compare)
+        run, figures = state.store_as(Run), await strict_overlap(state, target, compare)
         texts = [str(value) for gold in _gold_sets(state, target) for value in gold]
-        return Score(
-            value={
-                **figures._asdict(),
-                **substring_figures(run, state.metadata, texts, figures.hits_at_1 == 1.0),
-            },
-            answer=shown(run.labels or run.values),
-            explanation=run.ending,
-        )
+        lenient = substring_figures(run, state.metadata, texts, figures.hits_at_1 == 1.0)
+        return _scored(run, {**figures._asdict(), **lenient})
 
     return score
+
+
+def _scored(run: Run, value: dict[str, Any]) -> Score:
+    """Figures with the answer and how the run ended."""
+    return Score(value=value, answer=shown(run.labels or run.values), explanation=run.ending)
 
 
 async def strict_overlap(state: TaskState, target: Sequence[str], compare: Compare = "ids") -> Overlap:
@@ -189,9 +158,8 @@ async def names_for(state: TaskState, gold: Collection[str], compare: Compare) -
     """Labels and aliases of the ids among answers and gold answers, where names can matter at all.
 
     They can where something is left over on both sides that is not an id against an id. Then the graph is
-    asked once (the benchmark's own names are taken besides), and the names stay with the run, so that a log
-    can be scored anew without the graph. With `names`, gold answers are names, and the names that come back
-    are keyed by the answers' labels.
+    asked once, and the names stay with the run, so that a log can be scored anew without the graph. With
+    `names`, gold answers are names, and the names that come back are keyed by the answers' labels.
 
     Raises:
         KGUnavailableError: the graph did not answer: there is no score rather than one without aliases.
@@ -255,7 +223,7 @@ def _names_of(kg: KnowledgeGraph, ids: Iterable[str]) -> dict[str, list[str]]:
 
 @scorer(metrics={"answerable_f1": PART, "answerable_hits_at_1": MACRO})
 def answerable(compare: Compare = "ids") -> Scorer:
-    """What `strict` says of the questions that the graph can answer (`answerable` of the metadata)."""
+    """The figures of `strict` over the questions that the graph can answer (`answerable` of the metadata)."""
 
     async def score(state: TaskState, target: Target) -> Score:
         f1 = hits_at_1 = UNSCORED
@@ -268,7 +236,7 @@ def answerable(compare: Compare = "ids") -> Scorer:
 
 @scorer(metrics={"nontrivial_f1": PART, "nontrivial_hits_at_1": MACRO, "nontrivial_accuracy": PART})
 def nontrivial() -> Scorer:
-    """What `strict` and `accuracy` say without the questions that are `trivial` by their metadata.
+    """The figures of `strict` and `accuracy` without the questions that are `trivial` by their metadata.
 
     Trivial is what a partial graph that knows nothing answers right: "no", 0, or nothing.
     """
@@ -290,16 +258,16 @@ def accuracy() -> Scorer:
     """Share of yes/no questions that were answered right; other questions are not scored."""
 
     async def score(state: TaskState, target: Target) -> Score:
-        if (gold := list(target)) not in YES_NO:
+        run, gold = state.store_as(Run), list(target)
+        if gold not in YES_NO:
             return Score.unscored(reason="not a yes/no question")
-        run = state.store_as(Run)
         return Score(value=float(is_verdict(run, gold)), answer=shown(run.values))
 
     return score
 
 
 def is_verdict(run: Run, gold: Sequence[str]) -> bool:
-    """Whether a run says true or false, whichever the gold answer is ("yes" is true, "1" is not)."""
+    """Whether a run answers true or false, whichever the gold answer is ("yes" is true, "1" is not)."""
     return not run.crashed and len(run.values) == 1 and overlap(run.values, gold).exact_match == 1.0
 
 
@@ -328,10 +296,10 @@ def denotation() -> Scorer:
 def rows() -> Scorer:
     """F1, Hits@1 and exact match of the rows of an answer, each per question, macro-averaged.
 
-    Gold rows of one cell are compared with the answer's values as `strict` does it. Wider ones are compared
-    with the result of the answer's query: all cells of a row have to be right (numbers without
-    tolerance); in which order the columns stand is left open: the one that fits best is taken. An answer
-    without a query has no rows of several cells. A question that crashed scores 0.
+    Gold rows of one cell are compared with the answer's values as `strict` does it; wider ones with the
+    result of the answer's query: all cells of a row have to be right (numbers without tolerance), in the
+    order of columns that fits best. An answer without a query has no rows of several cells. A question that
+    crashed scores 0.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -340,7 +308,7 @@ def rows() -> Scorer:
             figures = await strict_overlap(state, target)
         else:
             figures = compare_rows([] if run.crashed else await to_thread.run_sync(rows_of, run), gold)
-        return Score(value=figures._asdict(), answer=shown(run.labels or run.values), explanation=run.ending)
+        return _scored(run, figures._asdict())
 
     return score
 
@@ -376,8 +344,6 @@ def shown(values: Sequence[str]) -> str:
 @scorer(
     metrics={
         "hits_at_1": PART,
-        "any_right": [mean()],
-        "all_right": [mean()],
         "answerable_hits_at_1": PART,
         "substring_hits_at_1": MACRO,
         "substring_hits_at_1_single": PART,
@@ -387,24 +353,22 @@ def slot() -> Scorer:
     """Hits@1 of slot filling: is the first value one of the accepted ones (the answer and its aliases)?
 
     Names are compared strictly (case, spacing and Unicode composition apart), also the graph's other names of
-    the answer; dates and numbers by value. `any_right` and `all_right` look at all values given. A question
-    that crashed scores 0. `substring_hits_at_1` is what published code would call Hits@1.
+    the answer; dates and numbers by value. A question that crashed scores 0. `substring_hits_at_1` is what
+    published code would call Hits@1.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        run = state.store_as(Run)
-        names = {} if run.crashed else await names_for(state, list(target), "names")
-        given = [] if run.crashed else list(zip(run.values, run.labels, strict=True))
-        right = [is_accepted(pair, list(target), names.get(pair[1], ())) for pair in given]
-        first = float(bool(right) and right[0])
+        run, right = state.store_as(Run), False
+        if not run.crashed and run.values:
+            names = await names_for(state, list(target), "names")
+            first = (run.values[0], run.labels[0])
+            right = is_accepted(first, list(target), names.get(first[1], ()))
         value = {
-            "hits_at_1": first,
-            "any_right": float(any(right)),
-            "all_right": float(bool(right) and all(right)),
-            "answerable_hits_at_1": first if state.metadata.get("answerable") else UNSCORED,
-            **substring_figures(run, state.metadata, list(target), first == 1.0),
+            "hits_at_1": float(right),
+            "answerable_hits_at_1": float(right) if state.metadata.get("answerable") else UNSCORED,
+            **substring_figures(run, state.metadata, list(target), right),
         }
-        return Score(value=value, answer=shown(run.labels), explanation=run.ending)
+        return _scored(run, value)
 
     return score
 
@@ -431,7 +395,7 @@ def verdict() -> Scorer:
     """Accuracy of fact checking. What is neither true nor false is wrong, and so is a claim that crashed.
 
     `proven` is the share of the claims for which facts of the graph were given, `proven_accuracy` that of
-    these that were judged right. `majority` is what one gets who always says the set's commoner verdict.
+    these that were judged right. `majority` is the accuracy of always giving the set's commoner verdict.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -444,13 +408,13 @@ def verdict() -> Scorer:
             "proven": float(run.proof > 0),
             "majority": float([state.metadata.get("majority")] == list(target)),
         }
-        return Score(value=value, answer=shown(run.values), explanation=run.ending)
+        return _scored(run, value)
 
     return score
 
 
 MAIN = ("denotation", "accuracy", "f1", "hits_at_1")
-"""Figures that say whether a question was answered right; the first that was scored counts."""
+"""Figures that decide whether a question was answered right; the first that was scored counts."""
 COUNTS = ("queries", "steps", "model_calls", "input_tokens", "output_tokens", "rolled_back", "hallucinated")
 """Attributes of a run that are figures as they are."""
 MEANS = (*COUNTS, "corrections", "notes", "not_found", "budget_spent")
@@ -458,11 +422,11 @@ MEANS = (*COUNTS, "corrections", "notes", "not_found", "budget_spent")
 
 @scorer(
     metrics={
-        "seconds": [median(), mean()],
+        "seconds": [mean()],
         **{name: [mean()] for name in MEANS},
         "cost": [mean(), total()],
-        "corrected": [total(), by_guideline()],
-        "corrected_right": [total(), by_guideline()],
+        "corrected": [total()],
+        "corrected_right": [total()],
         "crashed": [total()],
         **{f"error_{name}": [total()] for name in ERROR_CLASSES},
     }
@@ -473,8 +437,8 @@ def effort() -> Scorer:
     `seconds`, `queries` and `cost` are TPQ, QPQ and CPQ of QueryAgent's table 4: wall-clock seconds, queries
     that reached the graph, and USD for model calls at list price (not scored for a model without a known
     price), each per question. `corrected` counts questions with a correction, `corrected_right` those of
-    them that were answered right, both also by guideline. Errors are classed as in SymAgent's table 5 (see
-    `error_class`, which is also in the score's metadata). Right is what the scorers before this one give 1.
+    them that were answered right. Errors are classed as in SymAgent's table 5 (`error_class`, also in the
+    score's metadata). Right is what the scorers before this one give 1.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -494,14 +458,14 @@ def effort() -> Scorer:
                 "crashed": float(run.crashed),
                 **{f"error_{name}": float(error == name) for name in ERROR_CLASSES},
             },
-            metadata={"error_class": error, "guidelines": list(dict.fromkeys(run.corrections))},
+            metadata={"error_class": error},
         )
 
     return score
 
 
 def main_figure(scores: Mapping[str, Score]) -> float:
-    """The figure that says whether a question was answered right, 0 to 1; 0 without one."""
+    """The figure that decides whether a question was answered right, 0 to 1; 0 without one."""
     figures: dict[str, float] = {}
     for name, score in scores.items():
         if isinstance(score.value, Mapping):

@@ -50,17 +50,14 @@ class Run(StoreModel):
         status: answered, not_found, budget_spent, or crashed. reason: why, in words.
         values: short ids, literals, or true/false. labels: their text, in the same order.
         sparql: the query that gives them. proof: how many facts prove them.
-        seconds: wall-clock time. queries: queries that reached the KG.
-        cost: USD at list price, None if unknown.
-        hallucinated: facts that the model claimed to have from the KG although it gave no such one.
-        corrections: ids of the guidelines that corrected the run, in order. notes: ids of those that only
-            gave the agent a hint.
-        outcomes: of each step, in order: what its query came to (`Outcome`; "" without one).
-        errors: of each step, in order: the interpreter's error code, "" where the action could be done.
+        seconds: wall-clock time. queries: queries that reached the KG. cost: USD at list price, or None.
+        hallucinated: facts that the model attributed to the KG although it returned none such.
+        corrections: ids of the guidelines that corrected the run, in order. notes: of those that gave hints.
+        outcomes, errors: of each step: what its query came to, and the interpreter's error code.
         rolled_back: how many steps were taken back.
         trace_json: the run as `triplewise.graphs.trace` gives it; see `trace`. One text, since Inspect
             copies and compares what a store holds at every step of a sample.
-        kg, profile: the graph that was asked, for scorers that look up names in it ("": there is none).
+        kg, profile: the graph that was asked, for scorers that look up names in it ("": there was none).
         names: id -> names that a scorer looked up, None before one has.
     """
 
@@ -110,16 +107,13 @@ def error_class(run: Run, score: float) -> str:
     SymAgent (section 5.5, table 5) puts failed questions into four classes, of which the first that fits
     counts, also for what a correction took back:
 
-    1. Invalid Action (IA): the model invokes an action not defined in the action tool set. Here also a reply
-       in which no single action can be found.
-    2. Error in Arguments (EA): insufficient or excessive arguments are provided. Here also arguments that the
-       interpreter refuses for their form, which SymAgent's does not look at.
-    3. Exceeding Maximum Steps (EMS): the reasoning steps exceed the predefined maximum number of steps. Here
-       any budget of the run.
+    1. Invalid Action (IA): the action is not in the tool set, or no single action can be found.
+    2. Error in Arguments (EA): too few or too many, or (which SymAgent does not check) of a wrong form.
+    3. Exceeding Maximum Steps (EMS): any budget of the run is spent.
     4. Reasoning Error (RE): the final answer is incorrect despite valid actions and steps.
 
-    Apart from these, a run that ended in an error is `crashed`, and one that said that it found nothing, with
-    valid actions and steps, is `not_found` (the paper would count it as RE).
+    Apart from these, a run that ended in an error is `crashed`, and one that found nothing, with valid
+    actions and steps, is `not_found` (RE in the paper).
     """
     if run.crashed:
         return CRASHED

@@ -7,8 +7,8 @@ Each draft is one step: a model writes a program after the seed questions most l
 KB-BINDER-R does), the binders put entities and relations of the graph in place of its names, and it is run
 (section 3). The answer that most drafts come to wins; drafts that find nothing have no vote.
 
-A draft is a PyQL program in which entities and relations stand by name, in quotes: it says what is asked, not
-how the graph has it. An entity is bound to the linked entity of that name, else to the nodes whose labels are
+A draft is a PyQL program in which entities and relations stand by name, in quotes: it describes the question,
+not the graph. An entity is bound to the linked entity of that name, else to the nodes whose labels are
 most like it. A relation is bound to one of those around the node it is drafted at, ordered by BM25 and by the
 similarity of vectors; the published code orders all relations within two hops of the entity. Several
 candidates of each go on as a beam, and the bound programs are tried in order until one finds something.
@@ -25,31 +25,20 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, islice, zip_longest
+from functools import partial
 from typing import NamedTuple
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines.loop import (
-    Graph,
-    add_step,
-    ask,
-    build_loop,
-    check_number,
-    make_answer,
-    make_step,
-)
+from triplewise.evals.baselines import loop, planner
 from triplewise.nodes import answer
-from triplewise.nodes.answer import find_routes, labels_of
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
-from triplewise.nodes.plan import settings_of
 from triplewise.nodes.state import State
 from triplewise.tools.actions.comparison import compared
-from triplewise.tools.actions.pyql import script
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
@@ -57,24 +46,9 @@ from triplewise.tools.core.terms import IRI, Literal, Node, Variable
 from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import find_classes, relation_texts
-from triplewise.tools.linking.linker import LinkedEntity, without_brackets
-from triplewise.tools.planning.lexical.constraints import Constraints
-from triplewise.tools.planning.lexical.question import view
-from triplewise.tools.planning.mining import LEAST_F1, Miner
-from triplewise.tools.planning.seeds import Match, Seed
+from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.pyql import text as pyql
 from triplewise.tools.pyql.program import PyQL
-from triplewise.tools.pyql.text import (
-    Reader,
-    apply,
-    read_bare,
-    read_literal,
-    read_node,
-    read_relation,
-    read_term,
-    read_variable,
-    scan_arguments,
-    write_node,
-)
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import rank_relations
 
@@ -115,7 +89,7 @@ def read_draft(reply: str) -> Draft:
     for match in _CALL.finditer(reply):
         if match.start() < end or match[1] not in ACTIONS:
             continue
-        arguments, end = scan_arguments(reply, match.end())
+        arguments, end = pyql.scan_arguments(reply, match.end())
         calls.append(Call(match[1], tuple(arguments)))
         if match[1] in ("set_answer", "ask"):
             break
@@ -163,7 +137,7 @@ class Binder:
         program = bound.program.text(kg.profile) if bound is not None else ""
         notes = [f"{name!r} read as {other!r}" for name, other in bound.substitutes] if bound else []
         more = f" and {len(answers) - SHOWN} more" if len(answers) > SHOWN else ""
-        result_text = f"finds {', '.join(labels_of(kg, answers[:SHOWN]))}{more}" if answers else error
+        result_text = f"finds {', '.join(answer.labels_of(kg, answers[:SHOWN]))}{more}" if answers else error
         return Feedback(
             action="draft",
             arguments=tuple(call.text() for call in draft),
@@ -183,15 +157,15 @@ class Binder:
         """
         if not draft:
             return [], "the reply has no program"
-        partial = [Bound(PyQL())]
+        bound = [Bound(PyQL())]
         for call in draft:
-            longer = [grown for b in partial for grown in self._bound(b, call)]
+            longer = [grown for b in bound for grown in self._bound(b, call)]
             if not longer:
                 return [], f"nothing in the graph fits {call.text()}"
             distinct = {b.program: b for b in sorted(longer, key=lambda b: -b.cost)}
-            partial = sorted(distinct.values(), key=lambda b: b.cost)[: self.beam]
+            bound = sorted(distinct.values(), key=lambda b: b.cost)[: self.beam]
         complete = []
-        for b in partial:
+        for b in bound:
             program = b.program
             if not program.answer and not program.boolean and program.variables:
                 program = program.set_answer(program.variables[-1])
@@ -208,16 +182,16 @@ class Binder:
             elif call.name == "add_type" and len(call.arguments) == 2:
                 variable, name = call.arguments
                 for rank, class_ in enumerate(find_classes(self.kg, unquoted(name))[: self.beam]):
-                    program = b.program.add_type(read_variable(variable), class_)
+                    program = b.program.add_type(pyql.read_variable(variable), class_)
                     yield b._replace(program=program, cost=b.cost + rank)
             else:
                 forms = [(0, call.arguments)]
                 if call.name == "add_filter" and len(call.arguments) == 3:
                     left, operator, right = call.arguments
-                    nodes = [write_node(node, profile) for node in self._nodes(right)]
+                    nodes = [pyql.write_node(node, profile) for node in self._nodes(right)]
                     forms = [(rank, (left, operator, node)) for rank, node in enumerate(nodes)]
                 for rank, arguments in forms:
-                    program = apply(b.program, call.name, arguments, Reader(profile))
+                    program = pyql.apply(b.program, call.name, arguments, pyql.Reader(profile))
                     yield b._replace(program=compared(self.kg, b.program, program), cost=b.cost + rank)
         except ActionError:
             return
@@ -257,7 +231,7 @@ class Binder:
         exact = [s for s in sides if norm in (normalise(short(s[0])), normalise(labels[short(s[0])]))]
         if not exact:
             with suppress(ActionError):
-                iri = read_relation(name, self.kg.profile)
+                iri = pyql.read_relation(name, self.kg.profile)
                 exact = [s for s in sides if s[0] == iri]
         if exact:
             yield from ((*side, 0) for side in exact)
@@ -275,17 +249,17 @@ class Binder:
     def _nodes(self, written: str) -> list[Node]:
         """The nodes that an argument may mean, likeliest first; [] for an unknown name."""
         if written.startswith("?"):
-            return [read_variable(written)]
-        if (bare := read_bare(written)) is not None:
+            return [pyql.read_variable(written)]
+        if (bare := pyql.read_bare(written)) is not None:
             return [bare]
-        if not written.endswith(('"', "'")) and (typed := read_literal(written)) is not None:
+        if not written.endswith(('"', "'")) and (typed := pyql.read_literal(written)) is not None:
             return [typed]
         name, nodes = unquoted(written), list[Node]()
         norm = normalise(name)
         names = [(e, [normalise(form) for form in (e.label, e.mention, e.id)]) for e in self.linked]
         scored = [(max(similarity(norm, form) for form in forms), e) for e, forms in names]
         for score, entity in sorted(scored, key=lambda pair: -pair[0]):
-            term = read_term(entity.id, self.kg.profile)
+            term = pyql.read_term(entity.id, self.kg.profile)
             if score >= SIMILAR and term is not None:
                 nodes.append(term)
         # The graph is searched where no linked entity bears the name.
@@ -306,7 +280,7 @@ def build(
     seed: int = 1,
     temperature: float = TEMPERATURE,
     link: str = "index",
-) -> Graph:
+) -> loop.Graph:
     """Compile KB-BINDER.
 
     Args:
@@ -314,23 +288,24 @@ def build(
         shots: seed questions shown. seed: of the order they are shown in.
         temperature: that drafts are sampled with, unless the context has one.
     """
-    check_number("drafts", drafts)
-    check_number("beam", beam)
-    check_number("shots", shots, least=0)
+    loop.check_number("drafts", drafts)
+    loop.check_number("beam", beam)
+    loop.check_number("shots", shots, least=0)
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
         """Draft one more program, bind it and run it; the last draft ends the run."""
         context, number = runtime.context, len(state.steps)
-        shown = exemplars(state, context, shots)[::-1]
+        kg, encoder = environment(context).kg, environment(context).encoder
+        shown = planner.exemplars(state, context, shots, partial(written, kg))[::-1]
         if number:  # an order of this draft's own, the nearest not always last
             random.Random(f"{seed} {number} {state.question}").shuffle(shown)
         entities = [e.label for e in state.linked]
-        reply = ask(state, context, "kb_binder", "draft", entities=entities, exemplars=shown).text
-        binder = Binder(environment(context).kg, environment(context).encoder, state.linked, beam)
+        reply = loop.ask(state, context, "kb_binder", "draft", entities=entities, exemplars=shown).text
+        binder = Binder(kg, encoder, state.linked, beam)
         feedback = binder.execute(read_draft(reply), last=number + 1 >= drafts)
-        return add_step(state, make_step(state, reply, Call("draft", (str(number + 1),)), feedback))
+        return loop.add_step(state, loop.make_step(state, reply, Call("draft", (str(number + 1),)), feedback))
 
-    return build_loop("kb-binder", act, vote, link=link, settings={"temperature": float(temperature)})
+    return loop.build_loop("kb-binder", act, vote, link=link, settings={"temperature": float(temperature)})
 
 
 def vote(state: State, runtime: Runtime[Context]) -> Update:
@@ -340,7 +315,7 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
     if not voting:
         last = state.last.feedback.message if state.steps else ""
         why = f"none of {len(state.steps)} drafts finds anything; the last: {last}"
-        return {"answer": make_answer(state, context, (), why)}
+        return {"answer": loop.make_answer(state, context, (), why)}
     keys = [frozenset(step.feedback.answers) for step in voting]
     ((best, votes),) = Counter(keys).most_common(1)  # of equals the first
     chosen = voting[keys.index(best)]
@@ -350,68 +325,32 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
     made = answer.program(done, runtime)["answer"]
     agreed = f"{votes} of {len(state.steps)} drafts agree"
     reason = f"{made.reason}; {agreed}" if made.status == "budget_spent" else agreed
-    starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
+    starts = [t for e in state.linked if (t := pyql.read_term(e.id, kg.profile)) is not None]
     proof = [p.triple for p in made.proof]
-    routes = find_routes(proof, starts, lambda node: kg.profile.short(node) in best)
+    routes = answer.find_routes(proof, starts, lambda node: kg.profile.short(node) in best)
     memory = tuple(tuple(triple for triple, _ in route.hops) for route in routes)
     return {"answer": replace(made, reason=reason), "program": program, "memory": memory}
 
 
-def exemplars(state: State, context: Context, shots: int) -> list[dict[str, str]]:
-    """Return the seed questions most like a question, nearest first (BM25 over masked text), with programs.
-
-    One of each wording comes before a second one of any; `shots` is how many there are at most. Questions
-    have no marks around their entities, programs names in the place of ids.
-    """
-    seeds = environment(context).seeds
-    if seeds is None or not state.linked:
-        return []
-    settings, encoder = settings_of(context), environment(context).encoder
-    mined = seeds.mined(settings.caps, encoder.name)
-    miner = Miner(environment(context).kg, settings.caps, mined, encoder)
-
-    def of_wording(match: Match) -> Iterator[dict[str, str]]:
-        """Seeds of one wording with programs, never the question itself; mined as they are asked for."""
-        others = [s for s in match.seeds if without_brackets(s.question) != state.question]
-        for seed in miner.choose(others) if others else ():
-            if program := program_of(seed, context, miner):
-                yield {"question": without_brackets(seed.question), "program": program}
-
-    wordings = map(of_wording, seeds.groups_like(state.question, state.linked, settings.seed_count))
-    return list(islice(filter(None, chain.from_iterable(zip_longest(*wordings))), shots))
-
-
-def program_of(seed: Seed, context: Context, miner: Miner) -> str:
-    """The program that reproduces a seed's answers best, as a draft; "" where drafts cannot say it."""
-    kg = environment(context).kg
-    anchors = miner.anchors(seed)
-    bodies = miner.of_seed(seed) if anchors else {}
-    good = [(body, quality) for body, quality in bodies.items() if quality.f1 >= LEAST_F1]
-    if not good:
+def written(kg: KnowledgeGraph, calls: Sequence[Call], topics: Mapping[str, str]) -> str:
+    """Return a program as a draft, with names in place of ids; "" where drafts have no such action."""
+    profile = kg.profile
+    if any(call.name not in ACTIONS for call in calls):
         return ""
-    # The one that reproduces the seed's answers best, a short one of equals.
-    body, quality = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
-    constraints = Constraints(kg, environment(context).encoder, view(seed.question, seed.spans))
-    rule = miner.rule(list(anchors.values()), body, quality, constraints)
-    calls = [c for c in script(rule, kg.profile) if c.name not in ("get_relation", "execute")] if rule else []
-    if not calls or any(c.name not in ACTIONS for c in calls):
-        return ""
-    topics, profile = {form: name for name, form in anchors.items()}, kg.profile
 
     def in_words(kind: str, form: str) -> str:
-        """An argument with a name, in quotes, in place of an id."""
         name = topics.get(form, "")
         if not name and kind == "r":
-            short = profile.short(read_relation(form, profile))
+            short = profile.short(pyql.read_relation(form, profile))
             name = relation_texts(kg, [short])[short].label
-        elif not name and kind == "n" and isinstance(node := read_node(form, profile), IRI):
+        elif not name and kind == "n" and isinstance(node := pyql.read_node(form, profile), IRI):
             name = kg.labels([node]).get(node) or profile.short(node)
         return '"' + name.replace('"', "'") + '"' if name else form
 
     try:
-        return draft_text([
+        return draft_text(
             Call(c.name, tuple(map(in_words, ACTIONS[c.name].ljust(len(c.arguments)), c.arguments)))
             for c in calls
-        ])  # fmt: skip
+        )
     except ActionError:
         return ""

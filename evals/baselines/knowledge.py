@@ -1,4 +1,4 @@
-"""Baselines that answer without a look at the knowledge graph: from what a model knows, or from documents.
+"""Baselines that do not look at the knowledge graph: they answer from what a model knows, or from documents.
 
 Direct answers, chains of thought (Wei et al. 2022), the majority of several such chains (Wang et al. 2023),
 and passages that are retrieved for the question as a whole and read once (SymAgent, table 1). The graph only
@@ -12,20 +12,7 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines.loop import (
-    Graph,
-    add_step,
-    answer_step,
-    ask,
-    build_loop,
-    check_number,
-    conclude,
-    make_answer,
-    make_step,
-    name_reply,
-    named_in,
-    plain_question,
-)
+from triplewise.evals.baselines import loop
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.extract import fitting_texts
@@ -42,51 +29,43 @@ SAMPLES, TEMPERATURE = 10, 0.7
 """Chains of thought and their temperature: Wang et al. take up to 40, and 0.7 for their larger models."""
 
 
-def direct(*, link: str = "index") -> Graph:
+def direct(*, link: str = "index") -> loop.Graph:
     """The model's answer, at once."""
-
-    def act(state: State, runtime: Runtime[Context]) -> Update:
-        reply = ask(state, runtime.context, "knowledge", "direct").text
-        return add_step(state, answer_step(state, "", *name_reply(reply, state, runtime.context)))
-
-    return build_loop("direct", act, conclude, link=link)
+    return _replies("direct", "direct", link)
 
 
-def cot(*, link: str = "index") -> Graph:
+def cot(*, link: str = "index") -> loop.Graph:
     """One chain of thought with its answer."""
-
-    def act(state: State, runtime: Runtime[Context]) -> Update:
-        return add_step(state, chain_of_thought(state, runtime.context))
-
-    return build_loop("cot", act, conclude, link=link)
-
-
-def chain_of_thought(state: State, context: Context) -> Step:
-    """A chain of thought as a step: its reasoning is the thought."""
-    reply = ask(state, context, "knowledge", "reasoned")
-    named, why = name_reply(reply.text, state, context, reasoned=True)
-    if reply.truncated and not named:
-        why = f"the chain of thought was cut at {context.max_reply_tokens} tokens (max_reply_tokens)"
-    return answer_step(state, reply.text, named, why)
+    return _replies("cot", "reasoned", link)
 
 
 def self_consistency(
     *, samples: int = SAMPLES, temperature: float = TEMPERATURE, link: str = "index"
-) -> Graph:
+) -> loop.Graph:
     """The answer that most of `samples` chains of thought give; the context's own temperature goes first."""
-    check_number("samples", samples)
+    loop.check_number("samples", samples)
     if not isinstance(temperature, int | float) or temperature <= 0:
         raise ConfigurationError(
             f"temperature must be above 0, got {temperature!r}: without it all samples are the same"
         )
+    return _replies("self-consistency", "reasoned", link, samples, temperature)
+
+
+def _replies(name: str, part: str, link: str, samples: int = 0, temperature: float = 0.0) -> loop.Graph:
+    """Compile a baseline whose steps are replies to a part of the prompt: one, or `samples` to vote on."""
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
-        step = chain_of_thought(state, runtime.context)
-        last = len(state.steps) + 1 >= samples
-        return add_step(state, replace(step, feedback=replace(step.feedback, finished=last)))
+        context, reasoned = runtime.context, part == "reasoned"
+        reply = loop.ask(state, context, "knowledge", part)
+        named, why = loop.name_reply(reply.text, state, context, reasoned=reasoned)
+        if reasoned and reply.truncated and not named:
+            why = f"the chain of thought was cut at {context.max_reply_tokens} tokens (max_reply_tokens)"
+        step = loop.answer_step(state, reply.text if reasoned else "", named, why)
+        finished = len(state.steps) + 1 >= samples
+        return loop.add_step(state, replace(step, feedback=replace(step.feedback, finished=finished)))
 
-    settings = {"temperature": float(temperature)}
-    return build_loop("self-consistency", act, vote, link=link, settings=settings)
+    settings = {"temperature": float(temperature)} if samples else {}
+    return loop.build_loop(name, act, vote if samples else loop.conclude, link=link, settings=settings)
 
 
 def vote(state: State, runtime: Runtime[Context]) -> Update:
@@ -95,20 +74,20 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
     Samples without an answer have no vote, as those that cannot be parsed have none in the paper. Answers are
     compared by ids, or texts in normal form, in whatever order.
     """
-    given = [named for step in state.steps if (named := named_in(step))]
+    given = [named for step in state.steps if (named := loop.named_in(step))]
     if not given:
         last = state.last.feedback.message if state.steps else ""
         why = f"no sample of {len(state.steps)} holds an answer; the last: {last}"
-        return {"answer": make_answer(state, runtime.context, (), why)}
+        return {"answer": loop.make_answer(state, runtime.context, (), why)}
     keys = [frozenset(normal_text(n.value) for n in named) for named in given]
     ((best, votes),) = Counter(keys).most_common(1)  # of equals the first
     agreed = f"{votes} of {len(state.steps)} samples agree"
-    return {"answer": make_answer(state, runtime.context, given[keys.index(best)], agreed)}
+    return {"answer": loop.make_answer(state, runtime.context, given[keys.index(best)], agreed)}
 
 
-def documents(*, passages: int = PASSAGES, link: str = "index") -> Graph:
+def documents(*, passages: int = PASSAGES, link: str = "index") -> loop.Graph:
     """Retrieve passages for the question, and read the answers in as many as fit into the prompt."""
-    check_number("passages", passages)
+    loop.check_number("passages", passages)
 
     def check_documents(context: Context) -> None:
         if context.documents is None:
@@ -120,26 +99,26 @@ def documents(*, passages: int = PASSAGES, link: str = "index") -> Graph:
     def act(state: State, runtime: Runtime[Context]) -> Update:
         context = runtime.context
         if not state.steps:
-            return add_step(state, retrieve(state, context, passages))
+            return loop.add_step(state, retrieve(state, context, passages))
         texts = fitting_texts([Passage(**p) for p in state.steps[0].feedback.detail["passages"]])
-        reply = ask(state, context, "documents", "read", passages=texts).text
-        return add_step(state, answer_step(state, "", *name_reply(reply, state, context)))
+        reply = loop.ask(state, context, "documents", "read", passages=texts).text
+        return loop.add_step(state, loop.answer_step(state, "", *loop.name_reply(reply, state, context)))
 
-    return build_loop("documents", act, conclude, link=link, check_context=check_documents)
+    return loop.build_loop("documents", act, loop.conclude, link=link, check_context=check_documents)
 
 
 def retrieve(state: State, context: Context, limit: int) -> Step:
-    """Passages for the question, best first, by BM25 and by vectors (Faiss), as a step."""
+    """Return passages for the question, best first, by BM25 and by vectors (Faiss), as a step."""
     store = environment(context).documents
     assert store is not None, "checked before the first step"
     # Plain words, as the index of the documents has them.
-    question = normalise(plain_question(state).replace("[SEP]", " "))
+    question = normalise(loop.plain_question(state).replace("[SEP]", " "))
     passages = store.find("", question=question, limit=limit)
-    texts = [f"{p.title}: {p.text}" if p.title else p.text for p in passages]
     feedback = Feedback(
         action="retrieve",
         arguments=(question,),
-        observation="\n".join(texts) or "no passage was found",
+        observation="\n".join(f"{p.title}: {p.text}" if p.title else p.text for p in passages)
+        or "no passage was found",
         detail={"passages": [{"text": p.text, "title": p.title, "source": p.source} for p in passages]},
     )
-    return make_step(state, "Which passages may tell?", Call("retrieve", (question,)), feedback)
+    return loop.make_step(state, "Which passages may tell?", Call("retrieve", (question,)), feedback)

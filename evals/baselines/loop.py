@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from langgraph.graph import END, START, StateGraph
@@ -25,6 +27,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from triplewise.evals.baselines import check_model
+from triplewise.evals.baselines.planner import decides, denies, form_of, slot_of
 from triplewise.graphs.build import RECURSION_LIMIT
 from triplewise.graphs.presets import PRESETS, choose_phases
 from triplewise.nodes.act import read_values
@@ -42,7 +45,6 @@ from triplewise.tools.core.terms import XSD, Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import node_labels
 from triplewise.tools.linking.linker import link, without_brackets
-from triplewise.tools.planning.lexical.question import decides, denies, form_of, slot_of
 from triplewise.tools.reading.values import literal
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
@@ -79,12 +81,9 @@ def build_loop(
     phases = {"link": checked_link, "plan": plan, "check": check, "act": act, "answer": answer}
     for phase, run in phases.items():
         graph.add_node(phase, PhaseNode(run, settings or {}, phase))
-    graph.add_edge(START, "link")
-    graph.add_edge("link", "plan")
-    graph.add_edge("plan", "check")
+    for edge in ((START, "link"), ("link", "plan"), ("plan", "check"), ("act", "check"), ("answer", END)):
+        graph.add_edge(*edge)
     graph.add_conditional_edges("check", after_check)
-    graph.add_edge("act", "check")
-    graph.add_edge("answer", END)
     return graph.compile(name=name).with_config(recursion_limit=RECURSION_LIMIT)
 
 
@@ -102,13 +101,14 @@ def after_check(state: State) -> Literal["act", "answer"]:
 
 
 def check_number(name: str, value: object, least: int = 1) -> None:
-    """Raise `ConfigurationError` where a parameter is no whole number of `least` or more."""
+    """Raise `ConfigurationError` where a parameter is not a whole number of `least` or more."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ConfigurationError(f"{name} must be a whole number above {least - 1}, got {value!r}")
 
 
+EMPTY: Mapping[str, str] = MappingProxyType({})
 MOST = 200
-"""Answers that are read from one reply, and characters above which a text is no name."""
+"""Answers that are read from one reply, and characters of the longest name."""
 QUOTED = 120
 """Characters of a reply that a reason quotes."""
 ANSWER = "answer"
@@ -187,7 +187,7 @@ def name_reply(
     context: Context,
     *,
     reasoned: bool = False,
-    shown: Mapping[str, str] | None = None,
+    shown: Mapping[str, str] = EMPTY,
 ) -> tuple[tuple[Named, ...], str]:
     """Return the answers of a reply, and why there are none; see `read_answers` and `name_answers`."""
     if named := name_answers(read_answers(reply, reasoned), state, context, shown):
@@ -202,7 +202,7 @@ def name_reply(
 
 
 def name_answers(
-    texts: Sequence[str], state: State, context: Context, shown: Mapping[str, str] | None = None
+    texts: Sequence[str], state: State, context: Context, shown: Mapping[str, str] = EMPTY
 ) -> tuple[Named, ...]:
     """Return what texts mean on the KG, each value once.
 
@@ -215,13 +215,11 @@ def name_answers(
         return (Named(truth[0], truth[0]),)
     named: dict[str, Named] = {}
     for text in texts:
-        whole = _linked(text, state, context, shown or {})
+        whole = _linked(text, state, context, shown)
         parts = [] if whole else [part for part in _PARTS.split(text) if part]
-        linked = [_linked(part, state, context, shown or {}) for part in parts] if len(parts) > 1 else []
+        linked = [_linked(part, state, context, shown) for part in parts] if len(parts) > 1 else [None]
         several = [one for one in linked if one is not None]
-        if not several or len(several) < len(linked):
-            several = [whole or Named(text, text)]
-        for one in several:
+        for one in several if len(several) == len(linked) else [whole or Named(text, text)]:
             named.setdefault(one.value, one)
     return tuple(named.values())
 
@@ -232,23 +230,18 @@ def _linked(text: str, state: State, context: Context, shown: Mapping[str, str])
         return Named(id_, text)
     if value := literal(text, XSD + "date") or literal(text, XSD + "decimal"):
         return Named(value.value, text)
+    kg, encoder = environment(context).kg, environment(context).encoder
     for name in dict.fromkeys((text, _ARTICLE.sub("", text))):
-        if not normalise(name) or len(name) > MOST:
-            continue
-        try:
-            (mention,) = link(
-                plain_question(state),
-                environment(context).kg,
-                given={name: None},
-                encoder=environment(context).encoder,
-            )
-        except ConfigurationError:
-            continue
-        node = next((c for c in mention.candidates if c.kind in ("exact", "alias")), None)
-        if node is not None:
-            # The graph's own spelling, where the two differ in capitals and signs alone.
-            same = normalise(node.label) == normalise(text)
-            return Named(node.id, node.label if same else text)
+        if normalise(name) and len(name) <= MOST:
+            with suppress(ConfigurationError):
+                (mention,) = link(plain_question(state), kg, given={name: None}, encoder=encoder)
+                for node in mention.candidates:
+                    if node.kind in (
+                        "exact",
+                        "alias",
+                    ):  # spelt as the graph has it, but for capitals and signs
+                        same = normalise(node.label) == normalise(text)
+                        return Named(node.id, node.label if same else text)
     return None
 
 
@@ -263,18 +256,19 @@ def shown_names(kg: KnowledgeGraph, nodes: Iterable[Term]) -> dict[str, str]:
 
 def make_step(state: State, thought: str, call: Call, feedback: Feedback) -> Step:
     """Return one more step of a run."""
+    number, seen, before = len(state.steps) + 1, feedback.observation, state.program
     return Step(
-        number=len(state.steps) + 1,
+        number=number,
         thought=thought,
         call=call.text(),
         feedback=feedback,
-        observation=feedback.observation,
-        program_before=state.program,
+        observation=seen,
+        program_before=before,
     )
 
 
 def answer_step(state: State, thought: str, named: Sequence[Named], why_none: str = "") -> Step:
-    """Return the step that ends a run with some answers; `why_none` says why there are none."""
+    """Return the step that ends a run with some answers; `why_none`: why there are none."""
     labels, values = [n.label for n in named], tuple(n.value for n in named)
     feedback = Feedback(
         action=ANSWER,
@@ -296,8 +290,7 @@ def add_step(state: State, step: Step, **more: Any) -> Update:
 
 def named_in(step: Step) -> tuple[Named, ...]:
     """Return the answers of a step that `answer_step` made."""
-    labels = step.feedback.values.get(ANSWER, [])
-    return tuple(map(Named, step.feedback.answers, labels))
+    return tuple(map(Named, step.feedback.answers, step.feedback.values.get(ANSWER, [])))
 
 
 def last_answer(state: State) -> tuple[tuple[Named, ...], str]:
@@ -307,12 +300,12 @@ def last_answer(state: State) -> tuple[tuple[Named, ...], str]:
 
 
 def conclude(state: State, runtime: Runtime[Context]) -> Update:
-    """Answer with what the last step says; nothing in a run whose budget was spent before."""
+    """Answer with the result of the last step; nothing in a run whose budget was spent before."""
     return {"answer": make_answer(state, runtime.context, *last_answer(state))}
 
 
 def make_answer(state: State, context: Context, named: Sequence[Named], reason: str = "") -> Answer:
-    """Return the answer of a run that nothing in the graph proves; `reason` says why there are none."""
+    """Return the answer of a run that nothing in the graph proves; `reason`: why there are none."""
     status: AnswerStatus = "answered" if named else "not_found"
     if state.verdict is not None and state.verdict.status == "spent":
         so_far = "the answer is what there was so far" if named else "nothing was answered so far"
@@ -321,12 +314,8 @@ def make_answer(state: State, context: Context, named: Sequence[Named], reason: 
         assumed = str(denies(state.question)).lower()
         named, status = [Named(assumed, assumed)], "answered"
         reason = f"{reason}; assumed, for what is not proven counts as untrue (closed_world)"
-    labels = tuple(n.label for n in named)
+    values, labels = tuple(n.value for n in named), tuple(n.label for n in named)
+    text = sentence(labels) or f"Not found: {reason}."
     return Answer(
-        status=status,
-        values=tuple(n.value for n in named),
-        labels=labels,
-        text=sentence(labels) or f"Not found: {reason}.",
-        reason=reason,
-        corrections=state.corrections,
+        status=status, values=values, labels=labels, text=text, reason=reason, corrections=state.corrections
     )

@@ -2,7 +2,7 @@
 
 The actions, their interpreter and the knowledge graph are those of the agent. What is left out is what the
 papers add to it: no plan, no observed subgraph, no inspection or correction, no reflection. What an action
-says, an error too, is the observation; the trajectory is concatenated and nothing of it is taken back. A
+returns, an error too, is the observation; the trajectory is concatenated and nothing of it is taken back. A
 query that went wrong stays so, for PyQL has no action that takes a fact out; exploring builds no query.
 """
 
@@ -48,7 +48,7 @@ def build(*, link: str = "index") -> Graph:
 
 
 def act(state: State, runtime: Runtime[Context]) -> Update:
-    """One thought and one action; whatever comes of it is what is observed."""
+    """Take one thought and one action; whatever comes of it is what is observed."""
     if runtime.context.prompt is None:
         environment(runtime).prompt = load_prompt(prompt_path(f"react_{runtime.context.toolset}"))
     update = acting.auto(state, runtime)

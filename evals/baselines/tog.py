@@ -19,7 +19,7 @@ Where we differ from the published code, on purpose:
 - The model scores the options of one path a call, as in the paper. Scores of one reply are scaled to sum to
   1, and a path's score is the product along it; where no score can be read the first options are taken.
 - Relations, facts and labels come in one query each a depth, whatever the number of entities.
-- An answer of the model's own knowledge is said to be so; the paths alone prove nothing that is not on them.
+- An answer of the model's own knowledge is marked as such; paths prove nothing that is not on them.
 
 As published, a beam of N paths names at most N entities, so that questions with many answers have a low F1.
 """
@@ -35,20 +35,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines.loop import (
-    Graph,
-    Named,
-    add_step,
-    answer_step,
-    ask,
-    build_loop,
-    check_number,
-    make_answer,
-    make_step,
-    name_reply,
-    named_values,
-    shown_names,
-)
+from triplewise.evals.baselines import loop, planner
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment, spent
@@ -59,8 +46,6 @@ from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Deadline, Hop, Outcome
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
-from triplewise.tools.planning.bodies import answers, ground, rename, rule_program, without_topic
-from triplewise.tools.planning.lexical.question import decides
 from triplewise.tools.pyql.text import read_relation, read_term, write_node
 from triplewise.tools.retrieval.observation import Bundle, bundle_sizes, read_bundles
 from triplewise.tools.retrieval.ranking import rank_relations
@@ -70,7 +55,7 @@ UNNAMED = "an unnamed node"
 ENTITIES = 20
 """Entities looked at behind one relation, as many as the published code shows before it samples."""
 UNREAD = "the reply had no readable score: the first options were taken"
-"""What a step says where a model's reply could not be used."""
+"""The note of a step where a model's reply could not be used."""
 SUFFICIENT = "the paths suffice"
 """Why the search ended, where the model was content with what it found."""
 
@@ -105,7 +90,7 @@ class Path:
 
     def chain(self, kg: KnowledgeGraph) -> Rule:
         """Its relations as a rule body from its start (ToG-R's relation chain, section 2.2)."""
-        return Rule(write_node(self.start, kg.profile), rename(kg, self.signature(kg)))
+        return Rule(write_node(self.start, kg.profile), planner.rename(kg, self.signature(kg)))
 
 
 def paths_of(state: State, kg: KnowledgeGraph) -> list[Path]:
@@ -227,7 +212,7 @@ class Asker:
     """Asks the model several times within one run of a phase, as often as its question may still be asked.
 
     The budgets are looked at before every call, since what a phase uses is added to the state only when it
-    has ended. `width` is how many options are kept; `over` says which budget is spent, "" while none is.
+    has ended. `width` is how many options are kept; `over` names the budget that is spent, "" while none is.
     """
 
     state: State
@@ -243,11 +228,11 @@ class Asker:
         return environment(self.context).kg
 
     def ask(self, part: str, **values: Any) -> str | None:
-        """Return the reply to a part of the prompt; None, and `over` says why, where a budget is spent."""
+        """Return the reply to a part of the prompt; None where a budget is spent (`over`)."""
         usage = self.state.usage + environment(self.context).usage
         usage += Usage(seconds=time.perf_counter() - self._start)
         self.over = spent(self.state.model_copy(update={"usage": usage}), self.context)
-        return None if self.over else ask(self.state, self.context, "tog", part, **values).text
+        return None if self.over else loop.ask(self.state, self.context, "tog", part, **values).text
 
     def score_relations(self, path: Path, ways: Sequence[Bundle]) -> list[float]:
         """Return scores of the path with each relation to go on over."""
@@ -284,11 +269,11 @@ _SCORE = re.compile(r"(\d*\.?\d+)\s*(?:(%)|/\s*(\d+))?")
 
 
 def read_scores(reply: str, options: Sequence[Collection[str]]) -> dict[int, float]:
-    """Return what a reply says of numbered options: place in `options` -> score, scaled to sum to 1.
+    """Return the scores that a reply gives numbered options: place in `options` -> score, summing to 1.
 
     Lines of `number: score` are asked for; models also write names, tables, JSON, percentages and marks out
-    of ten. All are 0 where the reply gives every option it names 0, which says that none helps; {} where it
-    gives no option a score, which says nothing. `options` has the names of each, numbered from 1.
+    of ten. All are 0 where the reply gives every option it names 0, that is, none helps; {} where it
+    gives no option a score, that is, nothing can be read. `options` has the names of each, numbered from 1.
     """
     names = [[_plain(name) for name in of_option] for of_option in options]
     words = {n for of_option in names for n in of_option if n and not n.isdigit()}
@@ -298,7 +283,7 @@ def read_scores(reply: str, options: Sequence[Collection[str]]) -> dict[int, flo
     for line in map(_plain, re.split(r"[\n;}]|,(?=\s*[\"'])", reply)):
         option, name = _OPTION.match(line), pattern.search(line) if words else None
         places = [i for i, of_option in enumerate(names) if name and name[0] in of_option]
-        # Of two options with one name, such as both directions of a relation, the number says which.
+        # Of two options with one name, such as both directions of a relation, the number decides.
         if option and 0 < int(option[1]) <= len(names) and (not places or int(option[1]) - 1 in places):
             places = [int(option[1]) - 1]
         mark = name or option
@@ -317,20 +302,20 @@ def _plain(text: str) -> str:
 
 def build(
     *, width: int = 3, depth: int = 3, seed: int = 1, link: str = "index", drawn: bool = False
-) -> Graph:
+) -> loop.Graph:
     """Compile Think-on-Graph.
 
     Args:
         width: paths kept, N. depth: facts of a path at most, D. seed: of draws and samples of entities.
         drawn: whether entities are drawn at random instead of scored (ToG-R).
     """
-    check_number("parameter width", width)
-    check_number("parameter depth", depth)
+    loop.check_number("parameter width", width)
+    loop.check_number("parameter depth", depth)
     search = Search(width, depth, seed, drawn)
-    return build_loop("tog-r" if drawn else "tog", search.act, answer, link=link)
+    return loop.build_loop("tog-r" if drawn else "tog", search.act, answer, link=link)
 
 
-def build_relations(*, width: int = 3, depth: int = 3, seed: int = 1, link: str = "index") -> Graph:
+def build_relations(*, width: int = 3, depth: int = 3, seed: int = 1, link: str = "index") -> loop.Graph:
     """Compile ToG-R, which explores chains of relations and draws the entities on them; see `build`."""
     return build(width=width, depth=depth, seed=seed, link=link, drawn=True)
 
@@ -397,7 +382,7 @@ class Search:
         feedback = Feedback(
             action="judge", message=end, observation=end or "not enough yet", finished=bool(end)
         )
-        return add_step(asker.state, make_step(asker.state, reply, Call("judge"), feedback))
+        return loop.add_step(asker.state, loop.make_step(asker.state, reply, Call("judge"), feedback))
 
 
 def _kept(
@@ -405,7 +390,7 @@ def _kept(
 ) -> Update:
     """A step with the best paths of a search, and the beam where there are any.
 
-    `problem` says what the graph did not answer, `end` why the search goes no further.
+    `problem`: what the graph did not answer; `end`: why the search goes no further.
     """
     state, kg = asker.state, asker.kg
     best = sorted((p for p in further if p.score > 0), key=lambda p: -p.score)[: asker.width]
@@ -426,14 +411,14 @@ def _kept(
         triples=tuple(p.hops[-1].triple for p in best if p.ahead is None and p.hops),
         finished=bool(end),
     )
-    step = make_step(state, "", Call(action, ends), feedback)
-    return add_step(state, step, **(beam_update(best, kg) if best else {}))
+    step = loop.make_step(state, "", Call(action, ends), feedback)
+    return loop.add_step(state, step, **(beam_update(best, kg) if best else {}))
 
 
 def answer(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from the paths (section 2.1.3), and where these end too early also from what the model knows.
 
-    What the paths prove is the proof; what the model names besides is said to be its own in the reason. Where
+    What the paths prove is the proof; the reason marks as the model's own what it names besides. Where
     the run was broken off, the answer is all that the best path's chain of relations leads to.
     """
     context, kg = runtime.context, environment(runtime.context).kg
@@ -449,11 +434,11 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
         if asker.over:
             why = asker.over
             state = state.model_copy(update={"verdict": Verdict("spent", note=why)})
-    named: tuple[Named, ...] = ()
+    named: tuple[loop.Named, ...] = ()
     why_none = why
     if reply is not None:
-        shown = shown_names(kg, [p.end for p in paths] + [n for p in paths for n in p.nodes])
-        named, why_none = name_reply(reply, state, context, shown=shown)
+        shown = loop.shown_names(kg, [p.end for p in paths] + [n for p in paths for n in p.nodes])
+        named, why_none = loop.name_reply(reply, state, context, shown=shown)
         unproven = ", ".join(n.label for n in named if n.value not in {*shown.values(), "true", "false"})
         where = f"on no path: {unproven}" if unproven else "all of it stands on the paths"
         if not named:
@@ -462,18 +447,17 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
             why = f"{why}: answered from the paths and the model's own knowledge ({where})"
         elif unproven:
             why = f"{why}, says the model, but {where}"
-    elif paths and not decides(state.question):
-        chain = paths[0].chain(kg)
-        rule = without_topic(kg, ground(chain.anchor, chain.body))
-        named = named_values(kg, [kg.profile.short(t) for t in answers(kg, rule)])
-        state = state.model_copy(update={"program": rule_program(kg, rule).text(kg.profile)})
-    step = answer_step(state, reply or "The end of the best path is the answer.", named, why_none)
+    elif paths and not planner.decides(state.question):
+        rule = planner.chain_rule(paths[0].chain(kg), context)
+        named = loop.named_values(kg, [kg.profile.short(t) for t in planner.answers(kg, rule)])
+        state = state.model_copy(update={"program": planner.rule_program(kg, rule).text(kg.profile)})
+    step = loop.answer_step(state, reply or "The end of the best path is the answer.", named, why_none)
     state = state.model_copy(update={"steps": (*state.steps, step)})
     if named:
         build_answer = answering.program if state.program else answering.memory
         made = build_answer(state, runtime)["answer"]
         made = made if made.status == "budget_spent" else replace(made, reason=why)
     else:
-        made = make_answer(state, context, (), why)
+        made = loop.make_answer(state, context, (), why)
     changed = ("program", "memory", "rules", "focus", "verdict", "steps")
     return {**{name: getattr(state, name) for name in changed}, "answer": made}

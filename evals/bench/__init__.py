@@ -1,4 +1,4 @@
-"""Benches behind published figures; each compares with a named alternative in the same run.
+"""Benches behind published figures, each against a named alternative in the same run.
 
-`python -m triplewise.evals.bench NAME`, each with `--help`.
+`python -m triplewise.evals.bench NAME`; each has `--help`.
 """

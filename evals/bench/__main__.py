@@ -10,15 +10,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from triplewise.evals.bench.corrections import corrections
 from triplewise.evals.bench.inflight import inflight
 from triplewise.evals.bench.latency import latency
 from triplewise.evals.bench.observe import observe
-from triplewise.evals.bench.paths import paths
-from triplewise.evals.bench.ranking import ranking
 from triplewise.evals.bench.savings import savings
 from triplewise.evals.bench.soak import soak
-from triplewise.evals.bench.startup import startup
 from triplewise.graphs.cli.console import columns
 from triplewise.tools.core.errors import TriplewiseError
 
@@ -49,7 +45,7 @@ def about(
     """Benches behind published figures. Run them on a machine that does nothing else."""
 
 
-for bench in (startup, observe, paths, inflight, corrections, ranking, savings, latency, soak):
+for bench in (observe, inflight, savings, latency, soak):
     app.command()(bench)
 
 if __name__ == "__main__":

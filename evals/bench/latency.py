@@ -14,7 +14,6 @@ from triplewise.evals.bench.proxy import Proxy
 from triplewise.evals.choose_thresholds import sets_of_questions
 from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs import Answer, Context, build_graph
-from triplewise.graphs.cli.calibrate import Labelled
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
@@ -33,47 +32,50 @@ def latency(
     """Round trips and seconds of a question without a model, by the distance of the endpoint.
 
     MetaQA's dev questions by hops, the demo's training questions, and every other question of small graphs.
-    The engine is pyoxigraph behind HTTP. `sequential` is the longest
-    chain of round trips of which each waits for the one before. Needs TRIPLEWISE_DATA.
+    The engine is pyoxigraph behind HTTP. `sequential` is the longest chain of round trips of which each waits
+    for the one before. Needs TRIPLEWISE_DATA.
     """
     rows = list[dict[str, Any]]()
-    for name, _, kg, questions in sets_of_questions(()):
+    for name, _, kg, labelled in sets_of_questions(()):
         if name.startswith(only) and isinstance(kg, EmbeddedKG):
-            rows += _rows(name, kg, questions[:count], delays or [0, 50, 250], index)
+            questions = [one.question for one in labelled[:count]]
+            rows += [
+                {"questions": name, **row} for row in _rows(kg, questions, delays or [0, 50, 250], index)
+            ]
     return rows
 
 
 def _rows(
-    name: str, kg: EmbeddedKG, questions: Sequence[Labelled], delays: Sequence[int], index: bool
+    kg: EmbeddedKG, questions: Sequence[str], delays: Sequence[int], index: bool
 ) -> list[dict[str, Any]]:
     """Ask in the process, then from each distance."""
-    ask(kg, questions[0].question)  # opens the encoder
-    embedded = [(*ask(kg, q.question), 0, 0) for q in questions]
-    asked, store = {"embedded": embedded}, ox.Store()
+    _ask(kg, questions[0])  # opens the encoder
+    embedded = [(*_ask(kg, question), 0, 0) for question in questions]
+    replies, store = {"embedded": embedded}, ox.Store()
     store.bulk_extend(kg.quads())
     with OxigraphServer(store) as engine:
         for delay in delays:
             with Proxy(engine.url, delay_ms=delay) as proxy:
                 endpoint = EndpointKG(proxy.url, kg.profile, index=kg.index if index else None)
-                asked[f"{delay} ms"] = replies = []
-                for q in questions:
+                replies[f"{delay} ms"] = distant = []
+                for question in questions:
                     proxy.reset()
-                    answer, took = ask(endpoint, q.question)
-                    replies.append((answer, took, proxy.traffic.requests, proxy.traffic.waves))
+                    reply = _ask(endpoint, question)
+                    distant.append((*reply, proxy.traffic.requests, proxy.traffic.waves))
                 endpoint.close()
     rows = []
-    for engine_name, replies in asked.items():
-        answers, seconds, trips, waves = zip(*replies, strict=True)
+    for engine_name, given in replies.items():
+        answers, seconds, trips, waves = zip(*given, strict=True)
         same = [set(a.values) == set(b[0].values) for a, b in zip(answers, embedded, strict=True)]
         rows.append({
-            "questions": name, "engine": engine_name, "asked": len(answers), "same answers": sum(same),
-            "trips": fmean(trips), "sequential": fmean(waves), "most sequential": max(waves),
-            "first, s": seconds[0], "median, s": median(seconds), "most, s": max(seconds),
+            "engine": engine_name, "asked": len(answers), "same answers": sum(same), "trips": fmean(trips),
+            "sequential": fmean(waves), "most sequential": max(waves), "first, s": seconds[0],
+            "median, s": median(seconds), "most, s": max(seconds),
         })  # fmt: skip
     return rows
 
 
-def ask(kg: KnowledgeGraph, question: str) -> tuple[Answer, float]:
+def _ask(kg: KnowledgeGraph, question: str) -> tuple[Answer, float]:
     """Return the answer without a model, and the seconds that it took."""
     start, context = time.perf_counter(), Context(kg=kg, model="embedded", max_seconds=600)
     answer: Answer = build_graph("agent").invoke({"question": question}, context=context)["answer"]

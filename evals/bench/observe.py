@@ -1,8 +1,8 @@
 """Observation of large neighbourhoods: how much faster than encoding every triple, and how alike the result.
 
-Texts are real: relations and the ends that they really have in the partial Wikidata, around its largest hubs.
-Ends that the partial graph has no name for get one of its other names. Sizes are distinct "relation tail"
-texts, and every way ranks the same ones. Ratios within one run are what counts.
+Texts are real: relations and the ends that they have in the partial Wikidata, around its largest hubs; ends
+without a name get another label of the graph. A size is a number of distinct "relation tail" texts, and every
+way ranks the same ones. Ratios within one run are what counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from triplewise.evals.bench.gold_programs import question_records
+from triplewise.evals.bench.gold import question_records
 from triplewise.evals.data import graph, prepared
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import IRI
@@ -40,21 +40,20 @@ def observe(
     size: Annotated[list[int] | None, typer.Option(help="Texts [dim](1000, 10000, 50000)[/dim].")] = None,
     questions: Annotated[int, typer.Option(min=1, help="Questions asked of each.")] = 20,
 ) -> list[dict[str, Any]]:
-    """Ranking of large neighbourhoods beside encoding every text: cold, with the KG's vectors, seen before.
+    """Ranking of large neighbourhoods against encoding every text: cold, with the KG's vectors, seen before.
 
     Texts come from the partial Wikidata, where TRIPLEWISE_DATA names its folder.
     """
     sizes = sorted(size or (1_000, 10_000, 50_000))
     texts = [str(record["question"]) for record in question_records("qald10/test_en.jsonl.gz")]
-    asked = random.Random(SEED).sample(texts, min(questions, len(texts)))
+    drawn = random.Random(SEED).sample(texts, min(questions, len(texts)))
     pool = real_pairs(prepared(graph("wikidata_kg")).open(), max(sizes) + MAP_PAIRS)
     encoder, rows = EmbeddedEncoder(cached=0), []
     encoder.encode(["first"])  # the first text of a process takes longer, in every way
     for count in sizes:
         with tempfile.TemporaryDirectory(prefix="triplewise-bench-") as scratch:
-            remembering = EmbeddedEncoder(cached=count)  # so that what was seen is not encoded twice
-            spare = pool[max(sizes) :]
-            rows += of_size(pool[:count], spare, encoder, remembering, asked, Path(scratch))
+            remembering = EmbeddedEncoder(cached=count)  # encodes nothing twice
+            rows += of_size(pool[:count], pool[max(sizes) :], encoder, remembering, drawn, Path(scratch))
     return rows
 
 
@@ -66,14 +65,14 @@ def of_size(
     questions: Sequence[str],
     root: Path,
 ) -> list[dict[str, Any]]:
-    """Measure every way at one size: each question is asked of a folder in the state that the way needs.
+    """Measure every way at one size, each question in a fresh copy of the folder that the way needs.
 
     The map of the KG is fitted on `spare` pairs from elsewhere; `remembering` is the encoder with a memory.
     """
     start = time.perf_counter()
     exact = remembering.encode([" ".join(pair) for pair in pairs])
     exhaustive = time.perf_counter() - start
-    warm, seen = vectors_of(kg_in(root / "warm"), encoder), vectors_of(kg_in(root / "seen"), remembering)
+    warm, seen = vectors_of(_kg_in(root / "warm"), encoder), vectors_of(_kg_in(root / "seen"), remembering)
     warm.add(sorted({text for pair in (*pairs, *spare) for text in pair}))
     fit_map(warm, spare)
     seen.add(" ".join(pair) for pair in pairs)
@@ -87,7 +86,7 @@ def of_size(
             if state is not None:
                 shutil.copytree(state, folder)
             start = time.perf_counter()
-            best = PairRanker(kg_in(folder), question, encoder).best(pairs, WIDTH)
+            best = PairRanker(_kg_in(folder), question, encoder).best(pairs, WIDTH)
             seconds.append(time.perf_counter() - start)
             shutil.rmtree(folder, ignore_errors=True)
             gold = np.argsort(-(exact @ encoder.encode([question])[0]), kind="stable")[:WIDTH]
@@ -98,7 +97,7 @@ def of_size(
     return rows
 
 
-def kg_in(folder: Path) -> Any:
+def _kg_in(folder: Path) -> Any:
     """A stand-in for a KG: all that ranking needs of one is where its vectors lie."""
     kg: Any = type("Folder", (), {"cache_dirs": (folder,), "origin": None})()
     kg.shared = kg
@@ -106,7 +105,7 @@ def kg_in(folder: Path) -> Any:
 
 
 def real_pairs(kg: KnowledgeGraph, count: int) -> list[Pair]:
-    """Return distinct (relation, tail) texts around the largest hubs of a graph, in an order of a seed.
+    """Return distinct (relation, tail) texts around the largest hubs of a graph, in a seeded order.
 
     Raises `DataError` where the graph has fewer.
     """
@@ -117,8 +116,8 @@ def real_pairs(kg: KnowledgeGraph, count: int) -> list[Pair]:
     )
     hubs = kg.query(query, timeout=PATIENCE, limit=HUBS).column("o")
     query = f"SELECT DISTINCT ?l WHERE {{ VALUES ?p {{ {predicates} }} ?s ?p ?l }} ORDER BY ?l"
-    labelled = kg.query(query, timeout=PATIENCE, limit=1_000_000).column("l")
-    other_names = [str(getattr(name, "value", name)) for name in labelled]
+    labels = kg.query(query, timeout=PATIENCE, limit=1_000_000).column("l")
+    other_names = [str(getattr(name, "value", name)) for name in labels]
     random.Random(SEED).shuffle(other_names)
     nodes = [o for o in hubs if isinstance(o, IRI) and kg.profile.linkable(o.value)]
     pairs, renamed = dict[Pair, None](), dict[IRI, str]()
@@ -126,11 +125,11 @@ def real_pairs(kg: KnowledgeGraph, count: int) -> list[Pair]:
         deadline = Deadline(PATIENCE)
         sizes, _ = bundle_sizes(kg, nodes[start : start + AT_ONCE], "both", deadline)
         facts = read_bundles(kg, sizes, sizes, 0, deadline)[0]
-        labels = kg.labels(fact.far for fact in facts)
+        names = kg.labels(fact.far for fact in facts)
         texts = relation_texts(kg, {short(fact.triple.relation) for fact in facts})
         for fact in facts:
-            tail = tail_text(kg, fact.far, labels)
-            if isinstance(fact.far, IRI) and fact.far not in labels:
+            tail = tail_text(kg, fact.far, names)
+            if isinstance(fact.far, IRI) and fact.far not in names:
                 tail = renamed.setdefault(fact.far, other_names[len(renamed) % len(other_names)])
             pairs[way_text(texts[short(fact.triple.relation)], fact.forward), tail] = None
         if len(pairs) >= count:

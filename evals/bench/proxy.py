@@ -13,20 +13,19 @@ from urllib.parse import urlsplit
 from triplewise.evals.servers import LoopbackHandler, LoopbackServer
 
 FAULTS = ("503", "504", "hung up", "cut")
-"""A request that fails meets one of these: overloaded, out of time, no reply, half of the reply's bytes."""
+"""A failing request meets one of these: overloaded, out of time, no reply, half of the reply's bytes."""
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "accept-encoding"}
 
 
 @dataclass
 class Traffic:
-    """What passed, how much of it met a fault of the proxy's own (`failed`) or a down endpoint (`refused`).
+    """What passed; `failed` met a fault of the proxy, `refused` an endpoint that is down.
 
-    `waves` are sequential round trips: the longest chain of requests that each began after the one before
-    had ended.
+    `waves` are sequential round trips: the longest chain of requests of which each began after the one
+    before had ended.
     """
 
     requests: int = 0
-    connections: int = 0
     failed: int = 0
     refused: int = 0
     in_flight: int = 0
@@ -37,9 +36,8 @@ class Traffic:
 class Proxy(LoopbackServer):
     """`with Proxy(endpoint, delay_ms=250) as proxy: open_kg(proxy.url)`; `proxy.traffic` counts.
 
-    `delay_ms` is what a round trip takes longer, opening a connection being one; `failure_rate`, which may be
-    changed while it runs, the share of requests that meet one of `FAULTS`, drawn by `seed` in their order.
-    Hold `lock` to read several counts at one moment; `reset` begins anew.
+    `delay_ms` is added to every round trip, opening a connection included; `failure_rate` is the share of
+    requests that meet one of `FAULTS`, drawn by `seed` in their order.
     """
 
     def __init__(
@@ -64,8 +62,6 @@ class _Handler(LoopbackHandler):
     def setup(self) -> None:
         """Shake hands, which takes a round trip."""
         super().setup()
-        with self.server.lock:
-            self.server.traffic.connections += 1
         time.sleep(self.server.delay_ms / 1000)
 
     def do_GET(self) -> None:  # noqa: N802 - the name that the base class looks for
@@ -92,7 +88,7 @@ class _Handler(LoopbackHandler):
             traffic.waves = max(traffic.waves, place)
         self.close_connection = self.close_connection or fault in ("hung up", "cut")
         if status:
-            self.send_response_only(status)  # without a Server header: engines are told apart by theirs
+            self.send_response_only(status)  # without a Server header: engines are recognised by theirs
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
             self.end_headers()

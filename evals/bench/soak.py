@@ -47,9 +47,9 @@ def soak(
     model: Annotated[str, typer.Option(help="scripted (on loopback), or embedded.")] = "scripted",
     latency: Annotated[float, typer.Option(help="Seconds a reply of the scripted model takes.")] = 0.2,
 ) -> list[dict[str, Any]]:
-    """Answers of a failing endpoint beside those without faults. Needs TRIPLEWISE_DATA.
+    """Answers of a failing endpoint against those without faults. Needs TRIPLEWISE_DATA.
 
-    Each run is a process of its own. `same`: answers as without faults. `said so`: others that name the
+    Each run is a process of its own. `same`: answers as without faults. `explained`: others that name the
     failure (an error, or a spent budget). `growth`: of memory over the last half of the questions, percent.
     """
     files = [locate(file) for file in benchmark("metaqa").seeds.values()]
@@ -72,15 +72,14 @@ def soak(
                 replies = running.result()
             seconds, expected = time.perf_counter() - start, expected or replies
             rows.append({"failing": rate, **_figures(expected, replies), "in all, s": seconds})
-            rows[-1] |= {"requests": proxy.traffic.requests, "failed": proxy.traffic.failed}
-            rows[-1] |= {"refused": proxy.traffic.refused}
+            rows[-1] |= {name: getattr(proxy.traffic, name) for name in ("requests", "failed", "refused")}
     return rows
 
 
 def _ask_all(
     records: Sequence[Mapping[str, Any]], preset: str, context: Mapping[str, Any], jobs: int
 ) -> list[Reply]:
-    """Ask every question, so many at a time."""
+    """Ask every question, `jobs` at a time."""
     relax_collector()  # as the command line does
     graph = build_graph(preset)
 
@@ -105,7 +104,7 @@ def _ask_all(
 
 
 def _figures(expected: Sequence[Reply], replies: Sequence[Reply]) -> dict[str, Any]:
-    """Return the figures of a run, and say on stderr what became of answers that differ."""
+    """Return the figures of a run, and report on stderr what became of answers that differ."""
     pairs = list(zip(expected, replies, strict=True))
     differing = [(e, r) for e, r in pairs if (e.status, e.values) != (r.status, r.values)]
     became = Counter(f"{e.status} became {r.status}: {r.reason}" for e, r in differing)
@@ -117,7 +116,7 @@ def _figures(expected: Sequence[Reply], replies: Sequence[Reply]) -> dict[str, A
         "questions": len(replies),
         "answered": sum(r.status == "answered" for r in replies),
         "same": len(replies) - len(differing),
-        "said so": sum(r.status in ("error", "budget_spent") for _, r in differing),
+        "explained": sum(r.status in ("error", "budget_spent") for _, r in differing),
         **{f"{name}, s": float(s) for name, s in zip(("median", "95 %", "99 %"), quantiles, strict=True)},
         "MiB": last[-1],
         "growth": 100 * (max(last) / last[0] - 1),

@@ -1,7 +1,7 @@
 """Grids: which system is asked which questions with what, as one YAML file laid out like a published table.
 
 The form of a file is in evals/README.md. A cell is what `defaults`, its column, its row, its overrides and
-the command line say, a later one winning; every name in it is looked up before anything runs.
+the command line set, a later one winning; every name in it is looked up before anything runs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,18 @@ from triplewise.evals.report.published import PublishedTable, published
 from triplewise.evals.tasks import TASKS
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import YamlDocument, read_yaml
+
+EMBEDDED = "embedded"
+OTHER_KEYS = {
+    "preset": "system",
+    "model": "needs, backbone and --model",
+    "settings": "set",
+    "phases": "set",
+    "n": "limit",
+}
+"""What a grid has a key of its own for, in the place of `set`."""
+SEEDS = ("plan_seed", "observe_seed", "reflect_seed")
+"""What a grid's seed sets: the agent's random draws, not the questions."""
 
 
 class _Strict(BaseModel):
@@ -56,7 +68,7 @@ class Thin(_Strict):
 
 
 class CellSpec(_Strict):
-    """What the defaults, a column, a row or an override say of their cells.
+    """What the defaults, a column, a row or an override set for their cells.
 
     Attributes:
         task: a benchmark. system: a preset or a baseline, by default the task's own.
@@ -96,7 +108,7 @@ class Row(CellSpec):
 
 
 class Override(CellSpec):
-    """What is different for some cells: those whose row and column match these patterns (`*`, `?`)."""
+    """What is different for the cells whose row and column match these patterns (`*`, `?`)."""
 
     row: str = "*"
     column: str = "*"
@@ -105,8 +117,8 @@ class Override(CellSpec):
 class Grid(_Strict):
     """A grid as its file has it.
 
-    `layout` is `cells` (a figure a cell), `tasks` (the tables of runs that are in no grid), or one of two
-    tables of the guidelines that fired in the logs.
+    `layout` is `cells` (a figure a cell), `tasks` (the tables of runs outside of grids), or one of two tables
+    of the guidelines that fired in the logs.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
@@ -143,7 +155,7 @@ class GridFile:
 
     def metrics(self, column: Column) -> list[str]:
         """Return the scores of our logs that a column shows."""
-        shown = self.table.column(column.column) if self.table else None
+        shown = self.table.columns.get(column.column) if self.table else None
         return column.metrics or [shown.ours.get(m, m) if shown else m for m in self.grid.metrics]
 
     def error(self, message: str, *place: object) -> DataError:
@@ -182,23 +194,21 @@ def load_grid(name: str | Path) -> GridFile:
         elif first["type"] != "missing":
             message = f"{message}, got {first['input']!r}"
         raise document.error(f"{'.'.join(map(str, place))}: {message}", *place) from error
-    table = published().get(grid.published)
-    file = GridFile(grid, document, table)
-    if grid.published and table is None:
+    file = GridFile(grid, document, published().get(grid.published))
+    if grid.published and file.table is None:
         raise file.error(unknown("published table", grid.published, published()), "published")
-    names = {"row": [row.row for row in grid.rows], "column": [column.column for column in grid.columns]}
-    for what, labels in names.items():
-        for i, label in enumerate(labels):
-            if label in labels[:i]:
-                raise file.error(f"{label!r} is there twice", f"{what}s", i)
-    for i, row in enumerate(grid.rows if table is not None and grid.layout == "cells" else ()):
-        if table is not None and not row.own and table.row(row.row) is None:
-            message = unknown(f"row of {table.key}", row.row, [printed.row for printed in table.rows])
+    rows, columns = [row.row for row in grid.rows], [column.column for column in grid.columns]
+    for key, names in (("rows", rows), ("columns", columns)):
+        if twice := [i for i, name in enumerate(names) if name in names[:i]]:
+            raise file.error(f"{names[twice[0]]!r} is there twice", key, twice[0])
+    for i, row in enumerate(grid.rows if file.table and grid.layout == "cells" else ()):
+        if file.table and not row.own and row.row not in file.table.rows:
+            message = unknown(f"row of {grid.published}", row.row, file.table.rows)
             raise file.error(f"{message}; or say `own: true`", "rows", i, "row")
     for i, override in enumerate(grid.cells):
-        for key, pattern in (("row", override.row), ("column", override.column)):
-            if not any(fnmatchcase(name, pattern) for name in names[key]):
-                raise file.error(unknown(key, pattern, names[key]), "cells", i, key)
+        for key, names in (("row", rows), ("column", columns)):
+            if not any(fnmatchcase(name, getattr(override, key)) for name in names):
+                raise file.error(unknown(key, getattr(override, key), names), "cells", i, key)
     return file
 
 
@@ -207,29 +217,12 @@ def unknown(what: str, given: str, legal: Iterable[str]) -> str:
     return str(ConfigurationError.unknown(what, given, legal))
 
 
-EMBEDDED = "embedded"
-OTHER_KEYS = {
-    "preset": "system",
-    "model": "needs, backbone and --model",
-    "settings": "set",
-    "phases": "set",
-    "n": "limit",
-}
-"""What a grid has a key of its own for, in the place of `set`."""
-
-Place = tuple[str] | tuple[str, int]
-"""Where a part of the file stands: `("rows", 2)`."""
-
-SEEDS = ("plan_seed", "observe_seed", "reflect_seed")
-"""What a grid's seed sets: the agent's random draws, not the questions."""
-
-
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run: what is asked of which system, and where it stands in the table.
+    """One run: a task, a system, and its place in the table.
 
     Attributes:
-        row, column, seed: where. spec: what is asked of which system; the seed is among what is set.
+        row, column, seed: the place. spec: task and system; the seed is among its settings.
         model: `embedded` or `openai:NAME`. metrics: figures that the table shows.
         why_not: why it is not run, "" if it is.
     """
@@ -255,7 +248,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the person who runs a grid chooses, over what its file says.
+    """What the person who runs a grid chooses, over what its file has.
 
     Attributes:
         model: of cells without a backbone. backbones: backbone -> model, `*` for all others.
@@ -289,6 +282,16 @@ class Choices:
             return model, f"needs a language model: --model {name}"
         return model, ""
 
+    def applied(self, spec: CellSpec) -> CellSpec:
+        """Return a cell with what was chosen: limits, and the settings that it has a name for."""
+        names, learn = names_of(spec.task, spec.system), spec.learn
+        given = {name: value for name, value in self.given.items() if name in names}
+        limits = [limit for limit in (spec.limit, self.limit) if limit is not None]
+        if learn and self.train is not None:
+            learn = learn.model_copy(update={"train": min(learn.train or self.train, self.train)})
+        limit = min((limit or max(limits) for limit in limits), default=None)  # 0 is all
+        return spec.model_copy(update={"limit": limit, "learn": learn, "set": spec.set | given})
+
 
 def cells_of(file: GridFile, choices: Choices | None = None) -> list[Cell]:
     """Return all cells of a grid in the order of its rows, every name in them checked.
@@ -301,7 +304,7 @@ def cells_of(file: GridFile, choices: Choices | None = None) -> list[Cell]:
     choices, grid = choices or Choices(), file.grid
     cells: list[Cell] = []
     for (i, row), (j, column) in itertools.product(enumerate(grid.rows), enumerate(grid.columns)):
-        layers: dict[Place, CellSpec] = {
+        layers: dict[tuple[str | int, ...], CellSpec] = {
             ("defaults",): grid.defaults,
             ("columns", j): column,
             ("rows", i): row,
@@ -310,25 +313,17 @@ def cells_of(file: GridFile, choices: Choices | None = None) -> list[Cell]:
             if fnmatchcase(row.row, override.row) and fnmatchcase(column.column, override.column):
                 layers["cells", k] = override
         values: dict[str, Any] = {}
-        for spec in layers.values():
-            for key in spec.model_fields_set & CellSpec.model_fields.keys():
-                value = getattr(spec, key)
+        for layer in layers.values():
+            for key in layer.model_fields_set & CellSpec.model_fields.keys():
+                value = getattr(layer, key)
                 values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
         spec = CellSpec(**values)
         _check(file, spec, layers, choices.given)
         model, why_not = choices.model_of(spec)
-        why_not = spec.skip or why_not
-        names = names_of(spec.task, spec.system)
-        given = {name: value for name, value in choices.given.items() if name in names}
-        limits = [limit for limit in (spec.limit, choices.limit) if limit is not None]
-        learn = spec.learn
-        if learn and choices.train is not None:
-            learn = learn.model_copy(update={"train": min(learn.train or choices.train, choices.train)})
-        changed = {"limit": min((limit or max(limits) for limit in limits), default=None), "learn": learn}
+        spec, metrics = choices.applied(spec), tuple(file.metrics(column))
         for seed in choices.seeds or grid.seeds:
-            own = {**changed, "set": {**dict.fromkeys(SEEDS, seed), **spec.set, **given}}
-            metrics = tuple(file.metrics(column))
-            cells.append(Cell(row, column.column, seed, spec.model_copy(update=own), model, metrics, why_not))
+            own = spec.model_copy(update={"set": {**dict.fromkeys(SEEDS, seed), **spec.set}})
+            cells.append(Cell(row, column.column, seed, own, model, metrics, spec.skip or why_not))
     for name in choices.given:
         if not any(name in cell.spec.set for cell in cells):
             legal = {one for cell in cells for one in names_of(cell.spec.task, cell.spec.system)}
@@ -340,13 +335,15 @@ def cells_of(file: GridFile, choices: Choices | None = None) -> list[Cell]:
     return chosen
 
 
-def _check(file: GridFile, spec: CellSpec, layers: dict[Place, CellSpec], given: Mapping[str, Any]) -> None:
-    """Raise where a name of a cell is unknown or a value cannot be: at the last place that says it."""
+def _check(
+    file: GridFile, spec: CellSpec, layers: Mapping[tuple[str | int, ...], CellSpec], given: Mapping[str, Any]
+) -> None:
+    """Raise where a name of a cell is unknown or a value cannot be: at the last place that sets it."""
 
     def located(message: str, key: str, name: str = "") -> DataError:
         place = next(
             place
-            for place, layer in reversed(layers.items())
+            for place, layer in reversed(list(layers.items()))
             if key in layer.model_fields_set and (not name or name in layer.set)
         )
         return file.error(message, *place, key, *([name] if name else []))

@@ -44,7 +44,7 @@ READER = "symagent"
 """The preset that reads documents for `thin.read`."""
 ALL_CRASHED = "every question crashed"
 DONE = ".complete"
-"""A file that says that its folder is whole."""
+"""A file that marks its folder as complete."""
 _OF_BASE = ("seed_questions", "data_files", "changed_files", "kg_parts", "kg_gold_derived", "kg_profile")
 """What the log of an incomplete graph takes from the task on the whole one."""
 
@@ -88,34 +88,33 @@ def run_grid(
         notify(cell.name)
         if cell.why_not:
             yield Outcome(cell, "skipped", cell.why_not)
-        else:
-            yield run_cell(file, cell, folder, jobs, notify)
+            continue
+        start = time.perf_counter()
+        try:
+            log, finished = _run_cell(file, cell, folder, jobs, notify)
+        except Exception as error:  # noqa: BLE001 - one cell must not end the grid; it is listed with its error
+            words = str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
+            yield Outcome(cell, "failed", words)
+            continue
+        why = _why_failed(log)
+        state: State = "failed" if why else "complete before" if finished else "done"
+        yield Outcome(cell, state, why, time.perf_counter() - start, log)
 
 
-def run_cell(file: GridFile, cell: Cell, folder: Path, jobs: int, notify: Callable[[str], None]) -> Outcome:
-    """Run one cell, or take its finished log; an error of it is its outcome. See `run_grid`."""
-    start = time.perf_counter()
-    try:
-        task = prepared_task(cell, lambda stage, done, total: notify(f"{cell.name}: {stage}"))
-        task.metadata = {**(task.metadata or {}), "grid": about(file, cell)}
-        earlier = find_log(folder, task)
-        # Where every question crashed a server was down: all are asked again.
-        again = earlier is not None and _why_failed(earlier).startswith(ALL_CRASHED)
-        finished = earlier is not None and earlier.status == "success" and not again
-        log = run(
-            task,
-            jobs=jobs,
-            log_dir=folder,
-            retry_crashed=again,
-            samples=False,
-            notify=lambda line: notify(f"{cell.name}: {line}"),
-        )
-    except Exception as error:  # noqa: BLE001 - one cell must not end the grid; it is listed with its error
-        words = str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
-        return Outcome(cell, "failed", words)
-    why = _why_failed(log)
-    state: State = "failed" if why else "complete before" if finished else "done"
-    return Outcome(cell, state, why, time.perf_counter() - start, log)
+def _run_cell(
+    file: GridFile, cell: Cell, folder: Path, jobs: int, notify: Callable[[str], None]
+) -> tuple[EvalLog, bool]:
+    """Run one cell, or take its finished log; also whether it was finished before."""
+    task = prepared_task(cell, lambda stage, done, total: notify(f"{cell.name}: {stage}"))
+    task.metadata = {**(task.metadata or {}), "grid": about(file, cell)}
+    earlier = find_log(folder, task)
+    # Where every question crashed a server was down: all are asked again.
+    again = earlier is not None and _why_failed(earlier).startswith(ALL_CRASHED)
+    log = run(
+        task, jobs=jobs, log_dir=folder, retry_crashed=again, samples=False,
+        notify=lambda line: notify(f"{cell.name}: {line}"),
+    )  # fmt: skip
+    return log, earlier is not None and earlier.status == "success" and not again
 
 
 def _why_failed(log: EvalLog) -> str:
@@ -129,22 +128,19 @@ def _why_failed(log: EvalLog) -> str:
 
 
 def about(file: GridFile, cell: Cell) -> dict[str, Any]:
-    """Return what the log of a cell says of its grid: all that its table is made from."""
-    grid = file.grid
+    """Return what the log of a cell records of its grid: all that its table is made from."""
+    grid, row = file.grid, cell.row
     return {
-        "name": grid.name,
-        "title": grid.title,
-        "row": cell.row.row,
+        **{key: getattr(grid, key) for key in ("name", "title", "layout", "notes")},
+        "table": grid.published,
+        "note": cell.spec.note,
+        "group": row.group,
+        "row": row.row,
         "column": cell.column,
         "seed": cell.seed,
-        "table": grid.published,
-        "layout": grid.layout,
-        "notes": grid.notes,
-        "note": cell.spec.note,
-        "group": cell.row.group,
-        "rows": [row.row for row in grid.rows],
-        "columns": [column.column for column in grid.columns],
         "metrics": list(cell.metrics),
+        "rows": [one.row for one in grid.rows],
+        "columns": [column.column for column in grid.columns],
     }
 
 
@@ -255,7 +251,7 @@ def incomplete_graph(
 def dropped_documents(
     cell: Cell, thin: Thin, settings: Mapping[str, Any], folder: Path, progress: Progress
 ) -> dict[str, Any]:
-    """Return settings that let a system read what was dropped, or see what another one has read of it.
+    """Return settings to read what was dropped, or to use what another system has read of it.
 
     Facts that are read go to a file of the cell's own, not among those that a person reviews.
     """
@@ -277,7 +273,7 @@ def dropped_documents(
     return {"facts": str(facts), "overlay": "proposed"}
 
 
-# -- documents that state the facts which an incomplete graph has lost (SymAgent, section 5 and appendix A.1).
+# -- documents that state the facts that were dropped from a graph (SymAgent, section 5 and appendix A.1).
 # The sentences (`dropped_facts.yaml`) share no word with the names of the relations: what a document says has
 # to be understood, not matched.
 
@@ -294,7 +290,7 @@ def sentences_of(profile: str) -> Mapping[str, Sequence[str]]:
 
 
 def write_documents(kg_folder: Path, folder: Path) -> None:
-    """Write the facts that an incomplete graph has lost, one document about each subject, into a folder.
+    """Write the facts that were dropped from a graph, one document about each subject, into a folder.
 
     Raises `ConfigurationError` where there are no sentences for the graph's relations.
     """

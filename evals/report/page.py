@@ -1,155 +1,210 @@
-"""A whole report: its tables, its page with plots and every question, and the results of all tasks."""
+"""A report as a page with plots and every question, as Markdown, and on the terminal."""
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib.resources import files
 from typing import Any
 
 import altair as alt
 import pandas as pd
+from jinja2 import Environment, StrictUndefined
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from triplewise.evals.logs import Log
-from triplewise.evals.report.grids import grid_tables
-from triplewise.evals.report.labels import COST, figure, groups, measure, notes, run_names, system_labels
-from triplewise.evals.report.render import escaped, markdown
-from triplewise.evals.report.tables import crash_table, task_tables
-from triplewise.graphs.page import Chart, Page, Question, RunBlock, Table
+from triplewise.evals.report.tables import (
+    COST,
+    figure,
+    groups,
+    measure,
+    notes,
+    report_tables,
+    system_labels,
+)
+from triplewise.graphs.page import Cell, Chart, Page, Question, RunBlock, Table, footnotes, interval
 
 TITLE = "Evaluation report"
+ROWS_SHOWN, HEADS, MOST_TURNED = 30, 2, 3
+"""Of tables on the terminal: rows shown, columns before every part of a wide one, most rows to turn."""
 _SHAPES = ("circle", "square", "triangle-up", "diamond")
 _LOG_RATIO = 20
 """A cost this many times another is shown on a logarithmic scale."""
-
-
-def report_tables(logs: Sequence[Log]) -> list[Table]:
-    """Return all tables of a report: of grids, of tasks, of what failed."""
-    failed = crash_table(logs)
-    tasks = task_tables([log for log in logs if not log.cell])
-    return [*grid_tables(logs), *tasks, *([failed] if failed.rows else [])]
-
-
-def report_page(logs: Sequence[Log]) -> Page:
-    """Return the page of logs that were read with their traces, for the questions to be opened."""
-    names = run_names(logs)
-    return Page(
-        title=TITLE,
-        subtitle=subtitle(logs),
-        notes=notes(logs),
-        tables=report_tables(logs),
-        charts=charts(logs),
-        runs=[
-            RunBlock(
-                name=names[log.path],
-                about={
-                    "task": f"{log.name}, version {log.version}",
-                    "questions": f"{len(log.questions):,} of {log.total:,}",
-                    "status": "finished" if log.finished else f"UNFINISHED ({log.status})",
-                    "date": log.created,
-                    "changed settings": {**log.phases, **log.settings},
-                    **{name: value for name, value in log.about.items() if value and name != "grid"},
-                },
-                questions=[_question(row, log.metric) for _, row in log.questions.iterrows()],
-                metric=measure(log.metric).heading,
-            )
-            for log in logs
-        ],
-    )
-
-
-def results_text(logs: Sequence[Log], failures: Sequence[str], limit: int) -> str:
-    """Return the whole file as Markdown; the same logs give the same file."""
-    ordered = sorted(logs, key=lambda log: (log.name, log.path))
-    command = f"triplewise eval results --limit {limit} --out evals/RESULTS.md"
-    lines = [
-        "# Results of every shipped task with the embedded default",
-        "",
-        f"{escaped(subtitle(ordered))}. Made by `{command}`; change nothing here by hand, run it again.",
-        "",
-        *(f"- {escaped(line)}" for line in [*ordered[0].cell["notes"].splitlines(), *notes(ordered)]),
-        *(f"- NOT RUN TO ITS END: {escaped(line)}" for line in failures),
-        "",
-        *map(markdown, report_tables(ordered)),
-        *([] if any(len(log.crashes) for log in ordered) else ["No question crashed.", ""]),
-        "## The tasks",
-        "",
-    ]
-    for log in {log.name: log for log in reversed(ordered)}.values():
-        about = log.about
-        note = f" Note: {' '.join(about['note'].split())}." if about.get("note") else ""
-        share = f" The graph can answer {about['answerable']:,} of {about['asked']:,} questions."
-        share = share if about.get("asked") else ""
-        lines.append(
-            f"- **{escaped(log.name)}** (version {log.version}): {escaped(about.get('benchmark', ''))}, of "
-            f"{escaped(about.get('kg', ''))}. {escaped(f'{share} {note}')} "
-            f"Citation: {escaped(about.get('citation', ''))}. Licence: {escaped(about.get('licence', ''))}."
-        )
-    return "\n".join(lines) + "\n"
+_MARKS = re.compile(r"[\\|*`\[\]]|(?<!\w)_|_(?!\w)")
+"""What Markdown would take for a mark; an underscore within a word it does not."""
 
 
 def subtitle(logs: Sequence[Log]) -> str:
     """Return how much was measured, and when."""
-    asked = sum(len(log.questions) for log in logs)
     days = sorted({log.created[:10] for log in logs})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    return f"{asked:,} questions, {len(logs)} runs of {len({log.task for log in logs})} tasks, {when}"
+    asked, tasks = sum(len(log.questions) for log in logs), len({log.task for log in logs})
+    return f"{asked:,} questions, {len(logs)} runs of {tasks} tasks, {when}"
+
+
+# -- Markdown and terminal
+
+
+def markdown(
+    logs: Sequence[Log], title: str = TITLE, lead: Sequence[str] = (), *, tasks: bool = False
+) -> str:
+    """Return a report as Markdown, `lead` before its notes, and with `tasks` a list of what was measured.
+
+    The same logs give the same text.
+    """
+    ordered = sorted(logs, key=lambda log: (log.name, log.path))
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["escaped"] = escaped
+    template = files("triplewise.evals.report") / "report.md.jinja"
+    return environment.from_string(template.read_text(encoding="utf-8")).render(
+        title=title, lead=[subtitle(ordered), *lead, *notes(ordered)], tables=report_tables(ordered),
+        tasks=list({log.name: log for log in reversed(ordered)}.values())[::-1] if tasks else (),
+        footnotes=footnotes, small_lines=small_lines, is_numeric=is_numeric, below=below,
+    )  # fmt: skip
+
+
+def escaped(text: object) -> str:
+    """Return text that Markdown and HTML leave as it is."""
+    line = " ".join(str(text).split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKS.sub(r"\\\g<0>", line)
+
+
+def small_lines(cell: Cell) -> list[str]:
+    """Return what stands under a figure in small type."""
+    return [line for line in (interval(cell), cell.detail) if line]
+
+
+def below(table: Table) -> list[str]:
+    """Return what stands under a table."""
+    italics = "In italics: published figures of others, not measured here."
+    published = any(cell.published for row in table.rows for cell in row)
+    numbered = [f"[{number}] {note}" for note, number in footnotes(table).items()]
+    return [line for line in (italics if published else "", " ".join(table.note.split()), *numbered) if line]
+
+
+def is_numeric(table: Table, column: int) -> bool:
+    """Return whether a column has numbers only."""
+    filled = [row[column] for row in table.rows if row[column].text not in ("", "–")]
+    return bool(filled) and all(cell.number is not None for cell in filled)
+
+
+def show(table: Table, console: Console) -> None:
+    """Print a table; one too wide for the terminal is turned, or comes in parts where it has many rows."""
+    numbers, heads, more = footnotes(table), min(HEADS, len(table.columns) - 1), below(table)
+
+    def lines(cell: Cell) -> list[str]:
+        return [cell.text + (f" [{numbers[cell.note]}]" if cell.note else ""), *small_lines(cell)]
+
+    def width(column: int) -> int:
+        cells = [table.columns[column], *(line for row in table.rows for line in lines(row[column]))]
+        full = max(map(len, cells))
+        return 3 + (full if is_numeric(table, column) else min(full, console.width // (HEADS + 2)))
+
+    if sum(map(width, range(len(table.columns)))) >= console.width and len(table.rows) <= MOST_TURNED:
+        turned = zip(table.columns[1:], *(row[1:] for row in table.rows), strict=True)
+        first = [" ".join(lines(row[0])) for row in table.rows]
+        rows = [[Cell(name), *cells] for name, *cells in turned]
+        table, heads = replace(table, columns=[table.columns[0], *first], rows=rows), 1
+    room, parts = console.width - 1 - sum(map(width, range(heads))), [list[int]()]
+    for column in range(heads, len(table.columns)):
+        if parts[-1] and sum(map(width, (*parts[-1], column))) > room:
+            parts.append([])
+        parts[-1].append(column)
+    for number, part in enumerate(parts):
+        drawn = RichTable(title=Text("" if number else table.title), title_justify="left", show_lines=True)
+        for column in (*range(heads), *part):
+            right = is_numeric(table, column)
+            drawn.add_column(
+                Text(table.columns[column]), justify="right" if right else "left", overflow="fold",
+                no_wrap=right, max_width=width(column) - 3,
+            )  # fmt: skip
+        for row in table.rows[:ROWS_SHOWN]:
+            shown = []
+            for cell in (row[column] for column in (*range(heads), *part)):
+                style = "italic cyan" if cell.published else "bold" if cell.best else ""
+                main, *small = lines(cell)
+                shown.append(Text.assemble((main, style), *((f"\n{line}", "dim") for line in small)))
+            drawn.add_row(*shown)
+        console.print(drawn)
+    rest = len(table.rows) - ROWS_SHOWN
+    more += [f"... and {rest} more; --markdown and --html have all of them"] if rest > 0 else []
+    for line in more:
+        console.print(Text(line, style="dim"))
+
+
+# -- the page
+
+
+def report_page(logs: Sequence[Log]) -> Page:
+    """Return the page of logs that were read with their traces, for the questions to be opened."""
+    labels, blocks = system_labels(logs), dict[str, RunBlock]()
+    for log in logs:
+        cell, name = log.cell, f"{log.name}, {labels[log.path]}"
+        if cell:
+            name = f"{cell['name']}: {cell['row']}, {cell['column']}, seed {log.seed}"
+        name = f"{name} ({len(blocks) + 1})" if name in blocks else name
+        about = {
+            "task": f"{log.name}, version {log.version}",
+            "questions": f"{len(log.questions):,} of {log.total:,}",
+            "status": "finished" if log.finished else f"UNFINISHED ({log.status})",
+            "date": log.created,
+            "changed settings": {**log.phases, **log.settings},
+            **{key: value for key, value in log.about.items() if value and key != "grid"},
+        }
+        questions = [_question(row, log.metric) for _, row in log.questions.iterrows()]
+        blocks[name] = RunBlock(name, about, questions, measure(log.metric).heading)
+    tables = report_tables(logs)
+    return Page(TITLE, subtitle(logs), notes(logs), tables, charts(logs), list(blocks.values()))
 
 
 def _question(row: pd.Series[Any], metric: str) -> Question:
-    run, score = row["run"], float(row.get(metric, math.nan))
+    score = float(row.get(metric, math.nan))
     tags = [f"{value}-hop" if name == "hops" else f"{name}: {value}" for name, value in row["tags"].items()]
     if row["answerable"] is not None:
         tags.append("answerable" if row["answerable"] else "not answerable")
     tags += ["trivial"] * bool(row["trivial"])
-    tags += dict.fromkeys(f"guideline: {name}" for name in run.corrections)
-    ending = {  # in a trace's form, for a run without one
-        "question": row["question"],
-        "status": run.status,
-        "reason": row["error"] or run.reason,
-        "sparql": run.sparql,
-        "labels": list(run.labels),
-    }
+    tags += dict.fromkeys(f"guideline: {name}" for name in row["guidelines"])
+    ending = {name: row[name] for name in ("question", "status", "sparql", "labels")}
+    ending["reason"] = row["error"] or row["reason"]  # in a trace's form, for a run without one
     return Question(
         id=row["id"],
         question=row["question"],
         gold=row["gold"],
-        answer=tuple(run.labels or run.values),
-        status=run.status,
+        answer=tuple(row["labels"] or row["values"]),
+        status=row["status"],
         score=None if math.isnan(score) else min(1.0, max(0.0, score)),
         error_class=row["error_class"].replace("_", " "),
         tags=tags,
-        trace=run.trace or {name: value for name, value in ending.items() if value},
+        trace=json.loads(row["trace"]) or {name: value for name, value in ending.items() if value},
     )
 
 
 def charts(logs: Sequence[Log]) -> list[Chart]:
-    """Return all plots for which the logs have something to show; grids stand apart."""
+    """Return plots of accuracy against each kind of cost that was spent; each grid has its own."""
     parts = groups(logs, lambda log: log.cell.get("title") or log.cell.get("name") or "")
     drawn: list[Chart] = []
-    for title, part in parts.items():
+    for title, part in parts:
         of = f" ({title or 'no grid'})" if len(parts) > 1 else ""
         drawn += [replace(chart, title=f"{chart.title}{of}") for chart in cost_charts(part)]
     return drawn
 
 
 def cost_charts(logs: Sequence[Log]) -> Iterator[Chart]:
-    """Draw accuracy against each kind of cost that was spent at all, with its interval."""
+    """Yield accuracy with its interval against each kind of cost."""
     rows, labels = [], system_labels(logs)
     for log in logs:
-        task, system = log.cell.get("column") or log.name, log.cell.get("row") or labels[log.path]
         of = measure(log.metric)
         value = figure([log], of)
         low, high = (round(100 * end, 2) if value.known else None for end in (value.low, value.high))
-        row: dict[str, Any] = {
-            "task": str(task),
-            "system": str(system),
-            "measure": of.heading,
-            "low": low,
-            "high": high,
-        }
+        task, system = log.cell.get("column") or log.name, log.cell.get("row") or labels[log.path]
+        row = {"task": str(task), "system": str(system), "measure": of.heading, "low": low, "high": high}
         costs = {kind.name: log.mean(kind.name) for kind in COST}
-        rows.append(row | {"score": round(100 * value.mean, 2)} | costs)
+        rows.append({**row, "score": round(100 * value.mean, 2), **costs})
     points = pd.DataFrame(rows)
     for kind in COST:
         spent = points.dropna(subset=kind.name)

@@ -1,4 +1,4 @@
-"""Published figures that ours stand beside: `published.yaml`, read.
+"""Published figures that ours are compared with: `published.yaml`, read.
 
 >>> published()["queryagent-table-3"].value("w/o ERASER", "GrailQA")
 43.7
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from triplewise.evals.data import read_data
 
@@ -28,21 +29,15 @@ class Source(_Strict):
 
 
 class PublishedColumn(_Strict):
-    """A column as printed, with our `task` over the same benchmark ("" for none).
-
-    `ours` is published metric -> the score of our logs that stands beside it, all metrics of the table.
-    """
+    """A column as printed; our `task` over the same benchmark; `ours`: published metric -> our measure."""
 
     column: str
     task: str
-    ours: dict[str, str]
+    ours: dict[str, str] = {}
 
 
 class PublishedRow(_Strict):
-    """A row as printed: name (unique in the table), the heading above it, model, note, values.
-
-    `values`: column -> metric -> value, in the table's unit; in the file a number is the only metric's.
-    """
+    """A row as printed, unique in its table; `values`: column -> metric -> value, in the table's unit."""
 
     row: str
     group: str = ""
@@ -52,52 +47,50 @@ class PublishedRow(_Strict):
 
 
 class PublishedTable(_Strict):
-    """A published table or figure.
+    """A published table or figure, with its columns and rows by name.
 
     Attributes:
-        title, source, place: what and where it is. model: of most rows.
-        unit: of the values; `percent` is 0 to 100. metrics: in the order of printing.
-        note: how it was measured: subset, lenient matching, other knowledge graphs.
+        place: where it stands in the source. model: of most rows. metrics: in the order of printing.
+        unit: of the values; `percent` is 0 to 100. note: how it was measured.
     """
 
-    key: str
     title: str
     source: Source
     place: str
     model: str
     unit: str
-    metrics: list[str]
+    metrics: list[str] = Field(min_length=1)
     note: str
-    columns: list[PublishedColumn]
-    rows: list[PublishedRow]
+    columns: dict[str, PublishedColumn]
+    rows: dict[str, PublishedRow]
 
-    def row(self, name: str) -> PublishedRow | None:
-        """Return a row by its name."""
-        return next((row for row in self.rows if row.row == name), None)
+    @model_validator(mode="before")
+    @classmethod
+    def complete(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Fill in what the file leaves out: models of rows, the metric of plain numbers, our measures."""
+        metrics = given["metrics"]
+        rows = [{"model": given["model"], **row} for row in given["rows"]]
+        for row in rows:
+            row["values"] = {
+                name: v if isinstance(v, dict) else {metrics[0]: v} for name, v in row["values"].items()
+            }
+        columns = [{**c, "ours": {m: m for m in metrics} | c.get("ours", {})} for c in given["columns"]]
+        for name, entries in (("row", rows), ("column", columns)):
+            if len({entry[name] for entry in entries}) < len(entries):
+                raise ValueError(f"a {name} of {given['title']!r} is there twice")
+        return given | {"columns": {c["column"]: c for c in columns}, "rows": {r["row"]: r for r in rows}}
 
-    def column(self, name: str) -> PublishedColumn | None:
-        """Return a column by its heading."""
-        return next((column for column in self.columns if column.column == name), None)
-
-    def value(self, row: str, column: str, metric: str | None = None) -> float | None:
+    def value(self, row: str, column: str, metric: str = "") -> float | None:
         """Return one figure (of the first metric unless another is named); None where the table has none."""
-        printed = self.row(row)
-        return printed.values.get(column, {}).get(metric or self.metrics[0]) if printed else None
+        values = self.rows[row].values if row in self.rows else {}
+        return values.get(column, {}).get(metric or self.metrics[0])
 
 
 @cache
 def published() -> Mapping[str, PublishedTable]:
     """Return all published tables by key."""
-    content, tables = read_data("report/published.yaml"), {}
-    for key, table in content["tables"].items():
-        metrics: list[str] = table["metrics"]
-        for row in table["rows"]:
-            row.setdefault("model", table["model"])
-            row["values"] = {
-                c: v if isinstance(v, dict) else {metrics[0]: v} for c, v in row["values"].items()
-            }
-        for column in table["columns"]:
-            column["ours"] = {metric: metric for metric in metrics} | column.get("ours", {})
-        source = content["sources"][table["source"]]
-        tables[key] = PublishedTable.model_validate({**table, "key": key, "source": source})
-    return tables
+    content = read_data("report/published.yaml")
+    return {
+        key: PublishedTable.model_validate(table | {"source": content["sources"][table["source"]]})
+        for key, table in content["tables"].items()
+    }

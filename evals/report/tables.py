@@ -1,116 +1,177 @@
-"""Tables of task by system: how right, at what cost, on what, and which questions failed."""
+"""Tables of logs: systems by task, and grids in the layout of the papers' tables with their figures."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from triplewise.evals.logs import LENIENT, QUALITY, Log
-from triplewise.evals.report.labels import (
-    COST,
-    NOTHING,
-    Measure,
-    figure,
-    figure_cell,
-    graph_mark,
-    graph_note,
-    groups,
-    measure,
-    model_note,
-    number_cell,
-    system_labels,
+from triplewise.evals.report.published import PublishedTable, published
+from triplewise.evals.statistics import (
+    LEVEL,
+    RESAMPLES,
+    Interval,
+    Scores,
+    compare,
+    corrected,
+    interval_of_seeds,
 )
-from triplewise.evals.statistics import LEVEL, RESAMPLES, Comparison, Scores, compare, corrected
 from triplewise.graphs.page import Cell, Table
+from triplewise.guidelines import load_guidelines
 
+
+class Measure(NamedTuple):
+    """What is measured: its name in logs, its heading, decimals, and what a value is multiplied with."""
+
+    name: str
+    heading: str
+    digits: int = 1
+    scale: float = 100.0
+
+    def text(self, value: float) -> str:
+        """Return a value in the unit of its heading; percent from a share."""
+        return NOTHING if math.isnan(value) else f"{self.scale * value:,.{self.digits if value else 0}f}"
+
+
+NOTHING = "–"
+COST = (
+    Measure("queries", "Queries (QPQ)", 1, 1),
+    Measure("model_calls", "Model calls", 1, 1),
+    Measure("tokens", "Tokens", 1, 1),
+    Measure("cost", "US$ (CPQ)", 4, 1),
+    Measure("seconds", "Seconds (TPQ)", 2, 1),
+)
+"""What a question takes on average; the figures of QueryAgent's table 4."""
+_NAMED = (
+    *COST,
+    Measure("corrections", "Corrections", 1, 1),
+    Measure("f1", "F1"),
+    Measure("hits_at_1", "Hits@1"),
+    Measure("exact_match", "EM"),
+    Measure("substring_hits_at_1", "Substring (lenient)"),
+    Measure("substring_hits_at_1_single", "Substring, one gold (lenient)"),
+    Measure("not_found", "Not found %"),
+    Measure("budget_spent", "Budget spent %"),
+    *(Measure(f"failed_{name}", name.upper()) for name in ("ia", "ea", "ems", "re")),
+    Measure("failed_crashed", "Crashed"),
+)
+MEASURES = {measure.name: measure for measure in _NAMED}
 INTERVALS = (
     f"Ranges are {LEVEL:.0%} confidence intervals over questions (bootstrap, {RESAMPLES:,} resamples; exact "
     "binomial where all are right or all wrong)."
 )
-ANSWERABLE, NOT_TRIVIAL = "Answerable only", "Without trivial"
-_ALL_PAIRS = 5
+AVERAGE = "average"
+"""A published column of this name is the average over the others, and so is ours."""
+ALL_PAIRS = 5
 """Systems of a task that are all compared with each other; of more, each with the first."""
-_TEXT_SHOWN = 160
+TEXT_SHOWN, TOP_GUIDELINES = 160, 10
+SOURCES = {
+    "kb": "KB",
+    "interpreter": "Python",
+    "memory": "RM",
+    "kb+memory": "KB+RM",
+    "interpreter+memory": "Python+RM",
+}
+"""Our environments of guidelines -> QueryAgent's (table 8)."""
+
+
+def measure(name: str) -> Measure:
+    """Return a measure by its name in logs; one that nobody described is taken for a share."""
+    return MEASURES.get(name) or Measure(name, name.replace("_", " ").capitalize())
+
+
+def report_tables(logs: Sequence[Log]) -> list[Table]:
+    """Return all tables of a report: of grids, of systems by task, of what failed."""
+    tables: list[Table] = []
+    for _, same in groups([log for log in logs if log.cell], lambda log: log.cell["name"]):
+        cell, printed = same[0].cell, published().get(str(same[0].cell.get("table")))
+        title, layout = str(cell.get("title") or cell["name"]), str(cell.get("layout"))
+        if layout == "tasks":
+            tables += task_tables(same)
+        elif layout == "cells":
+            tables += cell_tables(title, same, printed)
+        else:
+            tables.append(guideline_table(title, same, printed, top=layout == "guidelines"))
+    tables += task_tables([log for log in logs if not log.cell])
+    return [table for table in [*tables, crash_table(logs)] if table.rows]
+
+
+# -- systems by task
 
 
 def task_tables(logs: Sequence[Log]) -> list[Table]:
-    """Return all tables of logs that are in no grid."""
-    rows = sorted(logs, key=lambda log: (log.name, log.system, log.created))
-    if not rows:
-        return []
-    labels = system_labels(rows)
+    """Return the tables of logs outside of grids: answers, cost, and systems tested against each other."""
+    logs = sorted(logs, key=lambda log: (log.name, log.system, log.created))
+    labels = system_labels(logs)
     families = [
-        (name, of := measure(same[0].metric), [(labels[log.path], log.scores(of.name)) for log in same])
-        for name, same in groups(rows, lambda log: log.name).items()
+        (name, measure(same[0].metric), [(labels[log.path], log.scores(same[0].metric)) for log in same])
+        for name, same in groups(logs, lambda log: log.name)
     ]
-    compared = comparison_table("Differences between systems", "Task", families, model_note(rows))
-    tables = [scores_table(rows), effort_table(rows), compared]
-    return [table for table in tables if table.rows]
+    return [
+        answers_table(logs, labels),
+        cost_table(logs, labels),
+        comparison_table("Differences between systems", "Task", families),
+    ]
 
 
-def scores_table(logs: Sequence[Log]) -> Table:
+def answers_table(logs: Sequence[Log], labels: Mapping[str, str]) -> Table:
     """Return how right the answers are: of all questions, and of parts of them."""
-    shown, lenient = (
+    quality, lenient = (
         [measure(name) for name in names if any(name in log.questions for log in logs)]
         for names in (QUALITY, LENIENT)
     )
-    has_trivial = any(log.questions["trivial"].any() for log in logs)
     rows = []
     for log in logs:
-        main, about = measure(log.metric), log.about
-        # Nothing is set off where there is nothing to choose from.
-        means = pd.DataFrame({m.name: [o.mean(m.name) for o in logs if o.name == log.name] for m in shown})
-        best = means.max()[means.nunique() > 1].to_dict()
-        asked, whole = len(log.questions), int(about.get("drawn_from") or 0)
-        share = 100 * about["answerable"] / about["asked"] if about.get("asked") else math.nan
-        rows.append(
-            [
-                *_head_cells(log, logs),
-                number_cell(asked, detail=f"of {whole:,}" if asked < whole else "all"),
-                *(figure_cell(figure([log], m), m, best=log.mean(m.name) == best.get(m.name)) for m in shown),
-                *([_part_cell(log, main, trivial=False)] if has_trivial else []),
-                _part_cell(log, main, answerable=True),
-                number_cell(share, detail=f"of {about.get('asked') or 0:,}"),
-                *(figure_cell(figure([log], m), m) for m in lenient),
-            ]
-        )
-    trivial = f" {NOT_TRIVIAL}: the main score without questions that an empty graph would answer right."
-    parts = [*([NOT_TRIVIAL] if has_trivial else []), ANSWERABLE, "Answerable %"]
-    columns = [*_heads(logs), "Questions", *(one.heading for one in shown), *parts]
-    return Table(
-        "Answers by task and system",
-        [*columns, *(one.heading for one in lenient)],
-        rows,
-        f"Percent, averaged over questions; a question that crashed counts as wrong. {INTERVALS} "
-        f"{ANSWERABLE}: the main score over those questions asked whose gold answers the graph holds; beside "
-        f"it their share of the task's questions.{trivial * has_trivial} {model_note(logs)}",
+        rivals = [other for other in logs if other.name == log.name]
+        main, count, whole = measure(log.metric), len(log.questions), log.about.get("drawn_from") or 0
+        judged = log.about.get("asked") or 0
+        parts = (figure([log], main, answerable=True), figure([log], main, trivial=False))
+        rows.append([
+            *_head(log, labels),
+            number_cell(count, detail=f"of {whole:,}" if count < whole else "all"),
+            *(figure_cell(figure([log], m), m, [other.mean(m.name) for other in rivals]) for m in quality),
+            *(figure_cell(part, main, detail=f"{main.heading}, n = {part.n:,}") for part in parts),
+            number_cell(100 * log.about["answerable"] / judged if judged else math.nan, 1, f"of {judged:,}"),
+            *(figure_cell(figure([log], m), m) for m in lenient),
+        ])  # fmt: skip
+    parts_shown = ("Answerable only", "Without trivial", "Answerable %")
+    heads = ["Questions", *(m.heading for m in quality), *parts_shown, *(m.heading for m in lenient)]
+    note = (
+        f"Percent, averaged over questions; a question that crashed counts as wrong. {INTERVALS} Answerable "
+        "only: the main score over those whose gold answers the graph holds, with their share of the task's "
+        "questions. Without trivial: without those that an empty graph would answer right."
     )
+    return Table("Answers by task and system", ["Task", "System", "Model", *heads], rows, note)
 
 
-def effort_table(logs: Sequence[Log]) -> Table:
+def cost_table(logs: Sequence[Log], labels: Mapping[str, str]) -> Table:
     """Return what a question took, and how runs ended."""
-    measures = [*COST, *(measure(name) for name in ("corrections", "not_found", "budget_spent"))]
+    measures = [*COST, *map(measure, ("corrections", "not_found", "budget_spent"))]
     rows = []
     for log in logs:
         cells = []
         for one in measures:
             scores = log.scores(one.name)
-            mean, part = float(scores.mean()), len(scores) < len(log.questions)
-            detail = f"of {len(scores):,} questions" if part and len(scores) else ""
-            cells.append(Cell(one.text(mean), detail, number=None if math.isnan(mean) else mean * one.scale))
-        rows.append([*_head_cells(log, logs), *cells, number_cell(len(log.crashes))])
-    prices = sorted({str(log.about["prices_sha256"])[:12] for log in logs if log.about.get("prices_sha256")})
-    priced = f"Costs are by the price table with sha256 {', '.join(prices)}. " if prices else ""
-    return Table(
-        "Cost of a question",
-        [*_heads(logs), *(one.heading for one in measures), "Crashes"],
-        rows,
+            part = f"of {len(scores):,} questions" if 0 < len(scores) < len(log.questions) else ""
+            mean = float(scores.mean())
+            cells.append(Cell(one.text(mean), part, number=None if math.isnan(mean) else mean * one.scale))
+        rows.append([*_head(log, labels), *cells, number_cell(len(log.crashes))])
+    note = (
         "Averages over questions. QPQ: queries that reached the graph; CPQ: US dollars at list prices; TPQ: "
-        f"wall-clock seconds of a question. {priced}{model_note(logs)}",
+        "wall-clock seconds of a question."
     )
+    heads = ["Task", "System", "Model", *(one.heading for one in measures), "Crashes"]
+    return Table("Cost of a question", heads, rows, note)
+
+
+def _head(log: Log, labels: Mapping[str, str]) -> list[Cell]:
+    mark = ", ".join(filter(None, (graph_mark(log), "" if log.finished else "UNFINISHED")))
+    return [Cell(log.name, mark), Cell(labels[log.path]), Cell(log.model)]
 
 
 def crash_table(logs: Sequence[Log]) -> Table:
@@ -119,88 +180,276 @@ def crash_table(logs: Sequence[Log]) -> Table:
 
     def short(text: str) -> Cell:
         line = " ".join(text.split())
-        return Cell(line if len(line) <= _TEXT_SHOWN else f"{line[:_TEXT_SHOWN]}…")
+        return Cell(line if len(line) <= TEXT_SHOWN else f"{line[:TEXT_SHOWN]}…")
 
     rows = [
-        [
-            Cell(log.name, labels[log.path]),
-            Cell(row["id"]),
-            short(row["question"]),
-            short(row["error"] or row["run"].reason),
-        ]
+        [Cell(log.name, labels[log.path]), Cell(row.id), short(row.question), short(row.error or row.reason)]
         for log in logs
-        for _, row in log.crashes.iterrows()
+        for row in log.crashes.itertuples()
     ]
-    columns = ["Task", "Question", "Text", "Error"]
-    return Table("Questions that failed", columns, rows, "Each counts as wrong.")
+    title, note = "Questions that failed", "Each counts as wrong."
+    return Table(title, ["Task", "Question", "Text", "Error"], rows, note)
 
 
 Family = tuple[str, Measure, Sequence[tuple[str, Scores]]]
 """What systems are compared on (a task, a column), the measure, and each system's scores."""
 
 
-def comparison_table(title: str, where: str, families: Iterable[Family], note: str) -> Table:
+def comparison_table(title: str, where: str, families: Iterable[Family]) -> Table:
     """Return systems tested against each other on the questions that both were asked.
 
-    `where` heads the first column, which names the families; Holm's correction is within each.
+    All pairs, or of many systems each with the first; Holm's correction is within a family.
     """
-    rows = [row for family in families for row in comparison_rows(*family)]
+    rows = []
+    for name, of, systems in families:
+        pairs = [
+            (first, second)
+            for first, second in combinations(systems, 2)
+            if len(first[1].index.intersection(second[1].index))
+            and (len(systems) <= ALL_PAIRS or first is systems[0])
+        ]
+        for one in corrected([compare(first, second) for first, second in pairs]):
+            mean, low, high = (getattr(one.difference, end) * of.scale for end in ("mean", "low", "high"))
+            ends = f"{low:+.1f} to {high:+.1f}" if one.difference.known else ""
+            ps = [("< 0.001" if p < 0.001 else f"{p:.3f}", p) for p in (one.p, one.p_corrected)]
+            rows.append([
+                *map(Cell, (name, one.first, one.second, of.heading)),
+                number_cell(one.n, detail=f"{one.unpaired} asked of one only" if one.unpaired else ""),
+                Cell(f"{mean:+.1f}", ends, number=mean, best=one.significant),
+                *(Cell(text, number=p, best=one.significant) for text, p in ps),
+                Cell(one.method),
+            ])  # fmt: skip
     columns = [where, "First", "Second", "Measure", "Pairs", "First minus second", "p", "p (Holm)", "Test"]
-    return Table(
-        title,
-        columns,
-        rows,
-        "Paired by question: only questions that both were asked, and none where they share none. Percentage "
-        "points with their 95% interval (bootstrap); p is two-sided, Holm's correction is over the rows of "
-        f"one {where.lower()}. {note}",
+    note = (
+        "Paired by question: only questions that both were asked. Percentage points with their 95% interval "
+        f"(bootstrap); p is two-sided, Holm's correction is over the rows of one {where.lower()}."
+    )
+    return Table(title, columns, rows, note)
+
+
+# -- grids
+
+
+class Column(NamedTuple):
+    """A column of a grid with one of its measures, and that one's name in the published table."""
+
+    name: str
+    of: Measure
+    printed: str
+
+
+def grid_columns(logs: Sequence[Log], table: PublishedTable | None) -> list[Column]:
+    """Return the published table's columns in its order, then the grid's own, each with its measures."""
+    printed = table.columns if table else {}
+    own = [*(logs[0].cell.get("columns") or ()), *(log.cell["column"] for log in logs)]
+    columns = []
+    for name in dict.fromkeys([*printed, *map(str, own)]):
+        theirs = {ours: metric for metric, ours in printed[name].ours.items()} if name in printed else {}
+        ours = (metric for log in logs if log.cell["column"] == name for metric in log.cell["metrics"])
+        columns += [
+            Column(name, measure(one), theirs.get(one, "")) for one in dict.fromkeys([*theirs, *ours])
+        ]
+    return columns
+
+
+def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -> list[Table]:
+    """Return figures by row and column, and our rows tested against each other in every column."""
+    columns, present = grid_columns(logs, table), {str(log.cell["row"]): log for log in reversed(logs)}
+    own = [str(row) for row in logs[0].cell.get("rows") or () if row in present]
+    names = list(dict.fromkeys([*(table.rows if table else ()), *own, *reversed(present)]))
+    cells = {
+        (row, c.name): [log for log in logs if (log.cell["row"], log.cell["column"]) == (row, c.name)]
+        for row in present
+        for c in columns
+    }
+    cells = {key: list({log.seed: log for log in same}.values()) for key, same in cells.items()}  # the newest
+    figures = {(row, c): figure(cells[row, c.name], c.of) for row in present for c in columns}
+    rows: list[list[Cell]] = []
+    for name in names:
+        if name in present:
+            systems = dict.fromkeys(f"{x.system}, {x.model}" for x in logs if x.cell["row"] == name)
+            cell = present[name].cell
+            head = Cell(name, cell.get("group") or "", note=cell.get("note") or "")
+            shown = (_own_cell(name, c, cells[name, c.name], figures) for c in columns)
+            rows.append([head, Cell("ours", "; ".join(systems)), *shown])
+        if table and (printed := table.rows.get(name)):
+            head = Cell(name, printed.group, published=True, note=printed.note)
+            values = (table.value(name, c.name, c.printed) if c.printed else None for c in columns)
+            rows.append([head, _origin(table, printed.model), *map(_printed, values)])
+    single = len({c.of for c in columns}) == 1
+    heads = [c.name if single else f"{c.name} {c.of.heading}" for c in columns]
+    firsts = {c.name: c.of for c in reversed(columns)}  # the first measure of each column
+    families: list[Family] = []
+    for column, of in reversed(firsts.items()):
+        seeds = {row: [log.scores(of.name) for log in cells[row, column]] for row in names if row in present}
+        # Averaged over seeds; only questions that all seeds were asked.
+        means = [(r, pd.concat(s, axis=1, join="inner").mean(axis=1)) for r, s in seeds.items() if s]
+        families.append((column, of, [(row, values) for row, values in means if len(values)]))
+    note = f"{_grid_note(logs, table)} Ours: {INTERVALS} ± is the standard deviation over seeds."
+    compared = comparison_table(f"{title}: differences between rows", "Column", families)
+    return [Table(title, ["Method", "Figures", *heads], rows, note), compared]
+
+
+def _own_cell(
+    row: str, column: Column, logs: Sequence[Log], figures: Mapping[tuple[str, Column], Interval]
+) -> Cell:
+    """Return our figure in a cell, the best of a column set off; an average is over the other columns."""
+    of, value = column.of, figures[row, column]
+    if not logs and column.name.casefold() == AVERAGE:
+        others = [v.mean for (name, c), v in figures.items() if name == row and c.printed and c != column]
+        return number_cell(100 * sum(others) / len(others) if others else math.nan, 1)
+    details = [f"n = {value.n:,}"]
+    details += [f"± {value.spread * of.scale:.1f} over {value.seeds} seeds"] * (value.seeds > 1)
+    if any(log.questions["trivial"].any() for log in logs):
+        rest = figure(logs, of, trivial=False)
+        details.append(f"without trivial {of.text(rest.mean)} of {rest.n:,}")
+    details += dict.fromkeys(mark for log in logs if (mark := graph_mark(log)))
+    details += ["UNFINISHED"] * (not all(log.finished for log in logs))
+    rivals = [v.mean for (_, c), v in figures.items() if c == column] if of.name in QUALITY else []
+    return figure_cell(value, of, rivals, ", ".join(details))
+
+
+def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | None, *, top: bool) -> Table:
+    """Return what corrected the runs, then the published table's rows.
+
+    Either the guidelines that fired most (`top`), or all by where their feedback comes from.
+    """
+    fired = Counter(name for log in logs for names in log.questions["guidelines"] for name in names)
+    sources = {one.id: SOURCES.get(str(one.source), str(one.source)) for one in load_guidelines()}
+    counts = pd.DataFrame(
+        [(name, sources.get(name, "unknown"), 1, fired[name]) for name in {**sources, **fired}],
+        columns=["guideline", "source", "number", "times"],
+    )
+    if top:
+        counts = counts[counts["times"] > 0].nlargest(TOP_GUIDELINES, "times")
+    else:
+        counts = counts.groupby("source", as_index=False)[["number", "times"]].sum()
+        counts["guideline"] = counts["source"]
+    rows = [
+        [*map(Cell, (one.guideline, "ours", one.source)), *map(number_cell, (one.number, one.times))]
+        for one in counts.itertuples(index=False)
+    ]
+    for row in table.rows.values() if table is not None else ():
+        assert table is not None
+        first, last = (Cell(text, published=True) for text in (row.row, row.group or row.row))
+        (values,) = row.values.values()
+        printed = (_printed(values.get(metric)) for metric in ("number", "triggers"))
+        rows.append([first, _origin(table, row.model), last, *printed])
+    count = sum(len(log.questions) for log in logs)
+    note = f"{_grid_note(logs, table)} Corrections of {count:,} questions."
+    return Table(title, ["Guideline", "Whose", "Feedback from", "Guidelines", "Triggered"], rows, note)
+
+
+def _grid_note(logs: Sequence[Log], table: PublishedTable | None) -> str:
+    """Whose figures a grid's table shows, and the grid's own notes."""
+    lines = dict.fromkeys(" ".join(str(log.cell.get("notes") or "").split()) for log in logs)
+    if not table:
+        return " ".join(lines)
+    about, of = " ".join(table.note.split()).rstrip("."), table.source
+    return (
+        f"Rows marked published are figures of {of.title} ({of.venue}, {of.date}), {table.place}, in "
+        f"{table.unit}: {about}. They are other models, other samples and other graphs than ours: no "
+        f"comparison of systems. {' '.join(lines)}"
     )
 
 
-def comparison_rows(where: str, of: Measure, systems: Sequence[tuple[str, Scores]]) -> list[list[Cell]]:
-    """Return all pairs of systems (of many: each with the first) that share questions, a row each.
+def _origin(table: PublishedTable, model: str) -> Cell:
+    return Cell("published", f"{model}, {table.source.venue}, {table.source.date}", published=True)
 
-    A difference that stands after correction for the number of rows is set off.
-    """
-    firsts = systems if len(systems) <= _ALL_PAIRS else systems[:1]
-    family = [
-        compare(first, second)
-        for i, first in enumerate(firsts)
-        for second in systems[i + 1 :]
-        if len(first[1].index.intersection(second[1].index))
-    ]
 
-    def p_cell(value: float, best: bool = False) -> Cell:
-        return Cell("< 0.001" if value < 0.001 else f"{value:.3f}", number=value, best=best)
+def _printed(value: float | None) -> Cell:
+    return Cell(NOTHING if value is None else f"{value:g}", published=True, number=value)
 
-    def difference_cell(one: Comparison) -> Cell:
-        mean, low, high = (getattr(one.difference, end) * of.scale for end in ("mean", "low", "high"))
-        ends = f"{low:+.1f} to {high:+.1f}" if one.difference.known else ""
-        return Cell(f"{mean:+.1f}", ends, number=mean, best=one.significant)
 
-    return [
-        [
-            *(Cell(text) for text in (where, one.first, one.second, of.heading)),
-            number_cell(one.n, detail=f"{one.unpaired} asked of one only" if one.unpaired else ""),
-            difference_cell(one),
-            p_cell(one.p),
-            p_cell(one.p_corrected, one.significant),
-            Cell(one.method),
+# -- figures, and the names of systems
+
+
+def figure(logs: Sequence[Log], of: Measure, **part: bool) -> Interval:
+    """Return a measure's average over runs of one system that differ in their seed, with its interval."""
+    return interval_of_seeds([log.scores(of.name, **part) for log in logs])
+
+
+def figure_cell(value: Interval, of: Measure, rivals: Sequence[float] = (), detail: str = "") -> Cell:
+    """Return a figure with its interval, set off where it is the best of several different ones."""
+    if not value.n:
+        return Cell(NOTHING)
+    low, high = (end * of.scale if value.known else None for end in (value.low, value.high))
+    means = {mean for mean in rivals if not math.isnan(mean)}
+    best, number = len(means) > 1 and value.mean == max(means), value.mean * of.scale
+    return Cell(of.text(value.mean), detail, low=low, high=high, number=number, best=best)
+
+
+def number_cell(value: float, digits: int = 0, detail: str = "") -> Cell:
+    """Return a plain number."""
+    return Cell(NOTHING) if math.isnan(value) else Cell(f"{value:,.{digits}f}", detail, number=value)
+
+
+def groups(logs: Sequence[Log], key: Callable[[Log], Any]) -> list[tuple[Any, list[Log]]]:
+    """Return logs by a key, in order of first appearance."""
+    return [(k, [log for log in logs if key(log) == k]) for k in dict.fromkeys(map(key, logs))]
+
+
+def system_labels(logs: Sequence[Log]) -> dict[str, str]:
+    """Return path of a log -> its system, with what distinguishes it from others of its task and system."""
+    labels: dict[str, str] = {}
+    for (_, system), same in groups(logs, lambda log: (log.name, log.system)):
+        own = [{n: log.arguments.get(n) for n in ("n", "sample_seed", "seed")} for log in same]
+        features = [
+            {"model": log.model, **log.phases, **log.settings, **more}
+            for log, more in zip(same, own, strict=True)
         ]
-        for one in corrected(family)
+        apart = pd.DataFrame(features, dtype=object).fillna("none").map(str)
+        apart = apart.loc[:, apart.nunique() > 1]
+        if apart.empty and len(same) > 1:  # the code or the day, only where nothing else differs
+            apart = pd.DataFrame({"commit": log.commit, "on": log.created} for log in same)
+            apart = apart.loc[:, apart.nunique() > 1].iloc[:, :1]
+        for log, values in zip(same, apart.to_dict("records"), strict=True):
+            words = ", ".join(f"{name}={value}" for name, value in values.items())
+            labels[log.path] = f"{system} ({words})" if words else system
+    return labels
+
+
+def graph_mark(log: Log) -> str:
+    """Return what a reader of any figure has to know of the graph, in a few words; "" if nothing."""
+    marks = ["partial KG"] * bool(log.about.get("kg_partial"))
+    marks += ["some facts made from gold answers"] * bool(log.about.get("kg_gold_derived"))
+    return ", ".join(marks)
+
+
+def notes(logs: Sequence[Log]) -> list[str]:
+    """Return what no figure may be shown without: graphs, draws, data, model, commit, a line each."""
+    lines = [
+        f"{', '.join(dict.fromkeys(log.name for log in same))}: {note}."
+        for note, same in groups(logs, _graph_note)
     ]
+    draws, sums = dict[str, None](), dict[str, None]()
+    for log in logs:
+        about, seed = log.about, log.arguments.get("sample_seed") or 0
+        whole = about.get("drawn_from", 0)
+        part = f"{log.total:,} of {whole:,}, seed {seed}" if log.total < whole else f"all {log.total:,}"
+        draws[f"{log.name} {part}"] = None
+        sums |= {f"{name} {sha[:8]}": None for name, sha in (about.get("data_files") or {}).items()}
+        names = {"kg_checksum": "graph", "prices_sha256": "prices"}
+        sums |= {f"{name} {about[key][:8]}": None for key, name in names.items() if about.get(key)}
+    models = sorted({"none (embedded)" if log.model == "embedded" else log.model for log in logs})
+    lines += [
+        f"Questions, drawn at random where limited: {'; '.join(draws)}.",
+        f"Data (first digits of sha256): {', '.join(sums)}.",
+        f"Language model: {', '.join(models)}. Code: commit {', '.join(sorted({x.commit for x in logs}))}.",
+    ]
+    if changed := sorted({name for log in logs for name in log.about.get("changed_files", ())}):
+        lines.append(f"Changed files, so no results of the published benchmark: {', '.join(changed)}.")
+    cut = [(log, f"{len(log.questions):,} of {log.total:,} questions") for log in logs if not log.finished]
+    return lines + [f"UNFINISHED: {log.name}, {log.system}: {done} ({log.status})." for log, done in cut]
 
 
-def _heads(logs: Sequence[Log]) -> list[str]:
-    return ["Task", "System"] + ["Model"] * (len({log.model for log in logs}) > 1)
-
-
-def _head_cells(log: Log, logs: Sequence[Log]) -> list[Cell]:
-    mark = ", ".join(filter(None, (graph_mark(log), "" if log.finished else "UNFINISHED")))
-    cells = [Cell(log.name, mark, note=graph_note(log)), Cell(system_labels(logs)[log.path])]
-    return cells + [Cell(log.model)] * (len(_heads(logs)) > 2)
-
-
-def _part_cell(log: Log, main: Measure, *, answerable: bool = False, trivial: bool = True) -> Cell:
-    """Return the main score over a part of the questions."""
-    cell = figure_cell(figure([log], main, answerable=answerable, trivial=trivial), main, n=True)
-    return cell if cell.text == NOTHING else replace(cell, detail=f"{main.heading}, {cell.detail}")
+def _graph_note(log: Log) -> str:
+    about = log.about
+    size = f", {about['kg_triples']:,} triples" if about.get("kg_triples") else ""
+    note = f"{about.get('kg') or 'an unknown graph'}{size}"
+    if about.get("kg_partial"):
+        parts = ", ".join(part.replace("_", "-") for part in about.get("kg_parts", ()))
+        note += f" (parts: {parts}). It is partial: that it lacks a fact means nothing"
+    if about.get("kg_gold_derived"):
+        note += ". Some facts were made from gold answers: questions are easier than on the whole graph"
+    return note

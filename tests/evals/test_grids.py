@@ -60,10 +60,10 @@ def test_a_shipped_grid_mirrors_its_table_with_legal_names(name: str) -> None:
     assert file.grid.name == file.grid.published == name
     assert file.grid.notes
     if file.grid.layout == "cells":
-        assert {row.row for row in table.rows} == {row.row for row in file.grid.rows if not row.own}
-        columns = [c.column for c in table.columns if c.column != "Average"]
+        assert set(table.rows) == {row.row for row in file.grid.rows if not row.own}
+        columns = [name for name in table.columns if name != "Average"]
         assert columns == [c.column for c in file.grid.columns]
-    tasks = {c.column: c.task for c in table.columns}
+    tasks = {name: c.task for name, c in table.columns.items()}
     assert all(c.task in ("", tasks[c.column]) for c in file.grid.columns)
     for model in ("embedded", "openai:any"):
         cells = cells_of(file, Choices(model, {} if model == "embedded" else {"*": model}))

@@ -1,0 +1,101 @@
+"""All that baselines take of the planner: the form of a question, rules as queries, and what seeds teach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, islice, zip_longest
+from typing import Any
+
+from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
+from triplewise.nodes.plan import demonstrations_for, relations_around, settings_of
+from triplewise.nodes.state import State
+from triplewise.tools.actions.pyql import script
+from triplewise.tools.actions.toolset import Call
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.linking.linker import without_brackets
+from triplewise.tools.planning.bodies import answers, ground, rename, rule_program, without_topic
+from triplewise.tools.planning.lexical.constraints import Constraints
+from triplewise.tools.planning.lexical.planner import Plan, PlanSettings, make_plan
+from triplewise.tools.planning.lexical.question import decides, denies, form_of, slot_of, view
+from triplewise.tools.planning.mining import LEAST_F1, Miner, seed_rules
+from triplewise.tools.planning.proposals import parse_bodies, with_proposals
+from triplewise.tools.planning.seeds import Match, Seed
+
+__all__ = [
+    "answers", "chain_rule", "decides", "denies", "exemplars", "form_of", "mined_rules", "prompt_values",
+    "proposed_rules", "rename", "rule_program", "slot_of",
+]  # fmt: skip
+
+
+def mined_rules(state: State, context: Context) -> list[Rule]:
+    """Return rules of the seed questions most like this one; without seeds, those whose words fit it best."""
+    kg, encoder, seeds = environment(context).kg, environment(context).encoder, environment(context).seeds
+    if seeds is None:
+        settings = replace(settings_of(context), documents=False)
+        return list(make_plan(state.question, state.linked, kg, encoder, None, settings).rules)
+    defaults = PlanSettings()
+    mined = seed_rules(state.question, state.linked, kg, encoder, seeds, defaults.caps, defaults.seed_count)
+    return sorted(mined, key=lambda rule: -rule.score)
+
+
+def prompt_values(state: State, context: Context) -> dict[str, Any]:
+    """Return what SymAgent's planning prompt shows: seed questions with their paths, relations nearby."""
+    kg, encoder = environment(context).kg, environment(context).encoder
+    shown = demonstrations_for(state, context)
+    return {"demonstrations": shown, "rules": [], "relations": relations_around(kg, encoder, state)}
+
+
+def proposed_rules(reply: str, state: State, context: Context, limit: int) -> Plan:
+    """Return the relation paths that a model wrote, aligned to relations of the graph."""
+    kg, encoder = environment(context).kg, environment(context).encoder
+    settings = replace(settings_of(context), documents=False, rules=limit)
+    return with_proposals(Plan(), parse_bodies(reply), state.linked, kg, encoder, settings)
+
+
+def chain_rule(rule: Rule, context: Context) -> Rule:
+    """Return the rule of a chain of relations, answered by its end without the topic entity."""
+    return without_topic(environment(context).kg, ground(rule.anchor, rule.body))
+
+
+def exemplars(
+    state: State, context: Context, limit: int, write: Callable[[Sequence[Call], Mapping[str, str]], str]
+) -> list[dict[str, str]]:
+    """Return the seed questions most like a question, nearest first (BM25 over masked text), with programs.
+
+    One of each wording comes before a second one of any, never the question itself; at most `limit`. `write`
+    makes a program's text of its actions and form -> name of the topic entities, "" where it cannot.
+    """
+    seeds = environment(context).seeds
+    if seeds is None or not state.linked:
+        return []
+    settings, encoder = settings_of(context), environment(context).encoder
+    mined = seeds.mined(settings.caps, encoder.name)
+    miner = Miner(environment(context).kg, settings.caps, mined, encoder)
+
+    def of_wording(match: Match) -> Iterator[dict[str, str]]:
+        """Seeds of one wording, mined as they are needed."""
+        others = [s for s in match.seeds if without_brackets(s.question) != state.question]
+        for seed in miner.choose(others) if others else ():
+            calls, topics = _best_program(seed, context, miner)
+            if calls and (program := write(calls, topics)):
+                yield {"question": without_brackets(seed.question), "program": program}
+
+    wordings = map(of_wording, seeds.groups_like(state.question, state.linked, settings.seed_count))
+    return list(islice(filter(None, chain.from_iterable(zip_longest(*wordings))), limit))
+
+
+def _best_program(seed: Seed, context: Context, miner: Miner) -> tuple[list[Call], dict[str, str]]:
+    """The actions of the rule that reproduces a seed's answers best, and form -> name of its entities."""
+    kg, anchors = environment(context).kg, miner.anchors(seed)
+    bodies = miner.of_seed(seed) if anchors else {}
+    good = [(body, quality) for body, quality in bodies.items() if quality.f1 >= LEAST_F1]
+    if not good:
+        return [], {}
+    # A short one of equals.
+    body, quality = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
+    constraints = Constraints(kg, environment(context).encoder, view(seed.question, seed.spans))
+    rule = miner.rule(list(anchors.values()), body, quality, constraints)
+    calls = [c for c in script(rule, kg.profile) if c.name not in ("get_relation", "execute")] if rule else []
+    return calls, {form: name for name, form in anchors.items()}
