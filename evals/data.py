@@ -31,15 +31,11 @@ _log = logging.getLogger(__name__)
 
 
 class DataFile(NamedTuple):
-    """One file: its path under the data folder, the sha256 it should have, and where it is published.
-
-    `published_as`: names, below the benchmark's folder, of what its authors publish in its place.
-    """
+    """One file: its path under the data folder, the sha256 it should have, and where it is published."""
 
     name: str
     sha256: str
     published: str
-    published_as: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,19 +102,16 @@ def catalog() -> Catalog:
     entries = read_data("catalog.yaml")
 
     def data_files(entry: dict[str, Any], sums: Mapping[str, str]) -> list[DataFile]:
-        names = entry.get("published_as", {})
-        return [DataFile(n, sum_, entry["published"], tuple(names.get(n, ()))) for n, sum_ in sums.items()]
+        return [DataFile(name, sum_, entry["published"]) for name, sum_ in sums.items()]
 
     graphs, benchmarks = {}, {}
     for name, entry in entries["graphs"].items():
         entry["facts"] = {part: data_files(entry, sums) for part, sums in entry["facts"].items()}
         entry["labels"] = data_files(entry, entry.get("labels", {}))
-        entry.pop("published_as", None)
         graphs[name] = Graph(name=name, **entry)
     for name, entry in entries["benchmarks"].items():
         for key in ("files", "seeds"):
             entry[key] = {file.name: file for file in data_files(entry, entry.get(key, {}))}
-        entry.pop("published_as", None)
         benchmarks[name] = Benchmark(name=name, **entry)
     return Catalog(entries["parameters"], entries["scorers"], graphs, benchmarks)
 
@@ -149,18 +142,11 @@ def data_folder() -> Path:
 
 
 def locate(file: DataFile) -> Path:
-    """Where a file lies; or what its authors publish in its place, under the name that they gave it.
-
-    Raises:
-        DataError: neither is there; says where it is published and where to put it.
-    """
+    """Where a file lies. Raises `DataError` where it is missing: where it is published, where to put it."""
     path = data_folder() / file.name
-    beside = [data_folder() / file.name.partition("/")[0] / name for name in file.published_as]
-    packed = (candidate for plain in beside for candidate in (plain, plain.with_name(f"{plain.name}.gz")))
-    for candidate in (path, *packed):
-        if candidate.is_file():
-            return candidate
-    raise DataError(f"missing; get it ({file.published}) and put it at this path", path)
+    if not path.is_file():
+        raise DataError(f"missing; get it ({file.published}) and put it at this path", path)
+    return path
 
 
 def changed_files(files: Sequence[DataFile]) -> list[str]:

@@ -26,7 +26,6 @@ from triplewise.evals.data import (
     read_records,
 )
 from triplewise.evals.provenance import of_system
-from triplewise.evals.published_formats import is_published, read_published
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.training import seeds_of
 from triplewise.nodes.sql import require_model
@@ -241,8 +240,7 @@ class BenchmarkTask:
     def _records(self, options: Mapping[str, Any], flag: str) -> tuple[list[Record], DataFile, bool]:
         """The records of the file of questions, the file, and whether it is the catalog's own.
 
-        Where that is not in the data folder, the file that the benchmark's authors publish in its place is
-        read, if that is there. Only the catalog's own file has to have the flag.
+        Only the catalog's own file has to have the flag.
         """
         own, given, name = self.benchmark, options.get("file"), self.questions
         name = name.format(**options) if isinstance(name, str) else name[options["split"]]
@@ -254,12 +252,8 @@ class BenchmarkTask:
                     f"no such file; questions in this form are published at {own.published}", path
                 )
             file = DataFile(str(path), "", own.published)  # no checksum is expected of it
-        path = locate(file)
-        if not given and path.name == Path(name).name:
-            return read_records(path, *self.keys, *filter(None, [flag])), file, True
-        published = is_published(own.name, path)
-        records = read_published(own.name, path) if published else read_records(path, *self.keys)
-        return records, file, False
+        flags = [flag] if flag and not given else []
+        return read_records(locate(file), *self.keys, *flags), file, not given
 
 
 def own_task(

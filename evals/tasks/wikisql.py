@@ -18,14 +18,11 @@ import pandas as pd
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from platformdirs import user_cache_path
 
-from triplewise.evals.data import LoadedKG, benchmark, checksum, locate
-from triplewise.evals.published_formats import is_published, read_tables
+from triplewise.evals.data import LoadedKG, benchmark, checksum, locate, read_records
 from triplewise.evals.solver import agent
 from triplewise.evals.tasks.benchmark_task import Question
-from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import Record
 
-QUESTIONS = "wikisql/questions_with_tables.jsonl.gz"
 TABLES = "wikisql/tables.jsonl.gz"
 DEV_PERCENT = 40
 """Share of the tables that are `dev`."""
@@ -38,16 +35,12 @@ def split_of(table_id: str) -> Literal["dev", "test"]:
 
 
 def with_databases(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
-    """The records of the split, with the `db` of each; all of a published file are `test`."""
-    path = locate(benchmark("wikisql").files[QUESTIONS])
-    published, split = is_published("wikisql", path), options["split"]
-    if published and split != "test":
-        raise ConfigurationError(f"{path} is all test questions, as published: leave split={split} out")
+    """The records of the split, with the `db` of each."""
     folder = table_databases()
     return [
         {**record, "db": str(folder / f"{record['table_id']}.sqlite")}
         for record in records
-        if published or split_of(record["table_id"]) == split
+        if split_of(record["table_id"]) == options["split"]
     ]
 
 
@@ -60,7 +53,7 @@ def table_databases() -> Path:
     unfinished = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    for table in read_tables(source):
+    for table in read_records(source, "id", "header", "rows"):
         rows = [["" if cell is None else str(cell) for cell in row] for row in table["rows"]]
         write_table(unfinished / f"{table['id']}.sqlite", table["id"], table["header"], rows)
     unfinished.rename(folder)

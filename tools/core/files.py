@@ -184,21 +184,6 @@ def json_lines(path: Path) -> Iterator[tuple[int, Record]]:
         yield number, data
 
 
-def json_list(path: Path, key: str = "") -> list[Any]:
-    """The list that a JSON or YAML file holds, as a whole or under a key; `DataError` if it holds none."""
-    text = read_text(path)
-    yaml_file = path.name.removesuffix(".gz").endswith((".yml", ".yaml"))
-    try:
-        whole = parse_yaml(text, path).value if yaml_file else json.loads(text)
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
-        raise DataError(f"not JSON: {error}; take the file as it is published", path, line) from error
-    entries = whole.get(key) if key and isinstance(whole, dict) else whole
-    if not isinstance(entries, list):
-        raise DataError(f"has to hold a list of questions{f' under {key!r}' if key else ''}", path)
-    return entries
-
-
 def make_private(path: Path, *, folder: bool = False) -> Path:
     """Make a file or folder, where there is none yet, that nobody but the user can read; return it."""
     path.mkdir(0o700, parents=True, exist_ok=True) if folder else path.touch(0o600)
