@@ -18,7 +18,7 @@ from triplewise.tools.actions import DATABASE_TOOLSETS
 from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import IRI, KnowledgeGraph, readable, readable_text
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.reading.entity_names import MINTED
+from triplewise.tools.extraction.entity_names import MINTED
 
 if TYPE_CHECKING:
     from triplewise.nodes.state import Verdict
