@@ -343,7 +343,7 @@ def _write_clause(clause: Clause, profile: Profile) -> str:
             name, arguments = "add_optional", [_write_item(clause.fact, profile)]
         case AnyOf(variable, nodes):
             name = "add_union"
-            arguments = [f"({variable.n3()}, =, {write_iri(node, profile)})" for node in nodes]
+            arguments = [f"({variable.n3()}, =, {write_node(node, profile)})" for node in nodes]
         case Union():
             name, arguments = "add_union", [write_pattern(p, profile) for p in clause.alternatives]
         case Not():
@@ -365,6 +365,11 @@ def _write_item(item: PatternItem, profile: Profile) -> str:
             parts = [write_node(item.subject, profile), relation, write_node(item.object, profile)]
         case Typed():
             parts = [item.variable.n3(), "a", write_iri(item.type, profile)]
+        case AnyOf(variable, nodes):
+            equations = [f"({variable.n3()}, =, {write_node(node, profile)})" for node in nodes]
+            if len(nodes) == 1:
+                return equations[0][1:-1]
+            parts = ["union", *equations]
         case Filter():
             left, right = (write_value(side, profile) for side in (item.left, item.right))
             parts = [left, item.operator, right, item.kind]
