@@ -34,6 +34,7 @@ class QuestionSet:
     Attributes:
         graph: name of the graph: sets of one graph are one group wherever graphs are left out.
         source: what `open_kg` opens. least: F1 from which an answer counts as right.
+        is_clean: whether gold answers are reliable: one in five of Overnight's contradicts its question.
         questions, held_out: to train on and to report on, in a random order that is always the same.
     """
 
@@ -41,6 +42,7 @@ class QuestionSet:
     graph: str
     source: str
     least: float
+    is_clean: bool
     questions: list[Labelled] = field(repr=False)
     held_out: list[Labelled] = field(repr=False)
 
@@ -62,7 +64,12 @@ def question_sets(names: Iterable[str] = ()) -> Iterator[QuestionSet]:
 
 
 def _set(
-    name: str, of: str, source: str, asked: Iterable[tuple[str, Labelled]], least: float = 1.0
+    name: str,
+    of: str,
+    source: str,
+    asked: Iterable[tuple[str, Labelled]],
+    least: float = 1.0,
+    is_clean: bool = True,
 ) -> QuestionSet:
     """A set of questions by id, shuffled, the fifth that is held out apart."""
     kept, held = [], []
@@ -70,7 +77,7 @@ def _set(
         (held if zlib.crc32(id_.encode()) % HELD_OUT == 0 else kept).append(labelled)
     for part in (kept, held):
         random.Random(0).shuffle(part)
-    return QuestionSet(name, of, source, least, kept, held)
+    return QuestionSet(name, of, source, least, is_clean, kept, held)
 
 
 def _plain(records: Iterable[Record]) -> Iterator[tuple[str, Labelled]]:
@@ -87,7 +94,8 @@ def _small(folder: str, facts: str, questions: str) -> Callable[[str], QuestionS
         path = data_folder() / folder
         records = read_records(path / f"{questions.format(name)}.jsonl.gz", "question", "answers")
         rows = (r for r in records if not (r["answers"] and isinstance(r["answers"][0], list)))
-        return _set(name, name, str(path / f"{facts.format(name)}.ttl.gz"), _plain(rows))
+        source = str(path / f"{facts.format(name)}.ttl.gz")
+        return _set(name, name, source, _plain(rows), is_clean=folder != "overnight")
 
     return load
 

@@ -9,10 +9,13 @@ trained on, is by weights that have not seen this graph either. Needs TRIPLEWISE
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -21,7 +24,11 @@ import typer
 from triplewise.evals.question_sets import QuestionSet, question_sets
 from triplewise.graphs.cli.calibrate import Labelled
 from triplewise.tools.core.overlap import best_overlap
+from triplewise.tools.learning import calibration
+from triplewise.tools.learning.calibration import Row
+from triplewise.tools.parsing import learn
 from triplewise.tools.parsing.chart import Parser, answer_of
+from triplewise.tools.parsing.confidence import FILE, Calibration, trust_features
 from triplewise.tools.parsing.index import Graph
 from triplewise.tools.parsing.learn import PRIOR, Example, Features, Vocabulary, example, shares, train
 from triplewise.tools.retrieval.encoder import open_encoder
@@ -39,19 +46,30 @@ class Pool:
     questions: Sequence[Labelled]
     examples: list[Example]
 
-    def right(self, vector: np.ndarray) -> list[bool]:
-        """Whether the most probable answer of each question is right, by weights as a vector."""
-        return [_is_right(e, vector) for e in self.examples]
+    def rows(self, weights: Features, vocabulary: Vocabulary) -> list[Row]:
+        """What comes of each question under some weights: whether the first answer is right, the evidence."""
+        vector, names = vector_of(weights, vocabulary), list(vocabulary)
+        rows = []
+        for question, found in zip(self.questions, self.examples, strict=True):
+            ranked, features = shares(found.scores(vector), found.answers.tolist()), found.features(names)
+            is_given = bool(ranked) and not features[ranked[0].best].get("nothing")
+            rows.append(
+                Row(
+                    self.of.graph,
+                    question.question,
+                    is_given and bool(found.right[ranked[0].best]),
+                    trust_features(features, ranked) if is_given else {},
+                    any(question.answers),
+                    self.of.is_clean,
+                )
+            )
+        return rows
 
     @property
     def found(self) -> int:
-        """Questions with the right answer among the derivations."""
-        return sum(bool(e.right.any()) for e in self.examples)
-
-
-def _is_right(e: Example, vector: np.ndarray) -> bool:
-    ranked = shares(e.scores(vector), e.answers.tolist())
-    return bool(ranked) and bool(e.right[ranked[0].best])
+        """Answerable questions with the right answer among the derivations."""
+        pairs = zip(self.questions, self.examples, strict=True)
+        return sum(bool(e.right.any()) for q, e in pairs if any(q.answers))
 
 
 _graphs: dict[str, Any] = {}
@@ -111,6 +129,33 @@ def left_out(pools: Iterable[Pool], vocabulary: Vocabulary) -> dict[str, dict[st
     return {g: train([e for e in every if e.group != g], vocabulary, PRIOR) for g in graphs}
 
 
+def table(pools: Sequence[Pool], rows: Sequence[Sequence[Row]], confidence: Calibration) -> str:
+    """The figures of each set and of all that are clean, by a confidence that saw none of their graphs."""
+    lines = [f"{'':18}{'asked':>6}{'found':>6}{'right':>6}{'sure':>6}{'prec':>6}{'cov':>6}{'refused':>9}{'ece':>6}{'aurc':>6}"]
+    every = [row for part in rows for row in part]
+    given = [row for row in every if row.features]
+    estimates = iter(calibration.cross_validated(given, confidence.provenance["strength"]))
+    sure_of = {id(row): float(next(estimates)) for row in given}
+    parts = [(pool.of.name, part, pool.found) for pool, part in zip(pools, rows, strict=True)]
+    clean = [row for row in every if row.is_clean]
+    parts.append(("clean sets", clean, sum(pool.found for pool in pools if pool.of.is_clean)))
+    for name, part, found in parts:
+        answerable = [r for r in part if r.is_answerable]
+        sure = [r for r in part if sure_of.get(id(r), 0.0) >= confidence.min_confidence]
+        refused = [r for r in part if not r.is_answerable and r not in sure]
+        shown = [r for r in part if r.features]
+        arrays = (np.array([sure_of[id(r)] for r in shown]), np.array([r.is_right for r in shown], bool))
+        ones = np.ones(len(shown))
+        n = max(len(answerable), 1)
+        lines.append(
+            f"{name:18}{len(answerable):6}{found / n:6.2f}{sum(r.is_right for r in answerable) / n:6.2f}"
+            f"{len(sure):6}{sum(r.is_right for r in sure) / max(len(sure), 1):6.2f}{len(sure) / n:6.2f}"
+            f"{len(refused):4} of {len(part) - len(answerable):2}"
+            f"{calibration.calibration_error(*arrays, ones):6.2f}{calibration.risk_coverage(*arrays, ones):6.2f}"
+        )
+    return "\n".join(lines)
+
+
 def main(
     sets: Annotated[str, typer.Option(help="Names of sets, with commas; all by default.")] = "",
     questions: Annotated[int, typer.Option(help="Questions of each set.")] = 200,
@@ -126,9 +171,15 @@ def main(
         pools = [parse(s, s.questions[:questions], without[s.graph], vocabulary) for s in chosen]
         without = left_out(pools, vocabulary) if len(without) > 1 else without
         _log.info("round %d: %.0f s", number + 1, time.monotonic() - start)
-    for pool in pools:
-        hits = pool.right(vector_of(without[pool.of.graph], vocabulary))
-        _log.info("%-18s %4d right of %4d, %4d found", pool.of.name, sum(hits), len(hits), pool.found)
+    weights = train([e for pool in pools for e in pool.examples], vocabulary, PRIOR)
+    rows = [pool.rows(without[pool.of.graph], vocabulary) for pool in pools]
+    confidence = calibration.train([row for part in rows for row in part])
+    _log.info("%s\nmin_confidence %g", table(pools, rows, confidence), confidence.min_confidence)
+    if not report:
+        folder = Path(str(files("triplewise.tools.parsing")))
+        kept = {name: round(weight, 4) for name, weight in sorted(weights.items())}
+        (folder / learn.FILE).write_text(json.dumps(kept, indent=0) + "\n", "utf-8")
+        confidence.write(folder / FILE)
 
 
 if __name__ == "__main__":

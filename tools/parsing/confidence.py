@@ -1,0 +1,162 @@
+"""How sure an answer is: evidence about its best derivation, and a calibrated probability of being right.
+
+The share of an answer among the derivations of a question says which one is most probable, not whether any is
+right: a fact that the graph lacks gives its nearest neighbour all of the mass. The probability is a logistic
+regression on the share and on what the best derivation leaves uncovered or takes on weak evidence, trained on
+questions of several graphs, unanswerable ones among them (`evals/train_parser.py`), shipped as
+`confidence.json`; `triplewise calibrate` trains it on one's own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.files import read_text
+from triplewise.tools.kg.open import is_store
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.parsing.learn import Features, Share
+
+FILE = "confidence.json"  # Name of the data file, in this package and beside the profile of a loaded graph
+LESS, EITHER, MORE = -1, 0, 1
+SUMS: Mapping[str, tuple[int, tuple[str, ...]]] = {
+    "uncovered": (LESS, ("skip_content",)),
+    "uncovered_names": (LESS, ("skip_capital", "skip_name")),
+    "uncovered_operators": (LESS, ("skip_op",)),
+    "uncovered_known": (LESS, ("skip_known",)),
+    "unnamed": (
+        LESS,
+        ("bridge_1", "bridge_2", "bridge_3", "join_bridge", "sup_unnamed", "filter_unnamed"),
+    ),
+    "weak_relations": (LESS, ("rel_weak",)),
+    "relations_by_similarity": (LESS, ("rel_cos_only",)),
+    "relations_by_name": (MORE, ("rel_exact",)),
+    "behind_best_relation": (MORE, ("rel_rank",)),
+    "entities_in_part": (LESS, ("ent_part", "ent_fuzzy", "ent_common", "ent_cos")),
+    "classes_by_similarity": (LESS, ("cls_cos",)),
+    "classes_like_names": (LESS, ("cls_capital",)),
+    "flags_by_similarity": (LESS, ("boolean_cos",)),
+    "loose_sets": (LESS, ("exists", "range", "members")),
+    "bare": (LESS, ("bare",)),
+    "empty": (LESS, ("empty",)),
+    "truth": (EITHER, ("cat_B",)),
+    "true": (MORE, ("ask_true",)),
+    "size": (LESS, ("answer_size",)),
+    "seeds": (MORE, ("seed_evidence",)),
+    "chain": (EITHER, ("chain",)),
+}
+"""Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums."""
+FEATURES: Mapping[str, int] = {
+    "share": MORE,
+    "lead": MORE,
+    "nothing": LESS,
+    "any_uncovered": LESS,
+    **{name: sign for name, (sign, _) in SUMS.items()},
+}
+"""All evidence: its share, its lead over the next answer (log odds), the share of readings without an answer,
+whether anything is uncovered, and the sums."""
+MODEL_FEATURES: Mapping[str, int] = {
+    "agreement": MORE,
+    "uncovered": LESS,
+    "unasked": LESS,
+    "size": LESS,
+    "repairs": LESS,
+}
+"""Evidence for the query of a language model."""
+
+
+def trust_features(
+    features: Sequence[Features], ranked: Sequence[Share], place: int = 0
+) -> dict[str, float]:
+    """Return the evidence for one answer, by the names of `FEATURES`.
+
+    Args:
+        features: of every derivation. ranked: its answers, by `shares`; place: which of them is meant.
+    """
+    probability, best = ranked[place]
+    rival = max((share.probability for i, share in enumerate(ranked) if i != place), default=0.0)
+    own = features[best]
+    found = {
+        "share": probability,
+        "lead": math.log(probability + 1e-4) - math.log(rival + 1e-4),
+        "nothing": sum(s.probability for s in ranked if features[s.best].get("nothing")),
+    }
+    found |= {name: sum(own.get(part, 0.0) for part in parts) for name, (_, parts) in SUMS.items()}
+    found["any_uncovered"] = float(any(found[n] for n in found if n.startswith("uncovered")))
+    return {name: round(float(found[name]), 6) for name in FEATURES}
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A logistic regression on evidence, as the data file holds it.
+
+    Attributes:
+        weights: of each feature, after its mean was taken away and it was divided by its scale.
+        min_confidence: from where an answer counts as answered. floor: below which it helps nobody.
+        provenance: what it was trained on, and figures.
+        models: name of a language model -> the calibration of its answers, by `MODEL_FEATURES`.
+    """
+
+    weights: Mapping[str, float]
+    means: Mapping[str, float]
+    scales: Mapping[str, float]
+    bias: float
+    min_confidence: float
+    floor: float = 0.0
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Calibration] = field(default_factory=dict)
+
+    def probability(self, features: Mapping[str, float]) -> float:
+        """Return how probable it is that an answer with such evidence is exactly right."""
+        z = self.bias + sum(
+            weight * (features[name] - self.means[name]) / self.scales[name]
+            for name, weight in self.weights.items()
+        )
+        return 1 / (1 + math.exp(-max(min(z, 30.0), -30.0)))
+
+    def write(self, path: Path) -> None:
+        """Write the data file."""
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
+
+
+def read_calibration(text: str, path: Path) -> Calibration:
+    """Return the calibration of a data file. Raises `DataError` where it is none, or of other features."""
+    try:
+        calibration = Calibration(**json.loads(text))
+        models = {name: Calibration(**section) for name, section in calibration.models.items()}  # type: ignore[arg-type]
+        calibration = replace(calibration, models=models)
+        calibration.probability(dict.fromkeys(FEATURES, 0.0))
+        for section in models.values():
+            section.probability(dict.fromkeys(MODEL_FEATURES, 0.0))
+    except (TypeError, KeyError, ValueError, AttributeError, ZeroDivisionError) as error:
+        raise DataError(
+            f"no calibration of this version ({error}); run `triplewise calibrate` again", path
+        ) from error
+    return calibration
+
+
+@cache
+def shipped() -> Calibration:
+    """Return the calibration that comes with the package."""
+    path = files(__package__).joinpath(FILE)
+    return read_calibration(path.read_text("utf-8"), Path(str(path)))
+
+
+def own_file(kg: KnowledgeGraph) -> Path | None:
+    """Return where a graph's own calibration lies: beside the profile of a loaded folder, else nowhere."""
+    return next((folder / FILE for folder in kg.cache_dirs if is_store(folder)), None)
+
+
+def calibration_for(kg: KnowledgeGraph, file: str | None = None) -> Calibration:
+    """Return the calibration of a file, else of the graph where it was calibrated, else the shipped one."""
+    path = Path(file) if file is not None else own_file(kg)
+    if path is None or (file is None and not path.is_file()):
+        return shipped()
+    return read_calibration(read_text(path), path)
