@@ -79,6 +79,17 @@ class EmbeddedKG(KnowledgeGraph):
         store = self.shared._store
         return iter(()) if store is None else iter(store)
 
+    def lines(self) -> list[bytes]:
+        """All that the store holds as lines of N-Triples without repeats; [] once it is closed."""
+        store = self.shared._store
+        if store is None:
+            return []
+        if not self._union:
+            return store.dump(format=ox.RdfFormat.N_TRIPLES, from_graph=ox.DefaultGraph()).splitlines()
+        graphs = (ox.DefaultGraph(), *store.named_graphs())
+        dumps = (store.dump(format=ox.RdfFormat.N_TRIPLES, from_graph=graph) for graph in graphs)
+        return list({line for dump in dumps for line in dump.splitlines()})
+
     def adjacency(self) -> Adjacency | None:
         """The edges as whole numbers; None where there are none that hold all that the profile allows."""
         kg = self.shared
