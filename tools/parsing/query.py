@@ -1,8 +1,8 @@
 """What a derivation asks: a query tree over numbered nodes of a `GraphIndex`.
 
-A tree says what is asked, independent of how it is worded and of how it is computed: `denotation` (index) computes
-it in memory, `compile_query` (program) writes it as a PyQL program. All trees are frozen and hashable: two derivations that ask the same
-thing are found by equality.
+A tree is independent of how the question is worded and of how it is computed: `tools.parsing.denotation` computes
+it in memory, `compile_query` (program) writes it as a PyQL program. All trees are frozen and hashable: two derivations
+that ask for the same are found by equality.
 """
 
 from __future__ import annotations
@@ -25,10 +25,14 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number, date or time of the question: its place on a line, and its kind ("", "date" or "time")."""
+    """A number, date or time of the question: its place on a line, and its kind ("", "date" or "time").
+
+    `text` is how a date or time is written ("1990", "1990-05", "1990-05-07", "10:30"): dates compare to this precision.
+    """
 
     value: float
     kind: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +83,23 @@ class Minus:
 
 @dataclass(frozen=True, slots=True)
 class Extremal:
-    """The members with the largest (sign 1) or smallest (-1) value of a numeric path; ties are kept."""
+    """The members with the largest (sign 1) or smallest (-1) value of a numeric path, of all their values; ties are kept.
+
+    `rank` counts distinct values from that end: 2 is the second largest.
+    """
 
     of: Set
     path: Path
     sign: int
+    rank: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The members whose value of a numeric path compares with a number, or with the value of other things."""
+    """The members of whose values of a numeric path one compares with a number, or with a set of literals.
+
+    Of several literals the largest counts for gt and ge, the smallest for lt and le, any for eq.
+    """
 
     of: Set
     path: Path
@@ -98,7 +109,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class MostLinked:
-    """The members that a path links to the most (sign 1) or fewest (-1) members of `to` (None: of anything)."""
+    """The members that a path links to the most (sign 1) or fewest (-1) members of `to` (None: of anything), at least one."""
 
     of: Set
     path: Path
@@ -108,7 +119,7 @@ class MostLinked:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """The members that a path links to so many members of `to` (None: of anything)."""
+    """The members that a path links to so many members of `to` (None: of anything), at least one."""
 
     of: Set
     path: Path
@@ -131,7 +142,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Sum or average of the values of a numeric path over a set."""
+    """Sum or average of the values of a numeric path over a set: every value of every member, each pair once."""
 
     function: Literal["sum", "average"]
     path: Path
