@@ -136,6 +136,8 @@ class Derivation:
     score: float = 0.0
     slot: str = field(init=False, default="")
     """What rules are looked up by: the category, or the name of the operator."""
+    classes: frozenset[int] | None = field(init=False, default=None)
+    """The classes of a set, once `Composer.classes` has looked."""
 
     def __post_init__(self) -> None:
         self.slot = self.kind if self.category is Category.OPERATOR else self.category.value
