@@ -22,17 +22,25 @@ import numpy as np
 import typer
 
 from triplewise.evals.question_sets import QuestionSet, question_sets
+from triplewise.evals.unanswerable import Taken, chosen, needed, without
 from triplewise.graphs.cli.calibrate import Labelled
 from triplewise.tools.core.overlap import best_overlap
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.profile import Profile
 from triplewise.tools.learning import calibration
 from triplewise.tools.learning.calibration import Row
+from triplewise.tools.learning.questions import short_answers
 from triplewise.tools.parsing import learn
-from triplewise.tools.parsing.chart import Parser, answer_of
+from triplewise.tools.parsing.chart import Candidate, Parser
 from triplewise.tools.parsing.confidence import FILE, Calibration, trust_features
-from triplewise.tools.parsing.index import Graph
+from triplewise.tools.parsing.denotation import Denotation
+from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.learn import PRIOR, Example, Features, Vocabulary, example, shares, train
 from triplewise.tools.retrieval.encoder import open_encoder
 
+MADE = 0.25
+"""Share of the questions that are asked once more of a graph without what they need."""
 TOO_MANY = 60
 """An answer of so many more than three times the gold values is wrong without being compared."""
 _log = logging.getLogger(__name__)
@@ -40,11 +48,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Pool:
-    """The questions of a set with the derivations that were found for each."""
+    """Questions of a set with the derivations that were found for each.
+
+    `uses` are what the best right derivation of each needs of the graph, () where there is none.
+    """
 
     of: QuestionSet
     questions: Sequence[Labelled]
     examples: list[Example]
+    uses: list[tuple[Taken, ...]]
 
     def rows(self, weights: Features, vocabulary: Vocabulary) -> list[Row]:
         """What comes of each question under some weights: whether the first answer is right, the evidence."""
@@ -72,49 +84,66 @@ class Pool:
         return sum(bool(e.right.any()) for q, e in pairs if any(q.answers))
 
 
-_graphs: dict[str, Any] = {}
-
-
-def index_of(source: str) -> Any:
-    """The index of a graph."""
-    if source not in _graphs:
-        encoder = open_encoder()
-        vectors: dict[str, np.ndarray] = {}
-
-        def encode(texts: Sequence[str]) -> np.ndarray:
-            new = [t for t in dict.fromkeys(texts) if t not in vectors]
-            if new:
-                vectors.update(zip(new, encoder.encode(new), strict=True))
-            return np.array([vectors[t] for t in texts], np.float32).reshape(len(texts), -1)
-
-        _graphs[source] = Graph(source, encode)
-    return _graphs[source]
+def candidates(question: Labelled, kg: KnowledgeGraph, weights: Features) -> list[Candidate]:
+    """The derivations of a question, best first."""
+    return Parser(weights).parse(question.question, GraphIndex.of(kg, open_encoder()))[1]
 
 
 def parse(
-    pool: QuestionSet, questions: Sequence[Labelled], weights: Features, vocabulary: Vocabulary
+    of: QuestionSet, questions: Sequence[Labelled], kg: KnowledgeGraph, weights: Features, vocabulary: Vocabulary
 ) -> Pool:
-    """Parse questions of a set under some weights."""
-    index, parser, examples = index_of(pool.source), Parser(dict(weights)), []
+    """Parse questions over a graph under some weights."""
+    index, pool = GraphIndex.of(kg, open_encoder()), Pool(of, questions, [], [])
     for question in questions:
-        found = parser.parse(question.question, index)[1]
-        answers = [answer for *_, answer in found]
-        judged = {answer: is_right(question, index, answer, pool.least) for answer in set(answers)}
-        rows = [features for _, features, *_ in found]
-        examples.append(example(pool.graph, rows, answers, [judged[a] for a in answers], vocabulary))
-    return Pool(pool, questions, examples)
+        found = candidates(question, kg, weights)
+        answers = [candidate.answer for candidate in found]
+        golds = [short_answers(kg, gold) for gold in question.answers]
+        judged = {answer: is_right(answer, golds, index, kg.profile, of.least) for answer in set(answers)}
+        right = [judged[answer] for answer in answers]
+        rows = [candidate.features for candidate in found]
+        pool.examples.append(example(of.graph, rows, answers, right, vocabulary))
+        best = next((c for c, is_good in zip(found, right, strict=True) if is_good and c.answer), None)
+        pool.uses.append(needed(best.query, index) if best is not None else ())
+    return pool
 
 
-def is_right(question: Labelled, index: Any, answer: Any, least: float) -> bool:
+def is_right(
+    answer: Denotation, golds: Sequence[Sequence[str]], index: GraphIndex, profile: Profile, least: float
+) -> bool:
     """Whether an answer of the parser is right: its F1 with gold answers, as ids or as names."""
-    (gold, *_), empty = question.answers, isinstance(answer, frozenset) and not answer
+    (gold, *_), empty = golds, answer == frozenset()
     if empty or not gold:
         return empty and not gold
     if isinstance(answer, frozenset) and len(answer) > 3 * len(gold) + TOO_MANY:
         return False
-    values, labels = answer_of(index, answer)
-    by_id = best_overlap(values, question.answers).f1
-    return by_id >= least or best_overlap(labels, question.answers, "names").f1 >= least
+    if isinstance(answer, frozenset):
+        terms = [index.terms[node] for node in sorted(answer)]
+        values = [profile.short(term) if isinstance(term, IRI) else term.value for term in terms]
+        labels = [index.label(node) for node in sorted(answer)]
+    else:
+        values = labels = [str(answer).lower()]
+    return best_overlap(values, golds).f1 >= least or best_overlap(labels, golds, "names").f1 >= least
+
+
+def made_unanswerable(
+    pool: Pool, kg: KnowledgeGraph, weights: Features, vocabulary: Vocabulary, share: float
+) -> Pool:
+    """Parse a share of a pool's questions over the graph without what their answers need.
+
+    Where the rest of the graph still gives the right answer, the question is left out.
+    """
+    made = Pool(pool.of, questions := [], [], [])
+    for taken, numbers in chosen(pool.uses, round(share * len(pool.questions))).items():
+        if (rest := without(kg, taken)) is None:
+            break
+        asked = [pool.questions[number] for number in numbers]
+        parsed = parse(pool.of, asked, rest, weights, vocabulary)
+        for question, found in zip(asked, parsed.examples, strict=True):
+            if not found.right.any():
+                questions.append(question._replace(answers=((),)))
+                made.examples.append(found)
+                made.uses.append(())
+    return made
 
 
 def vector_of(weights: Features, vocabulary: Vocabulary) -> np.ndarray:
@@ -164,15 +193,25 @@ def main(
 ) -> None:
     """Parse, train, report, write."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    chosen = list(question_sets(filter(None, sets.split(","))))
-    vocabulary, without, pools = Vocabulary(), {s.graph: dict(PRIOR) for s in chosen}, []
+    used = list(question_sets(filter(None, sets.split(","))))
+    graphs = {s.name: s.open() for s in used}
+    vocabulary, without_graph, pools = Vocabulary(), {s.graph: dict(PRIOR) for s in used}, []
     for number in range(rounds):
         start = time.monotonic()
-        pools = [parse(s, s.questions[:questions], without[s.graph], vocabulary) for s in chosen]
-        without = left_out(pools, vocabulary) if len(without) > 1 else without
+        pools = []
+        for s in used:
+            weights = without_graph[s.graph]
+            pools.append(parse(s, s.questions[:questions], graphs[s.name], weights, vocabulary))
+        without_graph = left_out(pools, vocabulary) if len(without_graph) > 1 else without_graph
         _log.info("round %d: %.0f s", number + 1, time.monotonic() - start)
+    made = [
+        made_unanswerable(p, graphs[p.of.name], without_graph[p.of.graph], vocabulary, MADE) for p in pools
+    ]
     weights = train([e for pool in pools for e in pool.examples], vocabulary, PRIOR)
-    rows = [pool.rows(without[pool.of.graph], vocabulary) for pool in pools]
+    for pool, lacking in zip(pools, made, strict=True):
+        pool.questions = [*pool.questions, *lacking.questions]
+        pool.examples += lacking.examples
+    rows = [pool.rows(without_graph[pool.of.graph], vocabulary) for pool in pools]
     confidence = calibration.train([row for part in rows for row in part])
     _log.info("%s\nmin_confidence %g", table(pools, rows, confidence), confidence.min_confidence)
     if not report:

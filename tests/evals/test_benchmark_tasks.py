@@ -450,8 +450,8 @@ def test_tasks_are_listed_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", sorted(set(BENCHMARK_TASKS) - {"metaqa", "wikisql"}))
 def test_the_catalog_counts_what_the_files_hold(name: str) -> None:
     for which, counted in benchmark(name).counts.items():
-        split = {"split": which.partition("=")[2]} if which else {}
-        about = _about(TASKS[name](n=1, **split))
+        key, _, value = which.partition("=")
+        about = _about(TASKS[name](n=1, **({key: value} if which else {})))
         assert (about["asked"], about["answerable"]) == (counted["questions"], counted["answerable"])
         assert about["changed_files"] == []
     close_all()
