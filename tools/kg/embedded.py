@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyoxigraph as ox
 
@@ -79,16 +79,22 @@ class EmbeddedKG(KnowledgeGraph):
         store = self.shared._store
         return iter(()) if store is None else iter(store)
 
-    def lines(self) -> list[bytes]:
-        """All that the store holds as lines of N-Triples without repeats; [] once it is closed."""
+    def facts_by_relation(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, list[bytes]]]:
+        """The facts of each relation that is wanted, by IRI: subject and object in Turtle's form, a tab between.
+
+        Reading whole relations so is several times as fast as to iterate over `quads`.
+        """
         store = self.shared._store
         if store is None:
-            return []
-        if not self._union:
-            return store.dump(format=ox.RdfFormat.N_TRIPLES, from_graph=ox.DefaultGraph()).splitlines()
-        graphs = (ox.DefaultGraph(), *store.named_graphs())
-        dumps = (store.dump(format=ox.RdfFormat.N_TRIPLES, from_graph=graph) for graph in graphs)
-        return list({line for dump in dumps for line in dump.splitlines()})
+            return
+
+        def select(sparql: str) -> Any:
+            return store.query(sparql, use_default_graph_as_union=self._union)
+
+        for relation in sorted(row[0].value for row in select("SELECT DISTINCT ?p WHERE { ?s ?p ?o }")):
+            if wanted(relation):
+                facts = select(f"SELECT ?s ?o WHERE {{ ?s <{relation}> ?o }}")
+                yield relation, facts.serialize(format=ox.QueryResultsFormat.TSV).splitlines()[1:]
 
     def adjacency(self) -> Adjacency | None:
         """The edges as whole numbers; None where there are none that hold all that the profile allows."""
