@@ -20,6 +20,8 @@ from triplewise.tools.parsing.query import (
     Count,
     Exists,
     Extremal,
+    ExtremalAggregate,
+    Grouped,
     Having,
     Image,
     Linked,
@@ -35,7 +37,8 @@ from triplewise.tools.parsing.query import (
     Step,
 )
 
-Denotation: TypeAlias = frozenset[int] | float | bool
+Rows: TypeAlias = frozenset[tuple[int, float]]
+Denotation: TypeAlias = frozenset[int] | Rows | float | bool
 
 COMPARE: dict[Comparison, Callable[[float, float], bool]] = {
     "gt": operator.gt,
@@ -72,6 +75,10 @@ def denotation(query: Query, index: GraphIndex) -> Denotation:
             ends = index.walk(before, members(of, index))
             values = [v for vs in values_at(ends, (last,), index).values() for v in vs]
             return sum(values) / (len(values) if function == "average" else 1) if values else 0.0
+        case Grouped(function, path, of, to):
+            if function == "count":
+                return frozenset((x, float(n)) for x, n in linked(of, path, to, index).items())
+            return frozenset(aggregates(of, path, function, index).items())
         case _:
             return members(query, index)
 
@@ -96,8 +103,12 @@ def _members(query: Set, index: GraphIndex) -> frozenset[int]:
             return members(left, index) | members(right, index)
         case Minus(of, without):
             return members(of, index) - members(without, index)
-        case Extremal(of, path, sign, rank):
-            return _extremal(values_at(members(of, index), path, index), sign, rank)
+        case Extremal(of, path, sign, rank, count):
+            return _extremal(values_at(members(of, index), path, index), sign, rank, count)
+        case ExtremalAggregate(of, path, function, sign):
+            found = aggregates(of, path, function, index)
+            goal = (max if sign > 0 else min)(found.values(), default=0.0)
+            return frozenset(x for x, value in found.items() if value == goal)
         case Compared(of, path, comparison, value):
             return _compared(values_at(members(of, index), path, index), comparison, value, index)
         case MostLinked(of, path, sign, to):
@@ -136,6 +147,18 @@ def _values(step: Step, index: GraphIndex) -> dict[int, tuple[float, ...]]:
     return index.cache[key]
 
 
+def aggregates(of: Set, path: Path, function: str, index: GraphIndex) -> dict[int, float]:
+    """The sum or average of the values at the end of a path, for each member that has some."""
+    *before, last = path
+    found = {}
+    for x in members(of, index):
+        ends = index.walk(before, frozenset([x]))
+        values = [v for vs in values_at(ends, (last,), index).values() for v in vs]
+        if values:
+            found[x] = sum(values) / (len(values) if function == "average" else 1)
+    return found
+
+
 def linked(of: Set, path: Path, to: Set | None, index: GraphIndex) -> dict[int, int]:
     """To how many members of `to` a path links each member of a set, at least one; none for sets too large to count."""
     nodes, goal = members(of, index), None if to is None else members(to, index)
@@ -167,9 +190,9 @@ def _width(number: Number) -> float:
     return {"": 0.0, "time": 0.0}.get(number.kind, {4: 1.0, 7: 31 / 372, 10: 1 / 372}.get(len(number.text), 0.0))
 
 
-def _extremal(values: dict[int, tuple[float, ...]], sign: int, rank: int) -> frozenset[int]:
-    ends = sorted({v for vs in values.values() for v in vs}, reverse=sign > 0)
-    return frozenset(x for x, vs in values.items() if ends[rank - 1] in vs) if len(ends) >= rank else frozenset()
+def _extremal(values: dict[int, tuple[float, ...]], sign: int, rank: int, count: int) -> frozenset[int]:
+    ends = sorted({v for vs in values.values() for v in vs}, reverse=sign > 0)[rank - 1 : rank - 1 + count]
+    return frozenset(x for x, vs in values.items() if not set(ends).isdisjoint(vs))
 
 
 def _compared(

@@ -33,6 +33,9 @@ class Category(StrEnum):
     NEGATION = "negation"
     COORDINATION = "coordination"
     SAME = "sharing"
+    BETWEEN = "between a value"
+    GROUP = "group"
+    ROWS = "rows"
 
 
 OperatorName: TypeAlias = Literal[
@@ -46,13 +49,16 @@ class Operator:
     """A word or phrase that composes: "how many", "longest", "more than", "or more", "not".
 
     `sign` is 1 for most and -1 for least; of an ordinal, its number ("second": 2). `similarity`: how well the words
-    go with each relation ("longest" with length), None where they name no quantity.
+    go with each relation ("longest" with length), None where they name no quantity. `rank` and `count`: "the second
+    longest", "the three longest".
     """
 
     name: OperatorName
     sign: int = 1
     comparison: Comparison | None = None
     similarity: Similarity | None = None
+    rank: int = 1
+    count: int = 1
 
     def fits(self, relation: int) -> float:
         """How well a relation goes with the operator's words, 0 to 1."""
@@ -61,11 +67,13 @@ class Operator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Superlative:
-    """ "the longest", where the relation it speaks of is known: waits for the set."""
+    """ "the highest salary", "the highest average salary": waits for the set."""
 
     relation: int
     sign: int
     rank: int = 1
+    count: int = 1
+    function: Literal["sum", "average"] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +99,8 @@ class Counted:
 class Comparing:
     """ "more than 300", "longer than X": waits for the set or for the relation whose values are compared.
 
-    `value` is a number, literals (when `relation` is whose values they are), or things that have the value.
+    `value` is a number, literals (when `relation` is whose values they are), or things that have the value. `upper` is
+    the other end of an interval ("between 3 and 5").
     """
 
     comparison: Comparison
@@ -99,6 +108,7 @@ class Comparing:
     operator: Operator
     relation: int | None = None
     of_things: bool = False
+    upper: Number | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -85,13 +85,28 @@ class Minus:
 class Extremal:
     """The members with the largest (sign 1) or smallest (-1) value of a numeric path, of all their values; ties are kept.
 
-    `rank` counts distinct values from that end: 2 is the second largest.
+    `rank` counts distinct values from that end: 2 is the second largest; `count` is how many values from there on
+    ("the three largest": 3).
     """
 
     of: Set
     path: Path
     sign: int
     rank: int = 1
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ExtremalAggregate:
+    """The members with the largest (sign 1) or smallest (-1) sum or average of the values at the end of a path.
+
+    The department with the highest average salary: the path leads from departments over employees to salaries.
+    """
+
+    of: Set
+    path: Path
+    function: Literal["sum", "average"]
+    sign: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +144,19 @@ class Linked:
 
 
 Set: TypeAlias = (
-    Nodes | Number | Members | Having | Image | And | Or | Minus | Extremal | Compared | MostLinked | Linked
+    Nodes
+    | Number
+    | Members
+    | Having
+    | Image
+    | And
+    | Or
+    | Minus
+    | Extremal
+    | ExtremalAggregate
+    | Compared
+    | MostLinked
+    | Linked
 )
 
 
@@ -156,4 +183,18 @@ class Exists:
     of: Set
 
 
-Query: TypeAlias = Set | Count | Aggregate | Exists
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """One row for each member that the path leads somewhere from: the member, and a number.
+
+    The number is how many members of `to` (None: of anything) the path leads to, or the sum or average of the values
+    at its end.
+    """
+
+    function: Literal["count", "sum", "average"]
+    path: Path
+    of: Set
+    to: Set | None = None
+
+
+Query: TypeAlias = Set | Count | Aggregate | Exists | Grouped
