@@ -1,0 +1,580 @@
+"""Query trees as PyQL programs, and programs in words.
+
+A program is carried out clause by clause: what names an entity comes before what names a class. A superlative
+is that of all solutions before it, so a set that one belongs to is built on variables of its own, and met
+with the rest afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable, text
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.parsing.denotation import backwards, members
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.query import (
+    Aggregate,
+    And,
+    Compared,
+    Comparison,
+    Count,
+    Exists,
+    Extremal,
+    Having,
+    Image,
+    Linked,
+    Members,
+    Minus,
+    MostLinked,
+    Nodes,
+    Number,
+    Or,
+    Path,
+    Query,
+    Set,
+    Step,
+)
+from triplewise.tools.pyql import program as pyql
+from triplewise.tools.pyql.program import AnyOf, Extreme, Fact, Filter, Kind, Pattern, PyQL, Typed, Union, fresh
+from triplewise.tools.pyql.text import read_bare, write_expression
+
+OPERATORS: dict[Comparison, str] = {"gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "="}
+RANKS = 5
+"""The largest rank ("the third longest": 3) that is written, as nested superlatives."""
+SAMPLE = 200  # Values of a relation whose datatypes are looked at
+_NUMERIC = frozenset(XSD + t for t in ("integer", "decimal", "double", "float", "int", "long", "nonNegativeInteger"))
+_DAYS = (frozenset({XSD + "date"}), frozenset({XSD + "dateTime"}))
+_NAME = re.compile(r"[^a-z0-9]+")
+_RESERVED = frozenset({"a", "entity", "union", "max", "min"})
+
+
+def compile_query(query: Query, index: GraphIndex, profile: Profile) -> PyQL:
+    """Return the program that computes a query tree on the graph itself.
+
+    Raises:
+        ActionError: PyQL has no program for it.
+    """
+    writer = _Writer(index, profile)
+    match query:
+        case Exists(of):
+            writer.exists(of)
+            return writer.program.ask()
+        case Count(of):
+            counted = writer.variable(of)
+            output = writer.fresh("count")
+            writer.program = writer.program.add_count(counted, output)
+        case Aggregate(function, path, of):
+            end = writer.walk(path, writer.node(of))
+            output = writer.fresh(f"{function}_{end.name}" if isinstance(end, Variable) else function)
+            writer.program = writer.program.add_aggregate(function, end, output, None, writer.kind(path))
+        case _:
+            output = writer.variable(query)
+    return writer.program.set_answer(output)
+
+
+def slug(name: str) -> str:
+    """Return a variable's name made of a text: `place of birth` -> `place_of_birth`; "" if none can be made."""
+    words = _NAME.sub("_", name.lower().split("(")[0]).strip("_").split("_")
+    short = "_".join(words[:4])
+    return short if short and not short[0].isdigit() and short not in _RESERVED else ""
+
+
+def conjuncts(query: Set) -> Iterator[Set]:
+    """Return the sets whose intersection a set is."""
+    if isinstance(query, And):
+        yield from conjuncts(query.left)
+        yield from conjuncts(query.right)
+    else:
+        yield query
+
+
+def disjuncts(query: Set) -> list[Set]:
+    """Return the sets whose union a set is; the nodes named in it are one of them."""
+    if not isinstance(query, Or):
+        return [query]
+    sides = [*disjuncts(query.left), *disjuncts(query.right)]
+    named = [side for side in sides if isinstance(side, Nodes)]
+    rest = [side for side in sides if not isinstance(side, Nodes)]
+    return [*([Nodes(frozenset().union(*(n.nodes for n in named)))] if named else []), *rest]
+
+
+def is_ranked(query: Set) -> bool:
+    """Whether a superlative is taken over the set itself: its program then has to begin with it."""
+    match query:
+        case Extremal() | MostLinked():
+            return True
+        case And(left, right):
+            return is_ranked(left) or is_ranked(right)
+        case Minus(of) | Compared(of) | Linked(of):
+            return is_ranked(of)
+    return False
+
+
+def names_node(query: Set) -> bool:
+    """Whether a set starts from nodes that are named."""
+    match query:
+        case Nodes():
+            return True
+        case And(left, right):
+            return names_node(left) or names_node(right)
+        case Or(left, right):
+            return names_node(left) and names_node(right)
+        case Image(_, of) | Minus(of) | Extremal(of) | Compared(of) | MostLinked(of) | Linked(of):
+            return names_node(of)
+    return False
+
+
+def _order(query: Set) -> int:
+    """Return the place of a set among those it is intersected with: the smaller, the more selective."""
+    if is_ranked(query):
+        return 0
+    if names_node(query):
+        return 1
+    return 4 if _names_number(query) else 3 if isinstance(query, Members) else 2
+
+
+def _names_number(query: Set) -> bool:
+    """Whether a set is a number, or one of several: something to compare with, that binds nothing."""
+    return all(isinstance(side, Number) for side in disjuncts(query))
+
+
+@dataclass
+class _Writer:
+    """Writes the clauses of one program, or of one pattern inside it.
+
+    Attributes:
+        taken: names of all variables of the whole program.
+        quantities: of variables: what their values are, "number", "date" or "time".
+    """
+
+    index: GraphIndex
+    profile: Profile
+    taken: set[str] = field(default_factory=set)
+    quantities: dict[Node, str] = field(default_factory=dict)
+    program: PyQL = PyQL()
+
+    def fresh(self, name: str) -> Variable:
+        """Return a new variable."""
+        variable = Variable(fresh(name or "x", self.taken))
+        self.taken.add(variable.name)
+        return variable
+
+    def node(self, query: Set) -> Node:
+        """Return a node that stands for a set: itself where it is a single node, else a new variable."""
+        match self._parts(query):
+            case [Nodes(nodes)] if len(nodes) == 1:
+                return self._term(min(nodes))
+        return self.variable(query)
+
+    def variable(self, query: Set) -> Variable:
+        """Return a new variable that is bound to the members of a set."""
+        variable = self.fresh(self.name(query))
+        self.restrict(query, variable)
+        return variable
+
+    def restrict(self, query: Set, target: Node) -> None:
+        """Keep what `target` may be within a set: a variable, bound or new, or one node."""
+        if not isinstance(target, Variable):
+            if not isinstance(query, Image | Having):
+                variable = self.fresh(self.name(query))
+                self._one_of([target], variable)
+                self.restrict(query, variable)
+                return
+        elif is_ranked(query) and target in self.program.variables:
+            self.program = self.program.add_filter(target, "=", self.variable(query))
+            return
+        match query:
+            case Nodes(nodes):
+                self._one_of([self._term(n) for n in sorted(nodes)], target)
+            case Number():
+                self._compare(target, "eq", query)
+            case Members(cls) if isinstance(target, Variable):
+                self._members(cls, target)
+            case Having(path):
+                self.walk(path, target)
+            case Image(path, of) if _names_number(of):
+                self.restrict(of, self.walk(backwards(path), target))
+            case Image(path, of):
+                self.walk(path, self.node(of), target)
+            case And():
+                self._all_of(query, target)
+            case Or():
+                self.program = self.program.add_union(*(self._pattern(a, target) for a in disjuncts(query)))
+            case Minus(of, without):
+                self.restrict(of, target)
+                self._exclude(without, target)
+            case Extremal(of, path, sign, rank):
+                self._extreme(of, path, sign, rank, target)
+            case Compared():
+                self._compared(query, target)
+            case MostLinked(of, path, sign, to):
+                count = self._group(of, path, to, target)
+                self.program = self.program.add_max(count) if sign > 0 else self.program.add_min(count)
+            case Linked(of, path, comparison, number, to):
+                self._compare(self._group(of, path, to, target), comparison, Number(number))
+
+    def exists(self, of: Set) -> None:
+        """Ask whether a set has members; what it says of a single named node is said without a variable."""
+        parts = self._parts(of)
+        named = [p for p in parts if isinstance(p, Nodes) and len(p.nodes) == 1]
+        rest = [p for p in parts if p not in named]
+        if len(named) == 1 and rest and all(isinstance(p, Image | Having) for p in rest):
+            for part in rest:
+                self.restrict(part, self.node(named[0]))
+        elif rest:
+            self.variable(of)
+        else:  # whether it is of a class
+            variable = self.fresh(self.name(of))
+            for part in conjuncts(of):
+                self.restrict(part, variable)
+
+    def walk(self, path: Path, start: Node, end: Node | None = None) -> Node:
+        """Add the facts of a path, and return its end; None: a new variable."""
+        node = start
+        for place, (number, direction) in enumerate(path):
+            edges = list(self.index.rels[number].path)
+            if direction < 0:
+                edges = [(relation, not forward) for relation, forward in reversed(edges)]
+            for middle, (relation, forward) in enumerate(edges, 1):
+                if middle < len(edges):
+                    following: Node = self.fresh(self._middle_name(number))
+                elif place < len(path) - 1 or end is None:
+                    following = self.fresh(self._step_name(number, direction))
+                else:
+                    following = end
+                subject, object_ = (node, following) if forward else (following, node)
+                self.program = self.program.add_fact(subject, relation, object_)
+                node = following
+            if direction > 0:
+                self.quantities[node] = self._quantity(number)
+        return node
+
+    def kind(self, path: Path) -> Kind:
+        """Return how the values at the end of a path are compared with one another."""
+        number, direction = path[-1]
+        quantity = self._quantity(number)
+        if direction < 0 or not quantity:
+            return ""
+        nodes = [self.index.terms[n] for n, _ in zip(self.index.rels[number].inv, range(SAMPLE), strict=False)]
+        datatypes = {n.datatype for n in nodes if isinstance(n, Literal)}
+        if quantity == "time":
+            return "text"
+        if quantity == "date":
+            return "" if datatypes in _DAYS else "date"
+        return "" if datatypes <= _NUMERIC else "number"
+
+    def name(self, query: Set) -> str:
+        """Return the name of a variable for a set: that of its class, else of the relation that leads to it."""
+        match query:
+            case Members(cls):
+                return self._class_name([cls])
+            case Nodes(nodes):
+                return self._class_name(self.index.sig(nodes))
+            case Image(path, _):
+                return self._step_name(*path[-1])
+            case Having(path):
+                return self._step_name(path[0][0], -path[0][1])
+            case And():
+                parts = list(conjuncts(query))
+                return next((n for p in parts if isinstance(p, Members) and (n := self.name(p))), "") or self.name(
+                    parts[0]
+                )
+            case Or(left, _):
+                return self.name(left)
+            case Minus(of) | Extremal(of) | Compared(of) | MostLinked(of) | Linked(of):
+                return self.name(of)
+        return "value"
+
+    def _all_of(self, query: And, target: Node) -> None:
+        """Keep what is in all sets of an intersection."""
+        for part in self._parts(query):
+            self.restrict(part, target)
+
+    def _parts(self, query: Set) -> list[Set]:
+        """Return the sets whose intersection a set is, the most selective first.
+
+        A class word with a name ("the river Mississippi") says which node is named.
+        """
+        parts = list(dict.fromkeys(conjuncts(query)))
+        classes = [p for p in parts if isinstance(p, Members)]
+        for named in [p for p in parts if isinstance(p, Nodes)] if classes else ():
+            nodes = named.nodes.intersection(*(members(c, self.index) for c in classes))
+            if nodes:
+                parts = [Nodes(nodes) if p == named else p for p in parts if p not in classes]
+        for part in list(parts):
+            rest = [p for p in parts if p != part]
+            if rest and self._adds_nothing(part, rest):
+                parts = rest
+        return sorted(parts, key=_order)
+
+    def _adds_nothing(self, part: Set, rest: list[Set]) -> bool:
+        """Whether a condition is in the others: a class without an IRI, a value that they compare."""
+        match part:
+            case Members(cls) if self.index.classes[cls].iri is None:
+                nodes = [members(p, self.index) for p in rest]
+                return frozenset.intersection(*nodes) <= members(part, self.index)
+            case Having(path):
+                return any(isinstance(p, Compared | Extremal) and p.path[: len(path)] == path for p in rest)
+        return False
+
+    def _quantity_of(self, query: Set) -> str:
+        """Return what the members of a set are: "number", "date", "time" or "" for things and text."""
+        match query:
+            case Image(((*_, (relation, 1))), _):
+                return self._quantity(relation)
+            case And(left, right):
+                return self._quantity_of(left) or self._quantity_of(right)
+            case Minus(of) | Extremal(of) | Compared(of) | MostLinked(of) | Linked(of):
+                return self._quantity_of(of)
+        return ""
+
+    def _measured(self, of: Set, path: Path, target: Node) -> Node:
+        """Keep members of a set, and return their values at the end of a path."""
+        if of != Having(path):
+            self.restrict(of, target)
+        return self.walk(path, target)
+
+    def _term(self, node: int) -> Term:
+        return self.index.terms[node]
+
+    def _quantity(self, relation: int) -> str:
+        """Return what a relation's values are: "number", "date", "time" or "" for things and text."""
+        return self.index.rels[relation].dtype
+
+    def _step_name(self, relation: int, direction: int) -> str:
+        if direction > 0:
+            return slug(self.index.rels[relation].names[0])
+        return self._class_name(self.index.sig(self.index.rels[relation].subjects))
+
+    def _middle_name(self, relation: int) -> str:
+        """Return the name for the node that a composed relation leads through."""
+        first = self.index.rels[relation].path[0][0].value
+        return slug(re.split(r"[/#:.]", first.rstrip("/#"))[-1])
+
+    def _class_name(self, classes: Iterable[int]) -> str:
+        named = (self.index.classes[c].names for c in sorted(classes))
+        return next((s for names in named if names and (s := slug(names[0]))), "")
+
+    def _one_of(self, nodes: list[Term], target: Node) -> None:
+        if len(nodes) == 1 and target in self.program.variables:
+            self.program = self.program.add_filter(target, "=", nodes[0])
+        else:
+            self.program = self.program.add_union(*([Filter(target, "=", node)] for node in nodes))
+
+    def _members(self, number: int, target: Variable) -> None:
+        """Keep members of a class; those of one without an IRI are what its steps lead to that has no class."""
+        cls = self.index.classes[number]
+        if cls.iri is not None:
+            self.program = self.program.add_type(target, cls.iri)
+            return
+        if not cls.steps:
+            raise ActionError("bad_type", f"no relation leads to the class {number}")
+        if len(cls.steps) == 1:
+            self._step_to(cls.steps[0], target)
+        else:
+            patterns = [self._inside(partial(_Writer._step_to, step=step, target=target)) for step in cls.steps]
+            self.program = self.program.add_union(*patterns)
+        ends = [self.index.rels[r].objects if d > 0 else self.index.rels[r].subjects for r, d in cls.steps]
+        if len(self.index.members[number]) < len(frozenset().union(*ends)):
+            for predicate in self.profile.type_predicates:
+                self.program = self.program.add_not([Fact(target, IRI(predicate), self.fresh("type"))])
+
+    def _step_to(self, step: Step, target: Node) -> None:
+        """Add the fact of a step that leads to a node."""
+        self.walk((step,), self.fresh("x"), target)
+
+    def _compare(self, value: Node, comparison: Comparison, number: Number) -> None:
+        """Compare a variable with a number, or with a date to the precision it is given in."""
+        condition = self._condition(value, comparison, number)
+        self.program = self.program.add_filter(value, condition.operator, condition.right, condition.kind)
+
+    def _condition(self, value: Node, comparison: Comparison, number: Number) -> Filter:
+        literal, kind = number_literal(number, self.quantities.get(value, ""))
+        return Filter(value, OPERATORS[comparison], literal, kind)
+
+    def _compared(self, query: Compared, target: Node) -> None:
+        of, path, comparison, value = query.of, query.path, query.comparison, query.value
+        if isinstance(value, Number):
+            self._compare(self._measured(of, path, target), comparison, value)
+            return
+        kind = self.kind(path)
+        if self._quantity_of(value) != self._quantity(path[-1][0]):
+            raise ActionError("bad_comparison", "values of different kinds are not compared")
+        if names_node(value) and not names_node(of):
+            limit = self._limit(value, comparison, kind)
+            own = self._measured(of, path, target)
+        else:
+            own = self._measured(of, path, target)
+            limit = self._limit(value, comparison, kind)
+        self.program = self.program.add_filter(own, OPERATORS[comparison], limit, kind)
+
+    def _limit(self, value: Set, comparison: Comparison, kind: Kind) -> Node:
+        """Return what stands for the one of several literals that counts in a comparison."""
+        limit = self.node(value)
+        if comparison != "eq" and isinstance(limit, Variable) and len(members(value, self.index)) != 1:
+            largest = comparison in ("gt", "ge")
+            self.program = self.program.add_max(limit, kind) if largest else self.program.add_min(limit, kind)
+        return limit
+
+    def _extreme(self, of: Set, path: Path, sign: int, rank: int, target: Node) -> Node:
+        """Keep those with the best value, or with the best of what is behind the ranks before; return the value."""
+        if rank > RANKS:
+            raise ActionError("bad_number", f"rank {rank} is not written as superlatives")
+        above = self._extreme(of, path, sign, rank - 1, self.fresh(self.name(of))) if rank > 1 else None
+        value, kind = self._measured(of, path, target), self.kind(path)
+        if above is not None:
+            self.program = self.program.add_filter(value, "<" if sign > 0 else ">", above, kind)
+        self.program = self.program.add_max(value, kind) if sign > 0 else self.program.add_min(value, kind)
+        return value
+
+    def _group(self, of: Set, path: Path, to: Set | None, target: Node) -> Variable:
+        """Return the number of different ends of a path, in `to`, for each member of a set."""
+        if to is None:
+            self.restrict(of, target)
+            end = self.walk(path, target)
+        elif names_node(to) and not names_node(of):
+            end = self.variable(to)
+            self.restrict(of, target)
+            self.walk(path, target, end)
+        else:
+            self.restrict(of, target)
+            end = self.variable(to)
+            self.walk(path, target, end)
+        count = self.fresh(f"count_{end.name}" if isinstance(end, Variable) else "count")
+        self.program = self.program.add_group(end, target, count)
+        return count
+
+    def _exclude(self, query: Set, target: Node) -> None:
+        """Drop the members of a set."""
+        parts = self._parts(query)
+        match parts[0] if len(parts) == 1 else query:
+            case Or():
+                for part in disjuncts(query):
+                    self._exclude(part, target)
+            case Nodes(nodes):
+                for node in sorted(nodes):
+                    self.program = self.program.add_filter(target, "!=", self._term(node))
+            case _:
+                self.program = self.program.add_not(self._pattern(query, target))
+
+    def _pattern(self, query: Set, target: Node) -> Pattern:
+        """Return the clauses of a set as a pattern about a variable.
+
+        Raises:
+            ActionError: it holds counts or negations, which patterns do not.
+        """
+        if isinstance(query, Number):
+            return (self._condition(target, "eq", query),)
+        return self._inside(lambda writer: writer.restrict(query, target))
+
+    def _inside(self, write: Callable[[_Writer], None]) -> Pattern:
+        """Return what is written as a pattern."""
+        inside = _Writer(self.index, self.profile, self.taken, self.quantities)
+        write(inside)
+        items = [c for c in inside.program.clauses if isinstance(c, Fact | Typed | AnyOf | Filter | Extreme | Union)]
+        if len(items) < len(inside.program.clauses):
+            raise ActionError("bad_pattern", "a pattern takes no counts and no negations")
+        return tuple(items)
+
+
+def number_literal(number: Number, quantity: str) -> tuple[Literal, Kind]:
+    """Return the literal of a number, date or time, and how values of a kind are compared with it."""
+    if (number.kind == "time" and quantity != "time") or (number.kind == "date" and quantity == "time"):
+        raise ActionError("bad_comparison", f"{number.text or number.value} is not compared with a {quantity}")
+    if quantity == "time":
+        hours, minutes = divmod(round(number.value * 60), 60)
+        return text(f"{hours:02d}:{minutes:02d}:00"), "text"
+    if quantity == "date" and number.text and (date := read_bare(number.text)):
+        return date, "date"
+    whole = float(number.value).is_integer()
+    literal = Literal(str(int(number.value)) if whole else repr(float(number.value)), XSD + ("integer" if whole else "decimal"))
+    return literal, "date" if quantity == "date" else ""
+
+
+def describe(program: PyQL, label: Callable[[IRI], str]) -> str:
+    """Return a program in words, in one line, with the labels of its nodes and relations.
+
+    For example `Goethe -[unmarried partner]-> ?partner -[place of birth]-> ?place_of_birth`; `the greatest elevation`.
+    """
+    parts = list(_in_words(program.clauses, label))
+    if order := program.order:
+        first = f"the first {order.limit} " if order.limit else ""
+        parts.append(f"{first}by {_plain(order.variable)}, {'largest' if order.descending else 'smallest'} first")
+    return ("yes or no: " if program.boolean else "") + "; ".join(parts)
+
+
+def _in_words(clauses: Iterable[pyql.Clause], label: Callable[[IRI], str]) -> Iterator[str]:
+    """Return clauses in words; facts that follow from one another are one chain."""
+    chain, end, known = "", None, set[Node]()
+    for clause in clauses:
+        if isinstance(clause, Fact):
+            subject, object_ = clause.subject, clause.object
+            arrow, back = f"-[{label(clause.relation)}]->", f"<-[{label(clause.relation)}]-"
+            if chain and end not in (subject, object_):
+                yield chain
+                chain = ""
+            if not chain:
+                turned = subject not in known and isinstance(subject, Variable)
+                turned = turned and (object_ in known or not isinstance(object_, Variable))
+                end = object_ if turned else subject
+                chain = _shown(end, label)
+            forward = end == subject
+            end = object_ if forward else subject
+            chain += f" {arrow if forward else back} {_shown(end, label)}"
+        else:
+            if chain:
+                yield chain
+                chain = ""
+            yield _clause_in_words(clause, label)
+        known.update(clause.binds)
+    if chain:
+        yield chain
+
+
+def _clause_in_words(clause: pyql.Clause, label: Callable[[IRI], str]) -> str:
+    """Return a clause that is no fact in words."""
+    match clause:
+        case Typed(variable, type_):
+            return f"{variable.n3()} is a {label(type_)}"
+        case AnyOf(variable, nodes):
+            return f"{variable.n3()} is {' or '.join(_shown(n, label) for n in nodes)}"
+        case Filter(left, operator, right):
+            word = {"=": "is", "!=": "is not"}.get(operator, operator) if isinstance(right, IRI) else operator
+            return f"{_shown(left, label)} {word.replace('_', ' ')} {_shown(right, label)}"
+        case Extreme(variable, largest):
+            return f"the {'greatest' if largest else 'least'} {_plain(variable)}"
+        case pyql.Aggregate(of, _, per, function):
+            each = f" of each {_plain(per)}" if per else ""
+            words = {"count": "how many", "sum": "the sum of", "average": "the average"}
+            return f"{words[function]} {_plain(of)}{each}"
+        case pyql.Value(output, expression):
+            return f"{output.n3()} = {write_expression(expression)}"
+        case pyql.Optional(fact):
+            return f"if there is one: {_pattern_in_words([fact], label)}"
+        case Union(alternatives):
+            return " or ".join(_pattern_in_words(a, label) for a in alternatives)
+        case pyql.Not(pattern):
+            return f"but not {_pattern_in_words(pattern, label)}"
+        case pyql.TimeWindow(mediator, _, _, start, last):
+            return f"{mediator.n3()} {f'from {start} ' if start else ''}{f'to {last}' if last else ''}".rstrip()
+        case Fact():
+            return _pattern_in_words([clause], label)
+
+
+def _pattern_in_words(pattern: Iterable[pyql.Clause], label: Callable[[IRI], str]) -> str:
+    return " and ".join(_in_words(pattern, label))
+
+
+def _shown(node: Node | None, label: Callable[[IRI], str]) -> str:
+    if isinstance(node, IRI):
+        return label(node)
+    return node.value if isinstance(node, Literal) else node.n3() if node else ""
+
+
+def _plain(variable: Variable) -> str:
+    return variable.name.replace("_", " ")
