@@ -19,7 +19,8 @@ EX = "http://example.org/"
 TURTLE = """
 @prefix ex: <http://example.org/> .
 ex:rio ex:writer ex:carlos . ex:rii ex:writer ex:carlos ; ex:director ex:carlos .
-ex:ice ex:writer ex:carlos, ex:dora ; ex:director ex:dora ; a ex:film . ex:old ex:writer ex:carlos ; a ex:film .
+ex:ice ex:writer ex:carlos, ex:dora ; ex:director ex:dora ; a ex:film .
+ex:old ex:writer ex:carlos ; a ex:film .
 """
 
 
