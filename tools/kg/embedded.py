@@ -79,6 +79,14 @@ class EmbeddedKG(KnowledgeGraph):
         store = self.shared._store
         return iter(()) if store is None else iter(store)
 
+    def size(self, most: int) -> int:
+        """How many facts it holds; any number above `most` where there are more. 0 once it is closed."""
+        if (store := self.shared._store) is None:
+            return 0
+        some = f"SELECT (COUNT(*) AS ?n) WHERE {{ {{ SELECT * WHERE {{ ?s ?p ?o }} LIMIT {most + 1} }} }}"
+        answer: Any = store.query(some, use_default_graph_as_union=self._union)
+        return int(next(answer)[0].value)
+
     def facts_by_relation(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, list[bytes]]]:
         """The facts of each relation that is wanted, by IRI: subject and object in Turtle's form, a tab between.
 
