@@ -82,7 +82,7 @@ def rules_of(readings: Sequence[Reading], profile: Profile) -> tuple[Rule, ...]:
     rules = dict[tuple[str, str], Rule]()
     for reading in readings:
         if (rule := _rule_of(PyQL.parse(reading.program, profile), profile)) is not None:
-            rule = replace(rule, score=reading.score, provenance=reading.provenance)
+            rule = replace(rule, score=reading.confidence, provenance=reading.provenance)
             rules.setdefault((rule.anchor, path_text(rule.body)), rule)
     return tuple(rules.values())
 

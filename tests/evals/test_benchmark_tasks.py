@@ -398,11 +398,11 @@ def test_files_are_read_as_their_authors_publish_them(sets: Path, tmp_path: Path
 def test_every_result_says_what_it_takes_to_have_it_again(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    about = _about(metaqa(n=2, sample_seed=7, settings={"plan_beam": 3}, phases={"reflect": "none"}))
+    about = _about(metaqa(n=2, sample_seed=7, settings={"plan_rules": 3}, phases={"reflect": "none"}))
     assert len(about["commit"]) in (0, 40)
     assert {"langgraph", "inspect-ai", "pyoxigraph", "sentence-transformers"} <= set(about["packages"])
     assert (about["sample_seed"], about["model"], about["preset"]) == (7, "embedded", "agent")
-    assert (about["settings"]["plan_beam"], about["settings"]["row_limit"]) == (3, 20_000)
+    assert (about["settings"]["plan_rules"], about["settings"]["row_limit"]) == (3, 20_000)
     assert (about["phases"]["reflect"], about["phases"]["plan"]) == ("none", "auto")
     assert about["seed_questions"] == "the dev questions of all hops"
     json.dumps(about)  # plain values only
