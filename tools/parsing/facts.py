@@ -126,7 +126,9 @@ def whole_facts(kg: KnowledgeGraph) -> Facts | None:
         return _embedded(kg) if kg.size(SMALL) <= SMALL else None
     folder = next((f for f in kg.cache_dirs if is_writable(f)), None)
     path = None if folder is None or kg.is_local else folder / KEPT
-    kept: _Kept | None = memory_of(kg, "facts").get("kept") or (_kept(path) if path is not None else None)
+    kept: _Kept | None = memory_of(kg, "facts").pop("kept", None) or (
+        _kept(path) if path is not None else None
+    )
     old = kept is None or time.time() - kept.since > DAYS * 86_400
     if old and (counts := _counts(kg)) is not None and sum(counts.values()) <= SMALL:
         task = partial(_read_all, kg, counts, path)
@@ -190,8 +192,11 @@ def _read_all(kg: KnowledgeGraph, counts: Mapping[str, int], path: Path | None) 
     except QueryFailedError as error:
         _log.info("the graph of %s cannot be read whole: %s", kg.name, error)
         return None
-    kept = memory_of(kg, "facts")["kept"] = _Kept(time.time(), facts)
-    if path is not None:
+    kept = _Kept(time.time(), facts)
+    memory_of(kg, "graph index").clear()  # it is made anew
+    if path is None:
+        memory_of(kg, "facts")["kept"] = kept
+    else:
         with whole_file(path) as file:
             file.write(gzip.compress(json.dumps({"since": kept.since, "facts": facts}).encode(), 6))
     return kept
@@ -211,9 +216,7 @@ def _groups(counts: Mapping[str, int]) -> Iterator[tuple[list[str], int]]:
         yield group, size
 
 
-def _page(
-    kg: KnowledgeGraph, relations: Sequence[str], offset: int
-) -> Iterator[tuple[str, tuple[str, str]]]:
+def _page(kg: KnowledgeGraph, relations: Sequence[str], offset: int) -> Iterator[tuple[str, tuple[str, str]]]:
     """Some facts of relations. Blank nodes have the names that the page gives them."""
     sparql = (
         f"SELECT ?s ?p ?o WHERE {{ VALUES ?p {{ {terms_n3(map(IRI, relations))} }} ?s ?p ?o }} "
