@@ -15,10 +15,10 @@ from pathlib import Path
 
 from triplewise.evals.data import benchmark, data_folder, graph, locate, prepared, read_records
 from triplewise.evals.training import training_questions
-from triplewise.graphs.cli.calibrate import Labelled
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import Record
 from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.learning.parser_training import Labelled
 from triplewise.tools.linking.linker import without_brackets
 
 PARTIAL = 0.5
@@ -72,7 +72,8 @@ def _set(
     is_clean: bool = True,
 ) -> QuestionSet:
     """A set of questions by id, shuffled, the fifth that is held out apart."""
-    kept, held = [], []
+    kept: list[Labelled] = []
+    held: list[Labelled] = []
     for id_, labelled in asked:
         (held if zlib.crc32(id_.encode()) % HELD_OUT == 0 else kept).append(labelled)
     for part in (kept, held):

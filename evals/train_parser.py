@@ -9,7 +9,6 @@ trained on, is by weights that have not seen this graph either. Needs TRIPLEWISE
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Iterable, Sequence
@@ -23,26 +22,17 @@ import typer
 
 from triplewise.evals.question_sets import QuestionSet, question_sets
 from triplewise.evals.unanswerable import Taken, chosen, needed, without
-from triplewise.graphs.cli.calibrate import Labelled
-from triplewise.tools.core.overlap import best_overlap
-from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.profile import Profile
 from triplewise.tools.learning import calibration
 from triplewise.tools.learning.calibration import Row
-from triplewise.tools.learning.questions import short_answers
+from triplewise.tools.learning.parser_training import Labelled, derivations, labelled_example
 from triplewise.tools.parsing import learn
-from triplewise.tools.parsing.chart import Candidate, Parser
 from triplewise.tools.parsing.confidence import FILE, Calibration, trust_features
-from triplewise.tools.parsing.denotation import Denotation
-from triplewise.tools.parsing.index import GraphIndex
-from triplewise.tools.parsing.learn import PRIOR, Example, Features, Vocabulary, example, shares, train
+from triplewise.tools.parsing.learn import PRIOR, Example, Features, Vocabulary, shares, train
 from triplewise.tools.retrieval.encoder import open_encoder
 
 MADE = 0.25
 """Share of the questions that are asked once more of a graph without what they need."""
-TOO_MANY = 60
-"""An answer of so many more than three times the gold values is wrong without being compared."""
 _log = logging.getLogger(__name__)
 
 
@@ -84,45 +74,18 @@ class Pool:
         return sum(bool(e.right.any()) for q, e in pairs if any(q.answers))
 
 
-def candidates(question: Labelled, kg: KnowledgeGraph, weights: Features) -> list[Candidate]:
-    """The derivations of a question, best first."""
-    return Parser(weights).parse(question.question, GraphIndex.of(kg, open_encoder()))[1]
-
-
 def parse(
     of: QuestionSet, questions: Sequence[Labelled], kg: KnowledgeGraph, weights: Features, vocabulary: Vocabulary
 ) -> Pool:
     """Parse questions over a graph under some weights."""
-    index, pool = GraphIndex.of(kg, open_encoder()), Pool(of, questions, [], [])
+    pool = Pool(of, questions, [], [])
     for question in questions:
-        found = candidates(question, kg, weights)
-        answers = [candidate.answer for candidate in found]
-        golds = [short_answers(kg, gold) for gold in question.answers]
-        judged = {answer: is_right(answer, golds, index, kg.profile, of.least) for answer in set(answers)}
-        right = [judged[answer] for answer in answers]
-        rows = [candidate.features for candidate in found]
-        pool.examples.append(example(of.graph, rows, answers, right, vocabulary))
-        best = next((c for c, is_good in zip(found, right, strict=True) if is_good and c.answer), None)
+        index, found = derivations(question, kg, open_encoder(), weights)
+        judged = labelled_example(of.graph, question, found, kg, index, vocabulary, of.least)
+        pool.examples.append(judged)
+        best = next((c for c, is_good in zip(found, judged.right, strict=True) if is_good and c.answer), None)
         pool.uses.append(needed(best.query, index) if best is not None else ())
     return pool
-
-
-def is_right(
-    answer: Denotation, golds: Sequence[Sequence[str]], index: GraphIndex, profile: Profile, least: float
-) -> bool:
-    """Whether an answer of the parser is right: its F1 with gold answers, as ids or as names."""
-    (gold, *_), empty = golds, answer == frozenset()
-    if empty or not gold:
-        return empty and not gold
-    if isinstance(answer, frozenset) and len(answer) > 3 * len(gold) + TOO_MANY:
-        return False
-    if isinstance(answer, frozenset):
-        terms = [index.terms[node] for node in sorted(answer)]
-        values = [profile.short(term) if isinstance(term, IRI) else term.value for term in terms]
-        labels = [index.label(node) for node in sorted(answer)]
-    else:
-        values = labels = [str(answer).lower()]
-    return best_overlap(values, golds).f1 >= least or best_overlap(labels, golds, "names").f1 >= least
 
 
 def made_unanswerable(
@@ -195,7 +158,8 @@ def main(
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     used = list(question_sets(filter(None, sets.split(","))))
     graphs = {s.name: s.open() for s in used}
-    vocabulary, without_graph, pools = Vocabulary(), {s.graph: dict(PRIOR) for s in used}, []
+    vocabulary, pools = Vocabulary(), list[Pool]()
+    without_graph: dict[str, dict[str, float]] = {s.graph: dict(PRIOR) for s in used}
     for number in range(rounds):
         start = time.monotonic()
         pools = []
@@ -216,8 +180,7 @@ def main(
     _log.info("%s\nmin_confidence %g", table(pools, rows, confidence), confidence.min_confidence)
     if not report:
         folder = Path(str(files("triplewise.tools.parsing")))
-        kept = {name: round(weight, 4) for name, weight in sorted(weights.items())}
-        (folder / learn.FILE).write_text(json.dumps(kept, indent=0) + "\n", "utf-8")
+        learn.write_weights(weights, folder / learn.FILE)
         confidence.write(folder / FILE)
 
 

@@ -64,12 +64,36 @@ FEATURES: Mapping[str, int] = {
 whether anything is uncovered, and the sums."""
 MODEL_FEATURES: Mapping[str, int] = {
     "agreement": MORE,
+    "shared": MORE,
+    "share": MORE,
     "uncovered": LESS,
-    "unasked": LESS,
-    "size": LESS,
+    "unnamed": LESS,
     "repairs": LESS,
 }
-"""Evidence for the query of a language model."""
+"""Evidence for the query of a language model: `query_features`."""
+MOST = 4
+"""Uncovered words and failed steps are counted up to this."""
+
+
+def query_features(
+    evidence: Mapping[str, float], agreement: float, uncovered: int, wrong: int
+) -> dict[str, float]:
+    """Return the evidence for the answer of a language model's query, by the names of `MODEL_FEATURES`.
+
+    Args:
+        evidence: `trust_features` of the reading without a model that has the same answer; {} for none.
+        agreement: confidence of the best reading without a model, less than 0 where its answer is another.
+        uncovered: words that the reading with the same answer leaves uncovered. wrong: steps that failed.
+    """
+    found = {
+        "agreement": agreement,
+        "shared": float(bool(evidence)),
+        "share": evidence.get("share", 0.0),
+        "uncovered": min(uncovered, MOST),
+        "unnamed": evidence.get("unnamed", 0.0),
+        "repairs": min(wrong, MOST),
+    }
+    return {name: round(float(found[name]), 6) for name in MODEL_FEATURES}
 
 
 def trust_features(
