@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Set as AbstractSet
 from typing import TypeAlias
 
-from triplewise.tools.parsing.index import Graph as GraphIndex
+from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import (
     Aggregate,
     And,
