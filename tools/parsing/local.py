@@ -44,13 +44,15 @@ class _Way(NamedTuple):
     forward: bool
 
 
-def index_for(kg: KnowledgeGraph, encoder: Encoder, question: str, nodes: Iterable[IRI]) -> GraphIndex:
+def index_for(
+    kg: KnowledgeGraph, encoder: Encoder, question: str, nodes: Callable[[], Iterable[IRI]]
+) -> GraphIndex:
     """The index that a question is parsed with: of the whole KG where that is small, else of a part of it.
 
     Args:
-        nodes: entities that the question may mean, best first.
+        nodes: finds the entities that the question may mean, best first; called only where they are needed.
     """
-    return GraphIndex.whole(kg, encoder) or local_index(kg, encoder, question, nodes)
+    return GraphIndex.whole(kg, encoder) or local_index(kg, encoder, question, nodes())
 
 
 def local_index(kg: KnowledgeGraph, encoder: Encoder, question: str, nodes: Iterable[IRI]) -> GraphIndex:
