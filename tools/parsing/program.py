@@ -8,9 +8,11 @@ with the rest afterwards.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable, text
@@ -25,6 +27,8 @@ from triplewise.tools.parsing.query import (
     Count,
     Exists,
     Extremal,
+    ExtremalAggregate,
+    Grouped,
     Having,
     Image,
     Linked,
@@ -46,7 +50,7 @@ from triplewise.tools.pyql.text import read_bare, write_expression
 OPERATORS: dict[Comparison, str] = {"gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "="}
 RANKS = 5
 """The largest rank ("the third longest": 3) that is written, as nested superlatives."""
-SAMPLE = 200  # Values of a relation whose datatypes are looked at
+SAMPLE = 200  # Values of a relation whose datatypes, and nodes whose classes are looked at
 _NUMERIC = frozenset(XSD + t for t in ("integer", "decimal", "double", "float", "int", "long", "nonNegativeInteger"))
 _DAYS = (frozenset({XSD + "date"}), frozenset({XSD + "dateTime"}))
 _NAME = re.compile(r"[^a-z0-9]+")
@@ -72,6 +76,14 @@ def compile_query(query: Query, index: GraphIndex, profile: Profile) -> PyQL:
             end = writer.walk(path, writer.node(of))
             output = writer.fresh(f"{function}_{end.name}" if isinstance(end, Variable) else function)
             writer.program = writer.program.add_aggregate(function, end, output, None, writer.kind(path))
+        case Grouped(function, path, of, to):
+            member = writer.fresh(writer.name(of))
+            output = writer.group(function, of, path, to, member)
+            return writer.program.set_answer(member, output)
+        case Extremal(of, path, sign, 1, count) if 1 < count == len(members(query, index)):
+            output = writer.fresh(writer.name(of))
+            value = writer.measured(of, path, output)
+            writer.program = writer.program.add_order(value, sign > 0, count)
         case _:
             output = writer.variable(query)
     return writer.program.set_answer(output)
@@ -106,7 +118,7 @@ def disjuncts(query: Set) -> list[Set]:
 def is_ranked(query: Set) -> bool:
     """Whether a superlative is taken over the set itself: its program then has to begin with it."""
     match query:
-        case Extremal() | MostLinked():
+        case Extremal() | ExtremalAggregate() | MostLinked():
             return True
         case And(left, right):
             return is_ranked(left) or is_ranked(right)
@@ -124,7 +136,9 @@ def names_node(query: Set) -> bool:
             return names_node(left) or names_node(right)
         case Or(left, right):
             return names_node(left) and names_node(right)
-        case Image(_, of) | Minus(of) | Extremal(of) | Compared(of) | MostLinked(of) | Linked(of):
+        case Image(_, of) | Minus(of) | Compared(of) | Linked(of):
+            return names_node(of)
+        case Extremal(of) | ExtremalAggregate(of) | MostLinked(of):
             return names_node(of)
     return False
 
@@ -208,15 +222,18 @@ class _Writer:
             case Minus(of, without):
                 self.restrict(of, target)
                 self._exclude(without, target)
-            case Extremal(of, path, sign, rank):
+            case Extremal(of, path, sign, rank, 1):
                 self._extreme(of, path, sign, rank, target)
+            case Extremal():
+                self._among_extremes(query, target)
+            case ExtremalAggregate(of, path, function, sign):
+                self._best(self.group(function, of, path, None, target), sign)
+            case MostLinked(of, path, sign, to):
+                self._best(self.group("count", of, path, to, target), sign)
             case Compared():
                 self._compared(query, target)
-            case MostLinked(of, path, sign, to):
-                count = self._group(of, path, to, target)
-                self.program = self.program.add_max(count) if sign > 0 else self.program.add_min(count)
             case Linked(of, path, comparison, number, to):
-                self._compare(self._group(of, path, to, target), comparison, Number(number))
+                self._compare(self.group("count", of, path, to, target), comparison, Number(number))
 
     def exists(self, of: Set) -> None:
         """Ask whether a set has members; what it says of a single named node is said without a variable."""
@@ -260,7 +277,7 @@ class _Writer:
         quantity = self._quantity(number)
         if direction < 0 or not quantity:
             return ""
-        nodes = [self.index.terms[n] for n, _ in zip(self.index.rels[number].inv, range(SAMPLE), strict=False)]
+        nodes = [self.index.terms[n] for n in islice(self.index.rels[number].inv, SAMPLE)]
         datatypes = {n.datatype for n in nodes if isinstance(n, Literal)}
         if quantity == "time":
             return "text"
@@ -272,9 +289,9 @@ class _Writer:
         """Return the name of a variable for a set: that of its class, else of the relation that leads to it."""
         match query:
             case Members(cls):
-                return self._class_name([cls])
+                return self._class_name(cls)
             case Nodes(nodes):
-                return self._class_name(self.index.sig(nodes))
+                return self._kind_name(nodes)
             case Image(path, _):
                 return self._step_name(*path[-1])
             case Having(path):
@@ -286,7 +303,7 @@ class _Writer:
                 )
             case Or(left, _):
                 return self.name(left)
-            case Minus(of) | Extremal(of) | Compared(of) | MostLinked(of) | Linked(of):
+            case Minus(of) | Compared(of) | Linked(of) | Extremal(of) | ExtremalAggregate(of) | MostLinked(of):
                 return self.name(of)
         return "value"
 
@@ -329,11 +346,11 @@ class _Writer:
                 return self._quantity(relation)
             case And(left, right):
                 return self._quantity_of(left) or self._quantity_of(right)
-            case Minus(of) | Extremal(of) | Compared(of) | MostLinked(of) | Linked(of):
+            case Minus(of) | Compared(of) | Extremal(of):
                 return self._quantity_of(of)
         return ""
 
-    def _measured(self, of: Set, path: Path, target: Node) -> Node:
+    def measured(self, of: Set, path: Path, target: Node) -> Node:
         """Keep members of a set, and return their values at the end of a path."""
         if of != Having(path):
             self.restrict(of, target)
@@ -349,16 +366,23 @@ class _Writer:
     def _step_name(self, relation: int, direction: int) -> str:
         if direction > 0:
             return slug(self.index.rels[relation].names[0])
-        return self._class_name(self.index.sig(self.index.rels[relation].subjects))
+        return self._kind_name(self.index.rels[relation].subjects)
 
     def _middle_name(self, relation: int) -> str:
         """Return the name for the node that a composed relation leads through."""
         first = self.index.rels[relation].path[0][0].value
         return slug(re.split(r"[/#:.]", first.rstrip("/#"))[-1])
 
-    def _class_name(self, classes: Iterable[int]) -> str:
-        named = (self.index.classes[c].names for c in sorted(classes))
-        return next((s for names in named if names and (s := slug(names[0]))), "")
+    def _class_name(self, cls: int) -> str:
+        names = self.index.classes[cls].names
+        return slug(names[0]) if names else ""
+
+    def _kind_name(self, nodes: frozenset[int]) -> str:
+        """Return the name of the class that most of some nodes are of; "" for none."""
+        some = list(islice(nodes, SAMPLE))
+        classes = Counter(c for node in some for c in self.index.types[node])
+        best = max(sorted(classes), key=classes.__getitem__, default=None)
+        return self._class_name(best) if best is not None and 2 * classes[best] > len(some) else ""
 
     def _one_of(self, nodes: list[Term], target: Node) -> None:
         if len(nodes) == 1 and target in self.program.variables:
@@ -400,16 +424,16 @@ class _Writer:
     def _compared(self, query: Compared, target: Node) -> None:
         of, path, comparison, value = query.of, query.path, query.comparison, query.value
         if isinstance(value, Number):
-            self._compare(self._measured(of, path, target), comparison, value)
+            self._compare(self.measured(of, path, target), comparison, value)
             return
         kind = self.kind(path)
         if self._quantity_of(value) != self._quantity(path[-1][0]):
             raise ActionError("bad_comparison", "values of different kinds are not compared")
         if names_node(value) and not names_node(of):
             limit = self._limit(value, comparison, kind)
-            own = self._measured(of, path, target)
+            own = self.measured(of, path, target)
         else:
-            own = self._measured(of, path, target)
+            own = self.measured(of, path, target)
             limit = self._limit(value, comparison, kind)
         self.program = self.program.add_filter(own, OPERATORS[comparison], limit, kind)
 
@@ -418,7 +442,7 @@ class _Writer:
         limit = self.node(value)
         if comparison != "eq" and isinstance(limit, Variable) and len(members(value, self.index)) != 1:
             largest = comparison in ("gt", "ge")
-            self.program = self.program.add_max(limit, kind) if largest else self.program.add_min(limit, kind)
+            self._best(limit, 1 if largest else -1, kind)
         return limit
 
     def _extreme(self, of: Set, path: Path, sign: int, rank: int, target: Node) -> Node:
@@ -426,14 +450,27 @@ class _Writer:
         if rank > RANKS:
             raise ActionError("bad_number", f"rank {rank} is not written as superlatives")
         above = self._extreme(of, path, sign, rank - 1, self.fresh(self.name(of))) if rank > 1 else None
-        value, kind = self._measured(of, path, target), self.kind(path)
+        value, kind = self.measured(of, path, target), self.kind(path)
         if above is not None:
             self.program = self.program.add_filter(value, "<" if sign > 0 else ">", above, kind)
-        self.program = self.program.add_max(value, kind) if sign > 0 else self.program.add_min(value, kind)
+        self._best(value, sign, kind)
         return value
 
-    def _group(self, of: Set, path: Path, to: Set | None, target: Node) -> Variable:
-        """Return the number of different ends of a path, in `to`, for each member of a set."""
+    def _among_extremes(self, query: Extremal, target: Node) -> None:
+        """Keep those with a value from that of one rank to that of another."""
+        of, path, sign, kind = query.of, query.path, query.sign, self.kind(query.path)
+        limits = [(self._extreme(of, path, sign, query.rank + query.count - 1, self.fresh(self.name(of))), "=")]
+        if query.rank > 1:
+            limits.append((self._extreme(of, path, sign, query.rank - 1, self.fresh(self.name(of))), ""))
+        value = self.measured(of, path, target)
+        for (limit, equal), inside in zip(limits, (sign > 0, sign < 0), strict=False):
+            self.program = self.program.add_filter(value, (">" if inside else "<") + equal, limit, kind)
+
+    def _best(self, value: Node, sign: int, kind: Kind = "") -> None:
+        self.program = self.program.add_max(value, kind) if sign > 0 else self.program.add_min(value, kind)
+
+    def group(self, function: str, of: Set, path: Path, to: Set | None, target: Node) -> Variable:
+        """Return the count, sum or average of the ends of a path, in `to`, for each member of a set."""
         if to is None:
             self.restrict(of, target)
             end = self.walk(path, target)
@@ -445,9 +482,12 @@ class _Writer:
             self.restrict(of, target)
             end = self.variable(to)
             self.walk(path, target, end)
-        count = self.fresh(f"count_{end.name}" if isinstance(end, Variable) else "count")
-        self.program = self.program.add_group(end, target, count)
-        return count
+        output = self.fresh(f"{function}_{end.name}" if isinstance(end, Variable) else function)
+        if function == "count":
+            self.program = self.program.add_group(end, target, output)
+        else:
+            self.program = self.program.add_aggregate(function, end, output, target, self.kind(path))
+        return output
 
     def _exclude(self, query: Set, target: Node) -> None:
         """Drop the members of a set."""
