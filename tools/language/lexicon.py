@@ -50,6 +50,8 @@ class Lexicon:
     scales: Mapping[str, float]
     ordinals: Mapping[str, int]
     months: Mapping[str, int]
+    bounds: Mapping[str, str]
+    """Words that are a comparison in front of a number."""
     lemmas: Mapping[str, str]
     """A form of a word -> the word: `wrote` -> `write`."""
 
@@ -115,6 +117,7 @@ def lexicon() -> Lexicon:
         scales=section("scales"),
         ordinals=section("ordinals"),
         months=section("months"),
+        bounds=section("bounds"),
         lemmas={form: lemma for lemma, forms in section("lemmas").items() for form in forms},
     )
 

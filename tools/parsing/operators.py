@@ -37,6 +37,7 @@ def ground_operators(question: Question) -> None:
         found = [*_listed(question, (start, end))]
         if end - start == 1:
             found += [*_degree(question, start), *_apart(question, start), *_ordinal(question, start)]
+            found += _bound(question, start)
         elif end - start == 2:
             found += _periphrastic(question, start)
         for operator, behind in found:
@@ -98,6 +99,19 @@ def _apart(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
     word, flat = question.words[i], np.zeros(len(question.index.rels), np.float32)
     if word in ("more", "less", "fewer") and "than" in question.words[i + 2 : i + 1 + _THAN]:
         yield Operator("comparison", 1, "gt" if word == "more" else "lt", flat), i + 1
+
+
+def _bound(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
+    """Minimum and maximum in front of a number: "minimum two attendees" is at least two."""
+    bound = lexicon().bounds.get(question.words[i])
+    if bound is not None and i + 1 < question.n and is_number(question.words[i + 1]):
+        flat = np.zeros(len(question.index.rels), np.float32)
+        yield Operator("comparison", 1, _COMPARISONS[bound], flat), i + 1
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a number, in digits or in full."""
+    return word[0].isdigit() or word in lexicon().numbers
 
 
 def _ordinal(question: Question, i: int) -> Iterator[tuple[Operator, int]]:

@@ -175,28 +175,3 @@ class Question:
         best = np.max(rows, axis=0)
         order = [int(r) for r in np.argsort(-best, kind="stable")[: 2 * most]]
         return tuple(dict.fromkeys(self.index.rels[r].names[0] for r in order))[:most]
-
-    # The names of the reference, until grammar and chart have moved to the new ones.
-    @property
-    def g(self) -> GraphIndex:
-        return self.index
-
-    @property
-    def toks(self) -> list[str]:
-        return self.words
-
-    @property
-    def yesno(self) -> bool:
-        return self.is_yes_no
-
-    @property
-    def empty_ok(self) -> bool:
-        return self.may_be_empty
-
-    @property
-    def others(self) -> bool:
-        return self.asks_others
-
-    @property
-    def rel_sim(self) -> Mapping[Span, Similarity]:
-        return self.relation_similarity
