@@ -1,6 +1,6 @@
 """All facts of a KG as an index reads them: of one in this process, and of an endpoint with a small graph.
 
-An endpoint's facts are read once, page by page, one request at a time, and kept in its cache folder. When they are old
+An endpoint's facts are read once, page by page, no more at a time than it has connections, and kept in its cache folder. When they are old
 they are read again while they serve.
 """
 
@@ -26,7 +26,7 @@ from triplewise.tools.core.files import is_writable, whole_file
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, whole_number
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, memory_of, origin_of, terms_n3
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, batches, memory_of, origin_of, terms_n3
 from triplewise.tools.kg.rdf import QUESTIONS_IN, parse_term, safe_iri
 
 Pair: TypeAlias = tuple[bytes, bytes]
@@ -38,8 +38,8 @@ SMALL = 400_000
 """Facts up to which a graph is read whole."""
 AT_ONCE = 30_000
 """Facts up to which the first question to an endpoint waits for them; more are read while it is answered."""
-PAGE, GROUP = 10_000, 40  # facts, and relations, that one request asks for
-PAUSE = 0.1  # seconds between two requests to another machine
+PAGE, GROUP = 10_000, 200  # facts, and relations, that one request asks for
+PAUSE = 0.1  # seconds between two rounds of requests to another machine
 KEPT, DAYS = "facts.json.gz", 1.0  # where facts of an endpoint are kept, and for how long they are good
 _OWL = "http://www.w3.org/2002/07/owl#"
 SCHEMA = (RDF, RDFS, _OWL)  # their classes and relations say how a graph is made, not what it tells
@@ -179,12 +179,13 @@ def _counts(kg: KnowledgeGraph) -> dict[str, int] | None:
 def _read_all(kg: KnowledgeGraph, counts: Mapping[str, int], path: Path | None) -> _Kept | None:
     """Read all facts of an endpoint, and keep them in a file; None where it does not give them all."""
     facts: dict[str, list[tuple[str, str]]] = {}
+    pages = [(group, offset) for group, size in _groups(counts) for offset in range(0, size, PAGE)]
     try:
-        for group, limit in _groups(counts):
-            for offset in range(0, limit, PAGE):
-                for relation, pair in _page(kg, group, offset):
+        for some in batches(pages, kg.connections):
+            for page in kg.together([partial(_page, kg, *place) for place in some]):
+                for relation, pair in page:
                     facts.setdefault(relation, []).append(pair)
-                time.sleep(0 if kg.is_local else PAUSE)
+            time.sleep(0 if kg.is_local else PAUSE)
         facts = {r: sorted(set(pairs)) for r, pairs in facts.items()}
         if sum(map(len, facts.values())) < 0.98 * sum(counts.values()):
             _log.info("%s gives other facts on each page: its graph is not read whole", kg.name)
@@ -222,6 +223,8 @@ def _page(kg: KnowledgeGraph, relations: Sequence[str], offset: int) -> Iterator
         f"SELECT ?s ?p ?o WHERE {{ VALUES ?p {{ {terms_n3(map(IRI, relations))} }} ?s ?p ?o }} "
         f"LIMIT {PAGE} OFFSET {offset}"
     )
-    for s, p, o in kg.query(sparql, limit=PAGE).rows:
-        if isinstance(s, IRI) and isinstance(p, IRI) and o is not None:
-            yield p.value, (s.n3(), o.n3())
+    return [
+        (p.value, (s.n3(), o.n3()))
+        for s, p, o in kg.query(sparql, limit=PAGE).rows
+        if isinstance(s, IRI) and isinstance(p, IRI) and o is not None
+    ]
