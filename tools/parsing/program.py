@@ -50,7 +50,9 @@ from triplewise.tools.pyql.text import read_bare, write_expression
 OPERATORS: dict[Comparison, str] = {"gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "="}
 RANKS = 5
 """The largest rank ("the third longest": 3) that is written, as nested superlatives."""
-SAMPLE = 200  # Values of a relation whose datatypes, and nodes whose classes are looked at
+SAMPLE = 200  # Nodes whose classes are looked at
+DIGITS = 16  # Longest decimal that every engine computes with
+_FLOATING = (XSD + "double", XSD + "float")
 _NUMERIC = frozenset(XSD + t for t in ("integer", "decimal", "double", "float", "int", "long", "nonNegativeInteger"))
 _DAYS = (frozenset({XSD + "date"}), frozenset({XSD + "dateTime"}))
 _NAME = re.compile(r"[^a-z0-9]+")
@@ -163,13 +165,13 @@ class _Writer:
 
     Attributes:
         taken: names of all variables of the whole program.
-        quantities: of variables: what their values are, "number", "date" or "time".
+        relations: of variables: the relation whose values they hold.
     """
 
     index: GraphIndex
     profile: Profile
     taken: set[str] = field(default_factory=set)
-    quantities: dict[Node, str] = field(default_factory=dict)
+    relations: dict[Node, int] = field(default_factory=dict)
     program: PyQL = PyQL()
 
     def fresh(self, name: str) -> Variable:
@@ -268,22 +270,31 @@ class _Writer:
                 self.program = self.program.add_fact(subject, relation, object_)
                 node = following
             if direction > 0:
-                self.quantities[node] = self._quantity(number)
+                self.relations[node] = number
         return node
 
     def kind(self, path: Path) -> Kind:
-        """Return how the values at the end of a path are compared with one another."""
-        number, direction = path[-1]
-        quantity = self._quantity(number)
-        if direction < 0 or not quantity:
-            return ""
-        nodes = [self.index.terms[n] for n in islice(self.index.rels[number].inv, SAMPLE)]
-        datatypes = {n.datatype for n in nodes if isinstance(n, Literal)}
-        if quantity == "time":
-            return "text"
+        """Return how the values at the end of a path are compared: as the engine does where it can."""
+        relation, direction = path[-1]
+        return self._kind_of(relation) if direction > 0 else ""
+
+    def _kind_of(self, relation: int) -> Kind:
+        key = ("kind", relation)
+        if key not in self.index.cache:
+            self.index.cache[key] = self._read_kind(relation)
+        kind: Kind = self.index.cache[key]
+        return kind
+
+    def _read_kind(self, relation: int) -> Kind:
+        quantity = self._quantity(relation)
+        if quantity in ("", "time"):
+            return "text" if quantity else ""
+        terms = [self.index.terms[n] for n in self.index.rels[relation].inv]
+        datatypes = {t.datatype for t in terms if isinstance(t, Literal)}
         if quantity == "date":
             return "" if datatypes in _DAYS else "date"
-        return "" if datatypes <= _NUMERIC else "number"
+        is_short = all(len(t.value) <= DIGITS or t.datatype in _FLOATING for t in terms if isinstance(t, Literal))
+        return "" if is_short and datatypes <= _NUMERIC else "number"
 
     def name(self, query: Set) -> str:
         """Return the name of a variable for a set: that of its class, else of the relation that leads to it."""
@@ -418,8 +429,11 @@ class _Writer:
         self.program = self.program.add_filter(value, condition.operator, condition.right, condition.kind)
 
     def _condition(self, value: Node, comparison: Comparison, number: Number) -> Filter:
-        literal, kind = number_literal(number, self.quantities.get(value, ""))
-        return Filter(value, OPERATORS[comparison], literal, kind)
+        relation = self.relations.get(value)
+        if relation is None:
+            return Filter(value, OPERATORS[comparison], *number_literal(number, ""))
+        literal, kind = number_literal(number, self._quantity(relation))
+        return Filter(value, OPERATORS[comparison], literal, kind or self._kind_of(relation))
 
     def _compared(self, query: Compared, target: Node) -> None:
         of, path, comparison, value = query.of, query.path, query.comparison, query.value
@@ -514,7 +528,7 @@ class _Writer:
 
     def _inside(self, write: Callable[[_Writer], None]) -> Pattern:
         """Return what is written as a pattern."""
-        inside = _Writer(self.index, self.profile, self.taken, self.quantities)
+        inside = _Writer(self.index, self.profile, self.taken, self.relations)
         write(inside)
         items = [c for c in inside.program.clauses if isinstance(c, Fact | Typed | AnyOf | Filter | Extreme | Union)]
         if len(items) < len(inside.program.clauses):

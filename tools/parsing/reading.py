@@ -19,7 +19,7 @@ from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.open import is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Result
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.linking.linker import LinkedEntity, link
 from triplewise.tools.parsing import learn
 from triplewise.tools.parsing.chart import Candidate, Parser
 from triplewise.tools.parsing.confidence import Calibration, calibration_for, trust_features
@@ -27,6 +27,7 @@ from triplewise.tools.parsing.denotation import Denotation, members
 from triplewise.tools.parsing.grammar import PRIORS
 from triplewise.tools.parsing.grounding import ground
 from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.local import index_for
 from triplewise.tools.parsing.learn import shares, shipped_weights
 from triplewise.tools.parsing.program import compile_query, describe
 from triplewise.tools.parsing.query import Image, Nodes, Query
@@ -90,11 +91,18 @@ def derive(
         seeds: the seed questions whose chains are derivations too.
         weights: of features; None: the graph's own, else those that come with the package.
     """
-    index = GraphIndex.of(kg, encoder)
     given = None if linked is None else [LinkedEntity(name, -1, -1, id, name, 1.0) for name, id in linked.items()]
+    index = index_for(kg, encoder, question, partial(_named_nodes, question, kg, given))
     grounded = ground(question, index, linked=given)
     parser = Parser(weights_for(kg) if weights is None else weights)
     return Parse(grounded, parser.read(grounded))
+
+
+def _named_nodes(question: str, kg: KnowledgeGraph, given: Sequence[LinkedEntity] | None) -> list[IRI]:
+    """Return the nodes that a question may name, the likeliest first."""
+    entities = link(question, kg) if given is None else given
+    ids = [*(e.id for e in entities), *(c.id for e in entities for c in e.candidates)]
+    return [iri for id in dict.fromkeys(ids) if (iri := kg.profile.expand(id)) is not None]
 
 
 def read_question(
@@ -126,8 +134,7 @@ def read_question(
         alike = sorted(of_answer[candidates[share.best].answer], key=lambda c: -c.score)
         evidence = trust_features(features, ranked, place)
         confidence = share.probability if calibration is None else calibration.probability(evidence)
-        if calibration is None or confidence >= calibration.floor:
-            readings += _first_written(grounded, alike, kg, evidence, confidence)
+        readings += _first_written(grounded, alike, kg, evidence, confidence)
     return tuple(readings)
 
 
