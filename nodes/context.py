@@ -125,7 +125,7 @@ class Context:
     )
     guess: bool = _setting(
         False,
-        "Give the likeliest answer even where it is so improbable that none is shown otherwise; it is unsure.",
+        "Give the likeliest answer, as unsure, even where it is so improbable that none is shown otherwise.",
     )
     min_confidence: float | None = _setting(
         None,
@@ -158,9 +158,7 @@ class Context:
     earlier: str | None = _setting(None, "An earlier attempt for a model to improve on (SymAgent 4.3.1).")
     label_batch: bool = _setting(True, "Fetch labels many at once; off is one query a label, as published.")
     reuse_answers: bool = _setting(True, "Ask the KG no query twice for one question; off asks every time.")
-    fast_path: bool = _setting(
-        False, "Run the best reading as one program; steps where anything objects."
-    )
+    fast_path: bool = _setting(False, "Run the best reading as one program; steps where anything objects.")
     cascade: float | None = _setting(
         None, "Confidence from which the embedded reading is taken and no model asked; None always asks."
     )

@@ -30,7 +30,7 @@ from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.confidence import calibration_for
 from triplewise.tools.parsing.reading import Reading, read_question
 from triplewise.tools.planning.bodies import grow, node_form
-from triplewise.tools.planning.lexical.planner import Plan, PlanSettings, make_plan
+from triplewise.tools.planning.lexical.planner import GAP, Plan, PlanSettings, make_plan
 from triplewise.tools.planning.lexical.question import form_of
 from triplewise.tools.planning.proposals import demonstrate, parse_bodies, with_proposals
 from triplewise.tools.pyql.program import Fact, Filter, PyQL, Typed
@@ -77,12 +77,17 @@ def readings_of(state: State, context: Context) -> tuple[Reading, ...]:
     return tuple(replace(r, confidence=calibration.probability(r.features)) for r in readings)
 
 
-def rules_of(readings: Sequence[Reading], profile: Profile) -> tuple[Rule, ...]:
-    """Return the rules behind readings, each once: of programs that are a chain from a node to the answer."""
+def rules_of(readings: Sequence[Reading], profile: Profile, documents: bool = False) -> tuple[Rule, ...]:
+    """Return the rules behind readings, each once: of programs that are a chain from a node to the answer.
+
+    A reading that finds nothing is one only where `documents` may fill the gap (SymAgent 4.2.1).
+    """
     rules = dict[tuple[str, str], Rule]()
     for reading in readings:
-        if (rule := _rule_of(PyQL.parse(reading.program, profile), profile)) is not None:
-            rule = replace(rule, score=reading.confidence, provenance=reading.provenance)
+        program = PyQL.parse(reading.program, profile)
+        if (reading.values or documents) and (rule := _rule_of(program, profile)) is not None:
+            why = reading.provenance if reading.values else f"{reading.provenance}, {GAP}"
+            rule = replace(rule, score=reading.confidence, provenance=why)
             rules.setdefault((rule.anchor, path_text(rule.body)), rule)
     return tuple(rules.values())
 
@@ -127,7 +132,8 @@ def _mined_plan(state: State, context: Context, readings: Sequence[Reading]) -> 
     if env.seeds is not None and state.linked:
         plan = make_plan(state.question, state.linked, env.kg, env.encoder, env.seeds, settings)
     known = {(rule.anchor, path_text(rule.body)) for rule in plan.rules}
-    others = (r for r in rules_of(readings, env.kg.profile) if (r.anchor, path_text(r.body)) not in known)
+    behind = rules_of(readings, env.kg.profile, settings.documents)
+    others = (r for r in behind if (r.anchor, path_text(r.body)) not in known)
     return replace(plan, rules=(*plan.rules, *others)[: settings.rules])
 
 

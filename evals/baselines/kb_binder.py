@@ -58,8 +58,7 @@ from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import find_classes, relation_texts
 from triplewise.tools.linking.linker import LinkedEntity, without_brackets
-from triplewise.tools.planning.lexical.constraints import Constraints
-from triplewise.tools.planning.lexical.question import view
+from triplewise.tools.planning.bodies import ground, rename, rule_program
 from triplewise.tools.planning.mining import LEAST_F1, Miner
 from triplewise.tools.planning.seeds import Match, Seed
 from triplewise.tools.pyql.program import PyQL
@@ -382,7 +381,7 @@ def exemplars(state: State, context: Context, shots: int) -> list[dict[str, str]
 
 
 def program_of(seed: Seed, context: Context, miner: Miner) -> str:
-    """The program that reproduces a seed's answers best, as a draft; "" where drafts cannot say it."""
+    """The program of the rule that reproduces a seed's answers best, as a draft; "" without one."""
     kg = environment(context).kg
     anchors = miner.anchors(seed)
     bodies = miner.of_seed(seed) if anchors else {}
@@ -390,12 +389,9 @@ def program_of(seed: Seed, context: Context, miner: Miner) -> str:
     if not good:
         return ""
     # The one that reproduces the seed's answers best, a short one of equals.
-    body, quality = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
-    constraints = Constraints(kg, environment(context).encoder, view(seed.question, seed.spans))
-    rule = miner.rule(list(anchors.values()), body, quality, constraints)
-    calls = [c for c in script(rule, kg.profile) if c.name not in ("get_relation", "execute")] if rule else []
-    if not calls or any(c.name not in ACTIONS for c in calls):
-        return ""
+    body, _ = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
+    rule = ground(next(iter(anchors.values())), rename(kg, body))
+    calls = [c for c in script(rule_program(kg, rule), kg.profile) if c.name in ACTIONS]
     topics, profile = {form: name for name, form in anchors.items()}, kg.profile
 
     def in_words(kind: str, form: str) -> str:

@@ -31,7 +31,7 @@ from triplewise.nodes import answer as answering
 from triplewise.nodes.answer import find_routes
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
-from triplewise.nodes.plan import demonstrations_for, relations_around, settings_of
+from triplewise.nodes.plan import demonstrations_for, readings_of, relations_around, rules_of, settings_of
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_lines
 from triplewise.tools.actions.toolset import Call, Feedback
@@ -41,7 +41,7 @@ from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import answers, rule_program
-from triplewise.tools.planning.lexical.planner import Plan, PlanSettings, make_plan
+from triplewise.tools.planning.lexical.planner import Plan, PlanSettings
 from triplewise.tools.planning.mining import seed_rules
 from triplewise.tools.planning.proposals import parse_bodies, with_proposals
 from triplewise.tools.pyql.text import read_term
@@ -74,13 +74,13 @@ def plan(state: State, context: Context, limit: int) -> Update:
     paths, kg, encoder = Plan(), environment(context).kg, environment(context).encoder
     settings, seeds = replace(settings_of(context), documents=False), environment(context).seeds
     if state.linked and context.embedded:
-        # Paths of the seed questions most like this one; without seeds, those whose words fit it best.
+        # Paths of the seed questions most like this one; without seeds, those of its readings.
         if seeds is not None:
             caps, count = PlanSettings().caps, PlanSettings().seed_count
             mined = seed_rules(state.question, state.linked, kg, encoder, seeds, caps, count)
             rules = sorted(mined, key=lambda rule: -rule.score)
         else:
-            rules = list(make_plan(state.question, state.linked, kg, encoder, None, settings).rules)
+            rules = list(rules_of(readings_of(state, context), kg.profile))
         paths = Plan(tuple(rules[:limit]))
     elif state.linked:
         thought = ask(
