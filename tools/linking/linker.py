@@ -2,8 +2,8 @@
 
 Names are found by the label index of the KG: exact spans first, near names for what is quoted or capitalised
 and matched none. A span weighs more the rarer its words are, and where capitals agree with the label; words
-that questions use to say what is asked ("name", "director") weigh little (`words.yaml`). Which node of that
-name is meant is decided by capitals, popularity, and, where an encoder is given, by how well label and
+that questions use to say what is asked ("name", "director") and names of classes ("city" before Salt Lake
+City) weigh little. Which node of that name is meant is decided by capitals, popularity, and, where an encoder is given, by how well label and
 description fit the question.
 """
 
@@ -13,13 +13,11 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib import resources
-from itertools import takewhile
-from typing import Any, NamedTuple
+from functools import lru_cache
+from itertools import takewhile, zip_longest
+from typing import NamedTuple
 
 import numpy as np
-import yaml
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import Span, normalise, span_at, spans, tokens
@@ -28,6 +26,8 @@ from triplewise.tools.kg.labels import Candidate, Entry, SpanMatch, similarity
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import singulars
+from triplewise.tools.language.lexicon import grammar_of, word_list
+from triplewise.tools.linking.search import class_words
 from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -42,7 +42,6 @@ _CONTEXT, _IN_CONTEXT = 0.3, 6
 _TAKEN, _DOUBTFUL = 0.75, 0.2
 """A span of the first weight is a mention, one below the second never; between them if there is no other."""
 _MOST_PARTS = 8  # Parts of a run that are tried for near names
-_LEAST_GRAMMAR = 2  # Grammar words that a question has of another language at least, to be in it
 
 _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 _QUOTES = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
@@ -123,6 +122,15 @@ def link(
     return tuple(linker.linked(mention) for mention in marked or linker.mentions())
 
 
+def candidate_nodes(
+    question: str, kg: KnowledgeGraph, encoder: Encoder | None = None, limit: int = 5
+) -> tuple[IRI, ...]:
+    """Return all nodes that the mentions of a question may mean: the best of every mention, then the others."""
+    ranked = [[c.id for c in entity.candidates] for entity in link(question, kg, None, encoder, limit)]
+    ids = dict.fromkeys(id_ for place in zip_longest(*ranked) for id_ in place if id_ is not None)
+    return tuple(iri for id_ in ids if (iri := kg.profile.expand(id_)) is not None)
+
+
 def without_brackets(question: str) -> str:
     """Return the question without the brackets around its mentions."""
     return _BRACKETS.sub(r"\1", question)
@@ -130,9 +138,9 @@ def without_brackets(question: str) -> str:
 
 def kind_of(word: str, question: str, profile: Profile) -> str:
     """Return what a word of a question is: `function`, `common`, `number`, or `other`."""
-    if word in _words("function") or word in grammar_of(question):
+    if word in word_list("function") or word in grammar_of(question):
         return "function"
-    is_listed = word in _words("common") or word in _words("ordinal")
+    is_listed = word in word_list("common") or word in word_list("ordinal")
     is_letter = len(word) == 1 and word.isascii() and word.isalpha()
     if is_listed or is_letter or not _relation_words(profile).isdisjoint(singulars(word)):
         return "common"
@@ -145,13 +153,16 @@ class _Linker:
     def __init__(self, kg: KnowledgeGraph, question: str, encoder: Encoder | None, limit: int) -> None:
         self._kg, self._names, self._text = kg, kg.names, question
         self._encoder, self._limit, self._quoted = encoder, limit, _marked(_QUOTES, question)
+        self._classes = class_words(kg)
         words = [token for token in tokens(question) if token.word]
         self._first = words[0].end if words else 0
         # A first word written as a name counts too: `iPhone`, `USA`.
         self._cased = any(map(_has_capital, [*(w.text[1:] for w in words[:1]), *(w.text for w in words[1:])]))
 
     def _kind(self, word: str) -> str:
-        return kind_of(word, self._text, self._kg.profile)
+        kind = kind_of(word, self._text, self._kg.profile)
+        is_class = kind == "other" and not self._classes.isdisjoint(singulars(word))
+        return "common" if is_class else kind
 
     def mentions(self) -> tuple[_Mention, ...]:
         """Return the question's mentions: what is quoted, then names found in full, then near names."""
@@ -314,7 +325,7 @@ class _Linker:
         if not (agree and self._cased):  # "in the Congo" is the Congo, unless it is written like a title
             outer = [*takewhile("function".__eq__, kinds), *takewhile("function".__eq__, reversed(kinds))]
             weight -= (_VALUE["function"] + 0.01) * len(outer) if len(outer) < len(kinds) else 0.0
-        if span.text in _words("ordinal") and (following := _word_forms(self._text[span.end :])):
+        if span.text in word_list("ordinal") and (following := _word_forms(self._text[span.end :])):
             weight *= self._kind(following[0]) == "function"  # "the second largest", "her second husband"
         if weight >= _DOUBTFUL:
             weight += 0.05 * math.log1p(max(entry.popularity for entry in entries))
@@ -428,31 +439,3 @@ def _word_forms(text: str) -> list[str]:
 
 def _has_capital(text: str) -> bool:
     return any(c.isupper() for c in text)
-
-
-def _yaml(name: str) -> Any:
-    return yaml.safe_load(resources.files(__package__).joinpath(name).read_text("utf-8"))
-
-
-@cache
-def _words(kind: str) -> frozenset[str]:
-    return frozenset(_yaml("words.yaml")[kind].split())
-
-
-@cache
-def _languages() -> Mapping[str, Mapping[str, str]]:
-    """Return language -> its grammar words -> the English word."""
-    return {
-        language: {word: english for english, words in groups.items() for word in words.split()}
-        for language, groups in _yaml("languages.yaml").items()
-    }
-
-
-@lru_cache(maxsize=1_024)
-def grammar_of(question: str) -> Mapping[str, str]:
-    """Return the grammar words of the language that a question is in, as English ones; {} for English."""
-    words = _word_forms(question)
-    counts = {language: sum(w in grammar for w in words) for language, grammar in _languages().items()}
-    best = max(counts, key=lambda language: counts[language])
-    english = sum(word in _words("function") for word in words)
-    return _languages()[best] if counts[best] >= max(_LEAST_GRAMMAR, english + 1) else {}
