@@ -187,7 +187,9 @@ def _kind(node: int, index: GraphIndex) -> str:
 
 def _width(number: Number) -> float:
     """How much of the line a date covers: a year is 1, of 12 months with 31 days each."""
-    return {"": 0.0, "time": 0.0}.get(number.kind, {4: 1.0, 7: 31 / 372, 10: 1 / 372}.get(len(number.text), 0.0))
+    return {"": 0.0, "time": 0.0}.get(
+        number.kind, {4: 1.0, 7: 31 / 372, 10: 1 / 372}.get(len(number.text), 0.0)
+    )
 
 
 def _extremal(values: dict[int, tuple[float, ...]], sign: int, rank: int, count: int) -> frozenset[int]:
@@ -200,7 +202,9 @@ def _compared(
 ) -> frozenset[int]:
     lows, width = _bounds(value, comparison, index)
     if comparison == "eq":
-        return frozenset(x for x, vs in values.items() if any(low <= v <= low + width for v in vs for low in lows))
+        return frozenset(
+            x for x, vs in values.items() if any(low <= v <= low + width for v in vs for low in lows)
+        )
     end = width if comparison in ("gt", "le") else 0.0
     test = COMPARE[comparison] if not end else {"gt": operator.ge, "le": operator.lt}[comparison]
     return frozenset(x for x, vs in values.items() if any(test(v, low + end) for v in vs for low in lows))

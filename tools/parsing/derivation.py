@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,6 +151,16 @@ class Derivation:
 
     def __post_init__(self) -> None:
         self.slot = self.kind if self.category is Category.OPERATOR else self.category.value
+
+    @property
+    def tree(self) -> Set:
+        """The query of a set."""
+        return cast(Set, self.query)
+
+    @property
+    def nodes(self) -> frozenset[int]:
+        """What a set stands for."""
+        return cast(frozenset[int], self.denotation)
 
     def all_features(self, into: dict[str, float] | None = None) -> dict[str, float]:
         """The sums of the features of all nodes."""
