@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, Literal, Term, text
-from triplewise.tools.kg.protocol import KnowledgeGraph, Result, batches, terms_n3
+from triplewise.tools.kg.protocol import KnowledgeGraph, Result, batches, memory_of, terms_n3
 from triplewise.tools.kg.vocabulary import find_classes
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.language.text import singular, tokens
@@ -33,6 +33,8 @@ TOGETHER = 40  # parts of one union
 PART, LABELLED = 100, 500  # nodes that one query asks for the facts of, and for classes or labels
 ROWS = 10_000  # of one answer
 NAMESAKES = 2  # classes of one name
+HUBS = 50  # entities that are also found by the meaning of their names
+REMEMBERED = 8  # questions whose index is kept
 LONGEST_SPAN = 3  # words of a class's name
 
 
@@ -57,9 +59,17 @@ def index_for(
 
 def local_index(kg: KnowledgeGraph, encoder: Encoder, question: str, nodes: Iterable[IRI]) -> GraphIndex:
     """The index of what lies within two relations of some entities, and of classes that the question names."""
-    part = _Neighbourhood(kg)
-    part.read(question, list(islice(dict.fromkeys(nodes), NODES)))
-    return GraphIndex.from_facts(part.found(), kg, encoder)
+    asked = question, tuple(islice(dict.fromkeys(nodes), NODES)), getattr(encoder, "shared", encoder).name
+    memory = memory_of(kg, "local indexes")
+    index: GraphIndex | None = memory.get(asked)
+    if index is None:
+        part = _Neighbourhood(kg)
+        part.read(question, asked[1])
+        index = GraphIndex.from_facts(part.found(), kg, encoder, HUBS)
+        if len(memory) >= REMEMBERED:
+            memory.clear()
+        memory[asked] = index
+    return index
 
 
 class _Neighbourhood:
