@@ -17,7 +17,7 @@ from itertools import islice
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable, text
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.parsing.denotation import backwards, members
+from triplewise.tools.parsing.denotation import backwards, members, values_at
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import (
     Aggregate,
@@ -111,7 +111,7 @@ def disjuncts(query: Set) -> list[Set]:
     """Return the sets whose union a set is; the nodes named in it are one of them."""
     if not isinstance(query, Or):
         return [query]
-    sides = [*disjuncts(query.left), *disjuncts(query.right)]
+    sides = list(dict.fromkeys((*disjuncts(query.left), *disjuncts(query.right))))
     named = [side for side in sides if isinstance(side, Nodes)]
     rest = [side for side in sides if not isinstance(side, Nodes)]
     return [*([Nodes(frozenset().union(*(n.nodes for n in named)))] if named else []), *rest]
@@ -220,7 +220,11 @@ class _Writer:
             case And():
                 self._all_of(query, target)
             case Or():
-                self.program = self.program.add_union(*(self._pattern(a, target) for a in disjuncts(query)))
+                sides = disjuncts(query)
+                if len(sides) == 1:
+                    self.restrict(sides[0], target)
+                else:
+                    self.program = self.program.add_union(*(self._pattern(side, target) for side in sides))
             case Minus(of, without):
                 self.restrict(of, target)
                 self._exclude(without, target)
@@ -473,7 +477,9 @@ class _Writer:
     def _among_extremes(self, query: Extremal, target: Node) -> None:
         """Keep those with a value from that of one rank to that of another."""
         of, path, sign, kind = query.of, query.path, query.sign, self.kind(query.path)
-        limits = [(self._extreme(of, path, sign, query.rank + query.count - 1, self.fresh(self.name(of))), "=")]
+        values = values_at(members(of, self.index), path, self.index).values()
+        last = min(query.rank + query.count - 1, len({v for vs in values for v in vs}) or 1)
+        limits = [(self._extreme(of, path, sign, last, self.fresh(self.name(of))), "=")]
         if query.rank > 1:
             limits.append((self._extreme(of, path, sign, query.rank - 1, self.fresh(self.name(of))), ""))
         value = self.measured(of, path, target)

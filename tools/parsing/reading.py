@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.open import is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Result
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.linking.linker import LinkedEntity, link
+from triplewise.tools.linking.linker import LinkedEntity, candidate_nodes
 from triplewise.tools.parsing import learn
 from triplewise.tools.parsing.chart import Candidate, Parser
 from triplewise.tools.parsing.confidence import Calibration, calibration_for, trust_features
@@ -91,18 +91,20 @@ def derive(
         seeds: the seed questions whose chains are derivations too.
         weights: of features; None: the graph's own, else those that come with the package.
     """
-    given = None if linked is None else [LinkedEntity(name, -1, -1, id, name, 1.0) for name, id in linked.items()]
-    index = index_for(kg, encoder, question, partial(_named_nodes, question, kg, given))
+    index = index_for(kg, encoder, question, partial(_named_nodes, question, kg, encoder, linked))
+    given = None if linked is None else [LinkedEntity(name, -1, -1, id_, name, 1.0) for name, id_ in linked.items()]
     grounded = ground(question, index, linked=given)
     parser = Parser(weights_for(kg) if weights is None else weights)
     return Parse(grounded, parser.read(grounded))
 
 
-def _named_nodes(question: str, kg: KnowledgeGraph, given: Sequence[LinkedEntity] | None) -> list[IRI]:
+def _named_nodes(
+    question: str, kg: KnowledgeGraph, encoder: Encoder, given: Mapping[str, str] | None
+) -> Iterable[IRI]:
     """Return the nodes that a question may name, the likeliest first."""
-    entities = link(question, kg) if given is None else given
-    ids = [*(e.id for e in entities), *(c.id for e in entities for c in e.candidates)]
-    return [iri for id in dict.fromkeys(ids) if (iri := kg.profile.expand(id)) is not None]
+    if given is None:
+        return candidate_nodes(question, kg, encoder)
+    return [iri for id_ in given.values() if (iri := kg.profile.expand(id_)) is not None]
 
 
 def read_question(
