@@ -563,6 +563,8 @@ class PyQL:
             equation = _named_nodes([(item,)]) if isinstance(item, Filter) else None
             if equation and equation.variable in named_twice and equation.variable not in visible:
                 item, compared = equation, ()
+            elif isinstance(item, AnyOf) and len(item.nodes) == 1 and item.variable in visible:
+                item = Filter(item.variable, "=", item.nodes[0])
             for name in [v.n3() for v in compared if v not in visible]:
                 message, existing = f"{name} is not bound in this pattern{where}", [v.n3() for v in visible]
                 _refuse("unknown_variable", message, given=name, existing=sorted(existing))
