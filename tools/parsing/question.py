@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
 
 from triplewise.tools.language.lexicon import grammar_of, lexicon
 from triplewise.tools.language.text import singular, tokenise
@@ -16,12 +18,15 @@ from triplewise.tools.parsing.derivation import Category, Derivation, Features, 
 from triplewise.tools.parsing.index import Graph as GraphIndex
 from triplewise.tools.parsing.query import Query
 from triplewise.tools.parsing.vocabulary import Vector, Vocabulary
+from triplewise.tools.retrieval.encoder import english_words
 
 Span = tuple[int, int]
 """A run of tokens, by the first one and the one behind the last."""
 
 LONGEST = 5
 """Tokens of the longest span that is compared with relations and classes."""
+LEAST_LETTERS = 5
+"""Of a word that may be misspelt."""
 HARD = frozenset({"skip_op", "skip_name", "skip_known", "skip_content", "skip_capital", "skip_unknown"})
 _MARKED = re.compile(r"\[([^\[\]]+)\]|\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
 
@@ -36,6 +41,8 @@ class Question:
         named: tokens that are certainly part of a name. known: those that are names of relations or classes in full.
         operators: tokens of operators. unknown: tokens that are in no name of the graph and no word of English.
         relation_similarity, class_similarity: span -> cosines with all relations and with all classes.
+        strange: tokens that are in neither the graph nor English. misspelt: those of them that are nearly a word of
+            a class or relation, with that word, which `words` has in their place.
         focus: the class that the question begins with, if it is asked for.
         hard: for each token, how many before it may not be left out freely.
         features: of the question as a whole, which count in every reading of it.
@@ -67,6 +74,10 @@ class Question:
         self.may_be_empty = self.is_yes_no or beginning.startswith(tuple(f"{text} " for text in words.counting))
         self.asks_others = not words.others.isdisjoint(self.words)
         self.wh = next((word for word in self.words if word in words.kinds), None)
+        self.strange = {i for i in range(self.n) if self._is_strange(self.folded[i])}
+        self.misspelt = {i: near for i in self.strange if (near := self.nearest_word(i, classes_only=True))}
+        for i, near in self.misspelt.items():
+            self.words[i] = near
         self.spans = self.spans_up_to(LONGEST)
         self._compare()
 
@@ -84,6 +95,24 @@ class Question:
         self.vectors: Mapping[Span, Vector] = dict(zip(self.spans, vectors, strict=True))
         self.relation_similarity: Mapping[Span, Similarity] = dict(zip(self.spans, relations, strict=True))
         self.class_similarity: Mapping[Span, Similarity] = dict(zip(self.spans, classes, strict=True))
+
+    def _is_strange(self, word: str) -> bool:
+        """Whether a word is neither in the graph nor in English, and may be misspelt."""
+        if len(word) < LEAST_LETTERS or not word.isalpha():
+            return False
+        known = (self.vocabulary.words, self.index.by_word, english_words())
+        return not any(form in words for form in (word, singular(word)) for words in known)
+
+    def nearest_word(self, i: int, classes_only: bool = False) -> str | None:
+        """The word of the graph's names, or only of its classes and relations, that a strange word is meant for.
+
+        It has the same first letter, and at most one letter in five differs.
+        """
+        word = singular(self.folded[i])
+        words = self.vocabulary.words_by_letter if classes_only else self.vocabulary.names_by_letter
+        limit = max(len(word) // 5, 1)
+        found = process.extractOne(word, words.get(word[0], ()), scorer=OSA.distance, score_cutoff=limit)
+        return None if found is None else str(found[0])
 
     def content(self, start: int, end: int) -> list[str]:
         """The words of a span that are no function words."""

@@ -20,6 +20,8 @@ from triplewise.tools.parsing.index import Graph as GraphIndex
 
 Vector = NDArray[np.float32]
 
+SHORT = 3
+"""Letters of words that are no correction of others."""
 _KEPT: WeakKeyDictionary[GraphIndex, Vocabulary] = WeakKeyDictionary()
 
 
@@ -55,6 +57,16 @@ class Vocabulary:
             found = _KEPT[index] = cls(index)
         return found
 
+    @cached_property
+    def words_by_letter(self) -> Mapping[str, list[str]]:
+        """The longer words of relations and classes, by their first letter."""
+        return _by_letter(self.words)
+
+    @cached_property
+    def names_by_letter(self) -> Mapping[str, list[str]]:
+        """The longer words of all names in the graph, by their first letter."""
+        return _by_letter({*self.words, *self._index.by_word})
+
     def similarity(self, vectors: Vector) -> tuple[Vector, Vector]:
         """Cosines of texts with relations and with classes, each by its best name: (n, relations), (n, classes)."""
         return self._relations.similarity(vectors), self._classes.similarity(vectors)
@@ -78,6 +90,14 @@ class Vocabulary:
     def classes_like(self, words: Sequence[str]) -> Vector:
         """How well each class goes with what a wh-word asks for."""
         return np.max([self.hints[word][1] for word in words], axis=0)
+
+
+def _by_letter(words: Iterable[str]) -> dict[str, list[str]]:
+    found = defaultdict[str, list[str]](list)
+    for word in sorted(words):
+        if len(word) > SHORT:
+            found[word[0]].append(word)
+    return dict(found)
 
 
 class _Names:
