@@ -285,10 +285,10 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
     valid = [s for s in state.steps if not s.rolled_back]
     calls = [_call_text(s) for s in state.steps]
     profile = environment(context).kg.profile
-    programs = [PyQL.parse(reading.program, profile) for reading in state.readings]
-    named = [named_nodes(program, profile) for program in programs]
-    nodes = [rule.anchor for rule in state.rules] + [node for ids, _ in named for node in ids]
-    relations = [r for rule in state.rules for r in rule.relations] + [r for _, ids in named for r in ids]
+    followed = PyQL.parse(state.followed.program if state.followed else "", profile)
+    nodes, relations = named_nodes(followed, profile)
+    nodes += [rule.anchor for rule in state.rules]
+    relations += [relation for rule in state.rules for relation in rule.relations]
     shown: dict[str, dict[str, list[str]]] = {}
     for feedback in (s.feedback for s in valid):
         if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
