@@ -10,10 +10,11 @@ from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.questions import short_answers
-from triplewise.tools.parsing.chart import Candidate, Parser
+from triplewise.tools.parsing.chart import Candidate
 from triplewise.tools.parsing.denotation import Denotation
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.learn import Example, Features, Vocabulary, example, train
+from triplewise.tools.parsing.reading import derive
 from triplewise.tools.retrieval.encoder import Encoder
 
 TOO_MANY = 60
@@ -35,8 +36,9 @@ def derivations(
     question: Labelled, kg: KnowledgeGraph, encoder: Encoder, weights: Features
 ) -> tuple[GraphIndex, list[Candidate]]:
     """Return the index that a question is read with, and its derivations, best first."""
-    index = GraphIndex.of(kg, encoder)
-    return index, Parser(weights).parse(question.question, index)[1]
+    linked = {mention: id_ for mention, id_ in question.entities.items() if id_ is not None}
+    parse = derive(question.question, kg, encoder, linked or None, weights=weights)
+    return parse.question.index, parse.candidates
 
 
 def learned_weights(

@@ -26,33 +26,45 @@ from triplewise.tools.parsing.learn import Features, Share
 
 FILE = "confidence.json"  # Name of the data file, in this package and beside the profile of a loaded graph
 LESS, EITHER, MORE = -1, 0, 1
-SUMS: Mapping[str, tuple[int, tuple[str, ...]]] = {
-    "uncovered": (LESS, ("skip_content",)),
-    "uncovered_names": (LESS, ("skip_capital", "skip_name")),
-    "uncovered_operators": (LESS, ("skip_op",)),
-    "uncovered_known": (LESS, ("skip_known",)),
-    "unnamed": (
+BRIDGES = "bridge_1 bridge_2 bridge_3"
+SUMS: Mapping[str, tuple[int, str]] = {
+    "uncovered": (LESS, "skip_content"),
+    "uncovered_names": (LESS, "skip_capital skip_name skip_unknown"),
+    "uncovered_operators": (LESS, "skip_op"),
+    "uncovered_known": (LESS, "skip_known"),
+    "unknown_names": (LESS, "unknown_name"),
+    "unnamed": (LESS, f"{BRIDGES} join_bridge sup_unnamed filter_unnamed"),
+    "rare_bridges": (LESS, f"{BRIDGES} join_bridge -bridge_cov"),
+    "unfit_quantities": (
         LESS,
-        ("bridge_1", "bridge_2", "bridge_3", "join_bridge", "sup_unnamed", "filter_unnamed"),
+        "sup_unnamed -sup_sim filter_unnamed filter_named -filter_sim rel_how rel_noun -rel_how_sim",
     ),
-    "weak_relations": (LESS, ("rel_weak",)),
-    "relations_by_similarity": (LESS, ("rel_cos_only",)),
-    "relations_by_name": (MORE, ("rel_exact",)),
-    "behind_best_relation": (MORE, ("rel_rank",)),
-    "entities_in_part": (LESS, ("ent_part", "ent_fuzzy", "ent_common", "ent_cos")),
-    "classes_by_similarity": (LESS, ("cls_cos",)),
-    "classes_like_names": (LESS, ("cls_capital",)),
-    "flags_by_similarity": (LESS, ("boolean_cos",)),
-    "loose_sets": (LESS, ("exists", "range", "members")),
-    "bare": (LESS, ("bare",)),
-    "empty": (LESS, ("empty",)),
-    "truth": (EITHER, ("cat_B",)),
-    "true": (MORE, ("ask_true",)),
-    "size": (LESS, ("answer_size",)),
-    "seeds": (MORE, ("seed_evidence",)),
-    "chain": (EITHER, ("chain",)),
+    "weak_relations": (LESS, "rel_weak"),
+    "other_words": (LESS, "rel -rel_lex"),
+    "relations_by_similarity": (LESS, "rel_cos_only"),
+    "behind_best_relation": (MORE, "rel_rank"),
+    "entities_in_part": (LESS, "ent_part ent_fuzzy ent_common ent_cos"),
+    "ambiguous": (LESS, "ent_ambiguous"),
+    "classes_by_similarity": (LESS, "cls_cos cls_part"),
+    "classes_like_names": (LESS, "cls_capital"),
+    "flags_by_similarity": (LESS, "boolean_cos boolean_part"),
+    "loose_sets": (LESS, "exists range members"),
+    "bare": (LESS, "bare"),
+    "empty": (LESS, "empty"),
+    "truth": (EITHER, "cat_B"),
+    "number": (EITHER, "cat_N"),
+    "no_evidence": (LESS, "no_evidence"),
+    "loose_truth": (LESS, "ask_loose"),
+    "other_kind": (LESS, "focus_missed wh_number many_set number_unasked yesno_open"),
+    "same_kind": (MORE, "focus who_sim where_sim when_date"),
+    "size": (LESS, "answer_size"),
+    "seeds": (MORE, "seed_evidence"),
+    "chain": (EITHER, "chain"),
+    "chain_fit": (MORE, "chain_fit"),
+    "unasked": (LESS, "chain_unasked"),
 }
-"""Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums."""
+"""Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums (-: that
+are taken away)."""
 FEATURES: Mapping[str, int] = {
     "share": MORE,
     "lead": MORE,
@@ -112,7 +124,9 @@ def trust_features(
         "lead": math.log(probability + 1e-4) - math.log(rival + 1e-4),
         "nothing": sum(s.probability for s in ranked if features[s.best].get("nothing")),
     }
-    found |= {name: sum(own.get(part, 0.0) for part in parts) for name, (_, parts) in SUMS.items()}
+    for name, (_, parts) in SUMS.items():
+        signed = ((part.removeprefix("-"), -1 if part.startswith("-") else 1) for part in parts.split())
+        found[name] = sum(sign * own.get(part, 0.0) for part, sign in signed)
     found["any_uncovered"] = float(any(found[n] for n in found if n.startswith("uncovered")))
     return {name: round(float(found[name]), 6) for name in FEATURES}
 
