@@ -1,4 +1,4 @@
-"""Query trees as PyQL programs, and programs in words.
+"""Query trees as PyQL programs.
 
 A program is carried out clause by clause: what names an entity comes before what names a class. A superlative
 is that of all solutions before it, so a set that one belongs to is built on variables of its own, and met
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -43,9 +43,19 @@ from triplewise.tools.parsing.query import (
     Set,
     Step,
 )
-from triplewise.tools.pyql import program as pyql
-from triplewise.tools.pyql.program import AnyOf, Extreme, Fact, Filter, Kind, Pattern, PyQL, Typed, Union, fresh
-from triplewise.tools.pyql.text import read_bare, write_expression
+from triplewise.tools.pyql.program import (
+    AnyOf,
+    Extreme,
+    Fact,
+    Filter,
+    Kind,
+    Pattern,
+    PyQL,
+    Typed,
+    Union,
+    fresh,
+)
+from triplewise.tools.pyql.text import read_bare
 
 OPERATORS: dict[Comparison, str] = {"gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "="}
 RANKS = 5
@@ -53,7 +63,7 @@ RANKS = 5
 SAMPLE = 200  # Nodes whose classes are looked at
 DIGITS = 16  # Longest decimal that every engine computes with
 _FLOATING = (XSD + "double", XSD + "float")
-_NUMERIC = frozenset(XSD + t for t in ("integer", "decimal", "double", "float", "int", "long", "nonNegativeInteger"))
+_NUMERIC = frozenset(XSD + t for t in ("integer", "decimal", "double", "float", "int", "long"))
 _DAYS = (frozenset({XSD + "date"}), frozenset({XSD + "dateTime"}))
 _NAME = re.compile(r"[^a-z0-9]+")
 _RESERVED = frozenset({"a", "entity", "union", "max", "min"})
@@ -92,7 +102,7 @@ def compile_query(query: Query, index: GraphIndex, profile: Profile) -> PyQL:
 
 
 def slug(name: str) -> str:
-    """Return a variable's name made of a text: `place of birth` -> `place_of_birth`; "" if none can be made."""
+    """Return a variable's name made of a text: `place of birth` -> `place_of_birth`; "" for none."""
     words = _NAME.sub("_", name.lower().split("(")[0]).strip("_").split("_")
     short = "_".join(words[:4])
     return short if short and not short[0].isdigit() and short not in _RESERVED else ""
@@ -172,7 +182,7 @@ class _Writer:
     profile: Profile
     taken: set[str] = field(default_factory=set)
     relations: dict[Node, int] = field(default_factory=dict)
-    program: PyQL = PyQL()
+    program: PyQL = field(default_factory=PyQL)
 
     def fresh(self, name: str) -> Variable:
         """Return a new variable."""
@@ -297,11 +307,11 @@ class _Writer:
         datatypes = {t.datatype for t in terms if isinstance(t, Literal)}
         if quantity == "date":
             return "" if datatypes in _DAYS else "date"
-        is_short = all(len(t.value) <= DIGITS or t.datatype in _FLOATING for t in terms if isinstance(t, Literal))
-        return "" if is_short and datatypes <= _NUMERIC else "number"
+        long = (t for t in terms if isinstance(t, Literal) and len(t.value) > DIGITS)
+        return "" if datatypes <= _NUMERIC and all(t.datatype in _FLOATING for t in long) else "number"
 
     def name(self, query: Set) -> str:
-        """Return the name of a variable for a set: that of its class, else of the relation that leads to it."""
+        """Return the name of a variable for a set: of its class, else of the relation that leads to it."""
         match query:
             case Members(cls):
                 return self._class_name(cls)
@@ -312,13 +322,13 @@ class _Writer:
             case Having(path):
                 return self._step_name(path[0][0], -path[0][1])
             case And():
-                parts = list(conjuncts(query))
-                return next((n for p in parts if isinstance(p, Members) and (n := self.name(p))), "") or self.name(
-                    parts[0]
-                )
+                names = [self.name(p) for p in conjuncts(query) if isinstance(p, Members)]
+                return next(filter(None, names), "") or self.name(next(conjuncts(query)))
             case Or(left, _):
                 return self.name(left)
-            case Minus(of) | Compared(of) | Linked(of) | Extremal(of) | ExtremalAggregate(of) | MostLinked(of):
+            case Minus(of) | Compared(of) | Linked(of):
+                return self.name(of)
+            case Extremal(of) | ExtremalAggregate(of) | MostLinked(of):
                 return self.name(of)
         return "value"
 
@@ -406,7 +416,7 @@ class _Writer:
             self.program = self.program.add_union(*([Filter(target, "=", node)] for node in nodes))
 
     def _members(self, number: int, target: Variable) -> None:
-        """Keep members of a class; those of one without an IRI are what its steps lead to that has no class."""
+        """Keep members of a class; of one without an IRI: what its steps lead to that has no class."""
         cls = self.index.classes[number]
         if cls.iri is not None:
             self.program = self.program.add_type(target, cls.iri)
@@ -416,9 +426,10 @@ class _Writer:
         if len(cls.steps) == 1:
             self._step_to(cls.steps[0], target)
         else:
-            patterns = [self._inside(partial(_Writer._step_to, step=step, target=target)) for step in cls.steps]
-            self.program = self.program.add_union(*patterns)
-        ends = [self.index.rels[r].objects if d > 0 else self.index.rels[r].subjects for r, d in cls.steps]
+            writers = [partial(_Writer._step_to, step=step, target=target) for step in cls.steps]
+            self.program = self.program.add_union(*map(self._inside, writers))
+        relations = [(self.index.rels[r], direction) for r, direction in cls.steps]
+        ends = [r.objects if direction > 0 else r.subjects for r, direction in relations]
         if len(self.index.members[number]) < len(frozenset().union(*ends)):
             for predicate in self.profile.type_predicates:
                 self.program = self.program.add_not([Fact(target, IRI(predicate), self.fresh("type"))])
@@ -464,7 +475,7 @@ class _Writer:
         return limit
 
     def _extreme(self, of: Set, path: Path, sign: int, rank: int, target: Node) -> Node:
-        """Keep those with the best value, or with the best of what is behind the ranks before; return the value."""
+        """Keep those with the best value, or the best behind the ranks before; return the value."""
         if rank > RANKS:
             raise ActionError("bad_number", f"rank {rank} is not written as superlatives")
         above = self._extreme(of, path, sign, rank - 1, self.fresh(self.name(of))) if rank > 1 else None
@@ -536,8 +547,9 @@ class _Writer:
         """Return what is written as a pattern."""
         inside = _Writer(self.index, self.profile, self.taken, self.relations)
         write(inside)
-        items = [c for c in inside.program.clauses if isinstance(c, Fact | Typed | AnyOf | Filter | Extreme | Union)]
-        if len(items) < len(inside.program.clauses):
+        clauses = inside.program.clauses
+        items = [c for c in clauses if isinstance(c, Fact | Typed | AnyOf | Filter | Extreme | Union)]
+        if len(items) < len(clauses):
             raise ActionError("bad_pattern", "a pattern takes no counts and no negations")
         return tuple(items)
 
@@ -545,96 +557,15 @@ class _Writer:
 def number_literal(number: Number, quantity: str) -> tuple[Literal, Kind]:
     """Return the literal of a number, date or time, and how values of a kind are compared with it."""
     if (number.kind == "time" and quantity != "time") or (number.kind == "date" and quantity == "time"):
-        raise ActionError("bad_comparison", f"{number.text or number.value} is not compared with a {quantity}")
+        given = number.text or number.value
+        raise ActionError("bad_comparison", f"{given} is not compared with a {quantity or 'node'}")
     if quantity == "time":
         hours, minutes = divmod(round(number.value * 60), 60)
         return text(f"{hours:02d}:{minutes:02d}:00"), "text"
     if quantity == "date" and number.text and (date := read_bare(number.text)):
         return date, "date"
-    whole = float(number.value).is_integer()
-    literal = Literal(str(int(number.value)) if whole else repr(float(number.value)), XSD + ("integer" if whole else "decimal"))
+    value = float(number.value)
+    literal = Literal(repr(value), XSD + "decimal")
+    if value.is_integer():
+        literal = Literal(str(int(value)), XSD + "integer")
     return literal, "date" if quantity == "date" else ""
-
-
-def describe(program: PyQL, label: Callable[[IRI], str]) -> str:
-    """Return a program in words, in one line, with the labels of its nodes and relations.
-
-    For example `Goethe -[unmarried partner]-> ?partner -[place of birth]-> ?place_of_birth`; `the greatest elevation`.
-    """
-    parts = list(_in_words(program.clauses, label))
-    if order := program.order:
-        first = f"the first {order.limit} " if order.limit else ""
-        parts.append(f"{first}by {_plain(order.variable)}, {'largest' if order.descending else 'smallest'} first")
-    return ("yes or no: " if program.boolean else "") + "; ".join(parts)
-
-
-def _in_words(clauses: Iterable[pyql.Clause], label: Callable[[IRI], str]) -> Iterator[str]:
-    """Return clauses in words; facts that follow from one another are one chain."""
-    chain, end, known = "", None, set[Node]()
-    for clause in clauses:
-        if isinstance(clause, Fact):
-            subject, object_ = clause.subject, clause.object
-            arrow, back = f"-[{label(clause.relation)}]->", f"<-[{label(clause.relation)}]-"
-            if chain and end not in (subject, object_):
-                yield chain
-                chain = ""
-            if not chain:
-                turned = subject not in known and isinstance(subject, Variable)
-                turned = turned and (object_ in known or not isinstance(object_, Variable))
-                end = object_ if turned else subject
-                chain = _shown(end, label)
-            forward = end == subject
-            end = object_ if forward else subject
-            chain += f" {arrow if forward else back} {_shown(end, label)}"
-        else:
-            if chain:
-                yield chain
-                chain = ""
-            yield _clause_in_words(clause, label)
-        known.update(clause.binds)
-    if chain:
-        yield chain
-
-
-def _clause_in_words(clause: pyql.Clause, label: Callable[[IRI], str]) -> str:
-    """Return a clause that is no fact in words."""
-    match clause:
-        case Typed(variable, type_):
-            return f"{variable.n3()} is a {label(type_)}"
-        case AnyOf(variable, nodes):
-            return f"{variable.n3()} is {' or '.join(_shown(n, label) for n in nodes)}"
-        case Filter(left, operator, right):
-            word = {"=": "is", "!=": "is not"}.get(operator, operator) if isinstance(right, IRI) else operator
-            return f"{_shown(left, label)} {word.replace('_', ' ')} {_shown(right, label)}"
-        case Extreme(variable, largest):
-            return f"the {'greatest' if largest else 'least'} {_plain(variable)}"
-        case pyql.Aggregate(of, _, per, function):
-            each = f" of each {_plain(per)}" if per else ""
-            words = {"count": "how many", "sum": "the sum of", "average": "the average"}
-            return f"{words[function]} {_plain(of)}{each}"
-        case pyql.Value(output, expression):
-            return f"{output.n3()} = {write_expression(expression)}"
-        case pyql.Optional(fact):
-            return f"if there is one: {_pattern_in_words([fact], label)}"
-        case Union(alternatives):
-            return " or ".join(_pattern_in_words(a, label) for a in alternatives)
-        case pyql.Not(pattern):
-            return f"but not {_pattern_in_words(pattern, label)}"
-        case pyql.TimeWindow(mediator, _, _, start, last):
-            return f"{mediator.n3()} {f'from {start} ' if start else ''}{f'to {last}' if last else ''}".rstrip()
-        case Fact():
-            return _pattern_in_words([clause], label)
-
-
-def _pattern_in_words(pattern: Iterable[pyql.Clause], label: Callable[[IRI], str]) -> str:
-    return " and ".join(_in_words(pattern, label))
-
-
-def _shown(node: Node | None, label: Callable[[IRI], str]) -> str:
-    if isinstance(node, IRI):
-        return label(node)
-    return node.value if isinstance(node, Literal) else node.n3() if node else ""
-
-
-def _plain(variable: Variable) -> str:
-    return variable.name.replace("_", " ")

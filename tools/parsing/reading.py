@@ -1,38 +1,36 @@
 """Readings of a question: query programs over a KG, best first, each with how sure its answer is.
 
-Everything that understands a question without a model meets here: the index of the graph, grounding, the chart,
-weights and confidence.
+Everything that understands a question without a model meets here: the index of the graph, grounding, chains,
+the chart, weights and confidence.
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from triplewise.tools.core.errors import ActionError, DataError
-from triplewise.tools.core.files import read_text
+from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Term
-from triplewise.tools.kg.open import is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Result
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity, candidate_nodes
-from triplewise.tools.parsing import learn
+from triplewise.tools.parsing.chains import chain_anchors
 from triplewise.tools.parsing.chart import Candidate, Parser
-from triplewise.tools.parsing.confidence import Calibration, calibration_for, trust_features
+from triplewise.tools.parsing.confidence import calibration_for, trust_features
 from triplewise.tools.parsing.denotation import Denotation, members
-from triplewise.tools.parsing.grammar import PRIORS
 from triplewise.tools.parsing.grounding import ground
 from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.learn import shares, weights_for
 from triplewise.tools.parsing.local import index_for
-from triplewise.tools.parsing.learn import shares, shipped_weights
-from triplewise.tools.parsing.program import compile_query, describe
+from triplewise.tools.parsing.program import compile_query
 from triplewise.tools.parsing.query import Image, Nodes, Query
 from triplewise.tools.parsing.question import Question
+from triplewise.tools.planning.seeds import SeedIndex
 from triplewise.tools.pyql.program import PyQL
+from triplewise.tools.pyql.words import describe
 from triplewise.tools.retrieval.encoder import Encoder
 
 VALUES = 100
@@ -81,7 +79,7 @@ def derive(
     kg: KnowledgeGraph,
     encoder: Encoder,
     linked: Mapping[str, str] | None = None,
-    seeds: object = None,
+    seeds: SeedIndex | None = None,
     weights: Mapping[str, float] | None = None,
 ) -> Parse:
     """Return all derivations of a question over a KG that the beam leaves.
@@ -92,10 +90,13 @@ def derive(
         weights: of features; None: the graph's own, else those that come with the package.
     """
     index = index_for(kg, encoder, question, partial(_named_nodes, question, kg, encoder, linked))
-    given = None if linked is None else [LinkedEntity(name, -1, -1, id_, name, 1.0) for name, id_ in linked.items()]
+    given = None
+    if linked is not None:
+        given = [LinkedEntity(name, -1, -1, id_, name, 1.0) for name, id_ in linked.items()]
     grounded = ground(question, index, linked=given)
     parser = Parser(weights_for(kg) if weights is None else weights)
-    return Parse(grounded, parser.read(grounded))
+    chains = partial(chain_anchors, kg=kg, encoder=encoder, seeds=seeds)
+    return Parse(grounded, parser.read(grounded, chains))
 
 
 def _named_nodes(
@@ -112,7 +113,7 @@ def read_question(
     kg: KnowledgeGraph,
     encoder: Encoder,
     linked: Mapping[str, str] | None = None,
-    seeds: object = None,
+    seeds: SeedIndex | None = None,
     most: int = 5,
 ) -> tuple[Reading, ...]:
     """Return the readings of a question over a KG, best first, one for each distinct answer; () for none.
@@ -123,7 +124,8 @@ def read_question(
         linked, seeds: see `derive`. most: readings returned.
     """
     grounded, candidates = derive(question, kg, encoder, linked, seeds)
-    calibration = _calibration(kg)
+    is_whole = grounded.index is GraphIndex.whole(kg, encoder)
+    calibration = calibration_for(kg)
     ranked = shares([c.score for c in candidates], [c.answer for c in candidates])
     features = [c.features for c in candidates]
     of_answer = defaultdict[Hashable, list[Candidate]](list)
@@ -135,9 +137,30 @@ def read_question(
             break
         alike = sorted(of_answer[candidates[share.best].answer], key=lambda c: -c.score)
         evidence = trust_features(features, ranked, place)
-        confidence = share.probability if calibration is None else calibration.probability(evidence)
-        readings += _first_written(grounded, alike, kg, evidence, confidence)
-    return tuple(readings)
+        readings += _first_written(grounded, alike, kg, evidence, calibration.probability(evidence))
+    return tuple(readings) if is_whole else _with_values(readings, kg)
+
+
+def _with_values(readings: Sequence[Reading], kg: KnowledgeGraph) -> tuple[Reading, ...]:
+    """Return readings with what their programs find in the KG itself, one for each distinct answer."""
+    programs = [PyQL.parse(reading.program, kg.profile).sparql(kg.profile) for reading in readings]
+    results = kg.together([partial(kg.query, sparql, limit=VALUES) for sparql in programs])
+    of_values: dict[Hashable, Reading] = {}
+    for reading, result in zip(readings, results, strict=True):
+        values = _values_in(result, kg) if result.outcome.ok else reading.values
+        key: Hashable = frozenset(values) or reading.program
+        if (better := of_values.get(key)) is not None:
+            shared = min(better.confidence + reading.confidence, 1.0)
+            of_values[key] = replace(better, confidence=max(better.confidence, shared))
+        else:
+            of_values[key] = replace(reading, values=values, missing="" if values else reading.missing)
+    return tuple(of_values.values())
+
+
+def _values_in(result: Result, kg: KnowledgeGraph) -> tuple[str, ...]:
+    if result.boolean is not None:
+        return (str(result.boolean).lower(),)
+    return tuple(map(kg.profile.short, result.column(result.variables[0]))) if result.rows else ()
 
 
 def _first_written(
@@ -160,19 +183,19 @@ def _first_written(
             describe(program, Labels(candidate.query, index, kg)),
             candidate.score,
             confidence,
-            _provenance(evidence),
+            _provenance(candidate),
             _values(candidate.answer, index),
             uncovered,
             question.nearest(uncovered) if uncovered else (),
-            "" if candidate.answer or isinstance(candidate.answer, bool | float) else _missing(candidate.query, index),
+            _missing(candidate.query, index) if candidate.answer == frozenset() else "",
             dict(evidence),
         )
         return [reading]
     return []
 
 
-def _provenance(evidence: Mapping[str, float]) -> str:
-    count = round(evidence.get("seed_support", 0.0))
+def _provenance(candidate: Candidate) -> str:
+    count = round(candidate.features.get("seed_support", 0.0))
     return f"{count} seed question{'s' if count > 1 else ''}" if count else WORDS
 
 
@@ -206,7 +229,7 @@ def _parts(tree: object) -> Iterator[object]:
 
 
 class Labels:
-    """Labels of what a query names: of nodes and classes as the index knows them, of relations as people see them."""
+    """Labels of what a query names: nodes and classes by the index, relations as people see them."""
 
     def __init__(self, query: Query, index: GraphIndex, kg: KnowledgeGraph) -> None:
         self._kg, self._nodes = kg, dict[Term, str]()
@@ -221,24 +244,3 @@ class Labels:
             return known
         short = self._kg.profile.short(iri)
         return relation_texts(self._kg, [short])[short].label
-
-
-def _calibration(kg: KnowledgeGraph) -> Calibration | None:
-    try:
-        return calibration_for(kg)
-    except FileNotFoundError:  # until it is trained
-        return None
-
-
-def weights_for(kg: KnowledgeGraph) -> Mapping[str, float]:
-    """Return the weights of a graph that has its own beside its profile, else those of the package."""
-    folder = next((folder for folder in kg.cache_dirs if is_store(folder)), None)
-    if folder is None or not (path := folder / learn.FILE).is_file():
-        try:
-            return shipped_weights()
-        except FileNotFoundError:  # until they are trained
-            return {**learn.PRIOR, **PRIORS}
-    try:
-        return {**shipped_weights(), **{str(k): float(v) for k, v in json.loads(read_text(path)).items()}}
-    except (ValueError, AttributeError, TypeError) as error:
-        raise DataError(f"no weights of features ({error})", path) from error

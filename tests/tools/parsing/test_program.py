@@ -16,7 +16,7 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.parsing.denotation import Denotation, denotation
 from triplewise.tools.parsing.index import GraphIndex
-from triplewise.tools.parsing.program import compile_query, describe, slug
+from triplewise.tools.parsing.program import compile_query, slug
 from triplewise.tools.parsing.query import (
     Aggregate,
     And,
@@ -59,7 +59,13 @@ def ex(name: str) -> IRI:
 
 
 def fact(subject: str, relation: str, end: str | int | Literal) -> Triple:
-    relation_ = IRI(RDF + "type") if relation == "a" else IRI(RDFS + relation) if relation[:3] == "sub" else ex(relation)
+    relation_ = (
+        IRI(RDF + "type")
+        if relation == "a"
+        else IRI(RDFS + relation)
+        if relation[:3] == "sub"
+        else ex(relation)
+    )
     if isinstance(end, int):
         end = Literal(str(end), XSD + "integer")
     return Triple(ex(subject), relation_, end if isinstance(end, Literal) else ex(end))
@@ -111,7 +117,13 @@ def random_graph(chance: random.Random) -> list[Triple]:
         facts += [fact(town, "size", n) for n in (1, 2, 3, 5) if chance.random() < 0.3]
         facts += [fact(town, "colour", text(c)) for c in ("red", "blue") if chance.random() < 0.3]
         if chance.random() < 0.7:
-            facts.append(fact(town, "founded", Literal(f"19{chance.choice((50, 60))}-0{chance.choice((1, 6))}-01", XSD + "date")))
+            facts.append(
+                fact(
+                    town,
+                    "founded",
+                    Literal(f"19{chance.choice((50, 60))}-0{chance.choice((1, 6))}-01", XSD + "date"),
+                )
+            )
     for i, person in enumerate(people):
         for town in chance.sample(towns, 2):
             office = f"office{i}{town}"
@@ -152,7 +164,10 @@ class Trees:
         return self.chance.choice(sorted(n for r in self.things for n in self.index.rels[r].subjects))
 
     def path(self) -> Path:
-        steps = [(self.chance.choice(self.things), self.chance.choice(SIGNS)) for _ in range(self.chance.choice((1, 1, 2)))]
+        steps = [
+            (self.chance.choice(self.things), self.chance.choice(SIGNS))
+            for _ in range(self.chance.choice((1, 1, 2)))
+        ]
         return tuple(steps)
 
     def measure(self, kind: str = "") -> Path:
@@ -168,16 +183,28 @@ class Trees:
         return Number(float(self.chance.choice((1, 2, 3))))
 
     def literals(self) -> Nodes:
-        some = [n for n, term in enumerate(self.index.terms) if isinstance(term, Literal) and term.datatype == XSD + "string"]
-        return Nodes(frozenset(self.chance.sample(some, min(len(some), self.chance.choice((1, 2)))) or [self.node()]))
+        some = [
+            n
+            for n, term in enumerate(self.index.terms)
+            if isinstance(term, Literal) and term.datatype == XSD + "string"
+        ]
+        return Nodes(
+            frozenset(self.chance.sample(some, min(len(some), self.chance.choice((1, 2)))) or [self.node()])
+        )
 
     def set(self, depth: int = 2) -> Set:
         chance = self.chance
         leaves: list[Callable[[], Set]] = [
             lambda: Members(chance.randrange(len(self.index.classes))),
-            lambda: Image(self.path(), Nodes(frozenset(self.node() for _ in range(chance.choice((1, 1, 2)))))),
+            lambda: Image(
+                self.path(), Nodes(frozenset(self.node() for _ in range(chance.choice((1, 1, 2)))))
+            ),
             lambda: Having(self.path()),
-            lambda: Image(((self.colour, -1),), self.literals()) if self.colour is not None else Having(self.path()),
+            lambda: (
+                Image(((self.colour, -1),), self.literals())
+                if self.colour is not None
+                else Having(self.path())
+            ),
         ]
         if depth == 0 or chance.random() < 0.1:
             return chance.choice(leaves)()
@@ -192,12 +219,20 @@ class Trees:
             lambda: Minus(part(), Nodes(frozenset([self.node()]))),
             lambda: Image(self.path(), part()),
             lambda: Image(((measure[-1][0], -1),), self.number(measure)),
-            lambda: Extremal(part(), measure, chance.choice(SIGNS), chance.choice((1, 1, 2)), chance.choice((1, 1, 2))),
+            lambda: Extremal(
+                part(), measure, chance.choice(SIGNS), chance.choice((1, 1, 2)), chance.choice((1, 1, 2))
+            ),
             lambda: ExtremalAggregate(part(), self.measure("number"), "average", chance.choice(SIGNS)),
             lambda: Compared(part(), measure, chance.choice(COMPARISONS), self.number(measure)),
             lambda: Compared(part(), measure[-1:], chance.choice(COMPARISONS), Image(measure[-1:], part())),
             lambda: MostLinked(part(), self.path(), chance.choice(SIGNS), chance.choice((None, part()))),
-            lambda: Linked(part(), self.path(), chance.choice(COMPARISONS), chance.choice((1, 2)), chance.choice((None, part()))),
+            lambda: Linked(
+                part(),
+                self.path(),
+                chance.choice(COMPARISONS),
+                chance.choice((1, 2)),
+                chance.choice((None, part())),
+            ),
         ]
         return chance.choice(kinds)()
 
@@ -219,4 +254,6 @@ def test_a_program_finds_what_the_index_computes(seed: int) -> None:
             continue
         assert PyQL.parse(program.text(PROFILE), PROFILE) == program
         expected = denotation(query, index)
-        assert computed(kg, program, expected, index) == meant(expected, index), f"{query}\n{program.text(PROFILE)}"
+        assert computed(kg, program, expected, index) == meant(expected, index), (
+            f"{query}\n{program.text(PROFILE)}"
+        )
