@@ -26,13 +26,14 @@ from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.learning import calibration
 from triplewise.tools.learning.calibration import Row
 from triplewise.tools.learning.parser_training import Labelled, derivations, labelled_example
-from triplewise.tools.parsing import learn
+from triplewise.tools.parsing import chains, grammar, learn
 from triplewise.tools.parsing.confidence import FILE, Calibration, trust_features
-from triplewise.tools.parsing.learn import PRIOR, Example, Features, Vocabulary, shares, train
+from triplewise.tools.parsing.learn import Example, Features, Vocabulary, shares, train
 from triplewise.tools.retrieval.encoder import open_encoder
 
-MADE = 0.25
+MADE = 0.4
 """Share of the questions that are asked once more of a graph without what they need."""
+PRIOR: Features = {**learn.PRIOR, **grammar.PRIORS, **chains.PRIORS}
 _log = logging.getLogger(__name__)
 
 
@@ -40,13 +41,15 @@ _log = logging.getLogger(__name__)
 class Pool:
     """Questions of a set with the derivations that were found for each.
 
-    `uses` are what the best right derivation of each needs of the graph, () where there is none.
+    `uses` are what the best right derivation of each needs of the graph, () where there is none. `is_made`: the
+    questions were made unanswerable.
     """
 
     of: QuestionSet
     questions: Sequence[Labelled]
     examples: list[Example]
     uses: list[tuple[Taken, ...]]
+    is_made: bool = False
 
     def rows(self, weights: Features, vocabulary: Vocabulary) -> list[Row]:
         """What comes of each question under some weights: whether the first answer is right, the evidence."""
@@ -62,7 +65,7 @@ class Pool:
                     is_given and bool(found.right[ranked[0].best]),
                     trust_features(features, ranked) if is_given else {},
                     any(question.answers),
-                    self.of.is_clean,
+                    self.of.is_clean and not self.is_made,
                 )
             )
         return rows
@@ -95,7 +98,8 @@ def made_unanswerable(
 
     Where the rest of the graph still gives the right answer, the question is left out.
     """
-    made = Pool(pool.of, questions := [], [], [])
+    questions: list[Labelled] = []
+    made = Pool(pool.of, questions, [], [], True)
     for taken, numbers in chosen(pool.uses, round(share * len(pool.questions))).items():
         if (rest := without(kg, taken)) is None:
             break
@@ -122,29 +126,33 @@ def left_out(pools: Iterable[Pool], vocabulary: Vocabulary) -> dict[str, dict[st
 
 
 def table(pools: Sequence[Pool], rows: Sequence[Sequence[Row]], confidence: Calibration) -> str:
-    """The figures of each set and of all that are clean, by a confidence that saw none of their graphs."""
-    lines = [f"{'':18}{'asked':>6}{'found':>6}{'right':>6}{'sure':>6}{'prec':>6}{'cov':>6}{'refused':>9}{'ece':>6}{'aurc':>6}"]
+    """The figures of each pool and of all clean ones, by a confidence that saw none of their graphs."""
+    heads = ("answerable", "found", "right", "sure", "precision", "coverage", "refused", "of", "ece", "aurc")
+    lines = [f"{'':18}" + "".join(f"{head:>11}" for head in heads)]
     every = [row for part in rows for row in part]
     given = [row for row in every if row.features]
     estimates = iter(calibration.cross_validated(given, confidence.provenance["strength"]))
     sure_of = {id(row): float(next(estimates)) for row in given}
-    parts = [(pool.of.name, part, pool.found) for pool, part in zip(pools, rows, strict=True)]
-    clean = [row for row in every if row.is_clean]
-    parts.append(("clean sets", clean, sum(pool.found for pool in pools if pool.of.is_clean)))
+    parts = [(p.of.name + " made" * p.is_made, part, p.found) for p, part in zip(pools, rows, strict=True)]
+    for name, test in (("clean", True), ("not clean", False)):
+        chosen = [(pool, part) for pool, part in zip(pools, rows, strict=True) if not pool.is_made]
+        chosen = [(pool, part) for pool, part in chosen if pool.of.is_clean is test]
+        parts.append((name, [row for _, part in chosen for row in part], sum(p.found for p, _ in chosen)))
     for name, part, found in parts:
         answerable = [r for r in part if r.is_answerable]
-        sure = [r for r in part if sure_of.get(id(r), 0.0) >= confidence.min_confidence]
-        refused = [r for r in part if not r.is_answerable and r not in sure]
         shown = [r for r in part if r.features]
-        arrays = (np.array([sure_of[id(r)] for r in shown]), np.array([r.is_right for r in shown], bool))
-        ones = np.ones(len(shown))
-        n = max(len(answerable), 1)
-        lines.append(
-            f"{name:18}{len(answerable):6}{found / n:6.2f}{sum(r.is_right for r in answerable) / n:6.2f}"
-            f"{len(sure):6}{sum(r.is_right for r in sure) / max(len(sure), 1):6.2f}{len(sure) / n:6.2f}"
-            f"{len(refused):4} of {len(part) - len(answerable):2}"
-            f"{calibration.calibration_error(*arrays, ones):6.2f}{calibration.risk_coverage(*arrays, ones):6.2f}"
+        sure = [r for r in shown if sure_of[id(r)] >= confidence.min_confidence]
+        estimated = np.array([sure_of[id(r)] for r in shown])
+        right, ones = np.array([r.is_right for r in shown], bool), np.ones(len(shown))
+        count = max(len(answerable), 1)
+        figures = (
+            *(len(answerable), found / count, sum(r.is_right for r in answerable) / count, len(sure)),
+            *(sum(r.is_right for r in sure) / max(len(sure), 1), sum(r.is_answerable for r in sure) / count),
+            *(sum(not r.is_answerable for r in part) - sum(not r.is_answerable for r in sure),),
+            *(len(part) - len(answerable), calibration.calibration_error(estimated, right, ones)),
+            calibration.risk_coverage(estimated, right, ones),
         )
+        lines.append(f"{name:18}" + "".join(f"{x:11}" if isinstance(x, int) else f"{x:11.3f}" for x in figures))
     return "\n".join(lines)
 
 
@@ -172,9 +180,7 @@ def main(
         made_unanswerable(p, graphs[p.of.name], without_graph[p.of.graph], vocabulary, MADE) for p in pools
     ]
     weights = train([e for pool in pools for e in pool.examples], vocabulary, PRIOR)
-    for pool, lacking in zip(pools, made, strict=True):
-        pool.questions = [*pool.questions, *lacking.questions]
-        pool.examples += lacking.examples
+    pools += made
     rows = [pool.rows(without_graph[pool.of.graph], vocabulary) for pool in pools]
     confidence = calibration.train([row for part in rows for row in part])
     _log.info("%s\nmin_confidence %g", table(pools, rows, confidence), confidence.min_confidence)

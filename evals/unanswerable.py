@@ -20,6 +20,8 @@ from triplewise.tools.kg.protocol import origin_of
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import Nodes, Query
 
+ENTITIES = 3
+"""One in so many questions loses an entity, the others a relation."""
 MOST_TRIPLES = 200_000
 """Nothing is taken from larger graphs."""
 
@@ -74,11 +76,11 @@ def without(kg: KnowledgeGraph, taken: Taken) -> EmbeddedKG | None:
 def chosen(uses: Sequence[tuple[Taken, ...]], count: int) -> Mapping[Taken, list[int]]:
     """Return what to take, with the numbers of the questions that are then asked, some `count` in all.
 
-    Every question gives one thing at most, relations and entities in turn; the same thing is taken once.
+    Every question gives one thing at most, two relations for one entity; the same thing is taken once.
     """
     made: dict[Taken, list[int]] = defaultdict(list)
-    for number, options in enumerate(uses):
-        kind = number % 2 == 0
-        if options and number % max(len(uses) // max(count, 1), 1) == 0:
-            made[next((taken for taken in options if taken.is_relation is kind), options[0])].append(number)
+    usable = [(number, options) for number, options in enumerate(uses) if options]
+    for turn, (number, options) in enumerate(usable[:count]):
+        wanted = turn % ENTITIES != 0
+        made[next((taken for taken in options if taken.is_relation is wanted), options[0])].append(number)
     return made

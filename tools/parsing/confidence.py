@@ -60,8 +60,10 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "size": (LESS, "answer_size"),
     "seeds": (MORE, "seed_evidence"),
     "chain": (EITHER, "chain"),
-    "chain_fit": (MORE, "chain_fit"),
-    "unasked": (LESS, "chain_unasked"),
+    "chain_weakest": (MORE, "chain_weakest"),
+    "chain_words": (MORE, "chain_words chain_own"),
+    "chain_margin": (MORE, "chain_margin chain_contrast"),
+    "chain_uncovered": (LESS, "chain_unread chain_missed chain_short"),
 }
 """Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums (-: that
 are taken away)."""
@@ -74,6 +76,8 @@ FEATURES: Mapping[str, int] = {
 }
 """All evidence: its share, its lead over the next answer (log odds), the share of readings without an answer,
 whether anything is uncovered, and the sums."""
+DOUBTS, DOUBTFUL = ("no_evidence",), 0.5
+"""Evidence that no other makes up for, and the highest probability with it."""
 MODEL_FEATURES: Mapping[str, int] = {
     "agreement": MORE,
     "shared": MORE,
@@ -157,7 +161,8 @@ class Calibration:
             weight * (features[name] - self.means[name]) / self.scales[name]
             for name, weight in self.weights.items()
         )
-        return 1 / (1 + math.exp(-max(min(z, 30.0), -30.0)))
+        probability = 1 / (1 + math.exp(-max(min(z, 30.0), -30.0)))
+        return min(probability, DOUBTFUL) if any(features.get(name) for name in DOUBTS) else probability
 
     def write(self, path: Path) -> None:
         """Write the data file."""
