@@ -38,7 +38,7 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.trajectory import Opening, Turn, conversation
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
 from triplewise.tools.linking.search import node_types
-from triplewise.tools.planning.lexical.question import form_of
+from triplewise.tools.parsing.statements import form_of
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import read_term, scan_arguments
 from triplewise.tools.retrieval.ranking import rank_relations

@@ -23,8 +23,7 @@ from triplewise.tools.kg.protocol import facts_of
 from triplewise.tools.kg.vocabulary import node_labels, triple_labels
 from triplewise.tools.parsing.confidence import calibration_for
 from triplewise.tools.parsing.reading import Reading
-from triplewise.tools.planning.lexical.question import decides, denies, form_of, slot_of
-from triplewise.tools.planning.lexical.statements import LINKED
+from triplewise.tools.parsing.statements import LINKED, decides, denies, form_of, slot_of
 from triplewise.tools.pyql.program import Fact, PyQL, all_facts
 from triplewise.tools.pyql.raw_sparql import parts_of, proof_sparql
 from triplewise.tools.pyql.sparql import instantiate

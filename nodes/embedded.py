@@ -24,7 +24,7 @@ from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.parsing.reading import Reading
-from triplewise.tools.planning.lexical.question import denies, form_of
+from triplewise.tools.parsing.statements import denies, form_of
 from triplewise.tools.pyql.program import Fact, Filter, PyQL
 
 GIVE_UP = Call("give_up")

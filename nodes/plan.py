@@ -29,9 +29,9 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.confidence import calibration_for
 from triplewise.tools.parsing.reading import Reading, read_question
+from triplewise.tools.parsing.statements import claim_readings, form_of, slot_of, slot_readings
 from triplewise.tools.planning.bodies import grow, node_form
 from triplewise.tools.planning.lexical.planner import GAP, Plan, PlanSettings, make_plan
-from triplewise.tools.planning.lexical.question import form_of
 from triplewise.tools.planning.proposals import demonstrate, parse_bodies, with_proposals
 from triplewise.tools.pyql.program import Fact, Filter, PyQL, Typed
 from triplewise.tools.pyql.text import write_iri, write_node
@@ -70,7 +70,9 @@ def readings_of(state: State, context: Context) -> tuple[Reading, ...]:
         readings = read_question(question, env.kg, env.encoder, entities, env.seeds, context.plan_rules)
     # Seed questions may be slots and claims themselves: then they are read like them.
     if form != "question" and not any(r.features.get("seeds", 0.0) >= SHOWN_BY_SEEDS for r in readings[:1]):
-        return ()  # P6: slot_readings, claim_readings
+        if (slot := slot_of(question)) is not None:
+            return slot_readings(slot[1], state.linked, env.kg, env.encoder)
+        return claim_readings(question, state.linked, env.kg, env.encoder, context.closed_world)
     if context.calibration is None:
         return readings
     calibration = calibration_for(env.kg, context.calibration)

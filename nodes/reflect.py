@@ -25,7 +25,7 @@ from triplewise.nodes.text import (
 from triplewise.tools.actions.explore import neighbour_lines
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
-from triplewise.tools.planning.lexical.question import form_of
+from triplewise.tools.parsing.statements import form_of
 from triplewise.tools.pyql.program import PyQL, all_facts
 from triplewise.tools.retrieval.ranking import PairRanker
 

@@ -43,7 +43,7 @@ from triplewise.tools.extraction.values import literal
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import node_labels
 from triplewise.tools.linking.linker import link, without_brackets
-from triplewise.tools.planning.lexical.question import decides, denies, form_of, slot_of
+from triplewise.tools.parsing.statements import decides, denies, form_of, slot_of
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
 

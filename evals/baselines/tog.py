@@ -59,8 +59,8 @@ from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Deadline, Hop, Outcome
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
+from triplewise.tools.parsing.statements import decides
 from triplewise.tools.planning.bodies import answers, ground, rename, rule_program, without_topic
-from triplewise.tools.planning.lexical.question import decides
 from triplewise.tools.pyql.text import read_relation, read_term, write_node
 from triplewise.tools.retrieval.observation import Bundle, bundle_sizes, read_bundles
 from triplewise.tools.retrieval.ranking import rank_relations

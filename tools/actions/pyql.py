@@ -40,7 +40,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
-from triplewise.tools.planning.lexical.question import decides
+from triplewise.tools.parsing.statements import decides
 from triplewise.tools.pyql.program import TEMPORAL, Extreme, Fact, Filter, PyQL, owners
 from triplewise.tools.pyql.sparql import instantiate
 from triplewise.tools.pyql.text import NUMERIC, apply, read_variable, scan_arguments
