@@ -58,7 +58,11 @@ class Lexicon:
     @property
     def hints(self) -> tuple[str, ...]:
         """All words that adjectives, quantities and wh-words stand for."""
-        groups = [*(a.quantities for a in self.adjectives.values()), *self.kinds.values(), *self.quantities.values()]
+        groups = [
+            *(a.quantities for a in self.adjectives.values()),
+            *self.kinds.values(),
+            *self.quantities.values(),
+        ]
         return tuple(dict.fromkeys(word for group in groups for word in group))
 
     def adjective_of(self, word: str, ending: str) -> str | None:
@@ -101,13 +105,18 @@ def lexicon() -> Lexicon:
     """The lexicon, read once."""
     irregular = section("irregular")
     return Lexicon(
-        **{name: word_list(name) for name in ("stop", "light", "weak", "yes_or_no", "auxiliaries", "prepositions")},
+        **{
+            name: word_list(name)
+            for name in ("stop", "light", "weak", "yes_or_no", "auxiliaries", "prepositions")
+        },
         pronouns=word_list("pronouns"),
         others=word_list("others"),
         units=word_list("units"),
         counting=tuple(section("counting")),
         kinds={word: tuple(kinds.split()) for word, kinds in section("kinds").items()},
-        operators={tuple(text.split()): name for name, texts in section("operators").items() for text in texts},
+        operators={
+            tuple(text.split()): name for name, texts in section("operators").items() for text in texts
+        },
         superlatives=irregular["superlatives"],
         comparatives=irregular["comparatives"],
         no_superlatives=frozenset(irregular["none"].split()),

@@ -13,7 +13,9 @@ from functools import lru_cache
 
 import tantivy
 
-_LETTERS = str.maketrans({"ß": "ss", "ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"})
+_LETTERS = str.maketrans(
+    {"ß": "ss", "ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"}
+)
 _TOKEN = re.compile(
     r"""\d+(?:st|nd|rd|th)\b | \d+(?:[.,:]\d+)*          # 2nd, 1,200.5, 10:30
     | (?:(?!n['’]t\b)[^\W\d_])+(?=n['’]t\b) | n['’]t\b     # do|n't

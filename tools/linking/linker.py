@@ -3,8 +3,8 @@
 Names are found by the label index of the KG: exact spans first, near names for what is quoted or capitalised
 and matched none. A span weighs more the rarer its words are, and where capitals agree with the label; words
 that questions use to say what is asked ("name", "director") and names of classes ("city" before Salt Lake
-City) weigh little. Which node of that name is meant is decided by capitals, popularity, and, where an encoder is given, by how well label and
-description fit the question.
+City) weigh little. Which node of that name is meant is decided by capitals, popularity, and, where an encoder
+is given, by how well label and description fit the question.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def link(
 def candidate_nodes(
     question: str, kg: KnowledgeGraph, encoder: Encoder | None = None, limit: int = 5
 ) -> tuple[IRI, ...]:
-    """Return all nodes that the mentions of a question may mean: the best of every mention, then the others."""
+    """Return the nodes that the mentions of a question may mean: the best of every mention first."""
     ranked = [[c.id for c in entity.candidates] for entity in link(question, kg, None, encoder, limit)]
     ids = dict.fromkeys(id_ for place in zip_longest(*ranked) for id_ in place if id_ is not None)
     return tuple(iri for id_ in ids if (iri := kg.profile.expand(id_)) is not None)

@@ -73,11 +73,17 @@ def _degree(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
     words, word = lexicon(), question.words[i]
     if (adjective := words.adjective_of(word, "est")) is not None:
         known = words.adjectives.get(adjective)
-        yield Operator("superlative", known.sign if known else 1, None, similarity_of(question, adjective, i)), i + 1
+        yield (
+            Operator("superlative", known.sign if known else 1, None, similarity_of(question, adjective, i)),
+            i + 1,
+        )
     adjective = words.adjective_of(word, "er")
     if adjective in words.adjectives:
         comparison: Comparison = "gt" if words.adjectives[adjective].sign > 0 else "lt"
-        yield Operator("comparison", 1, comparison, similarity_of(question, adjective)), _with_than(question, i + 1)
+        yield (
+            Operator("comparison", 1, comparison, similarity_of(question, adjective)),
+            _with_than(question, i + 1),
+        )
 
 
 def _periphrastic(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
@@ -91,7 +97,10 @@ def _periphrastic(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
         yield Operator("superlative", sign, None, similarity_of(question, word)), i + 2
     elif degree in ("more", "less"):
         comparison: Comparison = "gt" if (adjective.sign > 0) == (degree == "more") else "lt"
-        yield Operator("comparison", 1, comparison, similarity_of(question, word)), _with_than(question, i + 2)
+        yield (
+            Operator("comparison", 1, comparison, similarity_of(question, word)),
+            _with_than(question, i + 2),
+        )
 
 
 def _apart(question: Question, i: int) -> Iterator[tuple[Operator, int]]:

@@ -15,7 +15,7 @@ from triplewise.tools.language.text import singular, tokenise
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.denotation import Denotation
 from triplewise.tools.parsing.derivation import Category, Derivation, Features, Similarity
-from triplewise.tools.parsing.index import Graph as GraphIndex
+from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import Query
 from triplewise.tools.parsing.vocabulary import Vector, Vocabulary
 from triplewise.tools.retrieval.encoder import english_words
@@ -71,7 +71,9 @@ class Question:
         words = lexicon()
         beginning = " ".join(self.words[:3]) + " "
         self.is_yes_no = bool(self.words) and self.words[0] in words.yes_or_no
-        self.may_be_empty = self.is_yes_no or beginning.startswith(tuple(f"{text} " for text in words.counting))
+        self.may_be_empty = self.is_yes_no or beginning.startswith(
+            tuple(f"{text} " for text in words.counting)
+        )
         self.asks_others = not words.others.isdisjoint(self.words)
         self.wh = next((word for word in self.words if word in words.kinds), None)
         self.strange = {i for i in range(self.n) if self._is_strange(self.folded[i])}

@@ -1,7 +1,7 @@
 """What grounding looks words up in: the names of a graph's relations and classes, by words and by vectors.
 
-Made once for an index. Everything is computed over all relations at a time, so that a graph with thousands of them
-costs a question some milliseconds.
+Made once for an index. Everything is computed over all relations at a time, so that a graph with
+thousands of them costs a question some milliseconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from triplewise.tools.language.lexicon import lexicon, root
 from triplewise.tools.language.text import key, singular
-from triplewise.tools.parsing.index import Graph as GraphIndex
+from triplewise.tools.parsing.index import GraphIndex
 
 Vector = NDArray[np.float32]
 
@@ -68,16 +68,16 @@ class Vocabulary:
         return _by_letter({*self.words, *self._index.by_word})
 
     def similarity(self, vectors: Vector) -> tuple[Vector, Vector]:
-        """Cosines of texts with relations and with classes, each by its best name: (n, relations), (n, classes)."""
+        """Cosines of n texts with relations and classes, by the best name: (n, relations), (n, classes)."""
         return self._relations.similarity(vectors), self._classes.similarity(vectors)
 
     def overlap(self, roots: Iterable[str], content: Sequence[str]) -> Vector:
-        """F1 of a span's words (by their roots) and each relation's best name; 1 where its content is the name."""
+        """F1 of a span's words (their roots) and each relation's best name; 1 where its content is a name."""
         return self._relations.overlap(set(roots), key(tuple(content)))
 
     @cached_property
     def hints(self) -> Mapping[str, tuple[Vector, Vector]]:
-        """Words that adjectives, quantities and wh-words stand for -> cosines with relations and with classes."""
+        """What adjectives, quantities and wh-words stand for -> cosines with relations and with classes."""
         words = lexicon().hints
         relations, classes = self.similarity(self._index.encode(list(words)))
         return {word: (relations[i], classes[i]) for i, word in enumerate(words)}
@@ -109,7 +109,10 @@ class _Names:
         self.texts = [names[i][1] for i in ordered]
         self._vectors, self._count = vectors[ordered].T, count
         starts = [i for i, owner in enumerate(self.owners) if i == 0 or owner != self.owners[i - 1]]
-        self._starts, self._named = np.array(starts, np.int64), np.array([self.owners[i] for i in starts], np.int64)
+        self._starts, self._named = (
+            np.array(starts, np.int64),
+            np.array([self.owners[i] for i in starts], np.int64),
+        )
         weak, lengths = lexicon().weak, []
         by_root, by_key = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
         for i, text in enumerate(self.texts):
