@@ -1,4 +1,4 @@
-"""The words of English that are grammar (`lexicon.yaml`), and function words of other languages (`de.yaml`, ...)."""
+"""Words of English that are grammar (`lexicon.yaml`); function words of other languages (`de.yaml`, ...)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -18,7 +18,7 @@ _LEAST_GRAMMAR = 2  # Function words that a question has of another language at 
 
 @dataclass(frozen=True, slots=True)
 class Adjective:
-    """An adjective of degree: its sign (1: much, -1: little) and the quantities it measures, likeliest first."""
+    """An adjective of degree: its sign (1: much, -1: little) and what it measures, the likeliest first."""
 
     sign: int
     quantities: tuple[str, ...]
@@ -68,7 +68,7 @@ class Lexicon:
     def adjective_of(self, word: str, ending: str) -> str | None:
         """The adjective that a superlative (`est`) or comparative (`er`) is made of; None if it is neither.
 
-        A superlative may be of an adjective that is not listed, a comparative may not: most nouns in -er are none.
+        A superlative may be of an adjective that is not listed; no comparative, since nouns end in -er.
         """
         irregular = self.superlatives if ending == "est" else self.comparatives
         if word in irregular:
@@ -85,7 +85,7 @@ class Lexicon:
 
 @cache
 def _file() -> Mapping[str, Any]:
-    return _yaml("lexicon.yaml")
+    return cast("Mapping[str, Any]", _yaml("lexicon.yaml"))
 
 
 def section(name: str) -> Any:

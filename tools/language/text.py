@@ -1,7 +1,7 @@
 """Tokens, stems and comparable forms of questions and names.
 
 A question and the names it may mention are cut into words by the same rules, so that both meet whatever their
-spelling: `TR7` and `TR 7`, `horse power` and `horsepower`, `São Paulo` and `sao paulo`, `Iceland's` and `Icelands`.
+spelling: `TR7` and `TR 7`, `horse power` and `horsepower`, `São Paulo` and `sao paulo`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def singular(word: str) -> str:
 
 @lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
-    """The Snowball stem of an English word, which verbs and their nouns share: discovered, discovers, discovery."""
+    """The Snowball stem of an English word, which many of its forms share: flows, flowing, flowed."""
     found: list[str] = _STEMMER.analyze(word)
     return found[0] if found else word
 

@@ -1,4 +1,4 @@
-"""Operators: words and phrases that compose ("how many", "longest", "more than", "between"), found by the lexicon."""
+"""Operators: words and phrases that compose ("how many", "longest", "more than"), found by the lexicon."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _BEHIND: dict[str, Comparison] = {"or_more": "ge", "or_less": "le"}
 _DATED: dict[str, Comparison] = {"before": "lt", "after": "gt"}
 _MOST = {"most": 1, "least": -1}
 _PLAIN: dict[str, OperatorName] = {
-    "count": "count", "average": "average", "sum": "sum", "not": "not", "or": "or", "and": "and", "same": "same",
-    "between": "between", "each": "each",
+    "count": "count", "average": "average", "sum": "sum", "not": "not", "or": "or", "and": "and",
+    "same": "same", "between": "between", "each": "each",
 }  # fmt: skip
 _NOT_FIRST = frozenset({"or", "and", "same"})
 """They join what is before and behind them."""
@@ -78,7 +78,7 @@ def _degree(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
             i + 1,
         )
     adjective = words.adjective_of(word, "er")
-    if adjective in words.adjectives:
+    if adjective is not None and adjective in words.adjectives:
         comparison: Comparison = "gt" if words.adjectives[adjective].sign > 0 else "lt"
         yield (
             Operator("comparison", 1, comparison, similarity_of(question, adjective)),
@@ -104,10 +104,17 @@ def _periphrastic(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
 
 
 def _apart(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
-    """More ... than, fewer ... than."""
-    word, flat = question.words[i], np.zeros(len(question.index.rels), np.float32)
-    if word in ("more", "less", "fewer") and "than" in question.words[i + 2 : i + 1 + _THAN]:
-        yield Operator("comparison", 1, "gt" if word == "more" else "lt", flat), i + 1
+    """More ... than, fewer ... than, no more ... than."""
+    flat = np.zeros(len(question.index.rels), np.float32)
+    negated = question.words[i] in ("no", "not")
+    degree = question.words[i + negated] if i + negated < question.n else ""
+    if (
+        degree in ("more", "less", "fewer")
+        and "than" in question.words[i + negated + 2 : i + negated + 1 + _THAN]
+    ):
+        much: Comparison = "le" if negated else "gt"
+        little: Comparison = "ge" if negated else "lt"
+        yield Operator("comparison", 1, much if degree == "more" else little, flat), i + 1 + negated
 
 
 def _bound(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
@@ -137,7 +144,7 @@ def _with_than(question: Question, end: int) -> int:
 
 
 def similarity_of(question: Question, word: str, i: int | None = None) -> Similarity:
-    """How well each relation goes with an adjective or the noun of a quantity; one not listed, with the word itself."""
+    """How well each relation goes with an adjective or noun of quantity, or with the word itself."""
     words, nothing = lexicon(), np.zeros(len(question.index.rels), np.float32)
     adjective = words.adjectives.get(word)
     quantities = adjective.quantities if adjective else words.quantities.get(word, ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from rapidfuzz import process
@@ -31,6 +32,11 @@ HARD = frozenset({"skip_op", "skip_name", "skip_known", "skip_content", "skip_ca
 _MARKED = re.compile(r"\[([^\[\]]+)\]|\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
 
 
+def covers(outer: Span, inner: Span) -> bool:
+    """Whether a span holds another, or is it."""
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
 class Question:
     """The words of a question and what they may mean in a graph.
 
@@ -38,11 +44,11 @@ class Question:
         words: in comparable form; function words of other languages are the English ones.
         raw, folded: as written, and in comparable form in the question's own language.
         anchors: what spans may mean, each a derivation without composition.
-        named: tokens that are certainly part of a name. known: those that are names of relations or classes in full.
-        operators: tokens of operators. unknown: tokens that are in no name of the graph and no word of English.
+        named: tokens that are certainly part of a name. known: names of relations or classes in full.
+        operators: tokens of operators. unknown: tokens that are in no name of the graph, and names or strange.
         relation_similarity, class_similarity: span -> cosines with all relations and with all classes.
-        strange: tokens that are in neither the graph nor English. misspelt: those of them that are nearly a word of
-            a class or relation, with that word, which `words` has in their place.
+        strange: tokens that are in neither the graph nor English. misspelt: those of them that are nearly a
+            word of a class or relation, with that word, which `words` has in their place.
         focus: the class that the question begins with, if it is asked for.
         hard: for each token, how many before it may not be left out freely.
         features: of the question as a whole, which count in every reading of it.
@@ -106,7 +112,7 @@ class Question:
         return not any(form in words for form in (word, singular(word)) for words in known)
 
     def nearest_word(self, i: int, classes_only: bool = False) -> str | None:
-        """The word of the graph's names, or only of its classes and relations, that a strange word is meant for.
+        """The word of the graph's names, or of its classes and relations, that a strange word is meant for.
 
         It has the same first letter, and at most one letter in five differs.
         """
@@ -152,7 +158,7 @@ class Question:
     ) -> Derivation:
         """Add an anchor."""
         if isinstance(denotation, frozenset):
-            denotation = self.index.keep(denotation)
+            denotation = self.index.keep(cast("frozenset[int]", denotation))
         start, end = span
         anchor = Derivation(
             category, start, end, features, query, denotation, meaning, kind, start, mentions, parts

@@ -84,12 +84,14 @@ class Vocabulary:
 
     def relations_like(self, words: Sequence[str]) -> Vector:
         """How well each relation goes with quantities, the likeliest first."""
-        hints = [self.hints[word][0] * 0.93**i for i, word in enumerate(words)]
-        return np.max(hints, axis=0) if hints else np.zeros(len(self._index.rels), np.float32)
+        rows = [self.hints[word][0] * 0.93**i for i, word in enumerate(words)]
+        best: Vector = np.max(rows or [np.zeros(len(self._index.rels), np.float32)], axis=0)
+        return best
 
     def classes_like(self, words: Sequence[str]) -> Vector:
         """How well each class goes with what a wh-word asks for."""
-        return np.max([self.hints[word][1] for word in words], axis=0)
+        best: Vector = np.max([self.hints[word][1] for word in words], axis=0)
+        return best
 
 
 def _by_letter(words: Iterable[str]) -> dict[str, list[str]]:
@@ -138,7 +140,8 @@ class _Names:
             shared[found] += 1
         f1 = 2 * shared / (len(roots) + self._lengths) if roots else shared
         f1[list(same)] = 1.0
-        return self._best(f1[None])[0]
+        best: Vector = self._best(f1[None])[0]
+        return best
 
     def _best(self, scores: Vector) -> Vector:
         """The best name's score of each thing, at least 0."""
