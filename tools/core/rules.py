@@ -70,6 +70,7 @@ class Rule:
         anchor: short id of the topic entity.
         body: the chain.
         constraints: further conditions, applied in order.
+        keeps_topic: whether the topic entity itself may be an answer, as in seed questions that count it.
         support: seed questions whose answers it reproduces.
         precision, recall: mean over its seeds, in [0, 1].
         evidence: how far seed questions speak for it, in [0, 1]: their F1, by how like the question they are.
@@ -80,6 +81,7 @@ class Rule:
     anchor: str
     body: tuple[Atom, ...]
     constraints: tuple[Constraint, ...] = ()
+    keeps_topic: bool = False
     support: int = 0
     precision: float = 0.0
     recall: float = 0.0
@@ -104,6 +106,22 @@ class Rule:
         """Short ids of all its relations, in order of appearance."""
         atoms = (*self.body, *(a for c in self.constraints for a in c.atoms))
         return tuple(dict.fromkeys(a.relation for a in atoms))
+
+    @property
+    def differing(self) -> tuple[tuple[str, str], ...]:
+        """Variables that must differ from an earlier node (a variable as `?name`), for paths to be simple.
+
+        Closed paths are simple (SymAgent 4.1 samples them by breadth-first search): where a relation is walked
+        there and back, a node differs from the one two steps before; and answers differ from the topic.
+        """
+        nodes, body = [self.anchor, *(f"?{a.variable}" for a in self.body)], self.body
+        back = [
+            (body[i].variable, nodes[i - 1])
+            for i in range(1, len(body))
+            if body[i].relation == body[i - 1].relation and body[i].forward != body[i - 1].forward
+        ]
+        topic = [(self.answer, self.anchor)] if len(body) > 1 and not self.keeps_topic else []
+        return tuple(dict.fromkeys([*back, *topic]))
 
     def text(self, label: str = "") -> str:
         """The rule in one line, e.g. `Q419 <-[P17]- ?x; ?x is a Q4022; the greatest P2043`."""

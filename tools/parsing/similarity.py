@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -204,7 +204,11 @@ class StepTexts:
             groups = thing_kinds()
             owners = [kind for kind, words in groups.items() for _ in words]
             prototypes = self._encoder.encode([word for words in groups.values() for word in words])
-            nearest = np.zeros(0, np.int64) if self._end_vectors is None else (self._end_vectors @ prototypes.T).argmax(axis=1)
+            nearest = (
+                np.zeros(0, np.int64)
+                if self._end_vectors is None
+                else (self._end_vectors @ prototypes.T).argmax(axis=1)
+            )
             by_end = [*(owners[i] for i in nearest.tolist()), ""]
             self._kinds = [by_end[i] for i in self._end_of.tolist()]
         return self._kinds
@@ -238,14 +242,20 @@ def step_texts(index: GraphIndex, kg: KnowledgeGraph, encoder: Encoder) -> StepT
 
 
 def path_text(steps: StepTexts, path: Sequence[int]) -> str:
-    """A path in words: relations in the order they are walked, each with the kind it leads to."""
-    parts = []
+    """A path of an index in words."""
+    walked: list[tuple[str, bool]] = []
     for step in path:
-        walked = steps.shorts[step >> 1]
-        walked = walked if not step & 1 else [(name, not way) for name, way in reversed(walked)]
-        for relation, forward in walked:
-            text = steps.texts[relation]
-            name = text.label if forward else text.inverse or f"whose {text.label} it is"
-            end = end_type(text, forward)
-            parts.append(f"{name} ({end})" if end and end.casefold() != name.casefold() else name)
+        relations = steps.shorts[step >> 1]
+        walked += relations if not step & 1 else [(name, not way) for name, way in reversed(relations)]
+    return walked_text(steps.texts, walked)
+
+
+def walked_text(texts: Mapping[str, RelationText], path: Iterable[tuple[str, bool]]) -> str:
+    """Relations in words, in the order they are walked, each with the kind it leads to."""
+    parts = []
+    for relation, forward in path:
+        text = texts[relation]
+        name = text.label if forward else text.inverse or f"whose {text.label} it is"
+        end = end_type(text, forward)
+        parts.append(f"{name} ({end})" if end and end.casefold() != name.casefold() else name)
     return ", then ".join(parts)

@@ -130,6 +130,9 @@ def rule_program(kg: KnowledgeGraph, rule: Rule) -> PyQL:
             else:
                 program = program.add_fact(*_read_fact(profile, start, atom, end))
             start = end
+        if constraint is body:
+            for name, node in rule.differing:
+                program = program.add_filter(Variable(name), "!=", read_node(node, profile))
         if kind in ("meets", "holds"):
             continue
         variable = Variable(constraint.variable)

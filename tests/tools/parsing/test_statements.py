@@ -1,4 +1,4 @@
-"""Claims are proved or contradicted by what the graph holds; slots are filled by the relation of that name."""
+"""Claims are proved or contradicted by what the graph holds, slots filled by the relation of that name."""
 
 from __future__ import annotations
 
