@@ -225,6 +225,8 @@ class _Writer:
                 self.walk(path, target)
             case Image(path, of) if _names_number(of):
                 self.restrict(of, self.walk(backwards(path), target))
+            case Image(path, of) if self._is_start(of, path):
+                self.walk(path, self.fresh(self.name(of)), target)
             case Image(path, of):
                 self.walk(path, self.node(of), target)
             case And():
@@ -377,9 +379,17 @@ class _Writer:
 
     def measured(self, of: Set, path: Path, target: Node) -> Node:
         """Keep members of a set, and return their values at the end of a path."""
-        if of != Having(path):
+        if not self._is_start(of, path):
             self.restrict(of, target)
         return self.walk(path, target)
+
+    def _is_start(self, of: Set, path: Path) -> bool:
+        """Whether everything that a path can be walked from is in a set, which no IRI names."""
+        if isinstance(of, Members) and self.index.classes[of.cls].iri is None:
+            relation, direction = path[0]
+            first = self.index.rels[relation]
+            return (first.subjects if direction > 0 else first.objects) <= members(of, self.index)
+        return of == Having(path)
 
     def _term(self, node: int) -> Term:
         return self.index.terms[node]
@@ -503,8 +513,7 @@ class _Writer:
     def group(self, function: str, of: Set, path: Path, to: Set | None, target: Node) -> Variable:
         """Return the count, sum or average of the ends of a path, in `to`, for each member of a set."""
         if to is None:
-            self.restrict(of, target)
-            end = self.walk(path, target)
+            end = self.measured(of, path, target)
         elif names_node(to) and not names_node(of):
             end = self.variable(to)
             self.restrict(of, target)
