@@ -1,14 +1,15 @@
 """What a query tree stands for in a `GraphIndex`: a set of nodes, a number or a truth value.
 
-The only place where trees are computed in memory: the program that a tree compiles to gives the same on the graph.
-Results are kept in the index, equal sets as one object, so that derivations compare them by identity.
+The only place where trees are computed in memory: the program that a tree compiles to gives the same on the
+graph. Results are kept in the index, equal sets as one object, so that derivations compare them by identity.
 """
 
 from __future__ import annotations
 
 import operator
 from bisect import bisect_left
-from collections.abc import Callable, Set as AbstractSet
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 from triplewise.tools.parsing.index import GraphIndex
@@ -121,7 +122,8 @@ def _members(query: Set, index: GraphIndex) -> frozenset[int]:
 
 
 def values_at(nodes: AbstractSet[int], path: Path, index: GraphIndex) -> dict[int, tuple[float, ...]]:
-    """The numbers or dates that each node has at the end of a path, smallest first; nodes without any are left out."""
+    """The numbers or dates that each node has at the end of a path, smallest first; nodes without any are
+    left out."""
     *before, last = path
     if before:
         ends = {x: index.walk(before, frozenset([x])) for x in nodes}
@@ -160,7 +162,8 @@ def aggregates(of: Set, path: Path, function: str, index: GraphIndex) -> dict[in
 
 
 def linked(of: Set, path: Path, to: Set | None, index: GraphIndex) -> dict[int, int]:
-    """To how many members of `to` a path links each member of a set, at least one; none for sets too large to count."""
+    """To how many members of `to` a path links each member of a set, at least one; none for sets too large to
+    count."""
     nodes, goal = members(of, index), None if to is None else members(to, index)
     if len(nodes) > MOST_COUNTED:
         return {}
@@ -211,7 +214,8 @@ def _compared(
 
 
 def _bounds(value: Number | Set, comparison: Comparison, index: GraphIndex) -> tuple[set[float], float]:
-    """The numbers that values are compared with: for gt and ge the largest of a set, for lt and le the smallest."""
+    """The numbers that values are compared with: for gt and ge the largest of a set, for lt and le the
+    smallest."""
     if isinstance(value, Number):
         return {value.value}, _width(value)
     found = {index.value[x] for x in members(value, index) if x in index.value}

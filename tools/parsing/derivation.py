@@ -1,4 +1,5 @@
-"""A derivation: how a span of the question becomes a query tree, out of which parts and with which features."""
+"""A derivation: how a span of the question becomes a query tree, out of which parts and with which
+features."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ Similarity: TypeAlias = NDArray[np.float32]
 
 
 class Category(StrEnum):
-    """What a derivation is, as grammar sees it: anchors are the first three; those from SUPERLATIVE wait for a set."""
+    """What a derivation is, as grammar sees it: anchors are the first three; those from SUPERLATIVE wait for
+    a set."""
 
     SET = "set"
     RELATION = "relation"
@@ -48,9 +50,9 @@ OperatorName: TypeAlias = Literal[
 class Operator:
     """A word or phrase that composes: "how many", "longest", "more than", "or more", "not".
 
-    `sign` is 1 for most and -1 for least; of an ordinal, its number ("second": 2). `similarity`: how well the words
-    go with each relation ("longest" with length), None where they name no quantity. `rank` and `count`: "the second
-    longest", "the three longest".
+    `sign` is 1 for most and -1 for least; of an ordinal, its number ("second": 2). `similarity`: how well the
+    words go with each relation ("longest" with length), None where they name no quantity. `rank` and `count`:
+    "the second longest", "the three longest".
     """
 
     name: OperatorName
@@ -78,7 +80,8 @@ class Superlative:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MostLinks:
-    """ "the most ...": waits for the set whose members are counted by their links, and maybe for the relation."""
+    """ "the most ...": waits for the set whose members are counted by their links, and maybe for the
+    relation."""
 
     sign: int
     relation: int | None
@@ -87,7 +90,8 @@ class MostLinks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted:
-    """ "more than two rivers": waits for the set whose members are counted by their links, and maybe for the relation."""
+    """ "more than two rivers": waits for the set whose members are counted by their links, and maybe for the
+    relation."""
 
     comparison: Comparison
     count: float
@@ -99,8 +103,8 @@ class Counted:
 class Comparing:
     """ "more than 300", "longer than X": waits for the set or for the relation whose values are compared.
 
-    `value` is a number, literals (when `relation` is whose values they are), or things that have the value. `upper` is
-    the other end of an interval ("between 3 and 5").
+    `value` is a number, literals (when `relation` is whose values they are), or things that have the value.
+    `upper` is the other end of an interval ("between 3 and 5").
     """
 
     comparison: Comparison
@@ -126,10 +130,11 @@ Meaning: TypeAlias = int | Number | Operator | Superlative | MostLinks | Counted
 class Derivation:
     """A query tree over the tokens [start, end) of the question, with the features of its top node.
 
-    `kind` tells sets apart: anchors are "entity", "literal", "value", "class", "members", "having", "range", "boolean"
-    or "chain"; composed ones "join", "inverse", "and", "bridge", "superlative", "filter", "minus" or "union".
-    `meaning` is the number of a relation, the `Number` of a value, an `Operator`, or what a modifier waits with.
-    `head` is the token where the phrase that names the result begins; `mentions` are the nodes that are named.
+    `kind` tells sets apart: anchors are "entity", "literal", "value", "class", "members", "having", "range",
+    "boolean" or "chain"; composed ones "join", "inverse", "and", "bridge", "superlative", "filter", "minus"
+    or "union". `meaning` is the number of a relation, the `Number` of a value, an `Operator`, or what a
+    modifier waits with. `head` is the token where the phrase that names the result begins; `mentions` are the
+    nodes that are named.
     """
 
     category: Category

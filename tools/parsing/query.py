@@ -1,8 +1,8 @@
 """What a derivation asks: a query tree over numbered nodes of a `GraphIndex`.
 
-A tree is independent of how the question is worded and of how it is computed: `tools.parsing.denotation` computes
-it in memory, `compile_query` (program) writes it as a PyQL program. All trees are frozen and hashable: two derivations
-that ask for the same are found by equality.
+A tree is independent of how the question is worded and of how it is computed: `tools.parsing.denotation`
+computes it in memory, `compile_query` (program) writes it as a PyQL program. All trees are frozen and
+hashable: two derivations that ask for the same are found by equality.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Nodes:
 class Number:
     """A number, date or time of the question: its place on a line, and its kind ("", "date" or "time").
 
-    `text` is how a date or time is written ("1990", "1990-05", "1990-05-07", "10:30"): dates compare to this precision.
+    `text` is how a date or time is written ("1990", "1990-05", "1990-05-07", "10:30"): dates compare to this
+    precision.
     """
 
     value: float
@@ -83,10 +84,11 @@ class Minus:
 
 @dataclass(frozen=True, slots=True)
 class Extremal:
-    """The members with the largest (sign 1) or smallest (-1) value of a numeric path, of all their values; ties are kept.
+    """The members with the largest (sign 1) or smallest (-1) value of a numeric path, of all their values;
+    ties are kept.
 
-    `rank` counts distinct values from that end: 2 is the second largest; `count` is how many values from there on
-    ("the three largest": 3).
+    `rank` counts distinct values from that end: 2 is the second largest; `count` is how many values from
+    there on ("the three largest": 3).
     """
 
     of: Set
@@ -98,9 +100,11 @@ class Extremal:
 
 @dataclass(frozen=True, slots=True)
 class ExtremalAggregate:
-    """The members with the largest (sign 1) or smallest (-1) sum or average of the values at the end of a path.
+    """The members with the largest (sign 1) or smallest (-1) sum or average of the values at the end of a
+    path.
 
-    The department with the highest average salary: the path leads from departments over employees to salaries.
+    The department with the highest average salary: the path leads from departments over employees to
+    salaries.
     """
 
     of: Set
@@ -124,7 +128,8 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class MostLinked:
-    """The members that a path links to the most (sign 1) or fewest (-1) members of `to` (None: of anything), at least one."""
+    """The members that a path links to the most (sign 1) or fewest (-1) members of `to` (None: of anything),
+    at least one."""
 
     of: Set
     path: Path
@@ -169,7 +174,8 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Sum or average of the values of a numeric path over a set: every value of every member, each pair once."""
+    """Sum or average of the values of a numeric path over a set: every value of every member, each pair
+    once."""
 
     function: Literal["sum", "average"]
     path: Path
@@ -187,8 +193,8 @@ class Exists:
 class Grouped:
     """One row for each member that the path leads somewhere from: the member, and a number.
 
-    The number is how many members of `to` (None: of anything) the path leads to, or the sum or average of the values
-    at its end.
+    The number is how many members of `to` (None: of anything) the path leads to, or the sum or average of the
+    values at its end.
     """
 
     function: Literal["count", "sum", "average"]
