@@ -19,7 +19,6 @@ from triplewise.tools.parsing.derivation import Category, Derivation, Features
 from triplewise.tools.parsing.query import Image, Nodes
 from triplewise.tools.parsing.question import LEAST_LETTERS, Question, Span, covers
 from triplewise.tools.pyql.text import read_term
-from triplewise.tools.retrieval.encoder import english_words
 
 LONGEST_NAME = 8  # tokens
 SAME_NAME = 4  # nodes of one name that become anchors of their own
@@ -207,7 +206,7 @@ class _Names:
         for i in range(question.n) if hubs else ():
             free = i not in question.operators and not any(a <= i < b for a, b in self._hit)
             word = question.words[i]
-            rare = free and len(word) >= LEAST_LETTERS and not word.isdigit() and self._is_rare(i)
+            rare = free and len(word) >= LEAST_LETTERS and i not in question.strange and self._is_rare(i)
             if not rare or singular(word) in self._index.by_word:
                 continue
             cosines = self._index.hub_vecs @ question.vectors[i, i + 1]
@@ -216,21 +215,17 @@ class _Names:
 
     def unknown(self) -> None:
         """Note the words that stand for something the graph does not have, as far as spelling tells."""
-        question = self._question
+        question, vocabulary = self._question, self._question.vocabulary
         covered = {i for start, end in self._hit for i in range(start, end)}
         for i, token in enumerate(question.tokens):
-            if i in covered or question.words[i] in self._stop or not token.word[0].isalpha():
-                continue
+            known = i in covered or question.words[i] in self._stop or question.words[i] in vocabulary.words
             if (
-                singular(token.word) in self._index.by_word
-                or singular(token.word) in question.vocabulary.words
+                known
+                or singular(token.word) in self._index.by_word
+                or singular(token.word) in vocabulary.words
             ):
                 continue
-            name = token.capital and i > 0
-            strange = len(token.word) > SHORT and {token.word, singular(token.word)}.isdisjoint(
-                english_words()
-            )
-            if name or strange:
+            if i in question.strange or (i > 0 and token.capital):
                 question.unknown.add(i)
 
     def _add(self, span: Span, found: Iterable[int], how: str, extra: Features | None = None) -> None:

@@ -26,8 +26,8 @@ Span = tuple[int, int]
 
 LONGEST = 5
 """Tokens of the longest span that is compared with relations and classes."""
-LEAST_LETTERS = 5
-"""Of a word that may be misspelt."""
+LEAST_LETTERS, SHORT = 5, 3
+"""Letters that a word has at least to be misspelt, and at most to be no strange word."""
 HARD = frozenset({"skip_op", "skip_name", "skip_known", "skip_content", "skip_capital", "skip_unknown"})
 _MARKED = re.compile(r"\[([^\[\]]+)\]|\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
 
@@ -45,10 +45,10 @@ class Question:
         raw, folded: as written, and in comparable form in the question's own language.
         anchors: what spans may mean, each a derivation without composition.
         named: tokens that are certainly part of a name. known: names of relations or classes in full.
-        operators: tokens of operators. unknown: tokens that are in no name of the graph, and names or strange.
+        operators: tokens of operators. unknown: tokens in no name of the graph, strange or capitalised.
         relation_similarity, class_similarity: span -> cosines with all relations and with all classes.
-        strange: tokens that are in neither the graph nor English. misspelt: those of them that are nearly a
-            word of a class or relation, with that word, which `words` has in their place.
+        strange: tokens that are in neither the graph nor English; for one that is nearly a word of a class or
+            relation, `words` has that word.
         focus: the class that the question begins with, if it is asked for.
         hard: for each token, how many before it may not be left out freely.
         features: of the question as a whole, which count in every reading of it.
@@ -65,6 +65,7 @@ class Question:
         self.vocabulary = Vocabulary.of(index)
         self.tokens = tokenise(text)
         grammar = grammar_of(text)
+        self.is_english = not grammar
         self.raw = [token.text for token in self.tokens]
         self.folded = [token.word for token in self.tokens]
         self.words = [grammar.get(token.text.lower(), token.word) for token in self.tokens]
@@ -83,9 +84,8 @@ class Question:
         self.asks_others = not words.others.isdisjoint(self.words)
         self.wh = next((word for word in self.words if word in words.kinds), None)
         self.strange = {i for i in range(self.n) if self._is_strange(self.folded[i])}
-        self.misspelt = {i: near for i in self.strange if (near := self.nearest_word(i, classes_only=True))}
-        for i, near in self.misspelt.items():
-            self.words[i] = near
+        for i in self.strange:
+            self.words[i] = self.nearest_word(i, classes_only=True) or self.words[i]
         self.spans = self.spans_up_to(LONGEST)
         self._compare()
 
@@ -105,8 +105,8 @@ class Question:
         self.class_similarity: Mapping[Span, Similarity] = dict(zip(self.spans, classes, strict=True))
 
     def _is_strange(self, word: str) -> bool:
-        """Whether a word is neither in the graph nor in English, and may be misspelt."""
-        if len(word) < LEAST_LETTERS or not word.isalpha():
+        """Whether a word is neither in the graph nor in English."""
+        if len(word) <= SHORT or not word.isalpha():
             return False
         known = (self.vocabulary.words, self.index.by_word, english_words())
         return not any(form in words for form in (word, singular(word)) for words in known)
@@ -117,6 +117,8 @@ class Question:
         It has the same first letter, and at most one letter in five differs.
         """
         word = singular(self.folded[i])
+        if len(word) < LEAST_LETTERS:
+            return None
         words = self.vocabulary.words_by_letter if classes_only else self.vocabulary.names_by_letter
         limit = max(len(word) // 5, 1)
         found = process.extractOne(word, words.get(word[0], ()), scorer=OSA.distance, score_cutoff=limit)
@@ -176,7 +178,7 @@ class Question:
         self.hard = [0]
         for name in self.skip:
             self.hard.append(self.hard[-1] + (name in HARD))
-        if unknown := sum(self.skip[i] == "skip_unknown" for i in self.unknown):
+        if self.is_english and (unknown := sum(self.skip[i] == "skip_unknown" for i in self.unknown)):
             self.features["unknown_name"] = float(unknown)
 
     def _skipped(self, i: int) -> str | None:
@@ -193,6 +195,11 @@ class Question:
         if i in self.unknown:
             return "skip_unknown"
         return "skip_capital" if i and self.tokens[i].capital else "skip_content"
+
+    @property
+    def unreadable(self) -> set[int]:
+        """Strange words of an English question: they stand for nothing in the graph, and vectors mislead."""
+        return self.unknown & self.strange if self.is_english else set()
 
     def skips(self, start: int, end: int) -> Features:
         """What leaving out the tokens of a span costs: one feature for each that is not free."""
