@@ -17,7 +17,7 @@ from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.protocol import KnowledgeGraph, Result
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity, candidate_nodes
-from triplewise.tools.parsing.chains import chain_anchors
+from triplewise.tools.parsing.chains import Seeds, chain_anchors
 from triplewise.tools.parsing.chart import Candidate, Parser
 from triplewise.tools.parsing.confidence import calibration_for, trust_features
 from triplewise.tools.parsing.denotation import Denotation, members
@@ -28,7 +28,6 @@ from triplewise.tools.parsing.local import index_for
 from triplewise.tools.parsing.program import compile_query
 from triplewise.tools.parsing.query import Image, Nodes, Query
 from triplewise.tools.parsing.question import Question
-from triplewise.tools.planning.seeds import SeedIndex
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.words import describe
 from triplewise.tools.retrieval.encoder import Encoder
@@ -79,14 +78,14 @@ def derive(
     kg: KnowledgeGraph,
     encoder: Encoder,
     linked: Mapping[str, str] | None = None,
-    seeds: SeedIndex | None = None,
+    seeds: Seeds | None = None,
     weights: Mapping[str, float] | None = None,
 ) -> Parse:
     """Return all derivations of a question over a KG that the beam leaves.
 
     Args:
         linked: mention -> id of the entities that the question names, where the caller says so; None: found.
-        seeds: the seed questions whose chains are derivations too.
+        seeds: gives the chains of similar seed questions, which are derivations too.
         weights: of features; None: the graph's own, else those that come with the package.
     """
     index = index_for(kg, encoder, question, partial(_named_nodes, question, kg, encoder, linked))
@@ -113,7 +112,7 @@ def read_question(
     kg: KnowledgeGraph,
     encoder: Encoder,
     linked: Mapping[str, str] | None = None,
-    seeds: SeedIndex | None = None,
+    seeds: Seeds | None = None,
     most: int = 5,
 ) -> tuple[Reading, ...]:
     """Return the readings of a question over a KG, best first, one for each distinct answer; () for none.
