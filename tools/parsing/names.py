@@ -57,13 +57,15 @@ class _Names:
     def given(self, linked: Sequence[LinkedEntity]) -> None:
         """Entities that the caller names: where they are mentioned, at a pronoun, or at the first word."""
         question = self._question
+        folded = question.text.casefold()
         pronouns = [i for i, word in enumerate(question.words) if word in lexicon().pronouns]
         for entity in linked:
             term = read_term(entity.id, self._index.profile)
             node = None if term is None else self._index.numbers_of.get(term)
             if node is None or not question.n:
                 continue
-            span = question.span_of(entity.start, entity.end) if entity.start >= 0 else None
+            start = entity.start if entity.start >= 0 else folded.find(entity.mention.casefold())
+            span = question.span_of(start, start + len(entity.mention)) if start >= 0 else None
             first = pronouns[0] if pronouns else 0
             self._add(span or (first, first + 1), [node], "exact", [("ent_given", 1.0)])
 
