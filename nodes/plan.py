@@ -31,7 +31,7 @@ from triplewise.tools.parsing.confidence import calibration_for
 from triplewise.tools.parsing.reading import Reading, read_question
 from triplewise.tools.parsing.statements import claim_readings, form_of, slot_of, slot_readings
 from triplewise.tools.planning.bodies import grow, node_form
-from triplewise.tools.planning.lexical.planner import GAP, Plan, PlanSettings, make_plan
+from triplewise.tools.planning.mining import GAP, Plan, PlanSettings, seed_chains, seed_plan
 from triplewise.tools.planning.proposals import demonstrate, parse_bodies, with_proposals
 from triplewise.tools.pyql.program import Fact, Filter, PyQL, Typed
 from triplewise.tools.pyql.text import write_iri, write_node
@@ -66,8 +66,10 @@ def readings_of(state: State, context: Context) -> tuple[Reading, ...]:
     env, question, form = environment(context), state.question, form_of(state.question)
     readings: tuple[Reading, ...] = ()
     if form == "question" or env.seeds is not None:
-        entities = given_entities(state.linked)
-        readings = read_question(question, env.kg, env.encoder, entities, env.seeds, context.plan_rules)
+        entities, seeds = given_entities(state.linked), None
+        if env.seeds is not None:
+            seeds = seed_chains(env.kg, env.seeds, env.caps, context.seed_count)
+        readings = read_question(question, env.kg, env.encoder, entities, seeds, context.plan_rules)
     # Seed questions may be slots and claims themselves: then they are read like them.
     if form != "question" and not any(r.features.get("seeds", 0.0) >= SHOWN_BY_SEEDS for r in readings[:1]):
         if (slot := slot_of(question)) is not None:
@@ -132,7 +134,7 @@ def _mined_plan(state: State, context: Context, readings: Sequence[Reading]) -> 
     """Return the rules of seed questions that lead somewhere, then those of readings."""
     env, settings, plan = environment(context), settings_of(context), Plan()
     if env.seeds is not None and state.linked:
-        plan = make_plan(state.question, state.linked, env.kg, env.encoder, env.seeds, settings)
+        plan = seed_plan(state.question, state.linked, env.kg, env.seeds, settings)
     known = {(rule.anchor, path_text(rule.body)) for rule in plan.rules}
     behind = rules_of(readings, env.kg.profile, settings.documents)
     others = (r for r in behind if (r.anchor, path_text(r.body)) not in known)
@@ -172,7 +174,7 @@ def demonstrations_for(state: State, context: Context) -> list[dict[str, object]
     env, settings = environment(context), settings_of(context)
     if env.seeds is None:
         return []
-    return demonstrate(state.question, state.linked, env.kg, env.encoder, env.seeds, settings)
+    return demonstrate(state.question, state.linked, env.kg, env.seeds, settings)
 
 
 def relations_around(kg: KnowledgeGraph, encoder: Encoder, state: State) -> list[str]:

@@ -365,9 +365,8 @@ def exemplars(state: State, context: Context, shots: int) -> list[dict[str, str]
     seeds = environment(context).seeds
     if seeds is None or not state.linked:
         return []
-    settings, encoder = settings_of(context), environment(context).encoder
-    mined = seeds.mined(settings.caps, encoder.name)
-    miner = Miner(environment(context).kg, settings.caps, mined, encoder)
+    settings = settings_of(context)
+    miner = Miner(environment(context).kg, settings.caps, seeds.mined(settings.caps))
 
     def of_wording(match: Match) -> Iterator[dict[str, str]]:
         """Seeds of one wording with programs, never the question itself; mined as they are asked for."""

@@ -41,8 +41,7 @@ from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import answers, rule_program
-from triplewise.tools.planning.lexical.planner import Plan, PlanSettings
-from triplewise.tools.planning.mining import seed_rules
+from triplewise.tools.planning.mining import Plan, PlanSettings, seed_rules
 from triplewise.tools.planning.proposals import parse_bodies, with_proposals
 from triplewise.tools.pyql.text import read_term
 
@@ -77,7 +76,7 @@ def plan(state: State, context: Context, limit: int) -> Update:
         # Paths of the seed questions most like this one; without seeds, those of its readings.
         if seeds is not None:
             caps, count = PlanSettings().caps, PlanSettings().seed_count
-            mined = seed_rules(state.question, state.linked, kg, encoder, seeds, caps, count)
+            mined = seed_rules(state.question, state.linked, kg, seeds, caps, count)
             rules = sorted(mined, key=lambda rule: -rule.score)
         else:
             rules = list(rules_of(readings_of(state, context), kg.profile))
