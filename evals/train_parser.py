@@ -1,6 +1,7 @@
 """Train the parser without a model: its weights and its confidence, from questions and answers alone.
 
-    python -m triplewise.evals.train_parser [--sets geoquery,cars] [--questions 200] [--rounds 2] [--report]
+    python -m triplewise.evals.train_parser [--sets geoquery,cars] [--questions 200] [--rounds 2]
+    python -m triplewise.evals.train_parser --report --held-out
 
 Every round parses all questions and trains on what was found; in all rounds but the first, the questions of a
 graph are parsed under weights trained without it. What is reported of a graph, and what the confidence is
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -78,9 +79,14 @@ class Pool:
 
 
 def parse(
-    of: QuestionSet, questions: Sequence[Labelled], kg: KnowledgeGraph, weights: Features, vocabulary: Vocabulary
+    of: QuestionSet,
+    questions: Sequence[Labelled],
+    weights: Features,
+    vocabulary: Vocabulary,
+    rest: KnowledgeGraph | None = None,
 ) -> Pool:
-    """Parse questions over a graph under some weights."""
+    """Parse questions of a set under some weights, over its graph or over the rest of it."""
+    kg = rest or of.open()
     pool = Pool(of, questions, [], [])
     for question in questions:
         index, found = derivations(question, kg, open_encoder(), weights)
@@ -91,20 +97,19 @@ def parse(
     return pool
 
 
-def made_unanswerable(
-    pool: Pool, kg: KnowledgeGraph, weights: Features, vocabulary: Vocabulary, share: float
-) -> Pool:
+def made_unanswerable(pool: Pool, weights: Features, vocabulary: Vocabulary, share: float) -> Pool:
     """Parse a share of a pool's questions over the graph without what their answers need.
 
     Where the rest of the graph still gives the right answer, the question is left out.
     """
     questions: list[Labelled] = []
+    kg = pool.of.open()
     made = Pool(pool.of, questions, [], [], True)
     for taken, numbers in chosen(pool.uses, round(share * len(pool.questions))).items():
         if (rest := without(kg, taken)) is None:
             break
         asked = [pool.questions[number] for number in numbers]
-        parsed = parse(pool.of, asked, rest, weights, vocabulary)
+        parsed = parse(pool.of, asked, weights, vocabulary, rest)
         for question, found in zip(asked, parsed.examples, strict=True):
             if not found.right.any():
                 questions.append(question._replace(answers=((),)))
@@ -125,70 +130,100 @@ def left_out(pools: Iterable[Pool], vocabulary: Vocabulary) -> dict[str, dict[st
     return {g: train([e for e in every if e.group != g], vocabulary, PRIOR) for g in graphs}
 
 
-def table(pools: Sequence[Pool], rows: Sequence[Sequence[Row]], confidence: Calibration) -> str:
-    """The figures of each pool and of all clean ones, by a confidence that saw none of their graphs."""
+def table(
+    pools: Sequence[Pool], rows: Sequence[Sequence[Row]], confidence: Calibration, trained: Sequence[Row]
+) -> str:
+    """The figures of pools and of all clean ones, by a confidence that saw none of their graphs.
+
+    Coverage is the share of answerable questions that are answered for sure, rightly or not.
+    """
     heads = ("answerable", "found", "right", "sure", "precision", "coverage", "refused", "of", "ece", "aurc")
-    lines = [f"{'':18}" + "".join(f"{head:>11}" for head in heads)]
-    every = [row for part in rows for row in part]
-    given = [row for row in every if row.features]
-    estimates = iter(calibration.cross_validated(given, confidence.provenance["strength"]))
-    sure_of = {id(row): float(next(estimates)) for row in given}
+    given = [row for part in rows for row in part if row.features]
+    strength = confidence.provenance["strength"]
+    estimates = calibration.cross_validated([r for r in trained if r.features], strength, given).tolist()
+    sure_of = {id(row): estimate for row, estimate in zip(given, estimates, strict=True)}
     parts = [(p.of.name + " made" * p.is_made, part, p.found) for p, part in zip(pools, rows, strict=True)]
-    for name, test in (("clean", True), ("not clean", False)):
-        chosen = [(pool, part) for pool, part in zip(pools, rows, strict=True) if not pool.is_made]
-        chosen = [(pool, part) for pool, part in chosen if pool.of.is_clean is test]
-        parts.append((name, [row for _, part in chosen for row in part], sum(p.found for p, _ in chosen)))
+    for name, is_clean in (("clean", True), ("others", False)):
+        own = [(p, part) for p, part in zip(pools, rows, strict=True) if p.of.is_clean is is_clean]
+        asked = [(p, part) for p, part in own if not p.is_made]
+        parts.append((name, [row for _, part in asked for row in part], sum(p.found for p, _ in asked)))
+    lines = ["".join((f"{'':18}", *(f"{head:>11}" for head in heads)))]
     for name, part, found in parts:
-        answerable = [r for r in part if r.is_answerable]
-        shown = [r for r in part if r.features]
-        sure = [r for r in shown if sure_of[id(r)] >= confidence.min_confidence]
-        estimated = np.array([sure_of[id(r)] for r in shown])
-        right, ones = np.array([r.is_right for r in shown], bool), np.ones(len(shown))
-        count = max(len(answerable), 1)
-        figures = (
-            *(len(answerable), found / count, sum(r.is_right for r in answerable) / count, len(sure)),
-            *(sum(r.is_right for r in sure) / max(len(sure), 1), sum(r.is_answerable for r in sure) / count),
-            *(sum(not r.is_answerable for r in part) - sum(not r.is_answerable for r in sure),),
-            *(len(part) - len(answerable), calibration.calibration_error(estimated, right, ones)),
-            calibration.risk_coverage(estimated, right, ones),
-        )
-        lines.append(f"{name:18}" + "".join(f"{x:11}" if isinstance(x, int) else f"{x:11.3f}" for x in figures))
+        figures = measured(part, sure_of, confidence.min_confidence, found)
+        lines.append("".join((f"{name:18}", *(f"{figures[head]:11.4g}" for head in heads))))
     return "\n".join(lines)
 
 
+def measured(
+    rows: Sequence[Row], sure_of: Mapping[int, float], least: float, found: int
+) -> dict[str, float]:
+    """The figures of some questions, by the confidence of each row (its `id` -> probability)."""
+    answerable = [row for row in rows if row.is_answerable]
+    shown = [row for row in rows if row.features]
+    sure = [row for row in shown if sure_of[id(row)] >= least]
+    estimated = np.array([sure_of[id(row)] for row in shown])
+    right, ones = np.array([row.is_right for row in shown], bool), np.ones(len(shown))
+    count = max(len(answerable), 1)
+    return {
+        "answerable": len(answerable),
+        "found": found / count,
+        "right": sum(row.is_right for row in answerable) / count,
+        "sure": len(sure),
+        "precision": sum(row.is_right for row in sure) / max(len(sure), 1),
+        "coverage": sum(row.is_answerable for row in sure) / count,
+        "refused": sum(not r.is_answerable for r in rows) - sum(not r.is_answerable for r in sure),
+        "of": len(rows) - len(answerable),
+        "ece": calibration.calibration_error(estimated, right, ones),
+        "aurc": calibration.risk_coverage(estimated, right, ones),
+    }
+
+
+def folder() -> Path:
+    """Where weights and confidence are written."""
+    return Path(str(files("triplewise.tools.parsing")))
+
+
+app = typer.Typer()
+
+
+@app.command()
 def main(
     sets: Annotated[str, typer.Option(help="Names of sets, with commas; all by default.")] = "",
     questions: Annotated[int, typer.Option(help="Questions of each set.")] = 200,
     rounds: Annotated[int, typer.Option(help="How often all questions are parsed.")] = 2,
     report: Annotated[bool, typer.Option("--report", help="Only measure; write nothing.")] = False,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="Measure the held-out questions too, by weights without their graph.")
+    ] = False,
 ) -> None:
     """Parse, train, report, write."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     used = list(question_sets(filter(None, sets.split(","))))
-    graphs = {s.name: s.open() for s in used}
     vocabulary, pools = Vocabulary(), list[Pool]()
-    without_graph: dict[str, dict[str, float]] = {s.graph: dict(PRIOR) for s in used}
+    without_graph: dict[str, Features] = {s.graph: PRIOR for s in used}
     for number in range(rounds):
-        start = time.monotonic()
         pools = []
         for s in used:
-            weights = without_graph[s.graph]
-            pools.append(parse(s, s.questions[:questions], graphs[s.name], weights, vocabulary))
+            start = time.monotonic()
+            pools.append(parse(s, s.questions[:questions], without_graph[s.graph], vocabulary))
+            seconds = (time.monotonic() - start) / max(len(pools[-1].questions), 1)
+            _log.info("round %d: %s, %.2f s a question", number + 1, s.name, seconds)
         without_graph = left_out(pools, vocabulary) if len(without_graph) > 1 else without_graph
-        _log.info("round %d: %.0f s", number + 1, time.monotonic() - start)
-    made = [
-        made_unanswerable(p, graphs[p.of.name], without_graph[p.of.graph], vocabulary, MADE) for p in pools
-    ]
     weights = train([e for pool in pools for e in pool.examples], vocabulary, PRIOR)
-    pools += made
+    pools += [made_unanswerable(p, without_graph[p.of.graph], vocabulary, MADE) for p in pools]
     rows = [pool.rows(without_graph[pool.of.graph], vocabulary) for pool in pools]
-    confidence = calibration.train([row for part in rows for row in part])
-    _log.info("%s\nmin_confidence %g", table(pools, rows, confidence), confidence.min_confidence)
+    trained = [row for part in rows for row in part]
+    confidence = calibration.train(trained, {"questions": {p.of.name: len(p.questions) for p in pools}})
+    _log.info("%s", table(pools, rows, confidence, trained))
+    _log.info("min_confidence %g, floor %g", confidence.min_confidence, confidence.floor)
     if not report:
-        folder = Path(str(files("triplewise.tools.parsing")))
-        learn.write_weights(weights, folder / learn.FILE)
-        confidence.write(folder / FILE)
+        learn.write_weights(weights, folder() / learn.FILE)
+        confidence.write(folder() / FILE)
+    if held_out:
+        kept = [parse(s, s.held_out[:questions], without_graph[s.graph], vocabulary) for s in used]
+        asked = [pool.rows(without_graph[pool.of.graph], vocabulary) for pool in kept]
+        _log.info("held out\n%s", table(kept, asked, confidence, trained))
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

@@ -15,6 +15,7 @@ import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.parsing.confidence import FEATURES, MODEL_FEATURES, Calibration
+from triplewise.tools.parsing.learn import balance
 
 PRECISION = 0.92
 """What share of the answers shown as answered shall be right."""
@@ -61,7 +62,7 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
             f"takes {LEAST} answers at least, 5 of them right and 5 wrong"
         )
     groups = np.array([row.group for row in answered])
-    weights = _weights(groups)
+    weights = balance(groups.tolist())
     by_strength = {c: cross_validated(answered, c) for c in STRENGTHS}
     losses = {}
     for c, estimates in by_strength.items():
@@ -111,15 +112,23 @@ def floor(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> floa
     return round(float(estimates[order][poor[-1]]), 4) if len(poor) else 0.0
 
 
-def cross_validated(rows: Sequence[Row], strength: float) -> np.ndarray:
-    """Return the probability of each answer by a model that has not seen its graph (of one: its fold)."""
-    names = [row.group for row in rows]
-    groups = np.array(names) if len(set(names)) > 1 else np.arange(len(rows)) % FOLDS
-    weights, estimates = _weights(np.array(names)), np.zeros(len(rows))
-    for group in np.unique(groups):
-        rest = groups != group
-        model = _fit([row for row, kept in zip(rows, rest, strict=True) if kept], weights[rest], strength)
-        estimates[~rest] = [model.probability(rows[i].features) for i in np.flatnonzero(~rest).tolist()]
+def cross_validated(
+    rows: Sequence[Row], strength: float, asked: Sequence[Row] | None = None
+) -> np.ndarray:
+    """Return the probability of each asked answer (of each row) by a model that has not seen its graph.
+
+    Where the rows are of one graph, those of a tenth are by a model of the other nine.
+    """
+    given = rows if asked is None else asked
+    is_one = len({row.group for row in rows}) == 1 and asked is None
+    names = [f"{i % FOLDS}" if is_one else row.group for i, row in enumerate(rows)]
+    folds = names if asked is None else [row.group for row in asked]
+    weights, estimates = balance([row.group for row in rows]), np.zeros(len(given))
+    for fold in dict.fromkeys(folds):
+        kept = [i for i, name in enumerate(names) if name != fold]
+        model = _fit([rows[i] for i in kept], weights[kept], strength)
+        for i in (i for i, name in enumerate(folds) if name == fold):
+            estimates[i] = model.probability(given[i].features)
     return estimates
 
 
@@ -145,7 +154,7 @@ def figures(rows: Sequence[Row], estimates: np.ndarray, least: float) -> dict[st
     for group in (*dict.fromkeys(row.group for row in rows), "all"):
         part = (groups == group) | (group == "all")
         weights = np.zeros(len(rows))
-        weights[part] = _weights(groups[part])
+        weights[part] = balance(groups[part].tolist(), 1.0)
         answers = confidence[part & given], right[part & given], weights[part & given]
         result[group] = {
             "questions": int(part.sum()),
@@ -172,12 +181,6 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray
     covered = np.cumsum(weights[order])
     risk = np.cumsum((weights * ~right)[order]) / covered
     return round(float(np.sum(risk * weights[order]) / covered[-1]), 4) if len(weights) else 0.0
-
-
-def _weights(groups: np.ndarray) -> np.ndarray:
-    """Return weights by which every graph counts the same, 1 on average."""
-    _, place, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    return np.asarray(len(groups) / len(sizes) / sizes[place])
 
 
 def _fit(rows: Sequence[Row], weights: np.ndarray, strength: float) -> Calibration:
