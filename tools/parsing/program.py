@@ -212,7 +212,8 @@ class _Writer:
                 self.restrict(query, variable)
                 return
         elif is_ranked(query) and target in self.program.variables:
-            self.program = self.program.add_filter(target, "=", self.variable(query))
+            other = self.variable(query)
+            self.program = self.program.add_filter(target, "=", other)
             return
         match query:
             case Nodes(nodes):

@@ -100,7 +100,7 @@ def meant(expected: Denotation, index: GraphIndex) -> object:
     return {(index.terms[x[0]], round(x[1], 9)) if isinstance(x, tuple) else index.terms[x] for x in rows}
 
 
-# --- any tree over any graph ------------------------------------------------------------------------------------------
+# --- any tree over any graph --------------------------------------------------------------------------------
 
 
 def random_graph(chance: random.Random) -> list[Triple]:
@@ -257,3 +257,140 @@ def test_a_program_finds_what_the_index_computes(seed: int) -> None:
         assert computed(kg, program, expected, index) == meant(expected, index), (
             f"{query}\n{program.text(PROFILE)}"
         )
+
+
+# --- how programs read --------------------------------------------------------------------------------------
+
+SMALL = [
+    fact("City", "subClassOf", "Place"),
+    fact("Region", "subClassOf", "Place"),
+    *(fact(city, "a", "City") for city in ("bonn", "trier", "ulm")),
+    *(fact(region, "a", "Region") for region in ("rhine", "danube")),
+    fact("bonn", "inRegion", "rhine"),
+    fact("trier", "inRegion", "rhine"),
+    fact("ulm", "inRegion", "danube"),
+    *(fact(city, "size", n) for city, n in (("bonn", 300), ("trier", 100), ("ulm", 120))),
+    fact("bonn", "founded", Literal("0012-01-01", XSD + "date")),
+    fact("ulm", "founded", Literal("1181", XSD + "gYear")),
+    fact("office1", "holder", "anna"),
+    fact("office1", "place", "ulm"),
+]
+
+
+@pytest.fixture(scope="module")
+def small() -> GraphIndex:
+    return index_of(SMALL)[1]
+
+
+def lines(query: Query, index: GraphIndex) -> list[str]:
+    return compile_query(query, index, PROFILE).text(PROFILE).splitlines()
+
+
+class Small:
+    """Parts of queries over the small graph, by name."""
+
+    def __init__(self, index: GraphIndex) -> None:
+        self._index = index
+
+    def step(self, name: str, direction: int = 1) -> Path:
+        return (next((r.i, direction) for r in self._index.rels if r.path[-1][0] == ex(name)),)
+
+    def nodes(self, *names: str) -> Nodes:
+        return Nodes(frozenset(self._index.terms.index(ex(name)) for name in names))
+
+    def members(self, name: str) -> Members:
+        return Members(next(i for i, c in enumerate(self._index.classes) if c.iri == ex(name)))
+
+
+def test_a_named_node_comes_before_a_class(small: GraphIndex) -> None:
+    s = Small(small)
+    query = And(s.members("City"), Image(s.step("inRegion", -1), s.nodes("rhine")))
+    assert lines(query, small) == [
+        "add_fact(?city, inRegion, rhine)",
+        "add_type(?city, City)",
+        "set_answer(?city)",
+    ]
+
+
+def test_a_superlative_is_taken_before_what_its_set_is_met_with(small: GraphIndex) -> None:
+    s = Small(small)
+    largest = Extremal(s.members("City"), s.step("size"), 1)
+    query = And(Image(s.step("inRegion", -1), s.nodes("danube")), largest)
+    assert lines(query, small) == [
+        "add_type(?city, City)",
+        "add_fact(?city, size, ?size)",
+        "add_max(?size)",
+        "add_fact(?city, inRegion, danube)",
+        "set_answer(?city)",
+    ]
+    assert denotation(query, small) == frozenset()  # the largest city is elsewhere
+
+
+def test_two_superlatives_of_one_set_are_taken_apart(small: GraphIndex) -> None:
+    s = Small(small)
+    query = And(
+        Extremal(s.members("City"), s.step("size"), 1), Extremal(s.members("Place"), s.step("size"), 1)
+    )
+    assert "add_filter(?city, =, ?place)" in lines(query, small)
+
+
+def test_yes_or_no_binds_what_is_named(small: GraphIndex) -> None:
+    s = Small(small)
+    in_rhine = Image(s.step("inRegion", -1), s.nodes("rhine"))
+    assert lines(Exists(And(s.nodes("bonn"), in_rhine)), small) == [
+        "add_fact(bonn, inRegion, rhine)",
+        "ask()",
+    ]
+    assert lines(Exists(And(s.nodes("bonn"), s.members("City"))), small) == [
+        "add_union((?city, =, bonn))",
+        "add_type(?city, City)",
+        "ask()",
+    ]
+
+
+def test_a_class_word_with_a_name_says_which_node_is_named(small: GraphIndex) -> None:
+    s = Small(small)
+    river_city = And(s.nodes("bonn", "rhine"), s.members("City"))
+    assert lines(Image(s.step("size"), river_city), small)[0] == "add_fact(bonn, size, ?size)"
+
+
+@pytest.mark.parametrize(
+    ("number", "condition"),
+    [
+        (Number(1181.0, "date", "1181"), "add_filter(?founded, >=, 1181, date)"),
+        (Number(1181.0, "date", "1181-02-03"), "add_filter(?founded, >=, 1181-02-03, date)"),
+    ],
+)
+def test_dates_compare_to_their_precision(small: GraphIndex, number: Number, condition: str) -> None:
+    s = Small(small)
+    assert condition in lines(Compared(s.members("City"), s.step("founded"), "ge", number), small)
+
+
+def test_values_of_different_kinds_are_not_compared(small: GraphIndex) -> None:
+    s = Small(small)
+    with pytest.raises(ActionError):
+        compile_query(
+            Compared(s.members("City"), s.step("size"), "gt", Number(10.5, "time", "10:30")), small, PROFILE
+        )
+
+
+def test_a_relation_through_a_mediator_binds_it(small: GraphIndex) -> None:
+    s = Small(small)
+    path = next((r.i, 1) for r in small.rels if len(r.path) == 2 and r.path[-1][0] == ex("place"))
+    anna = Image((path,), s.nodes("anna"))
+    assert lines(anna, small) == [
+        "add_fact(?holder, holder, anna)",
+        "add_fact(?holder, place, ?place)",
+        "set_answer(?place)",
+    ]
+
+
+def test_the_largest_few_are_ordered_where_none_tie(small: GraphIndex) -> None:
+    s = Small(small)
+    query = Extremal(s.members("City"), s.step("size"), 1, 1, 2)
+    assert lines(query, small)[-2:] == ["add_order(?size, desc, 2)", "set_answer(?city)"]
+
+
+def test_names_of_variables() -> None:
+    assert slug("place of birth (of a person)") == "place_of_birth"
+    assert slug("3rd member") == slug("entity") == ""
