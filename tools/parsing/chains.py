@@ -12,19 +12,23 @@ the entity.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise, product
+from typing import NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.language.lexicon import lexicon, word_list
+from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.derivation import Category, Derivation, Features
-from triplewise.tools.parsing.question import Question
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import And, Image, Minus, Nodes, Path, Set, Step
+from triplewise.tools.parsing.question import Question
 from triplewise.tools.parsing.similarity import path_text, step_texts, thing_kinds, thresholds_of
 from triplewise.tools.retrieval.encoder import Encoder, LearnedEncoder, vectors_of
 
@@ -48,12 +52,12 @@ MEETING = 6
 """Chains of each of two entities that are tried together."""
 
 PRIORS = {
-    "chain": 0.5,
-    "chain_words": 2.0,
+    "chain": -2.5,
+    "chain_words": 3.0,
     "chain_own": 3.5,
     "chain_weakest": 0.3,
     "chain_margin": 0.5,
-    "chain_hop": -0.3,
+    "chain_hop": -3.0,
     "chain_end": 1.8,
     "chain_unread": -0.4,
     "chain_disorder": -0.5,
@@ -69,6 +73,26 @@ PRIORS = {
     "seed_support": 0.2,
 }
 """Weights that learning starts from, and is drawn back to."""
+
+
+class SeedChain(NamedTuple):
+    """A chain that seed questions show (`tools.planning.mining`).
+
+    Attributes:
+        topic: where it starts. edges: its relations, each with whether it is walked from subject to object.
+        evidence: how far seeds speak for it, in [0, 1]. support: how many.
+        keeps_topic: whether the topic is one of its answers where it comes back to it.
+    """
+
+    topic: IRI
+    edges: tuple[tuple[IRI, bool], ...]
+    evidence: float
+    support: int
+    keeps_topic: bool = False
+
+
+Seeds: TypeAlias = Callable[[str, Sequence[LinkedEntity]], Sequence[SeedChain]]
+"""What seed questions show for a question and its entities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +133,6 @@ class Chain:
         rows: similarity of each relation with each word, shape (relations, words).
         similarities: of each relation with the word it is aligned to.
         covered: positions of the words that it accounts for.
-        worth: of all words together, were they fully accounted for (`ChainGrower._informative`).
         contrast: how far the words name other relations around better, at most 0. missed: words that surely name a
             relation around, and none of these. named: words that name a relation around.
         end: how well its end is of the kind that is asked for, 0 to 1.
@@ -131,7 +154,6 @@ class Chain:
     disorder: int = 0
     returns: int = 0
     learned: float = 0.0
-    worth: float = 0.0
     contrast: float = 0.0
     missed: int = 0
     named: int = 0
@@ -142,8 +164,8 @@ class Chain:
         """What learned weights rank it by."""
         return [
             ("chain", 1.0),
-            ("chain_words", float(self.rows.max(axis=0, initial=0.0).sum()) - self.worth),
-            ("chain_own", sum(self.similarities) - len(self.similarities)),
+            ("chain_words", float(self.rows.max(axis=0, initial=0.0).sum())),
+            ("chain_own", sum(self.similarities)),
             ("chain_weakest", min(self.similarities, default=0.0)),
             ("chain_margin", self.margin),
             ("chain_hop", len(self.path) - 1.0),
@@ -224,28 +246,36 @@ class ChainGrower:
         rarity = 1 - np.log(np.maximum(named, 1)) / np.log(count)
         return np.asarray(COMMON + (1 - COMMON) * rarity, np.float32)
 
-    def chains(self, node: int, hops: int = HOPS) -> list[Chain]:
-        """The best chains from a node, best first."""
+    def chains(self, node: int, shown: Mapping[Path, SeedChain] | None = None) -> list[Chain]:
+        """The best chains from a node, best first, with those that seed questions show."""
+        shown = shown or {}
         frontier = [self._start(node)]
         finished: list[tuple[float, _Partial]] = []
-        for _ in range(hops):
+        for _ in range(HOPS):
             candidates = [c for partial in frontier for c in self._longer(partial)]
             finished += self._finished(node, candidates)
             frontier = self._beam(node, candidates)
-        return self._ranked(node, finished)[:KEPT]
+        known = {partial.steps for _, partial in finished}
+        finished += [
+            found for path in shown for found in self._walked(node, path) if found[1].steps not in known
+        ]
+        ranked = self._ranked(node, finished, {path for path, seed in shown.items() if seed.keeps_topic})
+        chosen = ranked[:KEPT] + [chain for chain in ranked[KEPT:] if chain.path in shown]
+        return [self._with_evidence(chain, shown.get(chain.path)) for chain in chosen]
 
-    def aligned(self, node: int, paths: Iterable[Path]) -> list[Chain]:
-        """Given chains from a node, as those of seed questions, best first; without those that lead nowhere."""
-        found = []
-        for path in paths:
-            partial, score = self._start(node), 0.0
-            for relation, direction in path:
-                step = 2 * relation + (direction < 0)
-                score = float(self._scores(partial, np.array([step]))[1][0])
-                partial = self._extended(node, partial, step)
-            if partial.denotation - {node}:
-                found.append((score, partial))
-        return self._ranked(node, found)
+    @staticmethod
+    def _with_evidence(chain: Chain, seed: SeedChain | None) -> Chain:
+        return chain if seed is None else replace(chain, evidence=seed.evidence, support=seed.support)
+
+    def _walked(self, node: int, path: Path) -> Iterator[tuple[float, _Partial]]:
+        """A given chain from a node with its score, as that of a seed question; nothing where it leads nowhere."""
+        partial, score = self._start(node), 0.0
+        for relation, direction in path:
+            step = 2 * relation + (direction < 0)
+            score = float(self._scores(partial, np.array([step]))[1][0])
+            partial = self._extended(node, partial, step)
+        if partial.denotation - {node}:
+            yield score, partial
 
     def _start(self, node: int) -> _Partial:
         nodes = self._index.keep(frozenset((node,)))
@@ -259,7 +289,8 @@ class ChainGrower:
         self._met = np.maximum(self._met, self._table[steps].max(axis=0, initial=0.0))
         growing, whole = self._scores(partial, steps)
         return [
-            (g, w, partial, s) for g, w, s in zip(growing.tolist(), whole.tolist(), steps.tolist(), strict=True)
+            (g, w, partial, s)
+            for g, w, s in zip(growing.tolist(), whole.tolist(), steps.tolist(), strict=True)
         ]
 
     def _scores(self, partial: _Partial, steps: NDArray[np.int64]) -> tuple[Matrix, Matrix]:
@@ -269,7 +300,9 @@ class ChainGrower:
         unread = self._texts.unread[steps] + self._texts.unread[list(partial.steps)].sum()
         gain = -weights.relation * weights.floor * (len(partial.steps) + 1) - weights.hint * unread
         if partial.steps:
-            gain = gain + (steps == partial.steps[-1] ^ 1) * (weights.join if wording.shares else weights.hint)
+            gain = gain + (steps == partial.steps[-1] ^ 1) * (
+                weights.join if wording.shares else weights.hint
+            )
 
         def fit(table: Matrix) -> Matrix:
             own = np.maximum(total, (table[steps] + without).max(axis=1, initial=0.0))
@@ -318,8 +351,10 @@ class ChainGrower:
         finished = ((whole, self._extended(node, partial, step)) for _, whole, partial, step in best)
         return [(score, partial) for score, partial in finished if partial.denotation - {node}]
 
-    def _ranked(self, node: int, finished: Sequence[tuple[float, _Partial]]) -> list[Chain]:
-        """Chains with complete scores, best first."""
+    def _ranked(
+        self, node: int, finished: Sequence[tuple[float, _Partial]], keep_topic: Collection[Path]
+    ) -> list[Chain]:
+        """Chains with complete scores, best first; of those to keep the topic it may be an answer."""
         weights, wording = self._weights, self._wording
         learned = self._learned([partial.steps for _, partial in finished])
         chains = []
@@ -332,10 +367,11 @@ class ChainGrower:
             best, returns = rows.max(axis=0, initial=0.0), sum(a == b ^ 1 for a, b in pairwise(steps))
             disorder = sum(a > b >= 0 for a, b in pairwise(map(wording.distance, chosen)))
             query, found = partial.query, partial.denotation
-            if node in found:
+            path = tuple((s >> 1, -1 if s & 1 else 1) for s in steps)
+            if node in found and path not in keep_topic:
                 query, found = self._without(node, query, found)
             chain = Chain(
-                path=tuple((s >> 1, -1 if s & 1 else 1) for s in steps),
+                path=path,
                 query=query,
                 denotation=found,
                 score=score - weights.hint * disorder + of_path,
@@ -347,9 +383,10 @@ class ChainGrower:
                 disorder=disorder,
                 returns=returns,
                 learned=of_path,
-                worth=float(self._value.sum()),
                 contrast=float((np.exp((best - self._met).clip(max=0.0) / CONTRAST) - 1.0) @ self._value),
-                missed=int(((self._met >= weights.same * self._value) & (best < weights.weak * self._value)).sum()),
+                missed=int(
+                    ((self._met >= weights.same * self._value) & (best < weights.weak * self._value)).sum()
+                ),
                 named=int(((self._met >= weights.spoken * self._value) & (self._value > RARE)).sum()),
             )
             chains.append(chain)
@@ -390,19 +427,21 @@ def _assign(rows: Matrix) -> tuple[tuple[float, ...], tuple[int, ...]]:
 
 
 def chain_anchors(
-    question: Question, kg: KnowledgeGraph, encoder: Encoder, seeds: object = None
+    question: Question, kg: KnowledgeGraph, encoder: Encoder, seeds: Seeds | None = None
 ) -> list[Derivation]:
-    """Chains around the entities that a question names, and of two of them that meet.
+    """Chains around the entities that a question names, those that seed questions show, and two that meet.
 
-    A derivation spans the words that its chain accounts for; a second one leaves the noun that is asked for to a
-    class. Call it when the anchors of entities have their scores.
+    A derivation spans the words that its chain accounts for; a second one leaves the noun that is asked for to
+    a class. Call it when the anchors of entities have their scores.
     """
     index, topics = question.index, topics_of(question)
+    shown = _shown(question, topics, seeds) if seeds is not None else {}
     grown: list[tuple[Derivation, Wording, list[Chain]]] = []
     for topic in topics:
         wording = wording_of(question, topic, topics)
-        (node,) = topic.denotation  # type: ignore[union-attr]
-        grown.append((topic, wording, ChainGrower(index, kg, encoder, wording).chains(node)))
+        (node,) = topic.mentions
+        grower = ChainGrower(index, kg, encoder, wording)
+        grown.append((topic, wording, grower.chains(node, shown.get(node, {}))))
     anchors = [
         derivation
         for topic, wording, chains in grown
@@ -415,9 +454,54 @@ def chain_anchors(
     return anchors
 
 
+def _shown(
+    question: Question, topics: Sequence[Derivation], seeds: Seeds
+) -> dict[int, dict[Path, SeedChain]]:
+    """What seed questions show: topic -> path of the index -> chain."""
+    index, tokens = question.index, question.tokens
+    linked, nodes = [], {}
+    for topic in topics:
+        (node,) = topic.mentions
+        term, start, end = index.terms[node], tokens[topic.start].start, tokens[topic.end - 1].end
+        if isinstance(term, IRI):
+            name = question.text[start:end]
+            linked.append(LinkedEntity(name, start, end, index.profile.short(term), index.label(node), 1.0))
+            nodes[term] = node
+    paths: dict[int, dict[Path, SeedChain]] = {}
+    for shown in seeds(question.text, linked):
+        for path in index_paths(index, shown.edges) if shown.topic in nodes else ():
+            paths.setdefault(nodes[shown.topic], {}).setdefault(path, shown)
+    return paths
+
+
+def index_paths(index: GraphIndex, edges: Sequence[tuple[IRI, bool]]) -> list[Path]:
+    """The paths of an index that walk some relations of the graph: two through a mediator are one step there."""
+    if not edges:
+        return [()]
+    found = []
+    for length in (1, 2):
+        part = tuple(edges[:length])
+        back = tuple((iri, not forward) for iri, forward in reversed(part))
+        numbers = _numbers(index)
+        steps = [(numbers[part], 1)] if part in numbers else [(numbers[back], -1)] if back in numbers else []
+        if len(part) == length:
+            found += [(step, *rest) for step in steps for rest in index_paths(index, edges[length:])]
+    return found
+
+
+_NUMBERS: WeakKeyDictionary[GraphIndex, dict[tuple[tuple[IRI, bool], ...], int]] = WeakKeyDictionary()
+
+
+def _numbers(index: GraphIndex) -> dict[tuple[tuple[IRI, bool], ...], int]:
+    """The number of each relation of an index by its path in the graph."""
+    if index not in _NUMBERS:
+        _NUMBERS[index] = {relation.path: relation.i for relation in index.rels}
+    return _NUMBERS[index]
+
+
 def topics_of(question: Question) -> list[Derivation]:
     """The entity anchors that chains are grown from: the best, at mentions that do not overlap."""
-    entities = [a for a in question.anchors if a.kind == "entity" and len(a.denotation or ()) == 1 and a.score > 0]  # type: ignore[arg-type]
+    entities = [a for a in question.anchors if a.kind == "entity" and len(a.mentions) == 1 and a.score > 0]
     entities.sort(key=lambda a: -a.score)
     spans: dict[tuple[int, int], int] = {}
     topics = []
@@ -505,7 +589,7 @@ def _derivations(
     noun = wording.places[wording.noun] if wording.noun >= 0 else -1
     if noun in covered:
         lost = -float(chain.rows[:, wording.noun].max()), ("chain_end", -chain.end)
-        features = [*features, ("chain_words", lost[0] + 1.0), lost[1]]
+        features = [*features, ("chain_words", lost[0]), lost[1]]
         yield _derivation(question, (topic,), covered - {noun}, features, chain.query, chain.denotation)
 
 
@@ -550,7 +634,9 @@ def _derivation(
     """A set over the words that a chain accounts for; what it leaves out in between costs as anywhere."""
     used = {*covered, *(place for t in topics for place in range(t.start, t.end))}
     start, end = min(used), max(used) + 1
-    skipped = [f for place in range(start, end) if place not in used for f in question.skips(place, place + 1)]
+    skipped = [
+        f for place in range(start, end) if place not in used for f in question.skips(place, place + 1)
+    ]
     named = [f for t in topics for f in t.features]
     mentions = frozenset(node for t in topics for node in t.mentions)
     return Derivation(
