@@ -16,7 +16,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.protocol import KnowledgeGraph, Result
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.linking.linker import LinkedEntity, candidate_nodes
+from triplewise.tools.linking.linker import LinkedEntity, candidate_nodes, link
 from triplewise.tools.parsing.chains import Seeds, chain_anchors
 from triplewise.tools.parsing.chart import Candidate, Parser
 from triplewise.tools.parsing.confidence import calibration_for, trust_features
@@ -77,21 +77,20 @@ def derive(
     question: str,
     kg: KnowledgeGraph,
     encoder: Encoder,
-    linked: Mapping[str, str] | None = None,
+    linked: Mapping[str, str | None] | None = None,
     seeds: Seeds | None = None,
     weights: Mapping[str, float] | None = None,
 ) -> Parse:
     """Return all derivations of a question over a KG that the beam leaves.
 
     Args:
-        linked: mention -> id of the entities that the question names, where the caller says so; None: found.
+        linked: mention -> id (None: to be found) of the entities that the question names, where the caller says
+            so; None: all are found.
         seeds: gives the chains of similar seed questions, which are derivations too.
         weights: of features; None: the graph's own, else those that come with the package.
     """
-    index = index_for(kg, encoder, question, partial(_named_nodes, question, kg, encoder, linked))
-    given = None
-    if linked is not None:
-        given = [LinkedEntity(name, -1, -1, id_, name, 1.0) for name, id_ in linked.items()]
+    given = link(question, kg, linked, encoder) if linked else None if linked is None else ()
+    index = index_for(kg, encoder, question, partial(_named_nodes, question, kg, encoder, given))
     grounded = ground(question, index, linked=given)
     parser = Parser(weights_for(kg) if weights is None else weights)
     chains = partial(chain_anchors, kg=kg, encoder=encoder, seeds=seeds)
@@ -99,19 +98,19 @@ def derive(
 
 
 def _named_nodes(
-    question: str, kg: KnowledgeGraph, encoder: Encoder, given: Mapping[str, str] | None
+    question: str, kg: KnowledgeGraph, encoder: Encoder, given: Sequence[LinkedEntity] | None
 ) -> Iterable[IRI]:
     """Return the nodes that a question may name, the likeliest first."""
     if given is None:
         return candidate_nodes(question, kg, encoder)
-    return [iri for id_ in given.values() if (iri := kg.profile.expand(id_)) is not None]
+    return [iri for entity in given if (iri := kg.profile.expand(entity.id)) is not None]
 
 
 def read_question(
     question: str,
     kg: KnowledgeGraph,
     encoder: Encoder,
-    linked: Mapping[str, str] | None = None,
+    linked: Mapping[str, str | None] | None = None,
     seeds: Seeds | None = None,
     most: int = 5,
 ) -> tuple[Reading, ...]:
