@@ -13,6 +13,7 @@ import yaml
 from triplewise.tools.language.text import singular, stem, tokenise
 
 LANGUAGES = ("de", "fr", "es")
+_AGENT = ("eri", "ori", "er", "or")
 _LEAST_GRAMMAR = 2  # Function words that a question has of another language at least, to be in it
 
 
@@ -133,8 +134,12 @@ def lexicon() -> Lexicon:
 
 @lru_cache(maxsize=100_000)
 def root(word: str) -> str:
-    """What the forms of a word and its derivations share: discovered, discoverer; wrote, writer."""
-    return stem(lexicon().lemmas.get(word, singular(word)))
+    """What the forms of a word and its derivations share: discovered, discoverer, discovery; wrote, writer.
+
+    Snowball keeps the endings of who does something (-er, -or) and of what is done (-ery, -ory).
+    """
+    found = stem(lexicon().lemmas.get(word, singular(word)))
+    return next((found.removesuffix(end) for end in _AGENT if found.endswith(end) and len(found) > 4), found)
 
 
 @cache

@@ -46,7 +46,8 @@ class Question:
         anchors: what spans may mean, each a derivation without composition.
         named: tokens that are certainly part of a name. known: names of relations or classes in full.
         operators: tokens of operators. unknown: tokens in no name of the graph, strange or capitalised.
-        relation_similarity, class_similarity: span -> cosines with all relations and with all classes.
+        relation_similarity, inverse_similarity, class_similarity: span -> cosines with the names of all
+            relations, with their names read backwards ("child of" for parent), and with all classes.
         strange: tokens that are in neither the graph nor English; for one that is nearly a word of a class or
             relation, `words` has that word.
         focus: the class that the question begins with, if it is asked for.
@@ -102,6 +103,8 @@ class Question:
         relations, classes = self.vocabulary.similarity(vectors) if texts else (vectors, vectors)
         self.vectors: Mapping[Span, Vector] = dict(zip(self.spans, vectors, strict=True))
         self.relation_similarity: Mapping[Span, Similarity] = dict(zip(self.spans, relations, strict=True))
+        inverse = self.vocabulary.inverse_similarity(vectors) if texts else vectors
+        self.inverse_similarity: Mapping[Span, Similarity] = dict(zip(self.spans, inverse, strict=True))
         self.class_similarity: Mapping[Span, Similarity] = dict(zip(self.spans, classes, strict=True))
 
     def _is_strange(self, word: str) -> bool:

@@ -36,7 +36,9 @@ class Vocabulary:
 
     def __init__(self, index: GraphIndex) -> None:
         self._index = index
-        self._relations = _Names([(r, name) for r, name in index.rel_names], index.rel_vecs, len(index.rels))
+        self._relations = _Names(list(index.rel_names), index.rel_vecs, len(index.rels))
+        inverse = index.inverse_vecs if index.inverse_names else index.rel_vecs[:0]
+        self._inverse = _Names(list(index.inverse_names), inverse, len(index.rels))
         self._classes = _Names(list(index.class_names), index.class_vecs, len(index.classes))
         names = [*self._relations.texts, *self._classes.texts]
         self.words = {singular(word) for name in names for word in name.split()} | set(lexicon().adjectives)
@@ -74,6 +76,14 @@ class Vocabulary:
     def overlap(self, roots: Iterable[str], content: Sequence[str]) -> Vector:
         """F1 of a span's words (their roots) and each relation's best name; 1 where its content is a name."""
         return self._relations.overlap(set(roots), key(tuple(content)))
+
+    def inverse_similarity(self, vectors: Vector) -> Vector:
+        """Cosines of texts with the names of relations read backwards, as `similarity` has them."""
+        return self._inverse.similarity(vectors)
+
+    def inverse_overlap(self, roots: Iterable[str], content: Sequence[str]) -> Vector:
+        """F1 with the names of relations read backwards, as `overlap` has it."""
+        return self._inverse.overlap(set(roots), key(tuple(content)))
 
     @cached_property
     def hints(self) -> Mapping[str, tuple[Vector, Vector]]:

@@ -66,6 +66,8 @@ def test_plurals_lose_their_ending(plural: str, noun: str) -> None:
         ("founded", "founder", "founders"),
         ("wrote", "writer", "written"),
         ("died", "death"),
+        ("discovered", "discoverer", "discovery"),
+        ("directed", "director"),
         ("ends", "ending"),
     ],
 )
