@@ -21,7 +21,7 @@ from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
 from triplewise.tools.kg.protocol import facts_of
 from triplewise.tools.kg.vocabulary import node_labels, triple_labels
-from triplewise.tools.parsing.confidence import calibration_for
+from triplewise.tools.parsing.confidence import calibration_for, query_features
 from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.parsing.statements import LINKED, decides, denies, form_of, slot_of
 from triplewise.tools.pyql.program import Fact, PyQL, all_facts
@@ -208,8 +208,6 @@ def reading_of_query(state: State, context: Context, values: Sequence[str]) -> R
         return None
     readings = readings_of(state, context)
     wrong = [s for s in state.steps if s.rolled_back or s.feedback.error or s.feedback.outcome == "empty"]
-    from triplewise.tools.parsing.confidence import query_features
-
     same = next((r for r in readings if frozenset(r.values) == frozenset(values)), None)
     uncovered, evidence = (same.uncovered, same.features) if same is not None else ((), {})
     agreement = next((r.confidence if r is same else -r.confidence for r in readings[:1]), 0.0)
