@@ -137,7 +137,8 @@ def _mined_plan(state: State, context: Context, readings: Sequence[Reading]) -> 
         plan = seed_plan(state.question, state.linked, env.kg, env.seeds, settings)
     known = {(rule.anchor, path_text(rule.body)) for rule in plan.rules}
     behind = rules_of(readings, env.kg.profile, settings.documents)
-    others = (r for r in behind if (r.anchor, path_text(r.body)) not in known)
+    short = [r for r in behind if len(r.body) <= settings.caps.hops]
+    others = (r for r in short if (r.anchor, path_text(r.body)) not in known)
     return replace(plan, rules=(*plan.rules, *others)[: settings.rules])
 
 
