@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.names import Span, normalise, span_at, spans, tokens
+from triplewise.tools.core.names import Span, normalise, span_at, tokens
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.labels import Candidate, Entry, SpanMatch, similarity
 from triplewise.tools.kg.profile import Profile
@@ -41,7 +41,6 @@ _CONTEXT, _IN_CONTEXT = 0.3, 6
 """Weight of the similarity of question and candidate (label, description), and candidates compared so."""
 _TAKEN, _DOUBTFUL = 0.75, 0.2
 """A span of the first weight is a mention, one below the second never; between them if there is no other."""
-_MOST_PARTS = 8  # Parts of a run that are tried for near names
 
 _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 _QUOTES = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
@@ -82,13 +81,11 @@ class LinkedEntity:
 
 
 class _Mention(NamedTuple):
-    """A span taken for a name: its nodes, its weight, whether its capitals agree, and its rare words."""
+    """A span taken for a name, its nodes, and its weight."""
 
     span: Span
     entries: tuple[Entry, ...]
     weight: float
-    agrees: bool = False
-    rare: int = 0
 
 
 def link(
@@ -173,15 +170,11 @@ class _Linker:
             inside = [m for m in result if _overlap(m.span, run)]
             if any(m.span.start <= run.start and run.end <= m.span.end for m in inside):
                 continue
-            strong = any(m.weight >= _TAKEN for m in inside)
-            for part in [run] if strong else self._parts_of(run):
-                # Nearer where it displaces one in full, or is one plain word.
-                plain = not self._cased and " " not in part.norm
-                least = _NEARER if strong or plain else _NEAR
-                if close := self._close(part.text, least, part == run or not self._cased):
-                    result = [m for m in result if not _overlap(m.span, part)]
-                    result.append(_Mention(part, close, 1.5))
-                    break
+            # Nearer where it displaces one in full, or is one plain word.
+            plain = not self._cased and " " not in run.norm
+            strong = plain or any(m.weight >= _TAKEN for m in inside)
+            if close := self._close(run.text, _NEARER if strong else _NEAR):
+                result = [*(m for m in result if not _overlap(m.span, run)), _Mention(run, close, 1.5)]
         sure = [m for m in result if m.weight >= _TAKEN]
         return tuple(sorted(sure or result, key=lambda m: -m.weight))
 
@@ -271,16 +264,12 @@ class _Linker:
             return 0.6, kind
         return (0.4 if self._cased else 0.45), kind
 
-    def _close(self, text: str, least: float, longer: bool = True) -> tuple[Entry, ...]:
+    def _close(self, text: str, least: float) -> tuple[Entry, ...]:
         """Return entries with nearly this name, or whose name goes on, without those far behind the best."""
         if len(normalise(text)) < _LEAST_LETTERS:
             return ()
         near = [c for c in self._near(text) if c.score >= least and _same_words(text, c.entry.text)]
-        if not longer:
-            # A part of a longer name that the graph does not know: "Christopher" of Christopher Nolan.
-            words = len(normalise(text).split())
-            near = [c for c in near if len(normalise(c.entry.text).split()) == words]
-        candidates = [*near, *(self._names.longer(text) if longer else ())]
+        candidates = [*near, *self._names.longer(text)]
         best = max((c.score for c in candidates), default=0.0)
         return tuple(c.entry for c in candidates if c.score >= best - 0.1)
 
@@ -329,30 +318,17 @@ class _Linker:
             weight *= self._kind(following[0]) == "function"  # "the second largest", "her second husband"
         if weight >= _DOUBTFUL:
             weight += 0.05 * math.log1p(max(entry.popularity for entry in entries))
-        return _Mention(span, entries, weight, agree, kinds.count("other"))
+        return _Mention(span, entries, weight)
 
     def _choose(self, mentions: Sequence[_Mention], quoted: Sequence[_Mention]) -> list[_Mention]:
-        """Return mentions that do not overlap, heaviest first: all that are heavy enough, else the best one.
-
-        A longer span that is heavy enough wins over those inside it. Of equal rare words, capitals come
-        first: in "the Changeling", a node called Changeling, not one called The Changeling.
-        """
+        """Return mentions that do not overlap, heaviest first: all heavy enough ones, else the best one."""
         ranked = sorted(mentions, key=lambda m: (-m.weight, m.span.start))
-        ranked = [m for m in ranked if m.weight >= _DOUBTFUL]
-
-        def yields_to(mention: _Mention, other: _Mention) -> bool:
-            a, b = mention.span, other.span
-            is_inside = b.start <= a.start and a.end <= b.end and b.end - b.start > a.end - a.start
-            is_rarer = not mention.agrees or other.rare > mention.rare
-            is_stronger = other.agrees or (other.weight >= mention.weight and is_rarer)
-            return other.weight >= _TAKEN and is_inside and is_stronger
-
         chosen = list(quoted)
         for mention in ranked:
             free = not any(_overlap(mention.span, other.span) for other in chosen)
-            if free and mention.weight >= _TAKEN and not any(yields_to(mention, other) for other in ranked):
+            if free and mention.weight >= _TAKEN:
                 chosen.append(mention)
-        return chosen or ranked[:1]
+        return chosen or [m for m in ranked[:1] if m.weight >= _DOUBTFUL]
 
     def _unnamed_runs(self, mentions: Sequence[_Mention]) -> list[Span]:
         """Return what looks like a name but matched none in full: quotes, capitals, else rare words."""
@@ -371,20 +347,6 @@ class _Linker:
         runs = [span_at(self._text, a, b) for a, b in [*places, (start, end)] if a >= 0]
         named = {(m.span.start, m.span.end) for m in mentions}
         return [run for run in (*self._quoted, *runs) if (run.start, run.end) not in named]
-
-    def _parts_of(self, run: Span) -> list[Span]:
-        """Return the run and, longest first, the runs of words in it that are not all words of every day."""
-        quoted = {(span.start, span.end) for span in self._quoted}
-        parts: dict[Span, None] = {}
-        for inner in spans(run.text):
-            span = Span(inner.start + run.start, inner.end + run.start, inner.text, inner.norm)
-            words = _word_forms(span.text)
-            rare = bool(words) and self._kind(words[0]) == "other" == self._kind(words[-1])
-            # A number behind a name belongs to it.
-            rare = rare and not re.match(r"\s+\d", self._text[span.end : run.end])
-            if span.norm and (rare or (span.start, span.end) in quoted):
-                parts[span] = None
-        return list(parts)[:_MOST_PARTS]
 
 
 def _same_words(text: str, name: str) -> bool:
