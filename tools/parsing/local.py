@@ -104,8 +104,10 @@ class _Neighbourhood:
         self._together(*self._values(INTO))
         named = self._named(t for pairs in self._facts.values() for pair in pairs for t in pair)
         self._together(*(partial(self._types, part) for part in batches(named, LABELLED)))
-        labelled = batches(dict.fromkeys((*named, *self._kinds)), LABELLED)
-        self._together(*(partial(self._label, part) for part in labelled), partial(self._aliases, nodes))
+        found = list(dict.fromkeys(self._kinds))
+        labelled = batches(dict.fromkeys((*named, *found)), LABELLED)
+        called = [*nodes, *found[: LABELLED - NODES]]
+        self._together(*(partial(self._label, part) for part in labelled), partial(self._aliases, called))
 
     def _together(self, *tasks: Callable[[], None]) -> None:
         """Run tasks side by side."""
@@ -209,7 +211,7 @@ class _Neighbourhood:
             )
 
     def _aliases(self, nodes: Sequence[IRI]) -> None:
-        """Read further names of the entities that the question may mean."""
+        """Read further names of entities and classes."""
         if not nodes or not (predicates := self._profile.alias_predicates):
             return
         links = "|".join(IRI(p).n3() for p in predicates)
