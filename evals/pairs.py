@@ -29,7 +29,7 @@ def pair_graph(name: str) -> tuple[str, list[Labelled]]:
         # A forest: each thing but the first leads to an earlier one.
         facts = [(order[i], order[rng.randrange(i)]) for i in range(1, count)]
         lines += [f':r{relation} rdfs:label "{label}" .', *(f":e{a} :r{relation} :e{b} ." for a, b in facts)]
-        for phrase, end in [(p, end) for end in (0, 1) for p in phrases[end]]:
+        for phrase, end in [(phrase, side) for side in (0, 1) for phrase in phrases[side]]:
             both = sorted({a for a, _ in facts} & {b for _, b in facts})
             for thing in rng.sample(both, min(ASKED, len(both))):
                 answers = tuple(names[fact[end]] for fact in facts if fact[1 - end] == thing)

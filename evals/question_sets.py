@@ -1,4 +1,4 @@
-"""Questions with answers that the parser without a model is trained on, with the graphs that they are asked of.
+"""Questions with answers that the parser is trained on, with the graphs that they are asked of.
 
 No test file is read. Of every set a fifth, by a checksum of the id, is held out (`QuestionSet.held_out`):
 nothing is trained on it or chosen by it, it is for the last report alone.
@@ -37,7 +37,7 @@ class QuestionSet:
     Attributes:
         graph: name of the graph: sets of one graph are one group wherever graphs are left out.
         source: what `open_kg` opens. least: F1 from which an answer counts as right.
-        is_clean: whether people asked it, and gold answers are reliable: the threshold is chosen by such sets.
+        is_clean: whether people wrote it and gold answers are reliable; such sets give the threshold.
         questions, held_out: to train on and to report on, in a random order that is always the same.
     """
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -27,14 +28,14 @@ from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.learning import calibration
 from triplewise.tools.learning.calibration import Row
 from triplewise.tools.learning.parser_training import Labelled, derivations, labelled_example
-from triplewise.tools.parsing import chains, grammar, learn
+from triplewise.tools.parsing import chains, grammar, grounding, learn
 from triplewise.tools.parsing.confidence import FILE, Calibration, trust_features
 from triplewise.tools.parsing.learn import Example, Features, Vocabulary, shares, train
 from triplewise.tools.retrieval.encoder import open_encoder
 
 MADE = 0.4
 """Share of the questions that are asked once more of a graph without what they need."""
-PRIOR: Features = {**learn.PRIOR, **grammar.PRIORS, **chains.PRIORS}
+PRIOR: Features = {**learn.PRIOR, **grounding.PRIORS, **grammar.PRIORS, **chains.PRIORS}
 _log = logging.getLogger(__name__)
 
 
@@ -42,8 +43,8 @@ _log = logging.getLogger(__name__)
 class Pool:
     """Questions of a set with the derivations that were found for each.
 
-    `uses` are what the best right derivation of each needs of the graph, () where there is none. `is_made`: the
-    questions were made unanswerable.
+    `uses` are what the best right derivation of each needs of the graph, () where there is none. `is_made`:
+    the questions were made unanswerable.
     """
 
     of: QuestionSet
@@ -109,7 +110,8 @@ def made_unanswerable(pool: Pool, weights: Features, vocabulary: Vocabulary, sha
         if (rest := without(kg, taken)) is None:
             break
         asked = [pool.questions[number] for number in numbers]
-        parsed = parse(pool.of, asked, weights, vocabulary, rest)
+        with closing(rest):
+            parsed = parse(pool.of, asked, weights, vocabulary, rest)
         for question, found in zip(asked, parsed.examples, strict=True):
             if not found.right.any():
                 questions.append(question._replace(answers=((),)))
@@ -154,9 +156,7 @@ def table(
     return "\n".join(lines)
 
 
-def measured(
-    rows: Sequence[Row], sure_of: Mapping[int, float], least: float, found: int
-) -> dict[str, float]:
+def measured(rows: Sequence[Row], sure_of: Mapping[int, float], least: float, found: int) -> dict[str, float]:
     """The figures of some questions, by the confidence of each row (its `id` -> probability)."""
     answerable = [row for row in rows if row.is_answerable]
     shown = [row for row in rows if row.features]
@@ -193,7 +193,7 @@ def main(
     rounds: Annotated[int, typer.Option(help="How often all questions are parsed.")] = 2,
     report: Annotated[bool, typer.Option("--report", help="Only measure; write nothing.")] = False,
     held_out: Annotated[
-        bool, typer.Option("--held-out", help="Measure the held-out questions too, by weights without their graph.")
+        bool, typer.Option("--held-out", help="Measure the held-out questions too, in the same way.")
     ] = False,
 ) -> None:
     """Parse, train, report, write."""

@@ -1,7 +1,7 @@
-"""Questions that a graph cannot answer, made from ones that it can: a relation or a name is taken from the graph.
+"""Questions that a graph cannot answer, made from ones that it can: a relation or an entity is taken away.
 
-What is taken is what the right reading of a question uses. The question is then asked of the rest, and the right
-answer is none. A plausible neighbour is usually left: the second-best relation, a part of the name.
+What is taken is what the right reading of a question uses. The question is then asked of the rest, and the
+right answer is none. A plausible neighbour is usually left: the second-best relation, a part of the name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from triplewise.tools.parsing.query import Nodes, Query
 
 ENTITIES = 3
 """One in so many questions loses an entity, the others a relation."""
-MOST_TRIPLES = 200_000
+MOST_TRIPLES = 50_000
 """Nothing is taken from larger graphs."""
 
 

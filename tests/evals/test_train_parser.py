@@ -74,7 +74,8 @@ def test_a_run_trains_reports_and_writes(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(train_parser, "folder", lambda: tmp_path)
     monkeypatch.setattr(train_parser.calibration, "LEAST", 10)
-    run = CliRunner().invoke(train_parser.app, ["--sets", "staff,rivers", "--questions", "12", "--rounds", "1"])
+    options = ["--sets", "staff,rivers", "--questions", "12", "--rounds", "1"]
+    run = CliRunner().invoke(train_parser.app, options)
     assert run.exit_code == 0, run.output
     weights = json.loads((tmp_path / "weights.json").read_text("utf-8"))
     assert set(train_parser.PRIOR) <= set(weights)

@@ -1,6 +1,6 @@
 """Training of the confidence: from answered questions to a `Calibration`, and its figures.
 
-A logistic regression on scaled evidence whose coefficients keep the sign that is known of each feature, as what
+A logistic regression on scaled evidence whose coefficients keep the sign that is known of each feature: what
 contradicts it has learned the ways of one graph. Every figure is of questions of graphs that it was not
 trained on; where there is one graph only, of tenths left out.
 """
@@ -23,8 +23,6 @@ FLOOR = 0.1
 """Below the floor, so few answers are right that they help nobody."""
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
 """Strengths of regularisation that are tried: factors of the squared coefficients."""
-NEAR = 1.02
-"""Losses up to so many times the least are as good: of those the graphs' mean calibration error decides."""
 FOLDS, BINS, LEAST = 10, 10, 40
 """Folds where there is one graph only, bins of the calibration error, and fewest answers to train on."""
 
@@ -68,13 +66,7 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
     for c, estimates in by_strength.items():
         chosen = np.clip(np.where(right, estimates, 1 - estimates), 1e-6, 1.0)
         losses[c] = np.average(-np.log(chosen), weights=weights)
-
-    def mean_error(c: float) -> float:  # of the graphs, where one too sure makes up for no other
-        parts = [groups == group for group in np.unique(groups)]
-        errors = [calibration_error(by_strength[c][p], right[p], np.ones(p.sum())) for p in parts]
-        return float(np.mean(errors))
-
-    strength = min((c for c in STRENGTHS if losses[c] <= NEAR * min(losses.values())), key=mean_error)
+    strength = min(STRENGTHS, key=losses.__getitem__)
     estimates = by_strength[strength]
     clean = np.array([row.is_clean for row in answered])
     clean = clean if clean.any() else ~clean
@@ -112,9 +104,7 @@ def floor(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> floa
     return round(float(estimates[order][poor[-1]]), 4) if len(poor) else 0.0
 
 
-def cross_validated(
-    rows: Sequence[Row], strength: float, asked: Sequence[Row] | None = None
-) -> np.ndarray:
+def cross_validated(rows: Sequence[Row], strength: float, asked: Sequence[Row] | None = None) -> np.ndarray:
     """Return the probability of each asked answer (of each row) by a model that has not seen its graph.
 
     Where the rows are of one graph, those of a tenth are by a model of the other nine.
@@ -184,7 +174,7 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray
 
 
 def _fit(rows: Sequence[Row], weights: np.ndarray, strength: float) -> Calibration:
-    """Return a logistic regression on scaled features, its coefficients bounded by the signs that are known."""
+    """Return a logistic regression on scaled features, its coefficients bounded by known signs."""
     from scipy.optimize import minimize
 
     names, known = list(rows[0].features), {**FEATURES, **MODEL_FEATURES}

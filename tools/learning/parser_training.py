@@ -75,7 +75,11 @@ def labelled_example(
 
 
 def is_right(
-    answer: Denotation, golds: Sequence[Sequence[str]], index: GraphIndex, profile: Profile, least: float = 1.0
+    answer: Denotation,
+    golds: Sequence[Sequence[str]],
+    index: GraphIndex,
+    profile: Profile,
+    least: float = 1.0,
 ) -> bool:
     """Whether an answer of the parser is right: its F1 with the gold answers, as ids or as names.
 

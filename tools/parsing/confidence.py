@@ -65,8 +65,8 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "chain_margin": (MORE, "chain_margin chain_contrast"),
     "chain_uncovered": (LESS, "chain_unread chain_missed chain_short"),
 }
-"""Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums (-: that
-are taken away)."""
+"""Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums;
+those with - are taken away."""
 FEATURES: Mapping[str, int] = {
     "share": MORE,
     "lead": MORE,
@@ -112,9 +112,7 @@ def query_features(
     return {name: round(float(found[name]), 6) for name in MODEL_FEATURES}
 
 
-def trust_features(
-    features: Sequence[Features], ranked: Sequence[Share], place: int = 0
-) -> dict[str, float]:
+def trust_features(features: Sequence[Features], ranked: Sequence[Share], place: int = 0) -> dict[str, float]:
     """Return the evidence for one answer, by the names of `FEATURES`.
 
     Args:
