@@ -23,7 +23,7 @@ from triplewise.nodes.state import Answer, Usage
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.reading import Reading
-from triplewise.tools.planning.lexical.follow_up import FollowUp, Purpose, Rewrite, Turn, alone
+from triplewise.tools.parsing.follow_up import FollowUp, Purpose, Rewrite, Turn, alone
 
 SURE = 0.9
 """Confidence from which nothing else that a message may mean is asked."""

@@ -25,9 +25,10 @@ from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.language.lexicon import lexicon, word_list
 from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.parsing.denotation import Denotation
 from triplewise.tools.parsing.derivation import Category, Derivation, Features
 from triplewise.tools.parsing.index import GraphIndex
-from triplewise.tools.parsing.query import And, Image, Minus, Nodes, Path, Set, Step
+from triplewise.tools.parsing.query import And, Count, Image, Minus, Nodes, Path, Query, Set, Step
 from triplewise.tools.parsing.question import Question
 from triplewise.tools.parsing.similarity import path_text, step_texts, thing_kinds, thresholds_of
 from triplewise.tools.retrieval.encoder import Encoder, LearnedEncoder, vectors_of
@@ -66,10 +67,11 @@ PRIORS = {
     "chain_learned": 3.0,
     "chain_contrast": 1.0,
     "chain_missed": -0.7,
+    "chain_loose": -0.5,
     "chain_short": -0.5,
     "chain_meet": 3.0,
     "chain_meet_same": 0.5,
-    "seed_evidence": 4.0,
+    "seed_evidence": 6.0,
     "seed_support": 0.2,
 }
 """Weights that learning starts from, and is drawn back to."""
@@ -135,6 +137,7 @@ class Chain:
         covered: positions of the words that it accounts for.
         contrast: how far the words name other relations around better, at most 0. missed: words that surely name a
             relation around, and none of these. named: words that name a relation around.
+        loose: words that it accounts for by similarity alone.
         end: how well its end is of the kind that is asked for, 0 to 1.
         unread: relations walked backwards that have no reading that way.
         disorder: how often a later relation is named nearer to the mention. returns: relations walked there and back.
@@ -156,6 +159,7 @@ class Chain:
     learned: float = 0.0
     contrast: float = 0.0
     missed: int = 0
+    loose: int = 0
     named: int = 0
     evidence: float = 0.0
     support: int = 0
@@ -177,9 +181,8 @@ class Chain:
             ("chain_learned", self.learned),
             ("chain_contrast", self.contrast),
             ("chain_missed", float(self.missed)),
+            ("chain_loose", float(self.loose)),
             ("chain_short", float(max(0, self.named - len(self.path)))),
-            ("seed_evidence", self.evidence),
-            ("seed_support", float(np.log1p(self.support))),
         ]
 
 
@@ -384,6 +387,7 @@ class ChainGrower:
                 returns=returns,
                 learned=of_path,
                 contrast=float((np.exp((best - self._met).clip(max=0.0) / CONTRAST) - 1.0) @ self._value),
+                loose=int(((best >= weights.weak * self._value) & (best < weights.same * self._value)).sum()),
                 missed=int(
                     ((self._met >= weights.same * self._value) & (best < weights.weak * self._value)).sum()
                 ),
@@ -446,7 +450,10 @@ def chain_anchors(
         derivation
         for topic, wording, chains in grown
         for chain in chains
-        for derivation in _derivations(question, topic, wording, chain)
+        for derivation in (
+            *_derivations(question, topic, wording, chain),
+            *([_of_seeds(question, topic, wording, chain)] if chain.evidence else ()),
+        )
     ]
     for one, other in combinations(grown, 2):
         if one[0].end <= other[0].start or other[0].end <= one[0].start:
@@ -593,6 +600,28 @@ def _derivations(
         yield _derivation(question, (topic,), covered - {noun}, features, chain.query, chain.denotation)
 
 
+def _of_seeds(question: Question, topic: Derivation, wording: Wording, chain: Chain) -> Derivation:
+    """The derivation of a chain that seed questions show: over the whole question, as the chain was for theirs.
+
+    What it leaves out costs the less, the more speaks for it. Where the question asks how many, so did they.
+    """
+    used = {*chain.covered, *range(topic.start, topic.end)}
+    skipped = [
+        f for place in range(question.n) if place not in used for f in question.skips(place, place + 1)
+    ]
+    features = [
+        *chain.features(wording),
+        *((name, value * (1 - chain.evidence)) for name, value in skipped),
+        ("seed_evidence", chain.evidence),
+        ("seed_support", float(np.log1p(chain.support))),
+    ]
+    everything = frozenset(range(question.n))
+    if question.may_be_empty and not question.is_yes_no:
+        count, size = Count(chain.query), float(len(chain.denotation))
+        return _derivation(question, (topic,), everything, features, count, size, Category.NUMBER)
+    return _derivation(question, (topic,), everything, features, chain.query, chain.denotation)
+
+
 def _meeting(
     question: Question,
     one: tuple[Derivation, Wording, list[Chain]],
@@ -628,8 +657,9 @@ def _derivation(
     topics: Sequence[Derivation],
     covered: frozenset[int],
     features: Features,
-    query: Set,
-    denotation: frozenset[int],
+    query: Query,
+    denotation: Denotation,
+    category: Category = Category.SET,
 ) -> Derivation:
     """A set over the words that a chain accounts for; what it leaves out in between costs as anywhere."""
     used = {*covered, *(place for t in topics for place in range(t.start, t.end))}
@@ -640,7 +670,7 @@ def _derivation(
     named = [f for t in topics for f in t.features]
     mentions = frozenset(node for t in topics for node in t.mentions)
     return Derivation(
-        Category.SET,
+        category,
         start,
         end,
         [*features, *skipped, *named],

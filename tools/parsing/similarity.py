@@ -119,6 +119,15 @@ def thing_kinds() -> dict[str, list[str]]:
     return kinds
 
 
+def nearest_kinds(encoder: Encoder, nouns: Sequence[str], least: float = -1.0) -> list[str]:
+    """The kinds of things whose prototype words are nearest to nouns; "" where the cosine is below `least`."""
+    prototypes = [(kind, word) for kind, words in thing_kinds().items() for word in words]
+    if not nouns:
+        return []
+    cosines = encoder.encode(list(nouns)) @ encoder.encode([word for _, word in prototypes]).T
+    return [prototypes[row.argmax()][0] if row.max() >= least else "" for row in cosines]
+
+
 def roots_of(texts: Iterable[str]) -> frozenset[str]:
     """Roots of the content words of texts."""
     stop = lexicon().stop
@@ -171,7 +180,7 @@ class StepTexts:
         for step, texts in enumerate(groups):
             for word in roots_of(texts):
                 self._by_root[word].append(step)
-        distinct = list(dict.fromkeys(end for end in self.ends if end))
+        distinct = self._distinct = list(dict.fromkeys(end for end in self.ends if end))
         self._end_vectors = vectors_of(kg, self._encoder).vectors(distinct) if distinct else None
         place = {end: i for i, end in enumerate(distinct)}
         self._end_of = np.array([place.get(end, len(distinct)) for end in self.ends], np.int64)
@@ -180,7 +189,7 @@ class StepTexts:
         self._nodes, self._steps = _adjacency(index.rels)
 
     def similarities(self, words: Sequence[str], same: float) -> Matrix:
-        """How well each step goes with each word, shape (steps, words): the best cosine, `same` by a common root."""
+        """How well steps go with words, shape (steps, words): the best cosine, `same` by a common root."""
         if not words or not len(self._starts):
             return np.zeros((len(self.ends), len(words)), np.float32)
         cosines = self._vectors @ self._encoder.encode(list(words)).T
@@ -199,17 +208,9 @@ class StepTexts:
         return np.asarray(np.append(cosines, 0.0)[self._end_of], np.float32)
 
     def kinds(self) -> list[str]:
-        """The kind of thing at the end of each step: person, place, time, ... (`thing_kinds` of the lexicon)."""
+        """The kind of thing at the end of each step: person, place, time, ... (`thing_kinds`)."""
         if self._kinds is None:
-            groups = thing_kinds()
-            owners = [kind for kind, words in groups.items() for _ in words]
-            prototypes = self._encoder.encode([word for words in groups.values() for word in words])
-            nearest = (
-                np.zeros(0, np.int64)
-                if self._end_vectors is None
-                else (self._end_vectors @ prototypes.T).argmax(axis=1)
-            )
-            by_end = [*(owners[i] for i in nearest.tolist()), ""]
+            by_end = [*nearest_kinds(self._encoder, self._distinct), ""]
             self._kinds = [by_end[i] for i in self._end_of.tolist()]
         return self._kinds
 
