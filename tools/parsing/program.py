@@ -92,10 +92,11 @@ def compile_query(query: Query, index: GraphIndex, profile: Profile) -> PyQL:
             member = writer.fresh(writer.name(of))
             output = writer.group(function, of, path, to, member)
             return writer.program.set_answer(member, output)
-        case Extremal(of, path, sign, 1, count) if 1 < count == len(members(query, index)):
+        case Extremal(of, path, sign, 1, count) if count > RANKS or 1 < count == len(members(query, index)):
             output = writer.fresh(writer.name(of))
             value = writer.measured(of, path, output)
-            writer.program = writer.program.add_order(value, sign > 0, count)
+            limit = max(count, len(members(query, index)))  # more than asked for where some tie
+            writer.program = writer.program.add_order(value, sign > 0, limit)
         case _:
             output = writer.variable(query)
     return writer.program.set_answer(output)
@@ -231,7 +232,8 @@ class _Writer:
             case Image(path, of):
                 self.walk(path, self.node(of), target)
             case And():
-                self._all_of(query, target)
+                for part in self._parts(query):
+                    self.restrict(part, target)
             case Or():
                 sides = disjuncts(query)
                 if len(sides) == 1:
@@ -335,11 +337,6 @@ class _Writer:
                 return self.name(of)
         return "value"
 
-    def _all_of(self, query: And, target: Node) -> None:
-        """Keep what is in all sets of an intersection."""
-        for part in self._parts(query):
-            self.restrict(part, target)
-
     def _parts(self, query: Set) -> list[Set]:
         """Return the sets whose intersection a set is, the most selective first.
 
@@ -417,8 +414,8 @@ class _Writer:
         """Return the name of the class that most of some nodes are of; "" for none."""
         some = list(islice(nodes, SAMPLE))
         classes = Counter(c for node in some for c in self.index.types[node])
-        best = max(sorted(classes), key=classes.__getitem__, default=None)
-        return self._class_name(best) if best is not None and 2 * classes[best] > len(some) else ""
+        named = {name: n for c, n in classes.items() if (name := self._class_name(c)) and 2 * n > len(some)}
+        return min(named, key=lambda name: (-named[name], len(name), name), default="")
 
     def _one_of(self, nodes: list[Term], target: Node) -> None:
         if len(nodes) == 1 and target in self.program.variables:
@@ -451,15 +448,15 @@ class _Writer:
 
     def _compare(self, value: Node, comparison: Comparison, number: Number) -> None:
         """Compare a variable with a number, or with a date to the precision it is given in."""
-        condition = self._condition(value, comparison, number)
-        self.program = self.program.add_filter(value, condition.operator, condition.right, condition.kind)
+        literal, kind = self._literal(value, number)
+        self.program = self.program.add_filter(value, OPERATORS[comparison], literal, kind)
 
-    def _condition(self, value: Node, comparison: Comparison, number: Number) -> Filter:
-        relation = self.relations.get(value)
-        if relation is None:
-            return Filter(value, OPERATORS[comparison], *number_literal(number, ""))
+    def _literal(self, value: Node, number: Number) -> tuple[Literal, Kind]:
+        """Return what a variable is compared with, and how, by the relation whose values it holds."""
+        if (relation := self.relations.get(value)) is None:
+            return number_literal(number, "")
         literal, kind = number_literal(number, self._quantity(relation))
-        return Filter(value, OPERATORS[comparison], literal, kind or self._kind_of(relation))
+        return literal, kind or self._kind_of(relation)
 
     def _compared(self, query: Compared, target: Node) -> None:
         of, path, comparison, value = query.of, query.path, query.comparison, query.value
@@ -469,12 +466,10 @@ class _Writer:
         kind = self.kind(path)
         if self._quantity_of(value) != self._quantity(path[-1][0]):
             raise ActionError("bad_comparison", "values of different kinds are not compared")
-        if names_node(value) and not names_node(of):
-            limit = self._limit(value, comparison, kind)
-            own = self.measured(of, path, target)
-        else:
-            own = self.measured(of, path, target)
-            limit = self._limit(value, comparison, kind)
+        named_first = names_node(value) and not names_node(of)
+        limit = self._limit(value, comparison, kind) if named_first else None
+        own = self.measured(of, path, target)
+        limit = limit or self._limit(value, comparison, kind)
         self.program = self.program.add_filter(own, OPERATORS[comparison], limit, kind)
 
     def _limit(self, value: Set, comparison: Comparison, kind: Kind) -> Node:
@@ -515,13 +510,10 @@ class _Writer:
         """Return the count, sum or average of the ends of a path, in `to`, for each member of a set."""
         if to is None:
             end = self.measured(of, path, target)
-        elif names_node(to) and not names_node(of):
-            end = self.variable(to)
-            self.restrict(of, target)
-            self.walk(path, target, end)
         else:
+            named = self.variable(to) if names_node(to) and not names_node(of) else None
             self.restrict(of, target)
-            end = self.variable(to)
+            end = named or self.variable(to)
             self.walk(path, target, end)
         output = self.fresh(f"{function}_{end.name}" if isinstance(end, Variable) else function)
         if function == "count":
@@ -550,7 +542,7 @@ class _Writer:
             ActionError: it holds counts or negations, which patterns do not.
         """
         if isinstance(query, Number):
-            return (self._condition(target, "eq", query),)
+            return (Filter(target, "=", *self._literal(target, query)),)
         return self._inside(lambda writer: writer.restrict(query, target))
 
     def _inside(self, write: Callable[[_Writer], None]) -> Pattern:

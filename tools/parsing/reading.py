@@ -84,8 +84,8 @@ def derive(
     """Return all derivations of a question over a KG that the beam leaves.
 
     Args:
-        linked: mention -> id (None: to be found) of the entities that the question names, where the caller says
-            so; None: all are found.
+        linked: mention -> id (None: to be found) of the entities that the question names, where the caller
+            says so; None: all are found.
         seeds: gives the chains of similar seed questions, which are derivations too.
         weights: of features; None: the graph's own, else those that come with the package.
     """
