@@ -84,7 +84,7 @@ class Question:
         )
         self.asks_others = not words.others.isdisjoint(self.words)
         self.wh = next((word for word in self.words if word in words.kinds), None)
-        self.strange = {i for i in range(self.n) if self._is_strange(self.folded[i])}
+        self.strange = {i for i in range(self.n) if self._is_strange(self.words[i])}
         for i in self.strange:
             self.words[i] = self.nearest_word(i, classes_only=True) or self.words[i]
         self.spans = self.spans_up_to(LONGEST)
