@@ -162,7 +162,9 @@ def grammar_of(question: str) -> Mapping[str, str]:
     counts = {language: sum(w in grammar for w in words) for language, grammar in _function_words().items()}
     best = max(counts, key=lambda language: counts[language])
     english = sum(word in word_list("function") for word in words)
-    return _function_words()[best] if counts[best] >= max(_LEAST_GRAMMAR, english + 1) else {}
+    grammar = _function_words()[best]
+    begins_in_english = words[:1] != [] and words[0] in word_list("function") and words[0] not in grammar
+    return {} if begins_in_english or counts[best] < max(_LEAST_GRAMMAR, english + 1) else grammar
 
 
 def _yaml(name: str) -> Any:

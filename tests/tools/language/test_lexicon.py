@@ -44,6 +44,7 @@ def test_no_phrase_is_two_operators() -> None:
         ("¿Cuál es el símbolo del segundo?", {"cuál": "what", "el": "the"}),
         ("What is the symbol of the Pascal?", {"is": None}),
         ("Who was in die Brücke?", {"die": None}),
+        ("Who wrote the book Les Piliers de la terre?", {"de": None}),
     ],
 )
 def test_grammar_of_other_languages_reads_as_that_of_english(question: str, words: dict[str, Any]) -> None:
