@@ -95,14 +95,17 @@ class SchemaCard:
     def of(cls, kg: KnowledgeGraph) -> SchemaCard | None:
         """The card of a whole KG; None of one that is too large, or of an endpoint not read yet."""
         facts = whole_facts(kg)
-        return None if facts is None else cls.of_index(GraphIndex(facts, kg.profile, lambda r: texts_of(kg, r)))
+        return (
+            None if facts is None else cls.of_index(GraphIndex(facts, kg.profile, lambda r: texts_of(kg, r)))
+        )
 
     @classmethod
     def of_index(cls, index: GraphIndex, is_whole: bool = True) -> SchemaCard:
         """The card of what an index holds."""
         named = [c for c, of in enumerate(index.classes) if of.real and of.iri is not None]
         classes = (
-            ClassCard(_id(index, index.classes[c].iri), index.classes[c].names, len(index.members[c])) for c in named
+            ClassCard(_id(index, index.classes[c].iri), index.classes[c].names, len(index.members[c]))
+            for c in named
         )
         relations = (_relation_card(index, relation) for relation in index.rels)
         return cls(
