@@ -127,7 +127,7 @@ def index(
     tools = environment(context)
     source = ",".join(map(str, files))
     with progress_bars("what is done is kept: run the same command again to go on") as progress:
-        report = index_seeds(source, context.kg, tools.kg, tools.caps, progress, tools.encoder, again=again)
+        report = index_seeds(source, context.kg, tools.kg, tools.caps, progress, again=again)
         progress("asking some that are held out", 0, None)
         held_out = hold_out(report.path, tools.kg, tools.encoder, tools.caps)
     if report.empty:
