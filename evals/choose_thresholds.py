@@ -1,11 +1,11 @@
-"""Choose the planner's similarity thresholds for an encoder, by training questions alone.
+"""Choose the thresholds and weights by which chains are aligned to words, by training questions alone.
 
     python -m triplewise.evals.choose_thresholds [--encoder embedded] [--questions 60] [--rounds 1]
 
 A coordinate search over the fields of `Thresholds`: each is moved up and down; a move stays where the mean
-F1 of first rules over all sets of questions rises. The sets: training questions of WebQSP (Freebase) and
+F1 of first chains over all sets of questions rises. The sets: training questions of WebQSP (Freebase) and
 WikiWebQuestions (Wikidata), MetaQA's dev questions, the demo's own, and small graphs of other shapes. No test
-file is read. What was chosen is written to `tools/planning/lexical/thresholds.yaml`. Needs TRIPLEWISE_DATA.
+file is read. What was chosen is written to `tools/parsing/thresholds.yaml`. Needs TRIPLEWISE_DATA.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ import yaml
 
 from triplewise.evals.data import Graph, benchmark, data_folder, graph, locate, prepared, read_records
 from triplewise.evals.training import training_questions
-from triplewise.graphs.cli.calibrate import Labelled
 from triplewise.tools.core.errors import TriplewiseError
 from triplewise.tools.core.files import Record
 from triplewise.tools.core.overlap import overlap
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.protocol import AnswerCache
+from triplewise.tools.learning.parser_training import Labelled
 from triplewise.tools.linking.linker import LinkedEntity, link, without_brackets
-from triplewise.tools.planning.bodies import answers
-from triplewise.tools.planning.lexical.planner import make_plan
-from triplewise.tools.planning.lexical.score import Thresholds, thresholds_of
+from triplewise.tools.parsing.chains import Chain, ChainGrower, topics_of, wording_of
+from triplewise.tools.parsing.grounding import ground
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.similarity import Thresholds, thresholds_of
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 STEPS: Mapping[str, float] = {
@@ -45,7 +46,7 @@ STEPS: Mapping[str, float] = {
 }  # fmt: skip
 """How far each threshold is moved at once."""
 HEADER = """\
-# What the cosines of an encoder mean to the planner without a model: `Thresholds` in `score.py`.
+# What the cosines of an encoder mean, and how chains are aligned to words: `Thresholds` in `similarity.py`.
 # Written by `python -m triplewise.evals.choose_thresholds`.
 """
 _log = logging.getLogger(__name__)
@@ -60,11 +61,19 @@ class Question(NamedTuple):
     gold: frozenset[str]
 
     def f1(self, encoder: Encoder) -> float:
-        """Return the F1 of the first rule; a question without an answer wants none."""
-        rules = make_plan(self.text, self.linked, self.kg, encoder).rules
-        values = answers(self.kg, rules[0]) if rules else ()
+        """Return the F1 of the best chain; a question without an answer wants none."""
+        index = GraphIndex.of(self.kg, encoder)
+        question = ground(self.text, index, linked=self.linked)
+        for anchor in question.anchors:
+            anchor.score = 1.0  # all that are linked count
+        topics, chains = topics_of(question), list[Chain]()
+        for topic in topics:
+            grower = ChainGrower(index, self.kg, encoder, wording_of(question, topic, topics))
+            chains += grower.chains(min(topic.mentions))
+        best = max(chains, key=lambda chain: chain.score, default=None)
+        terms = [index.terms[node] for node in best.denotation] if best else []
         short = self.kg.profile.short
-        return overlap([short(v) if isinstance(v, IRI) else v.value for v in values], self.gold).f1
+        return overlap([short(v) if isinstance(v, IRI) else v.value for v in terms], self.gold).f1
 
 
 def sets_of_questions(
@@ -159,7 +168,7 @@ def main(
     opened = open_encoder(encoder)
     sets = {name: sample(kg, rows, questions, seed, opened) for name, _, kg, rows in sets_of_questions()}
     best, figures = choose(sets, opened, thresholds_of(opened), rounds)
-    path = Path(str(files("triplewise.tools.planning.lexical"))) / "thresholds.yaml"
+    path = Path(str(files("triplewise.tools.parsing"))) / "thresholds.yaml"
     written = yaml.safe_load(path.read_text("utf-8"))
     written["encoders"][opened.name] = asdict(best)
     chosen = {"date": f"{date.today():%Y-%m-%d}", "questions": questions, "f1": figures}

@@ -1,10 +1,10 @@
 """What a follow-up question asks, read from the questions and answers before it, without a language model.
 
-A word that stands for one thing keeps its place, and is an anchor of the question: the entity that the
-last question asked for or was about, of the kind that the word tells ("Where was she born?", she: Ada
-Lovelace). Otherwise the question before is asked again with a constituent replaced or added ("And of
-Italy?", "Only those after 1950", "How many?", "When?"). The words that tell are data (`follow_up` in `lexicon.yaml`). What comes out
-are questions that stand alone with their entities, the likeliest first.
+A word that stands for one thing keeps its place, and is an anchor of the question: the entity that the last
+question asked for or was about, of the kind that the word tells ("Where was she born?", she: Ada Lovelace).
+Otherwise the question before is asked again with a constituent replaced or added ("And of Italy?", "Only
+those after 1950", "How many?", "When?"). The words that tell are data (`follow_up` in `lexicon.yaml`). What
+comes out are questions that stand alone with their entities, the likeliest first.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class FollowUp:
         self, message: str, turns: Sequence[Turn], kg: KnowledgeGraph, encoder: Encoder, unclear: str = ""
     ) -> None:
         self.kg, self.encoder, self.unclear = kg, encoder, unclear
-        self.turns = list(turns[-REMEMBERED:])[::-1]
+        self.turns = [_named(turn, kg) for turn in turns[-REMEMBERED:]][::-1]
         self.message = " ".join(message.split())
         self.opening = _match("opening", self.message)
         self.text = self.message[self.opening.end() if self.opening else 0 :].strip(" ?.!,")
@@ -147,7 +147,7 @@ class FollowUp:
                 else:  # the word stays, and is the entity
                     entities = {self.reference.match[0]: next(iter(entities.values()))}
                 yield self.rewrite(text if self.is_clause else f"What is {text}", entities)
-        elif self.is_clause:
+        elif self.is_clause and not (self.phrase and _whole("empty", self.rest)):
             yield from self._about_topic()
 
     def _of_previous(self, turn: Turn, previous: str) -> Iterator[Rewrite]:
@@ -281,6 +281,21 @@ class FollowUp:
         """Return a question that stands alone, with the entities of the conversation as they were."""
         known = {m: i for turn in reversed(self.turns) for m, i in turn.entities.items()}
         return alone(question, {**known, **(entities or {})}, self.kg, self.encoder)
+
+
+def _named(turn: Turn, kg: KnowledgeGraph) -> Turn:
+    """Return a turn with the name of what a word in its question stood for in the place of the word."""
+    question, entities = turn.question, dict(turn.entities)
+    for mention, id_ in turn.entities.items():
+        reference, iri = _reference(mention), kg.profile.expand(id_)
+        place = re.search(rf"(?<!\w){re.escape(mention)}(?!\w)", question)
+        if reference is None or reference.match[0] != mention or iri is None or place is None:
+            continue
+        name = kg.labels([iri]).get(iri, id_)
+        antecedent = _Antecedent(name, {name: id_})
+        question = _replace(question, reference._replace(match=place), antecedent)
+        entities = {name if m == mention else m: i for m, i in entities.items()}
+    return Turn(question, entities, turn.values, turn.labels)
 
 
 def _compares(text: str) -> bool:
