@@ -38,7 +38,6 @@ from triplewise.tools.planning.bodies import (
     rename,
     run,
     signature,
-    without_topic,
 )
 from triplewise.tools.planning.seeds import (
     Caps,
@@ -64,8 +63,6 @@ PRIOR_SUPPORT = 0.5
 """Seeds whose evidence is withheld: one seed may be met by chance."""
 LEAST_SIMILARITY = 0.25
 """Seeds that are less similar to the question say nothing about it."""
-CHECKED = 3
-"""Rules that are asked whether they come back to their topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +238,7 @@ class Miner:
         a closed path that comes back to its start is no path. `counts`: the answer is the number of values.
         """
         cap = max(200, 20 * len(gold))
-        result = run(self.kg, ground(anchor, rename(self.kg, body)), limit=cap)
+        result = run(self.kg, ground(anchor, rename(self.kg, body), keeps_topic=True), limit=cap)
         if result.outcome is Outcome.EMPTY:
             return None
         values = same_as(gold, answers_in(result))
@@ -343,15 +340,10 @@ def seed_rules(
 ) -> list[Rule]:
     """Return rules from seed questions, best first; they come back to their topic only where seeds' rules do."""
     rules = []
-    for place, (anchor, body, evidence, like) in enumerate(
-        _evidence(question, linked, kg, seeds, caps, count)
-    ):
-        rule = ground(anchor, rename(kg, body.signature))
-        if place < CHECKED and not body.keeps_topic:
-            rule = without_topic(kg, rule)
+    for anchor, body, evidence, like in _evidence(question, linked, kg, seeds, caps, count):
         rules.append(
             replace(
-                rule,
+                ground(anchor, rename(kg, body.signature), body.keeps_topic),
                 support=body.support,
                 precision=body.precision,
                 recall=body.recall,
