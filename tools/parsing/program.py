@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 
@@ -43,18 +43,7 @@ from triplewise.tools.parsing.query import (
     Set,
     Step,
 )
-from triplewise.tools.pyql.program import (
-    AnyOf,
-    Extreme,
-    Fact,
-    Filter,
-    Kind,
-    Pattern,
-    PyQL,
-    Typed,
-    Union,
-    fresh,
-)
+from triplewise.tools.pyql.program import Fact, Filter, Kind, Pattern, PatternItem, PyQL, fresh
 from triplewise.tools.pyql.text import read_bare
 
 OPERATORS: dict[Comparison, str] = {"gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "="}
@@ -242,6 +231,8 @@ class _Writer:
                     self.program = self.program.add_union(*(self._pattern(side, target) for side in sides))
             case Minus(of, without):
                 self.restrict(of, target)
+                if isinstance(without, Linked | Compared) and without.of == of:
+                    without = replace(without, of=Having(without.path))
                 self._exclude(without, target)
             case Extremal(of, path, sign, rank, 1):
                 self._extreme(of, path, sign, rank, target)
@@ -512,7 +503,8 @@ class _Writer:
             end = self.measured(of, path, target)
         else:
             named = self.variable(to) if names_node(to) and not names_node(of) else None
-            self.restrict(of, target)
+            if not self._is_start(of, path):
+                self.restrict(of, target)
             end = named or self.variable(to)
             self.walk(path, target, end)
         output = self.fresh(f"{function}_{end.name}" if isinstance(end, Variable) else function)
@@ -539,7 +531,7 @@ class _Writer:
         """Return the clauses of a set as a pattern about a variable.
 
         Raises:
-            ActionError: it holds counts or negations, which patterns do not.
+            ActionError: it holds what patterns cannot: negations, sums.
         """
         if isinstance(query, Number):
             return (Filter(target, "=", *self._literal(target, query)),)
@@ -550,9 +542,9 @@ class _Writer:
         inside = _Writer(self.index, self.profile, self.taken, self.relations)
         write(inside)
         clauses = inside.program.clauses
-        items = [c for c in clauses if isinstance(c, Fact | Typed | AnyOf | Filter | Extreme | Union)]
+        items = [c for c in clauses if isinstance(c, PatternItem)]
         if len(items) < len(clauses):
-            raise ActionError("bad_pattern", "a pattern takes no counts and no negations")
+            raise ActionError("bad_pattern", "a pattern takes no negations")
         return tuple(items)
 
 

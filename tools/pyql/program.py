@@ -180,7 +180,7 @@ class Union(_Named):
     alternatives: tuple[Pattern, ...]
 
 
-PatternItem: TypeAlias = Fact | Typed | AnyOf | Filter | Extreme | Union
+PatternItem: TypeAlias = Fact | Typed | AnyOf | Filter | Extreme | Aggregate | Union
 Pattern: TypeAlias = tuple[PatternItem, ...]
 
 
@@ -192,8 +192,8 @@ class Not(_Named):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the pattern is computed by itself: it holds a superlative or alternatives."""
-        return any(isinstance(item, Extreme | Union) for item in self.pattern)
+        """Whether the pattern is computed by itself: it holds a superlative, a count or alternatives."""
+        return any(isinstance(item, Extreme | Aggregate | Union) for item in self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,6 +555,10 @@ class PyQL:
                     compared = item.mentions
                 case Extreme(variable):
                     compared, visible, where = (variable,), bound, " before its superlative"
+                case Aggregate(of, _, per, function):
+                    if function != "count" or per is None:
+                        _refuse("bad_pattern", "a pattern counts for each of something")
+                    compared, visible, where = (of, per), bound, " before its count"
                 case Union(alternatives):
                     twice = _named_in(alternatives)
                     item = _named_nodes(alternatives) or Union(
