@@ -3,7 +3,8 @@
     python -m triplewise.evals.choose_thresholds [--encoder embedded] [--questions 60] [--rounds 1]
 
 A coordinate search over the fields of `Thresholds`: each is moved up and down; a move stays where the mean
-F1 of first chains over all sets of questions (`question_sets.py`) rises. No test file is read. What was chosen is written to `tools/parsing/thresholds.yaml`. Needs TRIPLEWISE_DATA.
+F1 of first chains over all sets of questions (`question_sets.py`) rises. No test file is read. What was
+chosen is written to `tools/parsing/thresholds.yaml`. Needs TRIPLEWISE_DATA.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def _benchmark(name: str) -> QuestionSet:
     loaded = prepared(graph(own.graph))
     seeds = read_records(Path(str(seeds_of(own, loaded, True).setting)))
     asked = ((str(r["id"]), Labelled(r["question"], r["entities"], (tuple(r["answers"]),))) for r in seeds)
-    return _set(name, own.graph, loaded.path, asked, PARTIAL)
+    return _set(name, own.graph, loaded.path, asked, PARTIAL, is_clean=False)
 
 
 def _pairs(name: str) -> QuestionSet:
