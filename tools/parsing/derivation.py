@@ -41,8 +41,8 @@ class Category(StrEnum):
 
 
 OperatorName: TypeAlias = Literal[
-    "count", "average", "sum", "most", "superlative", "comparison", "comparison_after", "not", "or", "and", "same",
-    "ordinal", "between", "each",
+    "count", "average", "sum", "most", "superlative", "comparison", "comparison_after", "not", "or", "and",
+    "same", "ordinal", "between", "each",
 ]  # fmt: skip
 
 

@@ -59,7 +59,8 @@ def test_named_things_may_be_left_out(company: GraphIndex, parser: Parser) -> No
 
 def test_question_for_yes_or_no_is_answered_so(company: GraphIndex, parser: Parser) -> None:
     best = parser.parse("does Tom Wick work in research", company)[1][0]
-    assert isinstance(best.query, Exists) and best.answer is False
+    assert isinstance(best.query, Exists)
+    assert best.answer is False
     assert best.features.get("no_evidence", 0.0) == 0.0
 
 
