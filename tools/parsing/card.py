@@ -16,7 +16,8 @@ from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.parsing.facts import whole_facts
-from triplewise.tools.parsing.index import Edges, GraphIndex, Relation, texts_of
+from triplewise.tools.parsing.index import GraphIndex, texts_of
+from triplewise.tools.parsing.relations import Edges, Relation
 from triplewise.tools.pyql.text import write_iri, write_node
 
 SAMPLES, ENDS, NAMES = 3, 3, 5  # values, classes at either end, and names that a line shows of a relation

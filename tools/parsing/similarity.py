@@ -18,7 +18,8 @@ from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.language.lexicon import lexicon, root, section
-from triplewise.tools.parsing.index import GraphIndex, Relation
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.relations import Relation
 from triplewise.tools.retrieval.encoder import Encoder, LearnedEncoder, open_encoder, vectors_of
 
 Matrix = NDArray[np.float32]

@@ -9,7 +9,8 @@ import pytest
 from triplewise.tools.core.terms import IRI, XSD, Literal
 from triplewise.tools.kg import open_kg
 from triplewise.tools.parsing.facts import whole_facts
-from triplewise.tools.parsing.index import GraphIndex, Relation, number, texts_of
+from triplewise.tools.parsing.index import GraphIndex, texts_of
+from triplewise.tools.parsing.relations import Relation, number
 
 EX = "http://ex.org/"
 HEAD = """
