@@ -60,7 +60,7 @@ from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Deadline, Hop, Outcome
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
 from triplewise.tools.parsing.statements import decides
-from triplewise.tools.planning.bodies import answers, ground, rename, rule_program, without_topic
+from triplewise.tools.planning.bodies import answers, rename, rule_program
 from triplewise.tools.pyql.text import read_relation, read_term, write_node
 from triplewise.tools.retrieval.observation import Bundle, bundle_sizes, read_bundles
 from triplewise.tools.retrieval.ranking import rank_relations
@@ -463,8 +463,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
         elif unproven:
             why = f"{why}, says the model, but {where}"
     elif paths and not decides(state.question):
-        chain = paths[0].chain(kg)
-        rule = without_topic(kg, ground(chain.anchor, chain.body))
+        rule = paths[0].chain(kg)
         named = named_values(kg, [kg.profile.short(t) for t in answers(kg, rule)])
         state = state.model_copy(update={"program": rule_program(kg, rule).text(kg.profile)})
     step = answer_step(state, reply or "The end of the best path is the answer.", named, why_none)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeAlias
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Rule
@@ -22,7 +20,6 @@ from triplewise.tools.pyql.text import read_node, read_relation, write_iri
 Body = tuple[Atom, ...]
 Signature: TypeAlias = tuple[tuple[str, bool], ...]
 """A body without variables: relations, each with whether it is walked from subject to object."""
-
 
 
 def node_form(kg: KnowledgeGraph, short: str) -> str:

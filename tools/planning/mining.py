@@ -8,8 +8,8 @@ in the graph; with variables in place of its entities it is the body of a rule (
 
     r_h(x, y) ← r_1(x, z_1) ∧ r_2(z_1, z_2) ∧ ... ∧ r_L(z_{L-1}, y)
 
-whose head r_h is what the question asks. A body that reaches the answers and little else beats one that merely
-reaches them: each is run from the topic entity, and its precision and recall are measured.
+whose head r_h is what the question asks. A body that reaches the answers and little else beats one that
+merely reaches them: each is run from the topic entity, and its precision and recall are measured.
 """
 
 from __future__ import annotations
@@ -273,8 +273,8 @@ def _evidence(
 ) -> list[_Evidence]:
     """Return the bodies of the `count` groups of seeds most like a question, best first.
 
-    The evidence of a body is the mean over the groups of its F1 on them, each weighed by how like the question
-    it is, times the similarity of the most similar group that has it.
+    The evidence of a body is the mean over the groups of its F1 on them, each weighed by how like the
+    question it is, times the similarity of the most similar group that has it.
     """
     miner, found = Miner(kg, caps, seeds.mined(caps)), list[_Evidence]()
     for topics, matches in seeds.matches(question, linked, count):
@@ -338,7 +338,7 @@ def seed_rules(
     caps: Caps,
     count: int,
 ) -> list[Rule]:
-    """Return rules from seed questions, best first; they come back to their topic only where seeds' rules do."""
+    """Return rules from seed questions, best first; the topic is an answer only where seeds count it."""
     rules = []
     for anchor, body, evidence, like in _evidence(question, linked, kg, seeds, caps, count):
         rules.append(
