@@ -82,7 +82,6 @@ class Question:
         self.may_be_empty = self.is_yes_no or beginning.startswith(
             tuple(f"{text} " for text in words.counting)
         )
-        self.asks_others = not words.others.isdisjoint(self.words)
         self.wh = next((word for word in self.words if word in words.kinds), None)
         self.strange = {i for i in range(self.n) if self._is_strange(self.words[i])}
         for i in self.strange:
