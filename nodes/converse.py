@@ -1,7 +1,7 @@
 """Converse: from a message and what was said before to a question that stands alone, and back to a message.
 
 With a language model the question is rewritten in one call, in none where it stands alone. Without one it is
-read by its words (`follow_up.py` of the planner); of several readings the surest answer is taken.
+read by its words (`tools/parsing/follow_up.py`); of several readings the surest answer is taken.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, Usage
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.parsing.follow_up import FollowUp, Purpose, Rewrite, Turn, alone
+from triplewise.tools.parsing.reading import Reading
 
 SURE = 0.9
 """Confidence from which nothing else that a message may mean is asked."""
