@@ -1,7 +1,7 @@
-"""The schema card of a graph: its classes and relations with all their names, where they lead, and what values look like.
+"""The schema card of a graph: classes and relations with all names, where they lead, what values look like.
 
-One value for whoever has to know a graph without reading it: `triplewise kg info`, the hints that a language model is
-given, and the MCP resource. It is made from a `GraphIndex`, of the whole graph or of what lies around a question.
+One value for whoever has to know a graph without reading it: `triplewise kg info`, the hints that a language model
+is given, an MCP resource. It is made from a `GraphIndex`, of the whole graph or of what lies around a question.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class ClassCard:
-    """A class: its id ("" where only a relation implies it), names, best first, and the number of its members."""
+    """A class: its id, names, best first, and the number of its members."""
 
     id: str
     names: tuple[str, ...]
@@ -55,8 +55,9 @@ class RelationCard:
     Attributes:
         id: as an action takes it; `a / b` for two, with `^` before what is walked backwards.
         names, inverse: from subject to object, and back, best first.
-        kind: of its values: entity, number, date, boolean or string. unit: of numbers, where a name says it, else "".
-        facts: how many it has. domains, ranges: classes of subjects and of entities at the other end, largest first.
+        kind: of its values: entity, number, date, boolean or string.
+        unit: of numbers, where a name says it, else "". facts: how many it has.
+        domains, ranges: classes of subjects, and of entities at the other end, largest first.
         samples: some values in the form that an action takes (`"1999-01-01"^^xsd:date`).
     """
 

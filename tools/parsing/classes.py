@@ -24,6 +24,7 @@ from triplewise.tools.parsing.relations import Ints, Keep, Nodes, Relation, best
 WIDTH, PATHS = 200, 8  # paths that are made longer, and that are given
 MANY_CLASSES = 4  # classes of one set of nodes that paths are looked for from and to
 FEW_CLASSES = 300  # up to which longer paths are looked for where there are no short ones
+KEPT_PATHS, KEPT_GOALS = 100_000, 2_000  # pairs of ends, and ends, whose paths are kept
 Found: TypeAlias = tuple[Path, float, float]
 """A path between classes, and the shares of the members of either end that take it."""
 
@@ -54,8 +55,8 @@ class Classes:
     """The classes of an index.
 
     Attributes:
-        classes: those that the graph names, then those that relations imply. members: of each, of its subclasses too.
-        types: the classes of each node itself.
+        classes: those that the graph names, then those that relations imply. types: those of each node itself.
+        members: of each class, of its subclasses too.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ def _descendants(
 def _implied(
     relations: Sequence[Relation], texts: Mapping[IRI, RelationText], typed: NDArray[np.bool_]
 ) -> Iterator[tuple[Class, Ints]]:
-    """Classes of nodes without one: what a relation leads to, and what it leads from where it says what that is."""
+    """Classes of nodes without one: what a relation leads to, and what it leads from where it says so."""
     subjects: dict[str, list[Relation]] = defaultdict(list)
     for relation in relations:
         text = texts.get(relation.path[0][0]) if len(relation.path) == 1 else None
@@ -170,7 +171,7 @@ class ClassGraph:
     """Which relations lead from class to class.
 
     Attributes:
-        steps: by class, the steps that its members can take, with the classes they lead to and the share that can.
+        steps: by class, the steps of its members, with the classes they lead to and the share that can take each.
     """
 
     def __init__(self, of: Classes, relations: Sequence[Relation]) -> None:
@@ -180,6 +181,13 @@ class ClassGraph:
         self._paths: dict[tuple[Nodes, Nodes], list[Found]] = {}
         self._goals: dict[Nodes, _Goal] = {}
         self._starts: dict[Nodes, _Level] = {}
+
+    def forget(self) -> None:
+        """Drop paths that were looked for when they have become many."""
+        if len(self._paths) > KEPT_PATHS:
+            self._paths, self._starts = {}, {}
+        if len(self._goals) > KEPT_GOALS:
+            self._goals = {}
 
     def paths(self, a: Nodes, b: Nodes, longest: int = 2) -> list[Found]:
         """Chains of relations from classes a to classes b: (path, share of a, share of b); shortest first.
@@ -289,8 +297,11 @@ class _Steps(dict[int, dict[Step, dict[int, float]]]):
 
 
 class _Links(NamedTuple):
-    """Steps between classes, sorted by the first: from which class by what (2 * relation, + 1 against its direction) to
-    which, and the share of the members of `of` that can take the step."""
+    """Steps between classes, sorted by the first.
+
+    From which class by what (2 * relation, + 1 against its direction) to which, and the share of the members of
+    `of` that can take the step.
+    """
 
     of: NDArray[np.int64]
     code: NDArray[np.int64]
@@ -303,8 +314,10 @@ class _Links(NamedTuple):
 
 
 class _Goal(NamedTuple):
-    """Classes that paths lead to: which ones; those one step before; the share of them that can take each step back; and
-    the links that lead to them."""
+    """Classes that paths lead to.
+
+    Which ones; those one step before; the share of them that can take each step back; the links to them.
+    """
 
     classes: NDArray[np.bool_]
     reached: NDArray[np.bool_]
@@ -313,7 +326,7 @@ class _Goal(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """Paths of one length: their steps, shape (paths, length); the classes at their ends; the shares that take them."""
+    """Paths of one length: steps, shape (paths, length); the classes at their ends; the shares that take them."""
 
     codes: NDArray[np.int64]
     ends: NDArray[np.int64]

@@ -1,19 +1,21 @@
 """All facts of a KG as an index reads them: of one in this process, and of an endpoint with a small graph.
 
-An endpoint's facts are read once, page by page, no more at a time than it has connections, and kept in its cache folder. When they are old
-they are read again while they serve.
+An endpoint's facts are read once, page by page, no more at a time than it has connections, and kept in its
+cache folder. When they are old they are read again while they serve.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import logging
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -39,6 +41,8 @@ SMALL = 400_000
 AT_ONCE = 30_000
 """Facts up to which the first question to an endpoint waits for them; more are read while it is answered."""
 PAGE, GROUP = 10_000, 200  # facts, and relations, that one request asks for
+LOOK = 5.0  # seconds that an endpoint has to show that its graph is small
+COMPLETE = 0.98  # least share of an endpoint's facts that its pages have to give
 PAUSE = 0.1  # seconds between two rounds of requests to another machine
 KEPT, DAYS = "facts.json.gz", 1.0  # where facts of an endpoint are kept, and for how long they are good
 _OWL = "http://www.w3.org/2002/07/owl#"
@@ -63,7 +67,8 @@ def term_of(n3: bytes) -> Term:
 def is_left_out(relation: str, profile: Profile) -> bool:
     """Whether facts of a relation say nothing that a question could ask for, names and classes apart."""
     texts = (*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates)
-    return relation in texts or relation.startswith((*SCHEMA, "_:")) or profile.excludes(safe_iri(relation))
+    is_schema = relation.startswith((*SCHEMA, "_:"))
+    return is_schema or relation in texts or profile.excludes(safe_iri(relation))
 
 
 def is_read(relation: str, profile: Profile) -> bool:
@@ -108,7 +113,7 @@ class SortedFacts:
 
     def _name(self, pairs: Iterable[Pair], rank: int) -> None:
         own = self.profile.language.partition("-")[0]
-        ranks = {tag: rank + 200 for tag in QUESTIONS_IN} | {own: rank, "": rank + 1, "mul": rank + 1}
+        ranks = dict.fromkeys(QUESTIONS_IN, rank + 200) | {own: rank, "": rank + 1, "mul": rank + 1}
         for subject, value in pairs:
             name = term_of(value)
             place = ranks.get(name.language.partition("-")[0]) if isinstance(name, Literal) else None
@@ -124,17 +129,16 @@ def whole_facts(kg: KnowledgeGraph) -> Facts | None:
     kg = origin_of(kg)
     if isinstance(kg, EmbeddedKG):
         return _embedded(kg) if kg.size(SMALL) <= SMALL else None
-    folder = next((f for f in kg.cache_dirs if is_writable(f)), None)
+    memory, folder = memory_of(kg, "facts"), next(filter(is_writable, kg.cache_dirs), None)
     path = None if folder is None or kg.is_local else folder / KEPT
-    kept: _Kept | None = memory_of(kg, "facts").pop("kept", None) or (
-        _kept(path) if path is not None else None
-    )
-    old = kept is None or time.time() - kept.since > DAYS * 86_400
-    if old and (counts := _counts(kg)) is not None and sum(counts.values()) <= SMALL:
+    kept: _Kept | None = memory.pop("kept", None) or (_kept(path, kg.profile) if path is not None else None)
+    is_good = kept is not None and time.time() - kept.since < DAYS * 86_400
+    if not is_good and "tried" not in memory:
+        memory["tried"], counts = True, _counts(kg)
         task = partial(_read_all, kg, counts, path)
-        if kept is None and (kg.is_local or sum(counts.values()) <= AT_ONCE):
+        if counts and kept is None and (kg.is_local or sum(counts.values()) <= AT_ONCE):
             kept = task()
-        elif memory_of(kg, "reading").setdefault("whole", threading.get_ident()) == threading.get_ident():
+        elif counts:
             threading.Thread(target=task, name="triplewise-facts", daemon=True).start()
     if kept is None:
         return None
@@ -148,32 +152,37 @@ def _embedded(kg: EmbeddedKG) -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Facts of an endpoint by relation, and when they were read, in seconds of the epoch."""
+    """Facts of an endpoint by relation, when they were read, in seconds of the epoch, and by which profile."""
 
     since: float
+    profile: str
     facts: Mapping[str, Sequence[tuple[str, str]]]
 
 
-def _kept(path: Path) -> _Kept | None:
-    """The facts that a file keeps; None where it is missing or damaged."""
+def _kept(path: Path, profile: Profile) -> _Kept | None:
+    """The facts that a file keeps; None where it is missing or damaged, or they were read by another profile."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            return _Kept(**json.load(file))
+            kept = _Kept(**json.load(file))
     except (OSError, EOFError, ValueError, TypeError):
         return None
+    return kept if kept.profile == _shape(profile) else None
 
 
-def _counts(kg: KnowledgeGraph) -> dict[str, int] | None:
-    """How many facts each relation has, as far as an index makes anything of it; None where it is not told."""
-    memory = memory_of(kg, "facts of relations")
-    if "counts" not in memory:
-        result = kg.query("SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p")
-        if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
-            return None
-        rows = ((p.value, whole_number(n) or 0) for p, n in result.rows if isinstance(p, IRI))
-        memory["counts"] = {p: n for p, n in rows if is_read(p, kg.profile)}
-    counts: dict[str, int] = memory["counts"]
-    return counts
+def _shape(profile: Profile) -> str:
+    return hashlib.sha256(repr(profile).encode()).hexdigest()
+
+
+def _counts(kg: KnowledgeGraph) -> dict[str, int]:
+    """How many facts each relation of a small graph has, as far as they are read; {} of a large or silent one."""
+    some = f"SELECT (COUNT(*) AS ?n) WHERE {{ {{ SELECT ?s WHERE {{ ?s ?p ?o }} LIMIT {SMALL + 1} }} }}"
+    size = kg.query(some, timeout=LOOK)
+    if size.outcome is not Outcome.ROWS or (whole_number(size.rows[0][0]) or SMALL + 1) > SMALL:
+        return {}
+    result = kg.query("SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p")
+    rows = result.rows if result.outcome is Outcome.ROWS else ()
+    counts = {p.value: whole_number(n) or 0 for p, n in rows if isinstance(p, IRI)}
+    return {p: n for p, n in counts.items() if is_read(p, kg.profile)}
 
 
 def _read_all(kg: KnowledgeGraph, counts: Mapping[str, int], path: Path | None) -> _Kept | None:
@@ -187,19 +196,19 @@ def _read_all(kg: KnowledgeGraph, counts: Mapping[str, int], path: Path | None) 
                     facts.setdefault(relation, []).append(pair)
             time.sleep(0 if kg.is_local else PAUSE)
         facts = {r: sorted(set(pairs)) for r, pairs in facts.items()}
-        if sum(map(len, facts.values())) < 0.98 * sum(counts.values()):
+        if sum(map(len, facts.values())) < COMPLETE * sum(counts.values()):
             _log.info("%s gives other facts on each page: its graph is not read whole", kg.name)
             return None
     except QueryFailedError as error:
         _log.info("the graph of %s cannot be read whole: %s", kg.name, error)
         return None
-    kept = _Kept(time.time(), facts)
+    kept = _Kept(time.time(), _shape(kg.profile), facts)
     memory_of(kg, "graph index").clear()  # it is made anew
     if path is None:
         memory_of(kg, "facts")["kept"] = kept
-    else:
-        with whole_file(path) as file:
-            file.write(gzip.compress(json.dumps({"since": kept.since, "facts": facts}).encode(), 6))
+        return kept
+    with suppress(OSError), whole_file(path) as file:
+        file.write(gzip.compress(json.dumps(asdict(kept)).encode(), 6))
     return kept
 
 
@@ -217,7 +226,7 @@ def _groups(counts: Mapping[str, int]) -> Iterator[tuple[list[str], int]]:
         yield group, size
 
 
-def _page(kg: KnowledgeGraph, relations: Sequence[str], offset: int) -> Iterator[tuple[str, tuple[str, str]]]:
+def _page(kg: KnowledgeGraph, relations: Sequence[str], offset: int) -> list[tuple[str, tuple[str, str]]]:
     """Some facts of relations. Blank nodes have the names that the page gives them."""
     sparql = (
         f"SELECT ?s ?p ?o WHERE {{ VALUES ?p {{ {terms_n3(map(IRI, relations))} }} ?s ?p ?o }} "

@@ -1,8 +1,8 @@
 """The index of a part of a large graph: what lies around the entities and classes that a question names.
 
-Everything that does not depend on each other is asked for together, so that an endpoint far away costs some six round
-trips. Readings are programs that run on the KG itself: what a cap leaves out here costs a reading its evidence, never
-an answer its values.
+What does not depend on each other is asked for together, so that an endpoint far away costs some six round trips.
+Readings are programs that run on the KG itself: what a cap leaves out here costs a reading its evidence, never an
+answer its values.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class _Neighbourhood:
                 self._extra[self._profile.type_predicates[0]].add(_pair(node, kind))
 
     def _spread(self, nodes: Sequence[IRI]) -> list[IRI]:
-        """Neighbours that are looked around: nodes that join others first, then some of each relation and class."""
+        """Neighbours that are looked around: mediators first, then some of each relation and class."""
         groups = [
             [t for t in self._named(t for pair in pairs for t in pair) if t not in nodes]
             for pairs in self._facts.values()

@@ -1,6 +1,6 @@
-"""Relations of an index: with all their names, what kind of values they have, and composed where a mediator joins two.
+"""Relations of an index: all their names, the kind of their values, and two that a mediator joins as one.
 
-A mediator is a node that only joins others: a blank node, a Freebase CVT, a Wikidata statement, an employment.
+A mediator only joins other nodes: a blank node, a Freebase CVT, a Wikidata statement, an employment.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ class Relation:
     """A relation between nodes, or two that a mediator joins.
 
     Attributes:
-        i: its number. path: what it stands for. names, inverse: as questions may name it from subject to object
-            and back, the best first. kind: of its values: entity, number, date, boolean or string.
+        i: its number. path: what it stands for.
+        names, inverse: as questions may name it from subject to object and back, the best first.
+        kind: of its values: entity, number, date, boolean or string.
         dtype: number, date or time where its values can be compared, else "". datatype: IRI of most literals.
         starts, ends: subject and object of each fact, sorted.
     """
@@ -284,8 +285,8 @@ class _Mediated:
     def compositions(self, literal: NDArray[np.bool_], reciprocal: bool) -> dict[Joint, list[int]]:
         """Pairs of nodes by what leads from one to a mediator, and from there to the other.
 
-        A fact that leads to a mediator goes on by one that leaves it. Where there are none of a kind, and in a graph
-        without a relation for each direction, facts that all leave it or all lead to it are joined too.
+        A fact that leads to a mediator goes on by one that leaves it. Where there are none of a kind, and in a
+        graph without a relation for each direction, facts that all leave it or all lead to it are joined too.
         """
         found: dict[Joint, list[int]] = defaultdict(list)
         for node in sorted(self.into.keys() | self.out.keys()):
