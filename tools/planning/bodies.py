@@ -122,7 +122,7 @@ def grow(kg: KnowledgeGraph, anchor: str, *bodies: Body) -> list[Body]:
     start, reads = kg.profile.expand(anchor), list[Callable[[], Relations]]()
     for body in bodies:
         if body:
-            where = rule_program(kg, ground(anchor, body)).where(kg.profile)
+            where = rule_program(kg, ground(anchor, body, keeps_topic=True)).where(kg.profile)
             reads.append(partial(kg.relations, Variable(body[-1].variable), where))
         else:
             reads.append(partial(Relations, Outcome.EMPTY) if start is None else partial(kg.relations, start))

@@ -202,7 +202,8 @@ class Miner:
             grown = self._sample(grow(self.kg, anchor, *frontier), self.caps.halves)
             frontier = []
             for body in grown:
-                result = run(self.kg, ground(anchor, body), limit=self.caps.frontier)
+                rule = ground(anchor, body, keeps_topic=True)
+                result = run(self.kg, rule, limit=self.caps.frontier)
                 if result.outcome is Outcome.ROWS:
                     reached[signature(body)] = frozenset(answers_in(result))
                     frontier.append(body)
