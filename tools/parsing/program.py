@@ -74,7 +74,7 @@ def compile_query(query: Query, index: GraphIndex, profile: Profile) -> PyQL:
             output = writer.fresh("count")
             writer.program = writer.program.add_count(counted, output)
         case Aggregate(function, path, of):
-            end = writer.walk(path, writer.node(of))
+            end = writer.walk_from(of, path)
             output = writer.fresh(f"{function}_{end.name}" if isinstance(end, Variable) else function)
             writer.program = writer.program.add_aggregate(function, end, output, None, writer.kind(path))
         case Grouped(function, path, of, to):
@@ -216,10 +216,8 @@ class _Writer:
                 self.walk(path, target)
             case Image(path, of) if _names_number(of):
                 self.restrict(of, self.walk(backwards(path), target))
-            case Image(path, of) if self._is_start(of, path):
-                self.walk(path, self.fresh(self.name(of)), target)
             case Image(path, of):
-                self.walk(path, self.node(of), target)
+                self.walk_from(of, path, target)
             case And():
                 for part in self._parts(query):
                     self.restrict(part, target)
@@ -366,11 +364,19 @@ class _Writer:
                 return self._quantity_of(of)
         return ""
 
-    def measured(self, of: Set, path: Path, target: Node) -> Node:
-        """Keep members of a set, and return their values at the end of a path."""
-        if not self._is_start(of, path):
-            self.restrict(of, target)
-        return self.walk(path, target)
+    def walk_from(self, of: Set, path: Path, end: Node | None = None) -> Node:
+        """Add a set and the facts of a path from it; return the end."""
+        match self._parts(of):
+            case [Nodes(nodes)] if len(nodes) == 1:
+                return self.walk(path, self._term(min(nodes)), end)
+        return self.measured(of, path, self.fresh(self.name(of)), end)
+
+    def measured(self, of: Set, path: Path, target: Node, end: Node | None = None) -> Node:
+        """Keep members of a set from which a path can be walked, and return its end."""
+        for part in self._parts(of):
+            if not self._is_start(part, path):
+                self.restrict(part, target)
+        return self.walk(path, target, end)
 
     def _is_start(self, of: Set, path: Path) -> bool:
         """Whether everything that a path can be walked from is in a set, which no IRI names."""
@@ -378,7 +384,7 @@ class _Writer:
             relation, direction = path[0]
             first = self.index.rels[relation]
             return (first.subjects if direction > 0 else first.objects) <= members(of, self.index)
-        return of == Having(path)
+        return isinstance(of, Having) and path[: len(of.path)] == of.path
 
     def _term(self, node: int) -> Term:
         return self.index.terms[node]
@@ -499,14 +505,10 @@ class _Writer:
 
     def group(self, function: str, of: Set, path: Path, to: Set | None, target: Node) -> Variable:
         """Return the count, sum or average of the ends of a path, in `to`, for each member of a set."""
-        if to is None:
-            end = self.measured(of, path, target)
-        else:
-            named = self.variable(to) if names_node(to) and not names_node(of) else None
-            if not self._is_start(of, path):
-                self.restrict(of, target)
-            end = named or self.variable(to)
-            self.walk(path, target, end)
+        is_first = to is not None and names_node(to) and not names_node(of)
+        end = self.measured(of, path, target, self.variable(to) if to is not None and is_first else None)
+        if to is not None and not is_first:
+            self.restrict(to, end)
         output = self.fresh(f"{function}_{end.name}" if isinstance(end, Variable) else function)
         if function == "count":
             self.program = self.program.add_group(end, target, output)
