@@ -15,6 +15,7 @@ from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.engine import Deadline
+from triplewise.tools.parsing import facts
 from triplewise.tools.parsing.reading import Reading, read_question
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import open_encoder
@@ -89,6 +90,20 @@ def test_entities_of_the_caller_are_the_only_ones(demo: EmbeddedKG) -> None:
 
 def test_a_run_that_is_over_has_no_readings(demo: EmbeddedKG) -> None:
     assert read("Which countries border Bolivia?", demo.session(deadline=Deadline(0))) == ()
+
+
+def test_over_a_part_of_a_large_graph_values_are_the_graph_s_own(
+    demo: EmbeddedKG, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ox.Store()
+    store.bulk_extend(demo.quads())
+    large = EmbeddedKG(store, demo.profile, "large", index=demo.index)
+    monkeypatch.setattr(facts, "SMALL", 10)
+    for question in ("Which countries border Bolivia?", "When was Franz Kafka born?"):
+        best = read(question, large)[0]
+        program = PyQL.parse(best.program, demo.profile)
+        result = demo.query(program.sparql(demo.profile))
+        assert {demo.profile.short(t) for t in result.column(result.variables[0])} == set(best.values)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
