@@ -2,12 +2,12 @@
 
 Grammar joins relations that words name one by one. A chain is found the other way round: it is grown from the
 entity over relations the graph has there, and scored by how well the words of the question and its relations
-account for each other (an alignment): each content word should be covered by some relation, each relation by a word
-of its own, and the end should be of the kind that is asked for. So a chain may be read from words that stand in any
-order, and that name its relations loosely. Its features are ranked by the same learned weights as all others.
+account for each other (an alignment): each content word should be covered by some relation, each relation by
+a word of its own, and the end should be of the kind that is asked for. So a chain may be read from words that
+stand in any order and name its relations loosely. Learned weights rank it among all other derivations.
 
-Paths are simple, as closed paths are that SymAgent samples: a relation walked there and back does not come back to
-the entity.
+Paths are simple, as the closed paths that SymAgent samples: a relation walked there and back does not come
+back to the entity.
 """
 
 from __future__ import annotations
@@ -135,12 +135,13 @@ class Chain:
         rows: similarity of each relation with each word, shape (relations, words).
         similarities: of each relation with the word it is aligned to.
         covered: positions of the words that it accounts for.
-        contrast: how far the words name other relations around better, at most 0. missed: words that surely name a
-            relation around, and none of these. named: words that name a relation around.
+        contrast: how far the words name other relations around better, at most 0.
+        missed: words that surely name a relation around, and none of these. named: words that name one around.
         loose: words that it accounts for by similarity alone.
         end: how well its end is of the kind that is asked for, 0 to 1.
         unread: relations walked backwards that have no reading that way.
-        disorder: how often a later relation is named nearer to the mention. returns: relations walked there and back.
+        disorder: how often a later relation is named nearer to the mention.
+        returns: relations walked there and back.
         evidence, support: of seed questions (`tools.planning.mining`).
     """
 
@@ -241,7 +242,7 @@ class ChainGrower:
             self._ends = np.array([kind == wording.kind for kind in self._texts.kinds()], np.float32)
 
     def _informative(self) -> Matrix:
-        """What each word is worth, 0 to 1: the fewer relations it may name, the more (inverse document frequency)."""
+        """What each word is worth, 0 to 1: the more, the fewer relations it may name (inverse frequency)."""
         count, width = len(self._table) // 2, len(self._wording.words)
         if count < 2 or not width:
             return np.ones(width, np.float32)
@@ -271,7 +272,7 @@ class ChainGrower:
         return chain if seed is None else replace(chain, evidence=seed.evidence, support=seed.support)
 
     def _walked(self, node: int, path: Path) -> Iterator[tuple[float, _Partial]]:
-        """A given chain from a node with its score, as that of a seed question; nothing where it leads nowhere."""
+        """A given chain from a node with its score; nothing where it leads nowhere."""
         partial, score = self._start(node), 0.0
         for relation, direction in path:
             step = 2 * relation + (direction < 0)
@@ -285,7 +286,7 @@ class ChainGrower:
         return _Partial((), Nodes(nodes), nodes, np.zeros(len(self._wording.words), np.float32))
 
     def _longer(self, partial: _Partial) -> list[tuple[float, float, _Partial, int]]:
-        """All chains longer by one step: score as one that grows on, score as a whole, the chain before, the step."""
+        """All chains longer by one step: scores as one that grows on and as a whole, chain before, step."""
         if len(partial.denotation) > LARGEST:
             return []
         steps = self._texts.steps_at(partial.denotation)
@@ -349,7 +350,7 @@ class ChainGrower:
     def _finished(
         self, node: int, candidates: Sequence[tuple[float, float, _Partial, int]]
     ) -> list[tuple[float, _Partial]]:
-        """The best chains as they are, with their scores; without those that lead back to the entity alone."""
+        """The best chains as they are, with scores; without those that lead back to the entity alone."""
         best = sorted(candidates, key=lambda c: -c[1])[:FINISHED]
         finished = ((whole, self._extended(node, partial, step)) for _, whole, partial, step in best)
         return [(score, partial) for score, partial in finished if partial.denotation - {node}]
@@ -404,7 +405,7 @@ class ChainGrower:
         return frozenset((*places, *(self._wording.shares if returns else ())))
 
     def _learned(self, bodies: Sequence[tuple[int, ...]]) -> list[float]:
-        """What an encoder that has learned from trajectories adds (SymAgent 4.3): question and path as wholes."""
+        """What an encoder that has learned from trajectories adds (SymAgent 4.3): paths as wholes."""
         encoder = self._encoder
         if not isinstance(encoder, LearnedEncoder) or not bodies:
             return [0.0] * len(bodies)
@@ -414,7 +415,7 @@ class ChainGrower:
 
 
 def _assign(rows: Matrix) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Give each relation (row) a word (column) of its own, or none (-1), with the greatest sum of similarities."""
+    """Give each relation (row) a word (column) of its own, or none (-1), so that their similarities sum to most."""
     width = min(4, rows.shape[1])
     top = [[*(int(i) for i in np.argsort(-row, kind="stable")[:width]), -1] for row in rows]
     best, chosen = -1.0, tuple(-1 for _ in top)
@@ -427,7 +428,7 @@ def _assign(rows: Matrix) -> tuple[tuple[float, ...], tuple[int, ...]]:
     return tuple(float(rows[i, c]) if c >= 0 else 0.0 for i, c in enumerate(chosen)), chosen
 
 
-# --- chains as derivations of a question ------------------------------------------------------------------------
+# --- chains as derivations of a question ---------------------------------------------------------------------
 
 
 def chain_anchors(
@@ -435,8 +436,8 @@ def chain_anchors(
 ) -> list[Derivation]:
     """Chains around the entities that a question names, those that seed questions show, and two that meet.
 
-    A derivation spans the words that its chain accounts for; a second one leaves the noun that is asked for to
-    a class. Call it when the anchors of entities have their scores.
+    A derivation spans the words that its chain accounts for; a second one leaves the noun that is asked for
+    to a class. Call it when the anchors of entities have their scores.
     """
     index, topics = question.index, topics_of(question)
     shown = _shown(question, topics, seeds) if seeds is not None else {}
@@ -482,7 +483,7 @@ def _shown(
 
 
 def index_paths(index: GraphIndex, edges: Sequence[tuple[IRI, bool]]) -> list[Path]:
-    """The paths of an index that walk some relations of the graph: two through a mediator are one step there."""
+    """The paths of an index that walk some relations of the graph: two through a mediator are one step."""
     if not edges:
         return [()]
     found = []
@@ -525,7 +526,7 @@ def topics_of(question: Question) -> list[Derivation]:
 
 
 def wording_of(question: Question, topic: Derivation, topics: Sequence[Derivation]) -> Wording:
-    """The words that chains from a topic have to account for: content that is neither mention nor operator."""
+    """The words that chains from a topic have to account for: content that is no mention or operator."""
     mentioned = {place for t in topics for place in range(t.start, t.end)}
     operators = [a for a in question.anchors if a.category is Category.OPERATOR]
     used = {place for a in operators if a.kind != "same" for place in range(a.start, a.end)}
@@ -555,7 +556,7 @@ def wording_of(question: Question, topic: Derivation, topics: Sequence[Derivatio
 
 
 def asked_for(words: Sequence[str], content: frozenset[int]) -> tuple[int, str]:
-    """The position of the noun that names what is asked for, or -1, and the kind of thing that a question word does.
+    """The position of the noun that names what is asked for, or -1, and the kind that a question word tells.
 
     `content`: positions of content words.
     """
@@ -601,7 +602,7 @@ def _derivations(
 
 
 def _of_seeds(question: Question, topic: Derivation, wording: Wording, chain: Chain) -> Derivation:
-    """The derivation of a chain that seed questions show: over the whole question, as the chain was for theirs.
+    """The derivation of a chain that seed questions show: over the whole question, as for theirs.
 
     What it leaves out costs the less, the more speaks for it. Where the question asks how many, so did they.
     """
@@ -627,7 +628,7 @@ def _meeting(
     one: tuple[Derivation, Wording, list[Chain]],
     other: tuple[Derivation, Wording, list[Chain]],
 ) -> Iterator[Derivation]:
-    """Derivations of two chains that end in the same nodes; one wording may serve the same relations of both."""
+    """Derivations of two chains that end in the same nodes; one word may serve the same path of both."""
     wording, meet = one[1], question.index.meet
     for left, right in product(one[2][:MEETING], other[2][:MEETING]):
         found = meet(left.denotation, right.denotation)

@@ -121,7 +121,7 @@ def thing_kinds() -> dict[str, list[str]]:
 
 
 def nearest_kinds(encoder: Encoder, nouns: Sequence[str], least: float = -1.0) -> list[str]:
-    """The kinds of things whose prototype words are nearest to nouns; "" where the cosine is below `least`."""
+    """The kinds of things whose prototype words are nearest to nouns; "" below the cosine `least`."""
     prototypes = [(kind, word) for kind, words in thing_kinds().items() for word in words]
     if not nouns:
         return []
