@@ -136,7 +136,8 @@ class Chain:
         similarities: of each relation with the word it is aligned to.
         covered: positions of the words that it accounts for.
         contrast: how far the words name other relations around better, at most 0.
-        missed: words that surely name a relation around, and none of these. named: words that name one around.
+        missed: words that surely name a relation around, and none of these.
+        named: words that name a relation around.
         loose: words that it accounts for by similarity alone.
         end: how well its end is of the kind that is asked for, 0 to 1.
         unread: relations walked backwards that have no reading that way.
@@ -415,7 +416,7 @@ class ChainGrower:
 
 
 def _assign(rows: Matrix) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Give each relation (row) a word (column) of its own, or none (-1), so that their similarities sum to most."""
+    """Give each relation (row) a word (column) of its own, or none (-1), for the greatest sum."""
     width = min(4, rows.shape[1])
     top = [[*(int(i) for i in np.argsort(-row, kind="stable")[:width]), -1] for row in rows]
     best, chosen = -1.0, tuple(-1 for _ in top)
@@ -428,7 +429,7 @@ def _assign(rows: Matrix) -> tuple[tuple[float, ...], tuple[int, ...]]:
     return tuple(float(rows[i, c]) if c >= 0 else 0.0 for i, c in enumerate(chosen)), chosen
 
 
-# --- chains as derivations of a question ---------------------------------------------------------------------
+# --- chains as derivations of a question ------------------------------------------------------------------
 
 
 def chain_anchors(
