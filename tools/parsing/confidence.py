@@ -56,14 +56,15 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "no_evidence": (LESS, "no_evidence"),
     "loose_truth": (LESS, "ask_loose"),
     "other_kind": (LESS, "focus_missed wh_number many_set number_unasked yesno_open"),
-    "same_kind": (MORE, "focus who_sim where_sim when_date"),
+    "same_kind": (MORE, "focus who_sim where_sim when_date chain_end"),
     "size": (LESS, "answer_size"),
     "seeds": (MORE, "seed_evidence"),
     "chain": (EITHER, "chain"),
     "chain_weakest": (MORE, "chain_weakest"),
-    "chain_words": (MORE, "chain_words chain_own"),
+    "chain_own": (MORE, "chain_own"),
     "chain_margin": (MORE, "chain_margin chain_contrast"),
-    "chain_uncovered": (LESS, "chain_unread chain_missed chain_short"),
+    "chain_unworded": (LESS, "chain chain_hop -chain_words"),
+    "chain_uncovered": (LESS, "chain_unread chain_missed chain_short chain_loose"),
 }
 """Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums;
 those with - are taken away."""
