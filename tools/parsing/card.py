@@ -1,7 +1,8 @@
 """The schema card of a graph: classes and relations with all names, where they lead, what values look like.
 
-One value for whoever has to know a graph without reading it: `triplewise kg info`, the hints that a language model
-is given, an MCP resource. It is made from a `GraphIndex`, of the whole graph or of what lies around a question.
+One value for whoever has to know a graph without reading it: `triplewise kg info`, the hints that a language
+model is given, an MCP resource. It is made from a `GraphIndex`: of the whole graph, or of what lies around a
+question.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class RelationCard:
         of = ", ".join(map(str, self.domains)) or "anything"
         back = f"; backwards: {', '.join(self.inverse)}" if self.inverse else ""
         values = f"; e.g. {', '.join(self.samples)}" if self.samples else ""
-        return f"{self.id} {self.names[0]}{also}: {of} -> {leads or 'anything'}{unit}, {self.facts:,}{back}{values}"
+        ends = f"{of} -> {leads or 'anything'}{unit}"
+        return f"{self.id} {self.names[0]}{also}: {ends}, {self.facts:,}{back}{values}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,8 @@ def _relation_card(index: GraphIndex, relation: Relation) -> RelationCard:
 
 
 def _shares(index: GraphIndex, nodes: Iterable[int]) -> tuple[Share, ...]:
-    """The classes of some nodes, the largest first."""
+    """The classes of some nodes, the largest first; those that relations imply where the graph names none."""
     counts = Counter(c for i in nodes for c in index.types[i] if index.classes[c].real)
-    best = sorted(counts, key=lambda c: (-counts[c], c))[:ENDS]
+    named = [c for c in counts if index.classes[c].iri is not None] or list(counts)
+    best = sorted(named, key=lambda c: (-counts[c], c))[:ENDS]
     return tuple(Share(index.classes[c].names[0], counts[c], index.members.own_size(c)) for c in best)

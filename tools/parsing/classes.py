@@ -55,7 +55,8 @@ class Classes:
     """The classes of an index.
 
     Attributes:
-        classes: those that the graph names, then those that relations imply. types: those of each node itself.
+        classes: those that the graph names, then those that relations imply.
+        types: those of each node itself.
         members: of each class, of its subclasses too.
     """
 
@@ -171,7 +172,8 @@ class ClassGraph:
     """Which relations lead from class to class.
 
     Attributes:
-        steps: by class, the steps of its members, with the classes they lead to and the share that can take each.
+        steps: by class, the steps of its members, with the classes that each leads to and the share that can
+            take it.
     """
 
     def __init__(self, of: Classes, relations: Sequence[Relation]) -> None:
@@ -192,7 +194,7 @@ class ClassGraph:
     def paths(self, a: Nodes, b: Nodes, longest: int = 2) -> list[Found]:
         """Chains of relations from classes a to classes b: (path, share of a, share of b); shortest first.
 
-        In a graph with few classes they are one step longer than `longest` where none of that length are found.
+        In a graph with few classes they are one step longer than `longest` where none are found up to that.
         """
         if not a or not b:
             return []
@@ -299,8 +301,8 @@ class _Steps(dict[int, dict[Step, dict[int, float]]]):
 class _Links(NamedTuple):
     """Steps between classes, sorted by the first.
 
-    From which class by what (2 * relation, + 1 against its direction) to which, and the share of the members of
-    `of` that can take the step.
+    From which class by what (2 * relation, + 1 against its direction) to which, and the share of the members
+    of `of` that can take the step.
     """
 
     of: NDArray[np.int64]
@@ -326,7 +328,7 @@ class _Goal(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """Paths of one length: steps, shape (paths, length); the classes at their ends; the shares that take them."""
+    """Paths of one length: steps, shape (paths, length); classes at their ends; the shares that take them."""
 
     codes: NDArray[np.int64]
     ends: NDArray[np.int64]

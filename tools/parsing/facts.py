@@ -122,9 +122,9 @@ class SortedFacts:
 
 
 def whole_facts(kg: KnowledgeGraph) -> Facts | None:
-    """All facts of a KG that an index is made from, in a fixed order; None of one that is large, or not read yet.
+    """All facts of a KG that an index is made from, in a fixed order; None of a large one or one not read.
 
-    The first question to an endpoint waits for up to `AT_ONCE` facts, or for all where it runs on this machine.
+    The first question to an endpoint waits for up to `AT_ONCE` facts, or for all of one on this machine.
     """
     kg = origin_of(kg)
     if isinstance(kg, EmbeddedKG):
@@ -152,7 +152,7 @@ def _embedded(kg: EmbeddedKG) -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Facts of an endpoint by relation, when they were read, in seconds of the epoch, and by which profile."""
+    """Facts of an endpoint by relation, when they were read (seconds of the epoch), and by which profile."""
 
     since: float
     profile: str
@@ -160,7 +160,7 @@ class _Kept:
 
 
 def _kept(path: Path, profile: Profile) -> _Kept | None:
-    """The facts that a file keeps; None where it is missing or damaged, or they were read by another profile."""
+    """The facts that a file keeps; None where it is missing, damaged, or made by another profile."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             kept = _Kept(**json.load(file))
@@ -174,7 +174,7 @@ def _shape(profile: Profile) -> str:
 
 
 def _counts(kg: KnowledgeGraph) -> dict[str, int]:
-    """How many facts each relation of a small graph has, as far as they are read; {} of a large or silent one."""
+    """How many facts each relation of a small graph has, if they are read; {} of a large or silent one."""
     some = f"SELECT (COUNT(*) AS ?n) WHERE {{ {{ SELECT ?s WHERE {{ ?s ?p ?o }} LIMIT {SMALL + 1} }} }}"
     size = kg.query(some, timeout=LOOK)
     if size.outcome is not Outcome.ROWS or (whole_number(size.rows[0][0]) or SMALL + 1) > SMALL:

@@ -1,8 +1,8 @@
 """The index of a part of a large graph: what lies around the entities and classes that a question names.
 
-What does not depend on each other is asked for together, so that an endpoint far away costs some six round trips.
-Readings are programs that run on the KG itself: what a cap leaves out here costs a reading its evidence, never an
-answer its values.
+What does not depend on each other is asked for together, so that an endpoint far away costs some six round
+trips. Readings are programs that run on the KG itself: what a cap leaves out here costs a reading its
+evidence, never an answer its values.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def index_for(
 
 
 def local_index(kg: KnowledgeGraph, encoder: Encoder, question: str, nodes: Iterable[IRI]) -> GraphIndex:
-    """The index of what lies within two relations of some entities, and of classes that the question names."""
+    """The index of what lies within two relations of some entities, and of classes that a question names."""
     asked = question, tuple(islice(dict.fromkeys(nodes), NODES)), getattr(encoder, "shared", encoder).name
     memory = memory_of(kg, "local indexes")
     index: GraphIndex | None = memory.get(asked)

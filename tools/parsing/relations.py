@@ -285,8 +285,8 @@ class _Mediated:
     def compositions(self, literal: NDArray[np.bool_], reciprocal: bool) -> dict[Joint, list[int]]:
         """Pairs of nodes by what leads from one to a mediator, and from there to the other.
 
-        A fact that leads to a mediator goes on by one that leaves it. Where there are none of a kind, and in a
-        graph without a relation for each direction, facts that all leave it or all lead to it are joined too.
+        A fact that leads to a mediator goes on by one that leaves it. Where there are none of a kind, and in
+        a graph without a relation for each direction, facts that all leave it or all lead to it are joined.
         """
         found: dict[Joint, list[int]] = defaultdict(list)
         for node in sorted(self.into.keys() | self.out.keys()):

@@ -25,7 +25,8 @@ GRAPH = """
 :Cat a rdfs:Class ; rdfs:label "cat"@en ; rdfs:subClassOf :Animal .
 :Person a rdfs:Class ; rdfs:label "person"@en .
 :n1 a :Dog ; rdfs:label "Rex"@en ; :ownedBy :n3 ; :bornOn "2015-07-01"^^xsd:date ; :weight 30 , 32 .
-:n2 a :Cat ; rdfs:label "Tom"@en, "Kater Tom"@de ; :ownedBy :n3 ; :bornOn "2019-01-01"^^xsd:date ; :weight 4.5 .
+:n2 a :Cat ; rdfs:label "Tom"@en, "Kater Tom"@de ; :ownedBy :n3 ;
+  :bornOn "2019-01-01"^^xsd:date ; :weight 4.5 .
 :n3 a :Person ; rdfs:label "Ann Lee"@en ; :livesIn :n5 ; :address [ :street "Main Street" ; :town :n5 ] .
 :n4 a :Person ; rdfs:label "Bob Ray"@en ; :livesIn :n6 ; :knows :n3 .
 :n5 rdfs:label "Springfield"@en .
