@@ -1,18 +1,17 @@
-"""Choose the planner's similarity thresholds for an encoder, by training questions alone.
+"""Choose the thresholds and weights by which chains are aligned to words, by training questions alone.
 
     python -m triplewise.evals.choose_thresholds [--encoder embedded] [--questions 60] [--rounds 1]
 
 A coordinate search over the fields of `Thresholds`: each is moved up and down; a move stays where the mean
-F1 of first rules over all sets of questions rises. The sets: training questions of WebQSP (Freebase) and
-WikiWebQuestions (Wikidata), MetaQA's dev questions, the demo's own, and small graphs of other shapes. No test
-file is read. What was chosen is written to `tools/planning/lexical/thresholds.yaml`. Needs TRIPLEWISE_DATA.
+F1 of first chains over all sets of questions (`question_sets.py`) rises. No test file is read. What was
+chosen is written to `tools/parsing/thresholds.yaml`. Needs TRIPLEWISE_DATA.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import date
@@ -24,28 +23,28 @@ from typing import Annotated, Any, NamedTuple
 import typer
 import yaml
 
-from triplewise.evals.data import Graph, benchmark, data_folder, graph, locate, prepared, read_records
-from triplewise.evals.training import training_questions
-from triplewise.graphs.cli.calibrate import Labelled
+from triplewise.evals.question_sets import question_sets
 from triplewise.tools.core.errors import TriplewiseError
-from triplewise.tools.core.files import Record
 from triplewise.tools.core.overlap import overlap
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import AnswerCache
+from triplewise.tools.learning.parser_training import Labelled
 from triplewise.tools.linking.linker import LinkedEntity, link, without_brackets
-from triplewise.tools.planning.bodies import answers
-from triplewise.tools.planning.lexical.planner import make_plan
-from triplewise.tools.planning.lexical.score import Thresholds, thresholds_of
+from triplewise.tools.parsing.chains import Chain, ChainGrower, topics_of, wording_of
+from triplewise.tools.parsing.grounding import ground
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.similarity import Thresholds, thresholds_of
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
+SETS = ("webqsp", "wikiwebquestions", "qald10", "metaqa", "demo", "cars", "units", "elements")
 STEPS: Mapping[str, float] = {
     "spoken": 0.05, "same": 0.05, "unrelated": 0.05, "floor": 0.1, "end": 0.2, "hint": 0.05, "join": 0.1,
     "relation": 0.2, "word": 0.15,
 }  # fmt: skip
 """How far each threshold is moved at once."""
 HEADER = """\
-# What the cosines of an encoder mean to the planner without a model: `Thresholds` in `score.py`.
+# What the cosines of an encoder mean, and how chains are aligned to words: `Thresholds` in `similarity.py`.
 # Written by `python -m triplewise.evals.choose_thresholds`.
 """
 _log = logging.getLogger(__name__)
@@ -60,54 +59,19 @@ class Question(NamedTuple):
     gold: frozenset[str]
 
     def f1(self, encoder: Encoder) -> float:
-        """Return the F1 of the first rule; a question without an answer wants none."""
-        rules = make_plan(self.text, self.linked, self.kg, encoder).rules
-        values = answers(self.kg, rules[0]) if rules else ()
+        """Return the F1 of the best chain; a question without an answer wants none."""
+        index = GraphIndex.of(self.kg, encoder)
+        question = ground(self.text, index, linked=self.linked)
+        for anchor in question.anchors:
+            anchor.score = 1.0  # all that are linked count
+        topics, chains = topics_of(question), list[Chain]()
+        for topic in topics:
+            grower = ChainGrower(index, self.kg, encoder, wording_of(question, topic, topics))
+            chains += grower.chains(min(topic.mentions))
+        best = max(chains, key=lambda chain: chain.score, default=None)
+        terms = [index.terms[node] for node in best.denotation] if best else []
         short = self.kg.profile.short
-        return overlap([short(v) if isinstance(v, IRI) else v.value for v in values], self.gold).f1
-
-
-def sets_of_questions(
-    benchmarks: Sequence[str] = ("webqsp", "wikiwebquestions", "qald10"),
-) -> Iterator[tuple[str, Graph | None, KnowledgeGraph, list[Labelled]]]:
-    """Return the sets of training questions: name, the benchmark's graph, the graph opened, questions.
-
-    Those of benchmarks, of MetaQA by hops, of the demo, and every other question of small graphs of other
-    shapes, the rest of which is kept apart for reports. Raises `DataError` if a file is missing.
-    """
-    data = data_folder()
-    for name in benchmarks:
-        of = graph(benchmark(name).graph)
-        kg = prepared(of).open()
-        (file,) = map(locate, benchmark(name).seeds.values())
-        questions = training_questions(file, kg)
-        yield name, of, kg, [Labelled(q.question, q.entities, (q.answers,)) for q in questions]
-    of = graph(benchmark("metaqa").graph)
-    kg = prepared(of).open()
-    for hops in (1, 2, 3):
-        rows: list[Labelled] = []
-        for r in read_records(data / "metaqa" / f"dev_{hops}hop.jsonl.gz"):
-            topic = r["topic_entity"]
-            entities = {topic: kg.profile.short(kg.profile.name_iri(topic))}
-            rows.append(Labelled(r["question"], entities, (tuple(r["answers"]),)))
-        yield f"metaqa {hops}", of, kg, rows
-    demo = Path(str(files("triplewise.evals"))) / "demo_training.jsonl"
-    yield "demo", None, open_kg("demo"), labelled(read_records(demo))
-    for name, source, path in small_graphs():
-        yield name, None, open_kg(source), labelled(read_records(path)[::2])
-
-
-def small_graphs() -> Iterator[tuple[str, str, Path]]:
-    """Return name, file and questions of small graphs of other shapes."""
-    folder = data_folder() / "strangers"
-    for name in ("cars", "units", "elements"):
-        yield name, str(folder / f"{name}.ttl.gz"), folder / f"{name}.jsonl.gz"
-
-
-def labelled(records: Sequence[Record]) -> list[Labelled]:
-    """Return questions with all their complete answers; entities are linked, as for anybody's question."""
-    golds = [(tuple(r["answers"]), *map(tuple, r.get("also", ()))) for r in records]
-    return [Labelled(r["question"], {}, gold) for r, gold in zip(records, golds, strict=True)]
+        return overlap([short(v) if isinstance(v, IRI) else v.value for v in terms], self.gold).f1
 
 
 def sample(
@@ -157,9 +121,9 @@ def main(
     """Choose the thresholds of one encoder and write them beside those of others."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     opened = open_encoder(encoder)
-    sets = {name: sample(kg, rows, questions, seed, opened) for name, _, kg, rows in sets_of_questions()}
+    sets = {s.name: sample(s.open(), s.questions, questions, seed, opened) for s in question_sets(SETS)}
     best, figures = choose(sets, opened, thresholds_of(opened), rounds)
-    path = Path(str(files("triplewise.tools.planning.lexical"))) / "thresholds.yaml"
+    path = Path(str(files("triplewise.tools.parsing"))) / "thresholds.yaml"
     written = yaml.safe_load(path.read_text("utf-8"))
     written["encoders"][opened.name] = asdict(best)
     chosen = {"date": f"{date.today():%Y-%m-%d}", "questions": questions, "f1": figures}

@@ -319,5 +319,5 @@ def _detail(phase: str, update: Mapping[str, Any]) -> str:
     if phase == "link":
         return ", ".join(f"{e.mention}: {e.label}" for e in update.get("linked", ()))
     if phase == "plan":
-        return f"rules: {len(update.get('rules', ()))}"
+        return f"readings: {len(update.get('readings', ()))}, rules: {len(update.get('rules', ()))}"
     return str(update["steps"][-1].call) if phase == "act" and update.get("steps") else ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LENGTH = 1_200
 """Most characters of a step's observation in a trace."""
 MOST = {"answer": 200, "labels": 200, "memory": 60, "rules": 12, "dropped": 12, "facts": 20, "written": 20}
-MOST |= {"rows": 40, "proof": 40, "observation": 40}
+MOST |= {"readings": 8, "rows": 40, "proof": 40, "observation": 40}
 """Most entries of a list in a trace; of memory, triples in all."""
 
 
@@ -86,7 +86,7 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
 
 
 def whole_trace(state: State) -> dict[str, Any]:
-    """Return an ended run, nothing left out: answer, query, proof, rules, steps, corrections, cost."""
+    """Return an ended run, nothing left out: answer, query, proof, plan, steps, corrections, cost."""
     answer = state.answer
     assert answer is not None, "a run that ends has an answer"
     plain = asdict(answer)
@@ -119,6 +119,11 @@ def whole_trace(state: State) -> dict[str, Any]:
         "entities": [
             {"mention": e.mention, "id": e.id, "label": e.label, "score": round(e.score, 4)}
             for e in state.linked
+        ],
+        "readings": [
+            {"reading": r.text, "program": r.program, "provenance": r.provenance, "answer": r.values}
+            | {"confidence": round(r.confidence, 4), "uncovered": r.uncovered}
+            for r in state.readings
         ],
         "rules": [
             {"rule": r.text(), "provenance": r.provenance, "support": r.support}
@@ -157,7 +162,7 @@ def _names(state: State, trace: Mapping[str, Any], kg: KnowledgeGraph | None) ->
         relations = {r for _, r, _ in triples} | {r for d in state.dropped for r in d.relations}
         for rule in state.rules:
             relations |= set(rule.relations)
-            nodes |= {rule.anchor, *(part for c in rule.constraints for part in (c.operator, c.value))}
+            nodes.add(rule.anchor)
         for feedback in (s.feedback for s in state.steps):
             offered = {r for side in feedback.relations.values() for r in side}
             relations |= offered & set(feedback.arguments)

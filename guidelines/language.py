@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from importlib import resources
 from itertools import pairwise
 from typing import Any, Final
@@ -23,7 +23,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from triplewise.tools.actions.toolset import Call, Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError, did_you_mean
 from triplewise.tools.core.files import YamlDocument, parse_yaml
-from triplewise.tools.planning.lexical.question import lexicon, view
+from triplewise.tools.language.lexicon import word_list
 
 UNNAMED: Final = "UnName_Entity"
 """How observations show a mediator node: a node without a name of its own (CVT, statement)."""
@@ -173,22 +173,18 @@ def wanted_kind(
     for start, end in sorted(places, key=lambda s: (s[0] - s[1], s)):
         if 0 <= start < end and all(end <= a or start >= b for a, b in apart):
             apart.append((start, end))
-    read = _view(question, tuple(sorted(apart)))
-    words = [t.lower for t in read.tokens if t.mention < 0]
-    asking = lexicon()["asking"] & set(words)
-    if read.boolean and not asking and "or" not in words and "you" not in words[:2]:
+    written = "".join(" " if any(a <= i < b for a, b in apart) else c for i, c in enumerate(text))
+    words = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", written)
+    asking, begins = word_list("asking") & set(words), words[0] if words else ""
+    if begins in word_list("verbs") and not asking and "or" not in words and "you" not in words[:2]:
         return "yes_no"  # "can you name ..." asks for no yes
     if len(asking) != 1:
         return ""
-    if read.kind == "person" and not read.counting:
+    if asking <= {"who", "whom"}:
         return "who"
-    if asking == {"when"} and words[0] == "when":
+    if asking == {"when"} and begins == "when":
         return "when"
-    # "The number of" also stands where something else is asked.
-    return "count" if read.counting and ("how", "many") in pairwise(words) else ""
-
-
-_view = lru_cache(maxsize=1024)(view)  # the same question is read at every step
+    return "count" if ("how", "many") in pairwise(words) else ""
 
 
 # ---- filters

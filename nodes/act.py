@@ -21,10 +21,11 @@ from triplewise.nodes.environment import CUT, SILENT, ModelPhase, Phase, Steps, 
 from triplewise.nodes.extract import extractor
 from triplewise.nodes.history import encode
 from triplewise.nodes.models import ModelCall
-from triplewise.nodes.plan import rule_service
+from triplewise.nodes.plan import is_sure, rule_service
 from triplewise.nodes.sql import require_model, sql_services, table_lines
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_texts, observation_lines
+from triplewise.nodes.walk import named_nodes
 from triplewise.tools.actions import Toolset, parse_actions, parse_call, parse_react
 from triplewise.tools.actions.terms import names, with_id
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Ranker, ReasoningMemory
@@ -37,7 +38,8 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.trajectory import Opening, Turn, conversation
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
 from triplewise.tools.linking.search import node_types
-from triplewise.tools.planning.lexical.question import form_of
+from triplewise.tools.parsing.statements import form_of
+from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import read_term, scan_arguments
 from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, within
@@ -83,7 +85,7 @@ def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> U
 
 
 def embedded(state: State, runtime: Runtime[Context]) -> Update:
-    """Follow the best rule step by step; after a correction, the next one that fits."""
+    """Follow the best reading step by step; after a correction, the next one that fits."""
     context, env = runtime.context, environment(runtime)
     if env.toolset.name == "sparql":
         require_model(context, "writing SPARQL")
@@ -96,7 +98,7 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
     else:
         feedback = env.toolset.execute(action_context(state, context), choice.call)
         if feedback.outcome and not Outcome(feedback.outcome).ok and not feedback.error:
-            # Another rule would answer another question.
+            # Another reading would answer another question.
             raise QueryFailedError(feedback.outcome, feedback.message)
     return {"attempt": choice.attempt, **_recorded(state, choice.thought, choice.call.text(), feedback)}
 
@@ -140,13 +142,13 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
 def _ask(state: State, runtime: Runtime[Context], native: bool) -> Steps:
     """One action of a model's: pending from its last reply, or the first of the next one.
 
-    `fast_path` offers it the plan's best rule as a whole, for its yes or no. A plan with readings is one that
-    `cascade` is sure of: its best rule is run without asking.
+    `fast_path` offers it the best reading as one program, for its yes or no. One that `cascade` is sure of is
+    run without asking.
     """
     context, env = runtime.context, environment(runtime)
-    if context.fast_path or state.readings:
-        actions, is_sure = action_context(state, context), bool(state.readings)
-        if whole := whole_program(state, actions, env.toolset, not is_sure, no=is_sure):
+    if state.readings and not state.steps:
+        actions, sure = action_context(state, context), is_sure(state.readings, context)
+        if whole := whole_program(state, actions, env.toolset, not sure, no=sure):
             return _recorded(state, *whole)
     # What speaks against the query so far, a note of the inspector, is shown before it is executed.
     is_noted = state.verdict is not None and bool(state.verdict.note)
@@ -282,8 +284,11 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
     """
     valid = [s for s in state.steps if not s.rolled_back]
     calls = [_call_text(s) for s in state.steps]
-    anchors = [r.anchor for r in state.rules]
-    others = [c.value for r in state.rules for c in r.constraints if c.kind in ("meets", "type")]
+    profile = environment(context).kg.profile
+    followed = PyQL.parse(state.followed.program if state.followed else "", profile)
+    nodes, relations = named_nodes(followed, profile)
+    nodes += [rule.anchor for rule in state.rules]
+    relations += [relation for rule in state.rules for relation in rule.relations]
     shown: dict[str, dict[str, list[str]]] = {}
     for feedback in (s.feedback for s in valid):
         if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
@@ -297,7 +302,7 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
     if any(s.feedback.action == "undo" for s in valid):
         # It takes back variables that the steps before it have shown.
         bound = {v: None for v in bound if v in re.findall(r"\?\w+", state.program)}
-    short = environment(context).kg.profile.short
+    short = profile.short
     # Hints show nodes and relations around the entities, and what else a mention may mean.
     ends = (n for s in state.observation for n in (s.triple.subject, s.triple.object) if isinstance(n, IRI))
     meanings = (c.id for e in state.linked for c in e.candidates)
@@ -305,7 +310,7 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
     searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))
     return ReasoningMemory(
         # Nodes that the plan names besides the linked entities, such as the class a question asks for.
-        linked={**{node: node for node in (*anchors, *others)}, **{e.id: e.label for e in state.linked}},
+        linked={**{node: node for node in nodes}, **{e.id: e.label for e in state.linked}},
         looked_up=shown,
         bound=tuple(bound),
         seen=frozenset(i for s in valid for ids in s.feedback.ids.values() for i in ids)
@@ -318,7 +323,7 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
         steps=len(state.steps),
         budget=context.max_steps or 0,
         calls=tuple(calls),
-        planned=tuple(dict.fromkeys(r for rule in state.rules for r in rule.relations)),
+        planned=tuple(dict.fromkeys(relations)),
     )
 
 

@@ -5,32 +5,29 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
-from triplewise.nodes.plan import settings_of
+from triplewise.nodes.plan import is_sure, readings_of
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, Rival, State
 from triplewise.nodes.text import contains_name
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.core.errors import QueryFailedError
-from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
 from triplewise.tools.kg.protocol import facts_of
-from triplewise.tools.kg.vocabulary import node_labels, relation_texts, triple_labels
-from triplewise.tools.planning.bodies import rule_program
-from triplewise.tools.planning.confidence import Calibration, Reading, calibration_for, read_query
-from triplewise.tools.planning.lexical.planner import GUESS, make_plan
-from triplewise.tools.planning.lexical.question import decides, denies, form_of, slot_of
-from triplewise.tools.planning.lexical.statements import LINKED
-from triplewise.tools.pyql.program import PyQL
+from triplewise.tools.kg.vocabulary import node_labels, triple_labels
+from triplewise.tools.parsing.confidence import calibration_for, query_features
+from triplewise.tools.parsing.reading import Reading
+from triplewise.tools.parsing.statements import LINKED, decides, denies, form_of, slot_of
+from triplewise.tools.pyql.program import Fact, PyQL, all_facts
 from triplewise.tools.pyql.raw_sparql import parts_of, proof_sparql
 from triplewise.tools.pyql.sparql import instantiate
-from triplewise.tools.pyql.text import read_term, write_node
+from triplewise.tools.pyql.text import read_term
 
 _TRUE = {"true", "yes", "correct", "right", "supported"}
 _FALSE = {"false", "no", "incorrect", "wrong", "refuted", "not true"}
@@ -116,7 +113,7 @@ def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
     elif state.last.feedback.action != "give_up":
         tried = f"{len(state.corrections)} corrections" if state.corrections else "no correction was needed"
         reason = f"every way tried gave no result ({len(state.steps)} steps, {tried})"
-    elif state.rules:
+    elif state.readings:
         reason = state.last.thought.rstrip(".")
     elif slot is not None:
         reason = f'the knowledge graph holds no "{slot[1]}" of {names}'
@@ -134,33 +131,29 @@ def _build(
     sparql: str,
     proof: Iterable[Triple],
     note: str = "",
+    calibrate: bool = True,
 ) -> Answer:
-    """Return the answer; `note` is the reason of one that was found."""
+    """Return the answer; `note` is the reason of one that was found, and may stand in for a confidence."""
     kg = environment(context).kg
     status, reason = _ending(state, values)
-    rule = state.rules[state.attempt] if state.attempt < len(state.rules) else None
-    guess = GUESS if context.embedded and rule is not None and rule.provenance == GUESS else ""
     missing = next((r.missing for r in state.readings if r.missing), "") if status == "not_found" else ""
-    reason = missing or reason or note or guess
+    reason = missing or reason or note
     if status == "not_found" and context.closed_world and decides(state.question):
         values, status = (str(denies(state.question)).lower(),), "answered"
         reason = f"{reason}; assumed, for what the graph does not prove counts as untrue (closed_world)"
     confidence: float | None = None
     rivals: tuple[Rival, ...] = ()
-    readings = {reading.rule: reading for reading in state.readings}  # rules may have been edited since
-    # A model that took over from `cascade` answers with a query of its own.
-    by_rule = context.embedded or (state.steps and rule and state.last.feedback.arguments == (rule.text(),))
-    reading = readings.get(rule.text()) if rule is not None and by_rule else None
-    calibration = calibration_for(kg, context.calibration) if status == "answered" and values else None
-    if calibration is not None and reading is None and not context.embedded:
-        calibration = calibration.models.get(context.name_of("model"))
-        reading = reading_of_query(state, context, sparql) if calibration is not None else None
-    if calibration is not None and reading is not None:
-        confidence = round(calibration.probability(reading.features), 4)
-        least = context.min_confidence
-        if confidence < (calibration.min_confidence if least is None else least):
-            status, reason = "unsure", "; ".join(filter(None, (reason, doubts(kg, reading))))
-        rivals = rivals_of(reading, state, kg, calibration)
+    is_found = calibrate and status == "answered" and bool(values)
+    reading = _reading_of(state, context, values) if is_found else None
+    if reading is not None and reading.features:
+        calibration, confidence = calibration_for(kg, context.calibration), round(reading.confidence, 4)
+        least = calibration.min_confidence if context.min_confidence is None else context.min_confidence
+        if confidence < least:
+            status, reason = "unsure", "; ".join(filter(None, (reason, doubts(reading))))
+        if confidence < min(calibration.floor, least) and not context.guess:
+            status, values, proof, sparql, confidence = "not_found", (), (), "", None
+        else:
+            rivals = rivals_of(reading, state, kg)
     shown = list(dict.fromkeys(proof))[:PROOF_LIMIT]
     try:
         names = triple_labels(kg, shown, exact=False)
@@ -186,50 +179,63 @@ def _build(
         reason=reason,
         corrections=state.corrections,
         confidence=confidence,
-        unaccounted=reading.unaccounted if reading is not None and values else (),
+        unaccounted=reading.uncovered if reading is not None and values else (),
         rivals=rivals,
         note=state.closing_note,
     )
 
 
-def reading_of_query(state: State, context: Context, sparql: str) -> Reading | None:
-    """Return the reading of the query that a model built in a run, None where it built none.
-
-    It is compared with what the embedded policy would do: some KG queries, no model call.
-    """
-    env, question = environment(context), state.question
-    if not sparql or form_of(question) != "question":
+def _reading_of(state: State, context: Context, values: Sequence[str]) -> Reading | None:
+    """Return the reading that gave the answer, or a model's own query as one where it is calibrated."""
+    reading = state.followed
+    # A model that took over from `cascade` or `fast_path` answers with a query of its own.
+    is_own = reading is not None and bool(state.steps) and state.last.feedback.arguments == (reading.text,)
+    if context.embedded or (is_own and is_sure(state.readings, context)):
+        return reading
+    calibration = calibration_for(environment(context).kg, context.calibration)
+    calibration_of_model = calibration.models.get(context.name_of("model"))
+    if calibration_of_model is None or (own := reading_of_query(state, context, values)) is None:
         return None
-    plan = make_plan(question, state.linked, env.kg, env.encoder, env.seeds, settings_of(context))
+    return replace(own, confidence=calibration_of_model.probability(own.features))
+
+
+def reading_of_query(state: State, context: Context, values: Sequence[str]) -> Reading | None:
+    """Return the answer of a model's own query as a reading, not calibrated; None where nothing was asked.
+
+    It is compared with what the question is read as without a model: some KG queries, no model call.
+    """
+    if form_of(state.question) != "question":
+        return None
+    readings = readings_of(state, context)
     wrong = [s for s in state.steps if s.rolled_back or s.feedback.error or s.feedback.outcome == "empty"]
-    return read_query(sparql, plan, len(wrong))
+    same = next((r for r in readings if frozenset(r.values) == frozenset(values)), None)
+    uncovered, evidence = (same.uncovered, same.features) if same is not None else ((), {})
+    agreement = next((r.confidence if r is same else -r.confidence for r in readings[:1]), 0.0)
+    features = query_features(evidence, agreement, len(uncovered), len(wrong))
+    words = "the query of the model"
+    return Reading("", words, 0.0, 0.0, "a model", tuple(values), uncovered, features=features)
 
 
-def doubts(kg: KnowledgeGraph, reading: Reading) -> str:
+def doubts(reading: Reading) -> str:
     """Return in words why a reading is not sure."""
-    texts, reasons = relation_texts(kg, reading.unasked), [reading.missing]
-    if reading.unaccounted:
-        words = ", ".join(map(repr, reading.unaccounted))
-        reasons.insert(0, f"the query does not account for {words}")
-    if names := [texts[relation].label or relation for relation in reading.unasked]:
-        reasons.append(f"no word asks for {', '.join(map(repr, names))}")
+    reasons = [reading.missing]
+    if reading.uncovered:
+        words, be = ", ".join(map(repr, reading.uncovered)), "is" if len(reading.uncovered) == 1 else "are"
+        near = f" (nearest: {', '.join(reading.nearest)})" if reading.nearest else ""
+        reasons.append(f"{words} {be} nothing that this graph's relations speak of{near}")
     return "; ".join(filter(None, reasons)) or "readings like this one are too often wrong"
 
 
-def rivals_of(
-    chosen: Reading, state: State, kg: KnowledgeGraph, calibration: Calibration
-) -> tuple[Rival, ...]:
+def rivals_of(chosen: Reading, state: State, kg: KnowledgeGraph) -> tuple[Rival, ...]:
     """Return the likeliest readings with other answers than the one that was chosen."""
     distinct, rivals = {frozenset(chosen.values)}, list[Rival]()
-    rules = {rule.text(): rule for rule in state.rules}
-    scored = [(calibration.probability(r.features), r) for r in state.readings if r.values]
-    for probability, reading in sorted(scored, key=lambda pair: -pair[0]):
-        rule = rules.get(reading.rule)
-        if len(rivals) == RIVALS or rule is None or frozenset(reading.values) in distinct:
+    for reading in sorted(state.readings, key=lambda r: -r.confidence):
+        if len(rivals) == RIVALS or not reading.values or frozenset(reading.values) in distinct:
             continue
         distinct.add(frozenset(reading.values))
-        values, sparql = reading.values[:RIVAL_VALUES], rule_program(kg, rule).sparql(kg.profile)
-        rivals.append(Rival(reading.rule, values, labels_of(kg, values), sparql, round(probability, 4)))
+        values, query = reading.values[:RIVAL_VALUES], PyQL.parse(reading.program, kg.profile)
+        labels, confidence = labels_of(kg, values), round(reading.confidence, 4)
+        rivals.append(Rival(reading.text, values, labels, query.sparql(kg.profile), confidence))
     return tuple(rivals)
 
 
@@ -252,20 +258,17 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
             query = query.set_answer(query.variables[-1])
         with suppress(QueryFailedError):  # then nothing is proven so far
             values = _values_of(query, kg)
-    rule, note = _claim_rule(state, context), ""
+    claim, note = _claim_reading(state, context), ""
     try:
         proof: Sequence[Triple] = _proof_of(query, kg) if values else ()
     except QueryFailedError as error:
         proof, note = (), f"{NO_PROOF}: {error}"
-    if rule is not None and values:
-        note = note or rule.provenance
+    if claim is not None and values:
+        note = note or claim.provenance
         if values in (("true",), ("false",)):
             # What the graph holds in the place of the fact that the claim states.
-            stated = next((c for c in rule.constraints if c.kind == "holds"), None)
-            subject = kg.profile.expand(rule.anchor)
-            relation = kg.profile.expand(stated.atoms[0].relation, relation=True) if stated else None
-            if not proof and subject is not None and relation is not None:
-                proof = kg.neighbours(subject, relation, "forward", limit=PROOF_LIMIT).triples
+            if not proof and (stated := _stated(query)) is not None and isinstance(stated.subject, IRI):
+                proof = kg.neighbours(stated.subject, stated.relation, "forward", limit=PROOF_LIMIT).triples
             values = (str((values == ("true",)) != denies(state.question)).lower(),)
         proof = () if note == LINKED else proof
     return {"answer": _build(state, context, values, query.sparql(kg.profile), proof, note)}
@@ -286,13 +289,13 @@ def _proof_of(query: PyQL, kg: KnowledgeGraph) -> Sequence[Triple]:
     return query.proof(kg.profile, kg.query(query.proof_sparql(kg.profile, answers), limit=PROOF_LIMIT * 4))
 
 
-def answer_of_rule(rule: Rule, state: State, context: Context, note: str) -> Answer:
-    """Return the answer that a rule of the plan gives, with no confidence; `note` says why it is taken."""
+def answer_of_reading(reading: Reading, state: State, context: Context, note: str) -> Answer:
+    """Return the answer that a reading gives, with no confidence; `note` says why it is taken."""
     kg = environment(context).kg
-    query = compared(kg, PyQL(), rule_program(kg, rule))
+    query = compared(kg, PyQL(), PyQL.parse(reading.program, kg.profile))
     values = _values_of(query, kg)
-    state = state.model_copy(update={"attempt": state.rules.index(rule), "readings": ()})
-    return _build(state, context, values, query.sparql(kg.profile), _proof_of(query, kg), note)
+    proof = _proof_of(query, kg)
+    return _build(state, context, values, query.sparql(kg.profile), proof, note, calibrate=False)
 
 
 def _of_sparql(state: State, context: Context) -> Answer:
@@ -306,10 +309,14 @@ def _of_sparql(state: State, context: Context) -> Answer:
     return _build(state, context, normal_values(state.question, values), state.program, proof or shown)
 
 
-def _claim_rule(state: State, context: Context) -> Rule | None:
-    """Return the rule by which the policy without a model judged a claim; None for anything else."""
-    is_judged = context.embedded and form_of(state.question) == "claim" and state.attempt < len(state.rules)
-    return state.rules[state.attempt] if is_judged else None
+def _claim_reading(state: State, context: Context) -> Reading | None:
+    """Return the reading by which the policy without a model judged a claim; None for anything else."""
+    return state.followed if context.embedded and form_of(state.question) == "claim" else None
+
+
+def _stated(query: PyQL) -> Fact | None:
+    """Return the fact between two nodes that a question of yes or no states."""
+    return next((f for f in all_facts(query.clauses) if not f.mentions), None)
 
 
 def memory(state: State, runtime: Runtime[Context]) -> Update:
@@ -320,7 +327,7 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
     """
     context, kg = runtime.context, environment(runtime).kg
     given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
-    values, rule = normal_values(state.question, given), _claim_rule(state, context)
+    values, claim = normal_values(state.question, given), _claim_reading(state, context)
     memorised = [t for path in state.memory for t in path]
     seen = [t for s in state.steps if not s.rolled_back for t in s.feedback.triples]
     observed = [t for s in state.observation for t in (s.through, s.triple) if t is not None]
@@ -343,9 +350,10 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
     sparql = query.sparql(kg.profile) if query is not None else ""
     proof = [triple for route in routes for triple, _ in route.hops]
     note = ""
-    if rule is not None and values:
-        note = rule.provenance
-        proof = [] if note == LINKED else _rule_facts(rule, memorised, kg) or proof
+    if claim is not None and values:
+        note = claim.provenance
+        program = PyQL.parse(claim.program, kg.profile)
+        proof = [] if note == LINKED else _claim_facts(program, memorised) or proof
     else:
         # Facts like those of the proof that were seen, and that memory does not keep.
         relations = {t.relation for t in proof} & {t.relation for t in memorised}
@@ -356,16 +364,14 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
     return {"answer": _build(state, context, values, sparql, proof, note)}
 
 
-def _rule_facts(rule: Rule, facts: Sequence[Triple], kg: KnowledgeGraph) -> list[Triple]:
-    """Return the facts by which a rule holds or does not: those of its relations and topic."""
-    short = kg.profile.short
-    own = [t for t in facts if short(t.relation) in rule.relations]
-    stated = next((c for c in rule.constraints if c.kind == "holds"), None)
-    if stated is None:
+def _claim_facts(query: PyQL, facts: Sequence[Triple]) -> list[Triple]:
+    """Return the facts by which a claim holds or does not: those of its relations and of its first node."""
+    relations = {f.relation for f in all_facts(query.clauses)}
+    own = [t for t in facts if t.relation in relations]
+    if (stated := _stated(query)) is None:
         return own
-    ends = {t: [write_node(node, kg.profile) for node in (t.subject, t.object)] for t in own}
-    about_topic = [t for t in own if rule.anchor in ends[t]]
-    return [t for t in about_topic if stated.value in ends[t]] or about_topic
+    about = [t for t in own if stated.subject in (t.subject, t.object)]
+    return [t for t in about if stated.object in (t.subject, t.object)] or about
 
 
 def _routes_between(

@@ -113,8 +113,7 @@ class Context:
     review: bool = _setting(False, "Stop and wait for a person's yes before a fact read is used.")
     seed_count: int = _setting(5, "Closest seed questions that the planner reads.")
     plan_hops: int = _setting(3, "Longest rule body, in relations.")
-    plan_beam: int = _setting(12, "Partial rule bodies kept at each hop when there are no seeds.")
-    plan_rules: int = _setting(8, "Rules handed to the agent.")
+    plan_rules: int = _setting(8, "Readings of a question, and rules that a model is shown, at most.")
     plan_seed: int = _setting(1, "Seed of the samples that mining draws where a cap is exceeded.")
     observe_depth: int = _setting(3, "Hop depth D of an observation (ODA, section 2.1).")
     observe_width: int = _setting(50, "Top N triples kept at each hop (ODA, section 2.1).")
@@ -135,13 +134,12 @@ class Context:
     )
     guess: bool = _setting(
         False,
-        "Without a model: follow the likeliest rule even where no word of the question speaks of its "
-        "relations; the reason says that the answer is a guess.",
+        "Give the likeliest answer, as unsure, even where it is so improbable that none is shown otherwise.",
     )
     min_confidence: float | None = _setting(
         None,
         "Probability of being right from which an answer counts as answered; below it, it is unsure. None is "
-        "what the calibration gives for 90 percent precision, 0 takes every answer for answered.",
+        "what the calibration gives for 92 percent precision, 0 takes every answer for answered.",
     )
     interactive: bool = _setting(False, "Where the answer is unsure, wait for a person to pick a reading.")
     calibration: str | None = _setting(
@@ -169,9 +167,7 @@ class Context:
     earlier: str | None = _setting(None, "An earlier attempt for a model to improve on (SymAgent 4.3.1).")
     label_batch: bool = _setting(True, "Fetch labels many at once; off is one query a label, as published.")
     reuse_answers: bool = _setting(True, "Ask the KG no query twice for one question; off asks every time.")
-    fast_path: bool = _setting(
-        False, "Run a rule that is verified on the KG as one program; steps where anything objects."
-    )
+    fast_path: bool = _setting(False, "Run the best reading as one program; steps where anything objects.")
     cascade: float | None = _setting(
         None, "Confidence from which the embedded reading is taken and no model asked; None always asks."
     )

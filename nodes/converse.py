@@ -1,12 +1,11 @@
 """Converse: from a message and what was said before to a question that stands alone, and back to a message.
 
 With a language model the question is rewritten in one call, in none where it stands alone. Without one it is
-read by its words (`follow_up.py` of the planner); of several readings the surest answer is taken.
+read by its words (`tools/parsing/follow_up.py`); of several readings the surest answer is taken.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -22,11 +21,9 @@ from triplewise.nodes.models import ModelCall
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, Usage
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.rules import Rule
-from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.lexical.follow_up import FollowUp, Purpose, Rewrite, Turn, alone
+from triplewise.tools.parsing.follow_up import FollowUp, Purpose, Rewrite, Turn, alone
+from triplewise.tools.parsing.reading import Reading
 
 SURE = 0.9
 """Confidence from which nothing else that a message may mean is asked."""
@@ -36,7 +33,7 @@ KEPT, SHOWN, LABELS, LISTED, PROOF = 10, 3, 12, 30, 12
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question as it was asked of the graph, and its answer; `reading` is the rule that was followed."""
+    """A question as it was asked of the graph, its answer, and in words the reading that gave it."""
 
     question: str
     entities: dict[str, str]
@@ -68,8 +65,8 @@ class Conversation(Messages):
     question: str = Field("", description="The question that the machine is asked.")
     entities: dict[str, str | None] = Field({}, description="Its entities: mention -> id.")
     linked: tuple[LinkedEntity, ...] = Field((), description="Entities found in the question.")
-    rules: tuple[Rule, ...] = Field((), description="Rules that may answer the question.")
-    attempt: int = Field(0, description="Index of the rule that was followed.")
+    readings: tuple[Reading, ...] = Field((), description="What the question may mean.")
+    attempt: int = Field(0, description="Index of the reading that was followed.")
     answer: Answer | None = Field(None, description="The answer of the machine.")
 
 
@@ -119,8 +116,8 @@ def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
     """Say the answer; where it is not sure and the message may mean something else, ask that first."""
     assert state.answer is not None, "the machine ends with an answer"
     env, reading = environment(runtime.context or Context()), ""
-    if env.context.embedded and state.answer.values and state.attempt < len(state.rules):
-        reading = readable_rule(state.rules[state.attempt], env.kg)
+    if env.context.embedded and state.answer.values and state.attempt < len(state.readings):
+        reading = state.readings[state.attempt].text
     entities = {entity.mention: entity.id for entity in state.linked}
     answer = replace(state.answer, usage=state.answer.usage + state.rewriting)
     tried = (*state.tried, Exchange(state.question, entities, answer, reading))
@@ -154,17 +151,6 @@ def proof_text(exchange: Exchange) -> str:
     if answer.confidence is not None:
         lines.append(f"{answer.confidence:.0%} sure")
     return "\n".join([*lines, answer.reason and f"{answer.reason}."]).strip()
-
-
-def readable_rule(rule: Rule, kg: KnowledgeGraph) -> str:
-    """Return a rule in one line, its ids as labels."""
-    texts = {relation: text.label for relation, text in relation_texts(kg, rule.relations).items()}
-    ids = {rule.anchor, *(value for c in rule.constraints for value in (c.value, c.variable, c.operator))}
-    nodes = {id_: iri for id_ in ids if (iri := kg.profile.expand(id_)) is not None}
-    labels = kg.labels(nodes.values())
-    texts |= {id_: labels.get(iri, id_) for id_, iri in nodes.items()}
-    names = "|".join(sorted(map(re.escape, filter(None, texts)), key=len, reverse=True)) or "(?!)"
-    return re.sub(rf"(?<![\w:/?.])(?:{names})(?![\w:/])", lambda m: texts[m[0]] or m[0], rule.text())
 
 
 def _ask(rewrites: tuple[Rewrite, ...], tried: tuple[Exchange, ...], usage: Usage) -> Next:

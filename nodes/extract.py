@@ -16,10 +16,10 @@ from triplewise.nodes.state import State
 from triplewise.tools.actions.symbolic import Extraction, ExtractService
 from triplewise.tools.core.errors import DocumentsUnavailableError
 from triplewise.tools.core.facts import Passage
+from triplewise.tools.extraction.alignment import align
+from triplewise.tools.extraction.triples import fact_request, supported_triples
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.reading.alignment import align
-from triplewise.tools.reading.triples import fact_request, supported_triples
 
 PASSAGES = 40
 """Passages found for one entity and relation."""

@@ -24,7 +24,6 @@ from triplewise.nodes.act import opening, prompt_values, turns_of
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Phase, Update, environment
 from triplewise.nodes.models import find_server, split_model
-from triplewise.nodes.plan import settings_of
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, State, Step
 from triplewise.tools.actions.toolset import Feedback
@@ -214,7 +213,7 @@ class Attempts:
     def explorer(self) -> Explorer:
         """Return what explores with the embedded policy."""
         env = self._environment
-        return Explorer(env.kg, env.encoder, settings_of(self.context), iteration=self.iteration)
+        return Explorer(env.kg, env.encoder, self.iteration)
 
     def run(self, question: Question, *, earlier: str | None = None) -> Trajectory:
         """Run the agent on a question; a model is shown `earlier`, an attempt to improve on."""

@@ -15,7 +15,7 @@ from triplewise.nodes.state import State, fresh_state
 from triplewise.tools.core.errors import ConfigurationError, QuestionError
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.linking.linker import link as link_mentions
-from triplewise.tools.planning.lexical.question import slot_of
+from triplewise.tools.parsing.statements import slot_of
 
 LONGEST = 2_000
 """Characters of a question."""

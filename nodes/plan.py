@@ -1,12 +1,15 @@
-"""Plan: symbolic rules that may answer the question (SymAgent 4.1, Agent-Planner).
+"""Plan: what the question may mean, as query programs; and rules that may answer it (SymAgent 4.1).
 
+Without a language model the plan is readings of the semantic parser. A language model is shown SymAgent's
+rules: those of seed questions, and the chains of relations that readings walk.
 What is no question is planned by what it states: a slot wants the one relation it names, or none; a claim
 wants facts that prove or contradict it (ODA, section 3.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from langgraph.runtime import Runtime
@@ -18,59 +21,125 @@ from triplewise.nodes.models import ModelCall
 from triplewise.nodes.state import State
 from triplewise.tools.actions.symbolic import RuleService
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.rules import Rule, path_text
+from triplewise.tools.core.rules import Atom, Rule, path_text
+from triplewise.tools.core.terms import Node, Variable
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.parsing.confidence import calibration_for
+from triplewise.tools.parsing.reading import Reading, read_question
+from triplewise.tools.parsing.statements import claim_readings, form_of, slot_of, slot_readings
 from triplewise.tools.planning.bodies import grow, node_form
-from triplewise.tools.planning.confidence import calibration_for, read_plan
-from triplewise.tools.planning.lexical.planner import SHOWN_BY_SEEDS, Plan, PlanSettings, make_plan
-from triplewise.tools.planning.lexical.question import form_of, slot_of
-from triplewise.tools.planning.lexical.statements import claim_rules, slot_rules
+from triplewise.tools.planning.mining import GAP, Plan, PlanSettings, seed_chains, seed_plan
 from triplewise.tools.planning.proposals import demonstrate, parse_bodies, with_proposals
+from triplewise.tools.pyql.program import Fact, Filter, PyQL, Typed
+from triplewise.tools.pyql.text import write_iri, write_node
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 
 SHOWN = 60
 """Relations around the topic that a model is shown, the likest to the question first where there are more."""
 REPLANNED = 3
 """Sub-questions that are planned for in one run: each may take a model call and dozens of queries."""
+SHOWN_BY_SEEDS = 0.5
+"""Evidence of seed questions from which what is a slot or a claim is read as they are."""
 
 
 def settings_of(context: Context) -> PlanSettings:
-    """Return what a context says about planning."""
+    """Return what a context says about rules."""
     return PlanSettings(
         seed_count=context.seed_count,
-        beam=context.plan_beam,
         rules=context.plan_rules,
         documents=context.documents is not None,
-        guess=context.guess,
         caps=environment(context).caps,
     )
 
 
+def given_entities(linked: Sequence[LinkedEntity]) -> Mapping[str, str] | None:
+    """Return mention -> id where a caller or a person named the entities; None where linking found them."""
+    is_given = any(not e.candidates or e.candidates[0].kind == "given" for e in linked)
+    return {e.mention: e.id for e in linked} if is_given else None
+
+
+def readings_of(state: State, context: Context) -> tuple[Reading, ...]:
+    """Return the readings of what is asked, best first: of a question, a claim or a slot."""
+    env, question, form = environment(context), state.question, form_of(state.question)
+    readings: tuple[Reading, ...] = ()
+    if form == "question" or env.seeds is not None:
+        entities, seeds = given_entities(state.linked), None
+        if env.seeds is not None:
+            seeds = seed_chains(env.kg, env.seeds, env.caps, context.seed_count)
+        readings = read_question(question, env.kg, env.encoder, entities, seeds, context.plan_rules)
+    # Seed questions may be slots and claims themselves: then they are read like them.
+    if form != "question" and not any(r.features.get("seeds", 0.0) >= SHOWN_BY_SEEDS for r in readings[:1]):
+        if (slot := slot_of(question)) is not None:
+            return slot_readings(slot[1], state.linked, env.kg, env.encoder)
+        return claim_readings(question, state.linked, env.kg, env.encoder, context.closed_world)
+    if context.calibration is None:
+        return readings
+    calibration = calibration_for(env.kg, context.calibration)
+    return tuple(replace(r, confidence=calibration.probability(r.features)) for r in readings)
+
+
+def rules_of(readings: Sequence[Reading], profile: Profile, documents: bool = False) -> tuple[Rule, ...]:
+    """Return the rules behind readings, each once: of programs that are a chain from a node to the answer.
+
+    A reading that finds nothing is one only where `documents` may fill the gap (SymAgent 4.2.1).
+    """
+    rules = dict[tuple[str, str], Rule]()
+    for reading in readings:
+        program = PyQL.parse(reading.program, profile)
+        if (reading.values or documents) and (rule := _rule_of(program, profile)) is not None:
+            why = reading.provenance if reading.values else f"{reading.provenance}, {GAP}"
+            rule = replace(rule, score=reading.confidence, provenance=why)
+            rules.setdefault((rule.anchor, path_text(rule.body)), rule)
+    return tuple(rules.values())
+
+
+def _rule_of(program: PyQL, profile: Profile) -> Rule | None:
+    """Return the chain that a program walks; types and nodes to be left out are no part of it."""
+    facts = [c for c in program.clauses if isinstance(c, Fact)]
+    others = [c for c in program.clauses if not isinstance(c, Fact | Typed | Filter)]
+    comparing = [c for c in program.clauses if isinstance(c, Filter) and c.operator != "!="]
+    starts = {n for f in facts for n in (f.subject, f.object) if not isinstance(n, Variable)}
+    if others or comparing or len(starts) != 1 or len(program.answer) != 1:
+        return None
+    node: Node = next(iter(starts))
+    anchor, body = write_node(node, profile), list[Atom]()
+    while facts:
+        near = [f for f in facts if node in (f.subject, f.object)]
+        if len(near) != 1:
+            return None
+        facts.remove(fact := near[0])
+        forward = fact.subject == node
+        node = fact.object if forward else fact.subject
+        if not isinstance(node, Variable):
+            return None
+        body.append(Atom(write_iri(fact.relation, profile, relation=True), forward, node.name))
+    return Rule(anchor, tuple(body)) if node == program.answer[0] else None
+
+
 def mined(state: State, runtime: Runtime[Context]) -> Update:
-    """Rules from seed questions where the context names some, else from the neighbourhood. No model call."""
-    context, env = runtime.context, environment(runtime)
+    """The plan without a model call: readings, or for a model the rules of seed questions and readings."""
+    context = runtime.context
+    readings = readings_of(state, context)
     if context.embedded:
-        return with_readings(state, runtime)
-    plan = make_plan(state.question, state.linked, env.kg, env.encoder, env.seeds, settings_of(context))
-    return {"rules": plan.rules, "dropped": plan.dropped}
+        return {"readings": readings}
+    plan = _mined_plan(state, context, readings)
+    shown = readings if context.fast_path else ()
+    return {"rules": plan.rules, "dropped": plan.dropped, "readings": shown}
 
 
-def with_readings(state: State, runtime: Runtime[Context]) -> Update:
-    """The rules that the policy without a model follows, with their readings; claims and slots have none."""
-    context, env = runtime.context, environment(runtime)
-    question, linked, slot = state.question, state.linked, slot_of(state.question)
-    has_form, plan = form_of(question) != "question", Plan()
-    if not has_form or env.seeds is not None:
-        plan = make_plan(question, linked, env.kg, env.encoder, env.seeds, settings_of(context))
-    # Seed questions may be slots and claims themselves: then they plan.
-    if has_form and not any(rule.evidence >= SHOWN_BY_SEEDS for rule in plan.rules[:1]):
-        if slot is not None:
-            return {"rules": slot_rules(slot[1], linked, env.kg, env.encoder), "dropped": ()}
-        rules = claim_rules(question, linked, env.kg, env.encoder, context.closed_world)
-        return {"rules": rules, "dropped": ()}
-    readings = read_plan(plan)
-    return {"rules": plan.rules, "dropped": plan.dropped, "readings": readings}
+def _mined_plan(state: State, context: Context, readings: Sequence[Reading]) -> Plan:
+    """Return the rules of seed questions that lead somewhere, then those of readings."""
+    env, settings, plan = environment(context), settings_of(context), Plan()
+    if env.seeds is not None and state.linked:
+        plan = seed_plan(state.question, state.linked, env.kg, env.seeds, settings)
+    known = {(rule.anchor, path_text(rule.body)) for rule in plan.rules}
+    behind = rules_of(readings, env.kg.profile, settings.documents)
+    short = [r for r in behind if len(r.body) <= settings.caps.hops]
+    others = (r for r in short if (r.anchor, path_text(r.body)) not in known)
+    return replace(plan, rules=(*plan.rules, *others)[: settings.rules])
 
 
 @ModelPhase
@@ -84,7 +153,7 @@ def proposed(state: State, runtime: Runtime[Context]) -> Steps:
     if context.embedded or not state.linked:
         return mined(state, runtime)
     env, settings = environment(context), settings_of(context)
-    plan = make_plan(state.question, state.linked, env.kg, env.encoder, env.seeds, settings)
+    plan = _mined_plan(state, context, readings_of(state, context))
     demonstrations = demonstrations_for(state, context)
     prompt = env.prompt.render(
         "plan",
@@ -106,7 +175,7 @@ def demonstrations_for(state: State, context: Context) -> list[dict[str, object]
     env, settings = environment(context), settings_of(context)
     if env.seeds is None:
         return []
-    return demonstrate(state.question, state.linked, env.kg, env.encoder, env.seeds, settings)
+    return demonstrate(state.question, state.linked, env.kg, env.seeds, settings)
 
 
 def relations_around(kg: KnowledgeGraph, encoder: Encoder, state: State) -> list[str]:
@@ -123,27 +192,29 @@ def relations_around(kg: KnowledgeGraph, encoder: Encoder, state: State) -> list
 
 
 def for_policy(state: State, runtime: Runtime[Context]) -> Update:
-    """No plan for a language model (QueryAgent and ODA as published); the one without follows rules."""
+    """No plan for a language model (QueryAgent and ODA as published); the one without follows readings."""
     return mined(state, runtime) if runtime.context.embedded else {"rules": ()}
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
-    """The policy without a model and `fast_path` follow rules; a model is told those of seed questions.
+    """The policy without a model and `fast_path` follow readings; a model is shown rules of seed questions.
 
     Rules that only fit the words of a question cost a model more than they gave: see docs/results.md. With
-    `cascade`, a model is planned for as without one, and what the plan reads is kept where it is sure.
+    `cascade`, the question is read as without a model, and the readings are kept where the best is sure.
     """
     context = runtime.context
-    if context.embedded:
-        return with_readings(state, runtime)
-    if context.cascade is not None and environment(runtime).toolset.name == "pyql":
-        update = with_readings(state, runtime)
-        if update["rules"] and (readings := update.get("readings")):
-            calibration = calibration_for(environment(runtime).kg, context.calibration)
-            if calibration.probability(readings[0].features) >= context.cascade:
-                return update
-    is_guided = context.fast_path or environment(runtime).seeds is not None
+    if context.cascade is not None and not context.embedded and environment(context).toolset.name == "pyql":
+        readings = readings_of(state, context)
+        if is_sure(readings, context):
+            return {"readings": readings, "rules": ()}
+    is_guided = context.embedded or context.fast_path or environment(context).seeds is not None
     return mined(state, runtime) if is_guided else {"rules": ()}
+
+
+def is_sure(readings: Sequence[Reading], context: Context) -> bool:
+    """Whether `cascade` takes the best reading without asking a model."""
+    least = context.cascade
+    return least is not None and any(r.features and r.confidence >= least for r in readings[:1])
 
 
 def none(state: State, runtime: Runtime[Context]) -> Update:
@@ -161,14 +232,16 @@ def rule_service(state: State, context: Context) -> RuleService:
         parts = (" ".join(s.feedback.arguments) for s in state.steps if s.feedback.action == "get_rules")
         whole = ("", normalise(state.question))
         planned = {part for text in parts if (part := normalise(text)) not in whole}
-        own: tuple[Rule, ...] = ()
+        own: Update = {}
         if normalise(question) not in whole and len(planned) < REPLANNED:
             runtime: Runtime[Context] = Runtime(context=context)
             sub = State(question=question)
             linked = link(sub, runtime)["linked"] or state.linked
             plan = mined if context.embedded else proposed
-            own = plan(sub.model_copy(update={"linked": linked}), runtime)["rules"]
-        return [r.text() for r in own or state.rules]
+            own = plan(sub.model_copy(update={"linked": linked}), runtime)
+        if context.embedded:
+            return [r.text for r in own.get("readings") or state.readings]
+        return [r.text() for r in own.get("rules") or state.rules]
 
     return rules
 

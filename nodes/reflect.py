@@ -25,7 +25,8 @@ from triplewise.nodes.text import (
 from triplewise.tools.actions.explore import neighbour_lines
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
-from triplewise.tools.planning.lexical.question import form_of
+from triplewise.tools.parsing.statements import form_of
+from triplewise.tools.pyql.program import PyQL, all_facts
 from triplewise.tools.retrieval.ranking import PairRanker
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
@@ -149,14 +150,14 @@ def oda(state: State, runtime: Runtime[Context]) -> Steps:
 def guided(state: State, runtime: Runtime[Context]) -> Update:
     """ODA's reflection by the policy without a model: plan and observation say what helps to answer.
 
-    First the triples of the relations that the followed rule walks over, then those that were observed, best
-    first, then the others by how like the question they are; K in all.
+    First the triples of the relations of the followed reading, then those that were observed, best first,
+    then the others by how like the question they are; K in all.
     """
     context, triples = runtime.context, state.last.feedback.triples
-    short = environment(context).kg.profile.short
-    rule = state.rules[state.attempt] if state.attempt < len(state.rules) else None
-    walked = set(rule.relations) if rule is not None else set()
-    planned = tuple(t for t in triples if short(t.relation) in walked)
+    profile, reading = environment(context).kg.profile, state.followed
+    program = PyQL.parse(reading.program, profile) if reading is not None else PyQL()
+    walked = {fact.relation for fact in all_facts(program.clauses)}
+    planned = tuple(t for t in triples if t.relation in walked)
     offered, limit = set(triples), context.reflect_limit
     observed = (s.triple for s in state.observation if s.triple in offered)
     chosen = dict.fromkeys([*_likest(state, context, planned, limit), *observed])

@@ -14,7 +14,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
-from triplewise.nodes.answer import UNSURE, answer_of_rule
+from triplewise.nodes.answer import UNSURE, answer_of_reading
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.link import start
@@ -95,13 +95,18 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
     """
     context, answer = runtime.context, state.answer
     assert answer is not None
-    own = state.rules[state.attempt].text() if context.embedded else "the query of the model"
+    own = state.followed.text if context.embedded and state.followed else "the query of the model"
     sure = answer.confidence or 0.0
     readings = [Rival(own, answer.values, answer.labels, answer.sparql, sure), *answer.rivals]
     meanings = [(e, c) for e in state.linked for c in e.candidates[:MEANINGS] if c.id != e.id]
     number = pick(
         [
-            {"answers": list(r.labels[:SHOWN]), "confidence": r.confidence, "query": r.sparql, "rule": r.rule}
+            {
+                "answers": list(r.labels[:SHOWN]),
+                "confidence": r.confidence,
+                "query": r.sparql,
+                "reading": r.reading,
+            }
             for r in readings
         ],
         [
@@ -114,16 +119,17 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
         return {"answer": answer}
     if number > len(readings):
         entity, meaning = meanings[number - len(readings) - 1]
-        only = replace(entity, id=meaning.id, label=meaning.label, score=meaning.score, candidates=(meaning,))
+        given = replace(meaning, kind="given")
+        only = replace(entity, id=meaning.id, label=meaning.label, score=meaning.score, candidates=(given,))
         linked = tuple(only if e is entity else e for e in state.linked)
         return {**start(linked), "usage": state.usage}
     if number == 1:
         text = answer.text.removeprefix(UNSURE)
         return {"answer": replace(answer, status="answered", text=text, confidence=None, reason=note)}
     rival = readings[number - 1]
-    rule = next(r for r in state.rules if r.text() == rival.rule)
+    reading = next(r for r in state.readings if r.text == rival.reading)
     rivals = tuple(r for r in answer.rivals if r is not rival)
-    return {"answer": replace(answer_of_rule(rule, state, context, note), rivals=rivals)}
+    return {"answer": replace(answer_of_reading(reading, state, context, note), rivals=rivals)}
 
 
 def pick(readings: Sequence[Mapping[str, Any]], meanings: Sequence[Mapping[str, Any]]) -> int:

@@ -17,7 +17,7 @@ from triplewise.tools.actions.sql import table_line, table_text
 from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.planning.lexical.question import decides
+from triplewise.tools.parsing.statements import decides
 from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.sql.query import Rows, read
 

@@ -16,7 +16,7 @@ from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.rules import DroppedRule, Rule
 from triplewise.tools.core.terms import Triple
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.confidence import Reading
+from triplewise.tools.parsing.reading import Reading
 
 AnswerStatus = Literal["answered", "unsure", "not_found", "budget_spent"]
 VerdictStatus = Literal["ok", "error", "finished", "spent"]
@@ -140,9 +140,9 @@ class ProofTriple:
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Another reading of the question, with some of the answers it gives, its query and its confidence."""
+    """Another reading of the question, in words, with some of its answers, its query and its confidence."""
 
-    rule: str
+    reading: str
     values: tuple[str, ...]
     labels: tuple[str, ...]
     sparql: str
@@ -225,10 +225,10 @@ class State(BaseModel):
         {}, description="Entities given by the caller, until they are linked."
     )
     linked: tuple[LinkedEntity, ...] = Field((), description="Entities found in the question.")
-    rules: tuple[Rule, ...] = Field((), description="Rules that may answer the question, best first.")
+    readings: tuple[Reading, ...] = Field((), description="What the question may mean, best first.")
+    rules: tuple[Rule, ...] = Field((), description="Rules that a model is shown, best first (SymAgent 4.1).")
     dropped: tuple[DroppedRule, ...] = Field((), description="Rules that are no plan, each with the reason.")
-    readings: tuple[Reading, ...] = Field((), description="What each rule makes of the words.")
-    attempt: int = Field(0, description="Index of the rule being followed (embedded policy).")
+    attempt: int = Field(0, description="Index of the reading being followed (embedded policy).")
     focus: tuple[str, ...] = Field((), description="Task-relevant entities (ODA).")
     observed: tuple[str, ...] = Field((), description="The entities the observation was made from.")
     observation: tuple[ScoredTriple, ...] = Field((), description="Observation subgraph.")
@@ -255,9 +255,9 @@ class State(BaseModel):
         return self.verdict.reason if self.verdict is not None and self.verdict.status == "finished" else ""
 
     @property
-    def followed(self) -> Rule | None:
-        """The rule whose reading gave the answer without a model; None where there is none."""
-        return self.rules[self.attempt] if self.readings and self.attempt < len(self.rules) else None
+    def followed(self) -> Reading | None:
+        """The reading whose program gave the answer without a model; None where there is none."""
+        return self.readings[self.attempt] if self.attempt < len(self.readings) else None
 
     @property
     def unreviewed(self) -> tuple[ExtractedFact, ...]:

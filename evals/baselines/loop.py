@@ -42,10 +42,11 @@ from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import XSD, Term
+from triplewise.tools.extraction.values import literal
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import node_labels
 from triplewise.tools.linking.linker import link, without_brackets
-from triplewise.tools.reading.values import literal
+from triplewise.tools.extraction.values import literal
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
 

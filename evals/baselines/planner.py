@@ -9,34 +9,31 @@ from typing import Any
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.plan import demonstrations_for, relations_around, settings_of
+from triplewise.nodes.plan import demonstrations_for, readings_of, relations_around, rules_of, settings_of
 from triplewise.nodes.state import State
 from triplewise.tools.actions.pyql import script
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.linking.linker import without_brackets
-from triplewise.tools.planning.bodies import answers, ground, rename, rule_program, without_topic
-from triplewise.tools.planning.lexical.constraints import Constraints
-from triplewise.tools.planning.lexical.planner import Plan, PlanSettings, make_plan
-from triplewise.tools.planning.lexical.question import decides, denies, form_of, slot_of, view
-from triplewise.tools.planning.mining import LEAST_F1, Miner, seed_rules
+from triplewise.tools.parsing.statements import decides, denies, form_of, slot_of
+from triplewise.tools.planning.bodies import answers, ground, rename, rule_program
+from triplewise.tools.planning.mining import LEAST_F1, Miner, Plan, PlanSettings, seed_rules
 from triplewise.tools.planning.proposals import parse_bodies, with_proposals
 from triplewise.tools.planning.seeds import Match, Seed
 
 __all__ = [
-    "answers", "chain_rule", "decides", "denies", "exemplars", "form_of", "mined_rules", "prompt_values",
+    "answers", "decides", "denies", "exemplars", "form_of", "mined_rules", "prompt_values",
     "proposed_rules", "rename", "rule_program", "slot_of",
 ]  # fmt: skip
 
 
 def mined_rules(state: State, context: Context) -> list[Rule]:
-    """Return rules of the seed questions most like this one; without seeds, those whose words fit it best."""
-    kg, encoder, seeds = environment(context).kg, environment(context).encoder, environment(context).seeds
+    """Return rules of the seed questions most like this one; without seeds, those of its readings."""
+    kg, seeds = environment(context).kg, environment(context).seeds
     if seeds is None:
-        settings = replace(settings_of(context), documents=False)
-        return list(make_plan(state.question, state.linked, kg, encoder, None, settings).rules)
-    defaults = PlanSettings()
-    mined = seed_rules(state.question, state.linked, kg, encoder, seeds, defaults.caps, defaults.seed_count)
+        return list(rules_of(readings_of(state, context), kg.profile))
+    caps, count = PlanSettings().caps, PlanSettings().seed_count
+    mined = seed_rules(state.question, state.linked, kg, seeds, caps, count)
     return sorted(mined, key=lambda rule: -rule.score)
 
 
@@ -54,11 +51,6 @@ def proposed_rules(reply: str, state: State, context: Context, limit: int) -> Pl
     return with_proposals(Plan(), parse_bodies(reply), state.linked, kg, encoder, settings)
 
 
-def chain_rule(rule: Rule, context: Context) -> Rule:
-    """Return the rule of a chain of relations, answered by its end without the topic entity."""
-    return without_topic(environment(context).kg, ground(rule.anchor, rule.body))
-
-
 def exemplars(
     state: State, context: Context, limit: int, write: Callable[[Sequence[Call], Mapping[str, str]], str]
 ) -> list[dict[str, str]]:
@@ -70,9 +62,8 @@ def exemplars(
     seeds = environment(context).seeds
     if seeds is None or not state.linked:
         return []
-    settings, encoder = settings_of(context), environment(context).encoder
-    mined = seeds.mined(settings.caps, encoder.name)
-    miner = Miner(environment(context).kg, settings.caps, mined, encoder)
+    settings = settings_of(context)
+    miner = Miner(environment(context).kg, settings.caps, seeds.mined(settings.caps))
 
     def of_wording(match: Match) -> Iterator[dict[str, str]]:
         """Seeds of one wording, mined as they are needed."""
@@ -94,8 +85,7 @@ def _best_program(seed: Seed, context: Context, miner: Miner) -> tuple[list[Call
     if not good:
         return [], {}
     # A short one of equals.
-    body, quality = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
-    constraints = Constraints(kg, environment(context).encoder, view(seed.question, seed.spans))
-    rule = miner.rule(list(anchors.values()), body, quality, constraints)
-    calls = [c for c in script(rule, kg.profile) if c.name not in ("get_relation", "execute")] if rule else []
+    body, _ = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
+    rule = ground(next(iter(anchors.values())), rename(kg, body))
+    calls = [c for c in script(rule_program(kg, rule), kg.profile) if c.name not in ("get_relation", "execute")]
     return calls, {form: name for name, form in anchors.items()}

@@ -448,7 +448,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
         elif unproven:
             why = f"{why}, says the model, but {where}"
     elif paths and not planner.decides(state.question):
-        rule = planner.chain_rule(paths[0].chain(kg), context)
+        rule = paths[0].chain(kg)
         named = loop.named_values(kg, [kg.profile.short(t) for t in planner.answers(kg, rule)])
         state = state.model_copy(update={"program": planner.rule_program(kg, rule).text(kg.profile)})
     step = loop.answer_step(state, reply or "The end of the best path is the answer.", named, why_none)

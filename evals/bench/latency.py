@@ -11,12 +11,15 @@ import pyoxigraph as ox
 import typer
 
 from triplewise.evals.bench.proxy import Proxy
-from triplewise.evals.choose_thresholds import sets_of_questions
+from triplewise.evals.question_sets import question_sets
 from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.learning.parser_training import Labelled
+
+SETS = ("metaqa", "demo", "cars", "units", "elements")
 
 
 def latency(
@@ -31,17 +34,14 @@ def latency(
 ) -> list[dict[str, Any]]:
     """Round trips and seconds of a question without a model, by the distance of the endpoint.
 
-    MetaQA's dev questions by hops, the demo's training questions, and every other question of small graphs.
-    The engine is pyoxigraph behind HTTP. `sequential` is the longest chain of round trips of which each waits
-    for the one before. Needs TRIPLEWISE_DATA.
+    Development questions of MetaQA, of the demo and of small graphs. The engine is pyoxigraph behind HTTP.
+    `sequential` is the longest chain of round trips of which each waits for the one before. Needs
+    TRIPLEWISE_DATA.
     """
     rows = list[dict[str, Any]]()
-    for name, _, kg, labelled in sets_of_questions(()):
-        if name.startswith(only) and isinstance(kg, EmbeddedKG):
-            questions = [one.question for one in labelled[:count]]
-            rows += [
-                {"questions": name, **row} for row in _rows(kg, questions, delays or [0, 50, 250], index)
-            ]
+    for asked in question_sets([name for name in SETS if name.startswith(only)]):
+        if isinstance(kg := asked.open(), EmbeddedKG):
+            rows += _rows(asked.name, kg, asked.questions[:count], delays or [0, 50, 250], index)
     return rows
 
 

@@ -209,7 +209,7 @@ def incomplete_graph(
     if "kg" in own:
         kg, profile = str(own["kg"]), own.get("profile")
     else:
-        kg = prepared(graph(benchmark(str(base.dataset.name)).graph), about.get("kg_parts")).path
+        kg = prepared(graph(str(about["kg_graph"])), about.get("kg_parts")).path
     records = []
     for sample in base.dataset:
         metadata = sample.metadata or {}

@@ -147,7 +147,8 @@ class BenchmarkTask:
         if self.needs_model:
             require_model(context_of(settings))
         own, gold_linking = self.benchmark, options.get("linking") == "gold"
-        kg = kg_of_task(own, settings, options.get("gold_derived", True))
+        own_graph = own.graph.format(**options)
+        kg = kg_of_task(own_graph, settings, options.get("gold_derived", True))
         samples, about_samples, file = self._samples(kg, options)
         seeds = seeds_of(own, kg, options.get("seeds", False))
         if file in seeds.files:
@@ -164,9 +165,10 @@ class BenchmarkTask:
         phases |= options["phases"] or {}
         drawn = draw(samples, options["n"], options["sample_seed"])
         files = [file, *(own.files[name] for name in self.more_files), *seeds.files]
-        kg_files = [file for part in kg.parts for file in graph(own.graph).facts[part]]
-        kg_files += graph(own.graph).labels if kg_files else ()
+        kg_files = [file for part in kg.parts for file in graph(own_graph).facts[part]]
+        kg_files += graph(own_graph).labels if kg_files else ()
         about_kg = {
+            "kg_graph": own_graph,
             "kg_profile": kg.profile or "inferred",
             "kg_parts": list(kg.parts),
             "kg_triples": kg.triples,
@@ -297,16 +299,16 @@ def draw(samples: Sequence[Sample], n: int | None, sample_seed: int) -> list[Sam
     return order[: n or None]
 
 
-def kg_of_task(of: Benchmark, settings: Mapping[str, Any], gold_derived: bool = True) -> LoadedKG:
+def kg_of_task(name: str, settings: Mapping[str, Any], gold_derived: bool = True) -> LoadedKG:
     """The KG that the settings name, else the benchmark's own, loaded into the cache where it is not yet.
 
-    A benchmark over databases has none: its path is "".
+    A benchmark over databases has none (its name is ""): its path is "".
     """
     if "kg" in settings:
         kg = str(settings["kg"])
         profile = str(settings.get("profile") or "as found")
         return LoadedKG(kg, profile, f"the user's own graph {kg}", partial=False)
-    if not of.graph:
+    if not name:
         return LoadedKG("", "", OWN_TABLES, partial=False)
-    own = graph(of.graph)
+    own = graph(name)
     return prepared(own, [part for part in own.facts if gold_derived or part != "gold_derived"])

@@ -24,6 +24,7 @@ from triplewise.tools.core.files import Record
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.learning.questions import short_answers
 from triplewise.tools.linking.linker import without_brackets
 
 _GOLD_ROWS = 100_000
@@ -275,6 +276,23 @@ def read_ck25(record: Record) -> Question:
     )
 
 
+# -- over small graphs of their own
+
+
+def with_short_answers(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
+    """Write gold answers that are full IRIs as answers are written, by their short ids."""
+    graph = kg.open()
+    return [{**r, "answers": short_answers(graph, [str(a) for a in r["answers"]])} for r in records]
+
+
+def read_small(record: Record) -> Question:
+    """Nothing is linked; gold answers are names, ids or numbers."""
+    pairs = zip(record["answers"], record.get("answer_labels", ()), strict=False)
+    names = {answer: [label] for answer, label in pairs if answer != label}
+    metadata = {GOLD_NAMES: names} if names else {}
+    return Question(record["question"], record["answers"], {}, {"type": record.get("kind")}, metadata)
+
+
 # -- the table
 
 
@@ -284,8 +302,10 @@ FUNCTIONS: Mapping[str, Mapping[str, Any]] = {
     "creak": {"read": read_creak, "prepare": with_majority, "more_note": creak_note},
     "cwq": {"read": read_cwq},
     "grailqa": {"read": read_grailqa},
+    "geoquery": {"read": read_small, "prepare": with_short_answers},
     "graphq": {"read": read_graphq},
     "metaqa": {"read": read_metaqa},
+    "overnight": {"read": read_small, "prepare": with_short_answers},
     "qald10": {"read": read_qald10},
     "simplequestions": {"read": read_simplequestions},
     "trex": {"read": read_slot, "more_note": slot_note},
@@ -335,7 +355,7 @@ def describe(name: str) -> dict[str, Any]:
         raise ConfigurationError.unknown("task", name, BENCHMARK_TASKS)
     of = BENCHMARK_TASKS[name]
     own = of.benchmark
-    kg = graph(own.graph) if own.graph else None
+    kg = graph(own.graph.format(**of.defaults)) if own.graph else None
     kg_files = [*(file for files in kg.facts.values() for file in files), *kg.labels] if kg else []
     return {
         "name": name,

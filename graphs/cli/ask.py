@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import chdir, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -180,15 +180,11 @@ def ask(
 
 def ask_person(shown: Mapping[str, Any], run: Run) -> Any:
     """Ask a person what an interrupted run asks for; return what `Command(resume=...)` takes."""
-    from triplewise.graphs.cli.report import Labels
-
     if shown.get("error"):
         say(str(shown["error"]), "notice")
     if "facts" in shown:
         return review_facts(shown["facts"])
-    labels = Labels(run.kg)
-    labels.fetch_rules(run.state.rules)
-    return pick_reading(shown, lambda rule: labels.replace(rule).plain)
+    return pick_reading(shown)
 
 
 def typed(prompt: str) -> str:
@@ -202,12 +198,12 @@ def typed(prompt: str) -> str:
     return line.strip().lower()
 
 
-def pick_reading(shown: Mapping[str, Any], readable: Callable[[str], str]) -> str:
+def pick_reading(shown: Mapping[str, Any]) -> str:
     """Ask a person which reading is meant, or which other meaning of a mention; return its number."""
     say("Not sure what is asked. It could be read as:")
     for option in shown["readings"]:
         answers = ", ".join(option["answers"][:3]) + (", ..." if len(option["answers"]) > 3 else "")
-        say(f"{option['number']}: {answers}  ({option['confidence']:.0%}: {readable(option['rule'])})")
+        say(f"{option['number']}: {answers}  ({option['confidence']:.0%}: {option['reading']})")
     for option in shown["meanings"]:
         about = f", {option['description']}" if option["description"] else ""
         say(f"{option['number']}: {option['mention']} is {option['label']} ({option['id']}{about})")

@@ -1,12 +1,12 @@
-"""`triplewise calibrate`: train the confidence of answers on questions of one's own."""
+"""`triplewise calibrate`: train the confidence of answers, and the parser, on questions of one's own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -17,26 +17,16 @@ from triplewise.tools.core.errors import ConfigurationError
 if TYPE_CHECKING:
     from triplewise.tools.kg import KnowledgeGraph
     from triplewise.tools.learning.calibration import Row
+    from triplewise.tools.learning.parser_training import Labelled
 
 AT_ONCE = 4
 """Questions that a language model is asked at a time."""
 
 
-class Labelled(NamedTuple):
-    """A training question: text, entities (mention -> id or None), and complete sets of right answers."""
-
-    question: str
-    entities: Mapping[str, str | None]
-    answers: tuple[tuple[str, ...], ...]
-
-
-def collect(
-    group: str, questions: Iterable[Labelled], kg: KnowledgeGraph, least: float = 1.0, **settings: Any
-) -> Iterator[Row]:
+def collect(group: str, questions: Sequence[Labelled], kg: KnowledgeGraph, **settings: Any) -> Iterator[Row]:
     """Ask questions; return whether each answer is right, and by what evidence.
 
-    `least` is the F1 of a right answer: 1 where gold answers and graph are complete. `settings` are those of
-    a run, such as its language model.
+    `settings` are those of a run, such as its language model.
     """
     from triplewise.graphs.build import build_graph
     from triplewise.nodes.answer import reading_of_query
@@ -54,18 +44,45 @@ def collect(
         context = Context(**{"seeds": "none", **settings, **fixed})
         values = graph.invoke({"question": question, "entities": dict(entities)}, context=context)
         state, answer = State(**values), values["answer"]
-        if not context.embedded:
-            reading = reading_of_query(state, context, answer.sparql)
-        else:
-            reading = next(iter(state.readings[state.attempt :]), None)
+        reading = state.followed if context.embedded else reading_of_query(state, context, answer.values)
         ids = [short_answers(kg, answers) for answers in gold]
         # Yes-or-no answers may stand in words.
         f1 = max(best_overlap(answer.values, ids).f1, best_overlap(answer.labels, gold, "names").f1)
         features = reading.features if reading is not None and answer.values else {}
-        return Row(group, question, f1 >= least and any(gold), features, any(gold))
+        return Row(group, question, f1 == 1.0 and any(gold), features, any(gold))
 
     with ThreadPoolExecutor(AT_ONCE if "model" in settings else 1) as pool:
         yield from pool.map(row, questions)
+
+
+def read_labelled(files: Sequence[Path]) -> list[Labelled]:
+    """Return the questions of JSON-lines files. Raises `DataError` where a line is none."""
+    from triplewise.tools.core.files import json_lines
+    from triplewise.tools.learning.parser_training import Labelled
+    from triplewise.tools.planning.seeds import question_parts
+
+    questions = []
+    for file in files:
+        for number, record in json_lines(file):
+            text, entities, answers = question_parts(record, file, number)
+            questions.append(Labelled(text, entities, (answers, *map(tuple, record.get("also") or ()))))
+    return questions
+
+
+def learn_weights(questions: Sequence[Labelled], kg: KnowledgeGraph) -> None:
+    """Learn the parser's weights for one graph and keep them with it.
+
+    Raises `ConfigurationError` where the graph is no folder that could keep them.
+    """
+    from triplewise.tools.learning.parser_training import learned_weights
+    from triplewise.tools.parsing.learn import own_weights, shipped_weights, write_weights
+    from triplewise.tools.retrieval.encoder import open_encoder
+
+    if (path := own_weights(kg)) is None:
+        raise ConfigurationError(
+            f"{kg.name} is no folder that could keep weights; load it by `triplewise kg load`"
+        )
+    write_weights(learned_weights(questions, kg, open_encoder(), shipped_weights()), path)
 
 
 commands = typer.Typer()
@@ -82,29 +99,30 @@ def calibrate(
     out_: Path | None = o.option(
         "FILE", "Where to write it.", None, "--out", shown="the folder of the graph"
     ),
+    weights: bool = o.flag(
+        "Train the parser's weights too, on every other question; the confidence is trained on the rest."
+    ),
 ) -> None:
     """Train the confidence of answers on questions of your own.
 
     All questions are asked, and a logistic regression learns by what evidence answers were right. It is kept
-    as calibration.yaml in the folder of a graph that `triplewise kg load` made, and used from then on; for
+    as confidence.json in the folder of a graph that `triplewise kg load` made, and used from then on; for
     other graphs --set calibration=FILE names it. Takes 40 answers at least, better 200, of every kind of
     question, a fifth of them with no answer.
 
     With --model, that language model is asked, and its answers get a confidence of their own, kept in the
-    same file: by the words its query accounts for, by whether the plan without a model has the same answers,
-    and by what went wrong on the way. Without this its answers have none.
+    same file: by whether a reading without a model has the same answers, by the words which that reading
+    leaves uncovered, and by what went wrong on the way. Without this its answers have none.
 
     Examples:
         triplewise calibrate questions.jsonl --kg films
-        triplewise calibrate a.jsonl b.jsonl --kg films --out films.calibration.yaml
+        triplewise calibrate a.jsonl b.jsonl --kg films --out films.confidence.json
         triplewise calibrate questions.jsonl --kg films --model openai:gpt-4o-mini
     """
     from triplewise.nodes.context import Context
     from triplewise.nodes.environment import environment
-    from triplewise.tools.core.files import json_lines
     from triplewise.tools.learning.calibration import train
-    from triplewise.tools.planning.confidence import calibration_for, own_file
-    from triplewise.tools.planning.seeds import question_parts
+    from triplewise.tools.parsing.confidence import calibration_for, own_file
 
     settings = options.context_settings()
     context = Context(**settings)
@@ -114,11 +132,10 @@ def calibrate(
             f"{context.kg} is no folder that could keep a calibration; name a file with --out, and give it "
             "to later questions by --set calibration=FILE"
         )
-    questions = []
-    for file in files:
-        for number, record in json_lines(file):
-            text, entities, answers = question_parts(record, file, number)
-            questions.append(Labelled(text, entities, (answers, *map(tuple, record.get("also") or ()))))
+    questions = read_labelled(files)
+    if weights:
+        learn_weights(questions[::2], graph)
+        questions = questions[1::2]
     rows: list[Row] = []
     with progress_bars() as report:
         for row in collect(str(context.kg), questions, **{**settings, "kg": graph}):

@@ -127,9 +127,10 @@ def index(
 
 @o.command(commands)
 def info(login: o.Login, source: Source, profile: o.Profile = None) -> None:
-    """Show what a graph holds: size, relations, labels, profile, some facts.
+    """Show what a graph holds: size, classes, relations, labels, profile, some facts.
 
-    Only a sample is read, so that this is quick on any endpoint.
+    Of a small graph, the schema card: classes with their members; relations with all their names, where they
+    lead and some values. Of a large one only a sample is read, so that this is quick on any endpoint.
 
     Examples:
         triplewise kg info demo
@@ -143,6 +144,7 @@ def info(login: o.Login, source: Source, profile: o.Profile = None) -> None:
     from triplewise.tools.kg.open import is_store, read_manifest
     from triplewise.tools.kg.profile import BLANK
     from triplewise.tools.kg.vocabulary import relation_texts, triple_text
+    from triplewise.tools.parsing.card import SchemaCard
 
     kg, console = login.open(source, profile=profile, timeout=PATIENCE), out()
     shape, folder = kg.profile, Path(source).expanduser()
@@ -181,10 +183,13 @@ def info(login: o.Login, source: Source, profile: o.Profile = None) -> None:
         console.print("No facts could be read (empty).")
         return
     facts = [f for f in facts if not shape.excludes(f.relation)] or facts
-    counts = Counter(shape.short(f.relation) for f in facts)
-    texts = relation_texts(kg, [relation for relation, _ in counts.most_common(SHOWN)])
-    rows = [(relation, f"{text.label} ({counts[relation]:,})") for relation, text in texts.items()]
-    console.print(pairs(f"\nRelations ({len(counts)} in the first {len(facts):,} facts)", rows))
+    if (card := SchemaCard.of(kg)) is not None:
+        echo(f"\n{card.text(SHOWN)}")
+    else:
+        counts = Counter(shape.short(f.relation) for f in facts)
+        texts = relation_texts(kg, [relation for relation, _ in counts.most_common(SHOWN)])
+        rows = [(relation, f"{text.label} ({counts[relation]:,})") for relation, text in texts.items()]
+        console.print(pairs(f"\nRelations ({len(counts)} in the first {len(facts):,} facts)", rows))
     facts = [f for f in facts if BLANK not in f.n3()] or facts
     spread = facts[:: max(1, len(facts) // 6)][:6]
     console.print(pairs("\nSome facts", [("", text) for text in triple_text(kg, spread, exact=False)]))

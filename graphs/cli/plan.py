@@ -1,4 +1,4 @@
-"""`triplewise plan`: the rules that would lead a search, and seed questions mined ahead."""
+"""`triplewise plan`: what a question may mean, the rules that would lead a search, and seeds mined ahead."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from triplewise.graphs.cli.console import columns, echo_json, out, pairs, progre
 from triplewise.tools.core.errors import ConfigurationError
 
 SHOWN = 8
-"""Rules and dropped rules printed."""
+"""Readings, rules and dropped rules printed."""
 
 
 class QuestionOrCommand(TyperGroup):
@@ -33,7 +33,7 @@ class QuestionOrCommand(TyperGroup):
 
 
 commands = typer.Typer(
-    cls=QuestionOrCommand, help="Show the rules that would lead the search, without running it."
+    cls=QuestionOrCommand, help="Show what a question may mean, and the rules of a plan, without running it."
 )
 
 
@@ -44,13 +44,13 @@ def show(
     entity: o.Entities = None,
     as_json: o.Json = False,
 ) -> None:
-    """Show the rules that would lead the search, best first, without running it.
+    """Show what a question may mean, best first, without running it; with a model, the rules it is shown.
 
-    A rule is a path of relations from an entity of the question to its answer, found in the answered
-    questions most like it (--seeds, or those of `triplewise plan index`) or among the relations around the
-    entity. Support: seed questions whose answers it reproduces; precision and recall: how well, over those
-    seeds. What was dropped is listed with the reason: a rule must lead somewhere from the entity, unless
-    documents (--set documents=FOLDER) may fill the gap.
+    A reading is a query, with the probability that its answer is exactly right. A rule is a path of
+    relations from an entity of the question to its answer, found in the answered questions most like it
+    (--seeds, or those of `triplewise plan index`) or in a reading. Support: seed questions whose answers it
+    reproduces; precision and recall: how well, over those seeds. What was dropped is listed with the reason:
+    a rule must lead somewhere from the entity, unless documents (--set documents=FOLDER) may fill the gap.
 
     Examples:
         triplewise plan "Who wrote Dracula?"
@@ -70,7 +70,8 @@ def show(
             elif phase == "plan":
                 planned = update
                 break
-    rules, dropped = planned.get("rules", ()), planned.get("dropped", ())
+    readings, rules = planned.get("readings", ()), planned.get("rules", ())
+    dropped = planned.get("dropped", ())
     if as_json:
         usage, names = planned.get("usage"), ("mention", "id", "label")
         document = {
@@ -79,6 +80,7 @@ def show(
                 {**{n: getattr(e, n) for n in names}, "score": round(e.score, 4)}
                 for e in linked.get("linked", ())
             ],
+            "readings": [asdict(r) for r in readings],
             "rules": [{"rule": r.text(), **asdict(r)} for r in rules],
             "dropped": [asdict(d) for d in dropped],
             "usage": None if usage is None else asdict(usage),
@@ -87,8 +89,10 @@ def show(
         return
     report = Report(console, run.kg, run.toolset)
     report.phase("link", linked)
-    nothing = "No rule fits: no relation path from the entities reads like the question."
-    report.row("Plan", *report.rules(rules, SHOWN, "--json gives all") if rules else [nothing])
+    nothing = "No reading: nothing in the graph is like what the question asks."
+    rest = "--json gives all"
+    report.row("Plan", *report.readings(readings, SHOWN, rest) if readings or rules else [nothing])
+    report.row("Rules", *report.rules(rules, SHOWN, rest))
     report.row("Dropped", *report.dropped_rules(dropped, SHOWN, "--json gives all"))
 
 
@@ -123,7 +127,7 @@ def index(
     tools = environment(context)
     source = ",".join(map(str, files))
     with progress_bars("what is done is kept: run the same command again to go on") as progress:
-        report = index_seeds(source, context.kg, tools.kg, tools.caps, progress, tools.encoder, again=again)
+        report = index_seeds(source, context.kg, tools.kg, tools.caps, progress, again=again)
         progress("asking some that are held out", 0, None)
         held_out = hold_out(report.path, tools.kg, tools.encoder, tools.caps)
     if report.empty:

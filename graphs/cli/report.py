@@ -16,14 +16,15 @@ from triplewise.graphs.cli.console import columns
 from triplewise.nodes.state import Answer, ProofTriple, Step, Usage
 from triplewise.tools.actions import DATABASE_TOOLSETS
 from triplewise.tools.core.terms import Term, Triple
+from triplewise.tools.extraction.entity_names import MINTED
 from triplewise.tools.kg import IRI, KnowledgeGraph, readable, readable_text
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.reading.entity_names import MINTED
 
 if TYPE_CHECKING:
     from triplewise.nodes.state import Verdict
     from triplewise.tools.actions import Toolset
     from triplewise.tools.core.rules import DroppedRule, Rule
+    from triplewise.tools.parsing.reading import Reading
 
 RULES, VALUES, PROOF, SHORT_PROOF, NAMES, LENGTH = 3, 30, 20, 6, 8, 400
 """Most rules, answers, facts of the proof (and in the short form), names in a list, and characters of an
@@ -49,12 +50,8 @@ class Labels:
 
     def fetch_rules(self, rules: Iterable[Rule]) -> None:
         """Fetch the labels of what rules mention."""
-        nodes, relations = [], []
-        for rule in rules:
-            parts = (n for c in rule.constraints for n in (c.variable, c.operator, c.value))
-            nodes += [rule.anchor, *(n for n in parts if n)]
-            relations += [a.relation for a in (*rule.body, *(a for c in rule.constraints for a in c.atoms))]
-        self.fetch(nodes, relations)
+        rules = list(rules)
+        self.fetch([rule.anchor for rule in rules], [r for rule in rules for r in rule.relations])
 
     def fetch_triples(self, triples: Sequence[Triple]) -> None:
         """Fetch the labels of what facts mention."""
@@ -170,7 +167,9 @@ class Report:
                 self.row("Entities", *texts)
             case "plan":
                 rules, dropped = update.get("rules", ()), update.get("dropped", ())
-                self.row("Plan", *self.rules(rules, RULES, "`triplewise plan` shows all"))
+                rest = "`triplewise plan` shows all"
+                self.row("Plan", *self.readings(update.get("readings", ()), RULES, rest))
+                self.row("Rules", *self.rules(rules, RULES, rest))
                 if rules and dropped:
                     self.row("", Text(f"{len(dropped)} dropped; `triplewise plan` says why", QUIET))
                 elif dropped:
@@ -190,6 +189,15 @@ class Report:
                 self.row("", Text.assemble((by, BAD), ": ", why), Text("The step is undone.", QUIET))
             case "inspect" if (verdict := self._verdict) and verdict.note and verdict.status != "spent":
                 self.row("", Text.assemble(("note: ", "yellow"), self.labels.replace(verdict.reason)))
+
+    def readings(self, readings: Sequence[Reading], most: int, rest: str) -> Iterator[Text]:
+        """Yield the first readings, best first, with how sure they are and where they come from."""
+        for number, reading in enumerate(readings[:most], 1):
+            sure = f"{reading.confidence:.0%}" if reading.features else ""
+            figures = "; ".join(filter(None, (sure, reading.provenance)))
+            yield Text.assemble(f"{number}. {reading.text}", (f"  [{figures}]", QUIET))
+        if len(readings) > most:
+            yield Text(f"and {len(readings) - most} more; {rest}", QUIET)
 
     def rules(self, rules: Sequence[Rule], most: int, rest: str) -> Iterator[Text]:
         """Yield the first rules, best first, with where they come from; `rest` says where the others are."""
@@ -253,8 +261,8 @@ class Report:
         text = observation if len(observation) <= LENGTH else observation[:LENGTH].rstrip() + " ..."
         return [self.labels.replace(text)]
 
-    def answer(self, answer: Answer, rule: Rule | None = None) -> None:
-        """Print everything the run came to; `rule` is the reading of the question that was followed."""
+    def answer(self, answer: Answer, reading: Reading | None = None) -> None:
+        """Print everything the run came to; `reading` is how the question was understood."""
         if self._verbose:
             self.console.print()
         self._answer(answer)
@@ -264,12 +272,11 @@ class Report:
             self.row("Note", self.labels.replace(answer.note))
         if answer.confidence is not None:
             self.row("Sure", f"{answer.confidence:.0%}")
-        if rule is not None and answer.values and not self._verbose:
-            self.labels.fetch_rules([rule])
-            self.row("Read as", self.labels.replace(rule.text()))
+        if reading is not None and answer.values and not self._verbose:
+            self.row("Read as", reading.text)
         if answer.status == "unsure":
-            others = (f"{_first(r.labels)}  ({r.confidence:.0%}: {r.rule})" for r in answer.rivals)
-            self.row("Or", *map(self.labels.replace, others))
+            others = (f"{_first(r.labels)}  ({r.confidence:.0%}: {r.reading})" for r in answer.rivals)
+            self.row("Or", *others)
         if query := answer.sparql or answer.sql:
             language = "SPARQL" if answer.sparql else "SQL"
             syntax = Syntax("", language.lower(), theme="ansi_dark", background_color="default")

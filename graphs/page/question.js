@@ -52,7 +52,7 @@ function answerCard(question, run, trace, terms) {
     el(
       "div",
       { class: "answers" },
-      el("div", { class: "card" }, el("h2", {}, "Answer"), answerChips(question, trace), reason(trace), sureness(trace, terms)),
+      el("div", { class: "card" }, el("h2", {}, "Answer"), answerChips(question, trace), reason(trace), sureness(trace)),
       question.gold.length ? el("div", { class: "card" }, el("h2", {}, "Right answer"), chips(question.gold.map((text) => el("li", {}, terms.names.get(text) || text, terms.names.has(text) ? el("span", { class: "id" }, " ", text) : null)))) : null,
     ),
     entities(trace, terms),
@@ -88,10 +88,10 @@ function reason(trace) {
   return el("p", { class: "why" }, trace.reason.replace(/^./, (c) => c.toUpperCase()).replace(/([^.!?])$/, "$1."));
 }
 
-function sureness(trace, terms) {
+function sureness(trace) {
   if (typeof trace.confidence !== "number") return null;
   const percent = (share) => `${Math.round(share * 100)} %`;
-  const rivals = (trace.rivals || []).map((r) => el("li", {}, r.labels.join(", "), ` (${percent(r.confidence)}) `, el("span", { class: "rule" }, terms.rule(r.rule))));
+  const rivals = (trace.rivals || []).map((r) => el("li", {}, r.labels.join(", "), ` (${percent(r.confidence)}) `, el("span", { class: "rule" }, r.reading)));
   return [el("p", { class: "under sure" }, `${percent(trace.confidence)} sure`), rivals.length ? el("details", {}, el("summary", {}, count(rivals.length, "other reading")), el("ol", {}, rivals)) : null];
 }
 
@@ -122,15 +122,18 @@ function cost(usage, steps) {
 }
 
 function planCard(trace, terms) {
-  const rules = trace.rules || [], dropped = trace.dropped || [];
-  if (!rules.length && !dropped.length) return null;
+  const readings = trace.readings || [], rules = trace.rules || [], dropped = trace.dropped || [];
+  if (!readings.length && !rules.length && !dropped.length) return null;
   const cut = trace.cut || {};
+  const read = readings.map((r) => el("li", {}, el("div", { class: "rule" }, r.reading), el("p", { class: "under" }, `${r.provenance} · ${Math.round(r.confidence * 100)} %`)));
   const kept = rules.map((rule) => el("li", {}, el("div", { class: "rule" }, terms.rule(rule.rule)), el("p", { class: "under" }, figuresOf(rule))));
   const left = dropped.map((rule) => el("li", {}, el("div", { class: "rule" }, terms.rule(rule.text)), el("p", { class: "under" }, `dropped: ${rule.reason}`)));
   return section(
     "Plan",
-    kept.length ? null : el("p", { class: "none" }, "no rule was found"),
-    el("ol", { class: "rules" }, folded(kept, 4, "rule")),
+    read.length || kept.length ? null : el("p", { class: "none" }, "no reading and no rule was found"),
+    read.length ? el("ol", { class: "rules" }, folded(read, 4, "reading")) : null,
+    leftOut(cut.readings, "reading"),
+    kept.length ? el("ol", { class: "rules" }, folded(kept, 4, "rule")) : null,
     leftOut(cut.rules, "rule"),
     left.length ? el("details", {}, el("summary", {}, `${count(left.length + (cut.dropped || 0), "rule")} dropped, and why`), el("ol", { class: "rules dropped" }, left), leftOut(cut.dropped, "rule")) : null,
   );

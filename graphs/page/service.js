@@ -69,7 +69,7 @@ function showAnswer({ run, trace, choices }, isPicked) {
 function choiceCard(run, { readings, meanings }, terms) {
   const pick = (number, ...content) => el("li", {}, el("button", { type: "button", class: "choice", onclick: () => follow({ run, pick: number }) }, ...content));
   const read = readings.map((r) =>
-    pick(r.number, el("strong", {}, r.answers.slice(0, 4).join(", ") || "none", r.answers.length > 4 ? ", …" : ""), el("span", { class: "id" }, ` ${Math.round(r.confidence * 100)} % `), el("span", { class: "rule" }, terms.rule(r.rule))));
+    pick(r.number, el("strong", {}, r.answers.slice(0, 4).join(", ") || "none", r.answers.length > 4 ? ", …" : ""), el("span", { class: "id" }, ` ${Math.round(r.confidence * 100)} % `), el("span", { class: "rule" }, r.reading)));
   const meant = meanings.map((m) => pick(m.number, el("q", {}, m.mention), " is ", el("strong", {}, m.label), el("span", { class: "id" }, ` ${m.id}`), m.description ? el("span", { class: "under" }, ` ${m.description}`) : null));
   const card = section("Not sure. What did you mean?", el("ol", { class: "choices" }, folded(read, 4, "reading"), folded(meant, 4, "meaning")));
   card.classList.add("unsure");

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ from triplewise.evals import (
     ck25,
     creak,
     cwq,
+    geoquery,
     grailqa,
     graphq,
     metaqa,
+    overnight,
     provenance,
     qald10,
     simplequestions,
@@ -63,6 +66,7 @@ SCOTT = {"m.02": {"mention": "ridley scott"}}
 BIRTH = ["get_neighbors(m.01,film.film.directed_by)", "get_neighbors(#0,people.person.place_of_birth)"]
 TWO = [["m.1", "m.2"], ["m.2"]]
 LINKED = {"it": "m.0", "then": '"2010"^^<http://www.w3.org/2001/XMLSchema#gYear>'}
+WORLD = "http://overnight.example/recipes/"
 KEYS = "id question answers kg_exact kg_exact_observed_only "
 RECORDS: dict[str, list[dict[str, Any]]] = {
     "cwq/test.jsonl.gz": records(
@@ -112,6 +116,15 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
         ("k2", "", "Names?", ["SELECT", "OPTIONAL"], ["n", "p"], [["Anna Ahorn", "12"], ["Bo Birke", None]]),
         ("k3", "", "Do we have staff?", ["ASK"], None, True),
     ),
+    "geoquery/train.jsonl.gz": records(
+        "id question kind answers answer_labels",
+        ("geo-1", "Which city is the capital of Utah?", "fact", ["Salt Lake City"], ["Salt Lake City"]),
+        ("geo-2", "How many people live in Ogden?", "fact", ["63909"], ["63909"]),
+    ),
+    "overnight/recipes_test.jsonl.gz": records(
+        "id question kind answers answer_labels",
+        ("o1", "which recipe is quick", "superlative", [f"{WORLD}recipe/rice"], ["rice pudding"]),
+    ),
     "qald10/test_en.jsonl.gz": records(
         "id question answers kg_exact topic_entity trivial",
         ("q1", "Who?", ["Q42"], True, {"Q1": "Adams"}, ...),
@@ -151,6 +164,21 @@ pv:phone rdfs:label "phone number" .
 """
 
 
+GEOGRAPHY = """
+@prefix geo: <http://geoquery.example/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+geo:utah a geo:State ; rdfs:label "Utah" ; geo:capital geo:slc .
+geo:slc a geo:City ; rdfs:label "Salt Lake City" .
+geo:ogden a geo:City ; rdfs:label "Ogden" ; geo:population 63909 .
+"""
+RECIPES = f"""
+@prefix : <{WORLD}> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+<{WORLD}recipe/rice> a :Recipe ; rdfs:label "rice pudding" ; :preparationTime 10 .
+<{WORLD}recipe/quiche> a :Recipe ; rdfs:label "quiche" ; :preparationTime 30 .
+"""
+
+
 JUDGED = {"graphq": ["q1"], "simplequestions": ["s1"], "agentbench_kg": ["a1"]}
 
 
@@ -166,6 +194,8 @@ def sets(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     _write(data / "freebase_kg" / "gold_derived.nt.gz", f"<{NS}m.05> <{NS}a.b.c> <{NS}m.01> .\n")
     _write(data / "freebase_kg" / "labels.tsv.gz", "".join(f"{i}\t{n}\t\n" for i, n in NAMES.items()))
     _write(data / "ck25" / "prod-inst.ttl.gz", TURTLE)
+    _write(data / "geoquery" / "geoquery.ttl.gz", GEOGRAPHY)
+    _write(data / "overnight" / "recipes.ttl.gz", RECIPES)
     yield data
     close_all()
 
@@ -217,6 +247,8 @@ BECOMES: list[tuple[Callable[..., Task], str, list[str], dict[str, Any]]] = [
         },
     ),
     (ck25, "k3", ["true"], {"gold_rows": [], "tags": {"type": "yes/no", "function": "none"}}),
+    (geoquery, "geo-1", ["Salt Lake City"], {"entities": {}, "tags": {"type": "fact"}}),
+    (partial(overnight, domain="recipes"), "o1", ["rice"], {"tags": {"type": "superlative"}}),
     (qald10, "q1", ["Q42"], {"entities": {}, "trivial": False}),
     (qald10, "q2", ["false"], {"trivial": True}),
     (trex, "s0", ["Ciudad de los Reyes", "Lima", "lima"], PERU),
@@ -225,14 +257,15 @@ BECOMES: list[tuple[Callable[..., Task], str, list[str], dict[str, Any]]] = [
     (creak, "c2", ["true"], {**PERU, "majority": "true"}),  # Peru as the claim writes it
     (wikiwebquestions, "w0", ["Q2868"], {**PERU, "tags": {"relations": "1"}}),
 ]
-ON_OWN_GRAPH = (cwq, grailqa, graphq, simplequestions, agentbench_kg, ck25)
+ON_OWN_GRAPH = (cwq, grailqa, graphq, simplequestions, agentbench_kg, ck25, geoquery)
 
 
 @pytest.mark.parametrize(("task", "name", "gold", "about"), BECOMES)
 def test_a_record_becomes_a_sample(
     sets: Path, task: Callable[..., Task], name: str, gold: list[str], about: dict[str, Any]
 ) -> None:
-    sample = _samples(task() if task in ON_OWN_GRAPH else task(**DEMO))[name]
+    is_own = task in ON_OWN_GRAPH or isinstance(task, partial)
+    sample = _samples(task() if is_own else task(**DEMO))[name]
     assert list(sample.target) == gold
     assert {key: (sample.metadata or {})[key] for key in about} == about
 
@@ -310,6 +343,10 @@ def test_slots_claims_and_questions_are_scored(sets: Path, tmp_path: Path) -> No
     assert (scores["accuracy.count"], scores["nontrivial_f1.count"]) == (1, 1)
     scores = figures(ck25())
     assert (scores["f1.count"], scores["accuracy.count"]) == (3, 1)
+    scores = figures(geoquery())
+    assert (scores["f1.count"], scores["exact_match.mean"]) == (2, 0.5)
+    scores = figures(overnight(domain="recipes"))
+    assert scores["f1.count"] == 1
     scores = figures(grailqa())
     assert (scores["f1.count"], scores["answerable_f1.count"]) == (1, 1)
 
@@ -398,11 +435,11 @@ def test_ck25_runs_gold_queries_whose_results_are_not_recorded(tmp_path: Path) -
 def test_every_result_says_what_it_takes_to_have_it_again(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    about = _about(metaqa(n=2, sample_seed=7, settings={"plan_beam": 3}, phases={"reflect": "none"}))
+    about = _about(metaqa(n=2, sample_seed=7, settings={"plan_rules": 3}, phases={"reflect": "none"}))
     assert len(about["commit"]) in (0, 40)
     assert {"langgraph", "inspect-ai", "pyoxigraph", "sentence-transformers"} <= set(about["packages"])
     assert (about["sample_seed"], about["model"], about["preset"]) == (7, "embedded", "agent")
-    assert (about["settings"]["plan_beam"], about["settings"]["row_limit"]) == (3, 20_000)
+    assert (about["settings"]["plan_rules"], about["settings"]["row_limit"]) == (3, 20_000)
     assert (about["phases"]["reflect"], about["phases"]["plan"]) == ("none", "auto")
     assert about["seed_questions"] == "the dev questions of all hops"
     json.dumps(about)  # plain values only
@@ -450,8 +487,8 @@ def test_tasks_are_listed_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", sorted(set(BENCHMARK_TASKS) - {"metaqa", "wikisql"}))
 def test_the_catalog_counts_what_the_files_hold(name: str) -> None:
     for which, counted in benchmark(name).counts.items():
-        split = {"split": which.partition("=")[2]} if which else {}
-        about = _about(TASKS[name](n=1, **split))
+        key, _, value = which.partition("=")
+        about = _about(TASKS[name](n=1, **({key: value} if which else {})))
         assert (about["asked"], about["answerable"]) == (counted["questions"], counted["answerable"])
         assert about["changed_files"] == []
     close_all()

@@ -140,9 +140,9 @@ def test_a_cell_is_what_defaults_column_row_and_overrides_say_the_last_winning(t
     text = """name: order
 title: Order
 seeds: [3, 4]
-defaults: {system: agent, limit: 9, set: {plan_hops: 1, plan_beam: 1, plan_rules: 1}}
+defaults: {system: agent, limit: 9, set: {plan_hops: 1, seed_count: 1, plan_rules: 1}}
 columns:
-  - {column: c, task: metaqa, set: {plan_beam: 2, plan_rules: 2}}
+  - {column: c, task: metaqa, set: {seed_count: 2, plan_rules: 2}}
   - {column: d, task: metaqa, limit: 8}
 rows:
   - {row: r, set: {plan_rules: 3}}
@@ -156,7 +156,7 @@ cells:
         ("d", 3, 7),
         ("d", 4, 7),
     ]
-    plan = [tuple(c.spec.set[f"plan_{n}"] for n in ("hops", "beam", "rules", "seed")) for c in cells]
+    plan = [tuple(c.spec.set[n] for n in ("plan_hops", "seed_count", "plan_rules", "plan_seed")) for c in cells]
     assert plan == [(1, 2, 3, 3), (1, 2, 3, 4), (1, 1, 4, 3), (1, 1, 4, 4)]
 
 

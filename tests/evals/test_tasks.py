@@ -108,13 +108,13 @@ def test_the_summary_shows_scores_graph_changed_files_and_crashes(
 def test_gold_linking_gives_the_topic_entity_and_own_linking_a_bare_question(
     data: Path, stub: list[tuple[str, Input, Context]], tmp_path: Path
 ) -> None:
-    run(metaqa(hops=1, linking="gold", preset="oda", settings={"plan_beam": 3}), log_dir=tmp_path)
+    run(metaqa(hops=1, linking="gold", preset="oda", settings={"plan_rules": 3}), log_dir=tmp_path)
     run(metaqa(hops=1, linking="own", seeds=False), log_dir=tmp_path)
     by_question = {(i, q.question): (p, q, c) for i, (p, q, c) in enumerate(stub)}
     assert all("[" not in question for _, question in by_question)
     with_gold, with_own = stub[:4], stub[4:]
     assert {tuple(q.entities.items()) for _, q, _ in with_gold} >= {(("Amélie", "Amélie"),)}
-    assert all(p == "oda" and c.plan_beam == 3 and c.row_limit == 20_000 for p, _, c in with_gold)
+    assert all(p == "oda" and c.plan_rules == 3 and c.row_limit == 20_000 for p, _, c in with_gold)
     assert all(c.seeds and c.seeds.count("dev_") == 3 for _, _, c in with_gold)
     assert all(q.entities == {} and c.seeds == "none" for _, q, c in with_own)
 
@@ -138,7 +138,7 @@ def test_a_draw_is_random_repeatable_and_nested(data: Path) -> None:
         ({"preset": "none"}, "unknown preset"),
         ({"phases": {"reflect": "nothing"}}, "reflect"),
         ({"settings": {"beams": 3}}, "unknown setting 'beams'"),
-        ({"settings": {"plan_beam": -1}}, "plan_beam must be a whole number above 0"),
+        ({"settings": {"plan_rules": -1}}, "plan_rules must be a whole number above 0"),
     ],
 )
 def test_impossible_arguments_are_refused_before_anything_runs(
@@ -149,7 +149,7 @@ def test_impossible_arguments_are_refused_before_anything_runs(
 
 
 def test_names_in_set_go_to_task_phases_or_settings(data: Path) -> None:
-    given = parse_settings(["hops=2", "reflect=none", "plan_beam=4", "seeds=false"])
+    given = parse_settings(["hops=2", "reflect=none", "plan_rules=4", "seeds=false"])
     task = make_task("metaqa", {**given, "n": 1})
     assert len(task.dataset) == 1
     with pytest.raises(ConfigurationError, match="unknown name to set 'hop'"):

@@ -92,7 +92,7 @@ def test_every_preset_draws_the_same_machine(preset: str) -> None:
 @pytest.mark.parametrize("preset", sorted(set(PRESETS) - {"sql", "sql-paper", "agent-sparql"}))
 def test_every_preset_runs_to_an_answer_without_a_model(preset: str) -> None:
     state = build_graph(preset).invoke(INPUT, context=small())
-    assert state["answer"].status in ("answered", "not_found")
+    assert state["answer"].status in ("answered", "unsure", "not_found")
     assert state["answer"].text
     assert state["answer"].usage.calls == 0
     assert state["answer"].usage.queries > 0

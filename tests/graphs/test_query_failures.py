@@ -35,7 +35,7 @@ def ask(question: str, **settings: Any) -> Answer:
     return answer
 
 
-@pytest.mark.parametrize("question", ["Who wrote Dracula?", "Did Bram Stoker write Dracula?"])
+@pytest.mark.parametrize("question", ["Who wrote Dracula?", "Which rivers are in Peru?"])
 def test_a_query_out_of_time_is_no_empty_one(question: str) -> None:
     answer = ask(question, query_timeout=1e-9, closed_world=True)
     assert (answer.status, answer.values) == ("budget_spent", ())
@@ -47,7 +47,7 @@ def test_faults_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     draw, run = random.Random(1), EmbeddedKG._run
 
     def flaky(self: EmbeddedKG, *given: Any) -> Result:
-        failed = draw.random() < 0.02
+        failed = draw.random() < 0.05
         return Result(Outcome.TIMEOUT, message="504") if failed else run(self, *given)
 
     monkeypatch.setattr(EmbeddedKG, "_run", flaky)

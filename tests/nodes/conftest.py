@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 from langgraph.runtime import Runtime
 
 from triplewise.graphs import Context, State
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Update, environment
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.parsing.reading import Reading
 
 GRAPH = Path(__file__).parent.parent / "cases" / "oda" / "graph.ttl"
 WILD, FANG, GOETHE = "Q476871", "Q844836", "Q5879"
@@ -49,6 +51,30 @@ def triple() -> Callable[[str, str, str], Triple]:
 def linked(*ids: str) -> tuple[LinkedEntity, ...]:
     """Entities as a caller gives them."""
     return tuple(LinkedEntity(i, -1, -1, i, i, 1.0) for i in ids)
+
+
+def reading(*lines: str, **values: Any) -> Reading:
+    """A reading by hand: the lines of its program."""
+    given: dict[str, Any] = {"text": " and ".join(lines), "score": 0.0, "confidence": 0.0}
+    return Reading("\n".join(lines), **{**given, "provenance": "by hand", **values})
+
+
+def chain(anchor: str, *relations: str, **values: Any) -> Reading:
+    """A reading of forward relations from a node; `^P1` walks one backward."""
+    nodes = [anchor, *(f"?x{i}" for i in range(1, len(relations) + 1))]
+    steps = zip(relations, pairwise(nodes), strict=True)
+    facts = [(end, r[1:], start) if r.startswith("^") else (start, r, end) for r, (start, end) in steps]
+    lines = [f"add_fact({', '.join(fact)})" for fact in facts]
+    return reading(*lines, f"set_answer({nodes[-1]})", **values)
+
+
+def planned(*readings: Reading) -> Callable[[State, Runtime[Context]], Update]:
+    """A plan phase that gives some readings."""
+
+    def plan(state: State, runtime: Runtime[Context]) -> Update:
+        return {"readings": readings}
+
+    return plan
 
 
 @pytest.fixture

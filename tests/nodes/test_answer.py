@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,9 +20,8 @@ from triplewise.tools.actions import TOOLSETS, parse_call
 from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.planning.lexical.planner import GUESS
 
-from .conftest import FANG, GOETHE, WILD
+from .conftest import FANG, GOETHE, WILD, chain, planned
 
 Make = Callable[[str, str, str], Triple]
 PARTNER = f"add_fact({GOETHE}, P451, ?partner)"
@@ -183,13 +184,49 @@ def test_the_query_of_routes_finds_their_answers(kg: KnowledgeGraph, triple: Mak
     assert route_query([]) is None
 
 
-def test_without_a_word_for_it_nothing_is_found_and_a_guess_is_called_one() -> None:
-    question = {"question": "What is the shoe size of Johann Wolfgang von Goethe?"}
-    graph = build_graph("agent")
-    sure = graph.invoke(question, context=Context(kg="demo"))["answer"]
-    assert (sure.status, sure.values) == ("not_found", ())
-    guessed = graph.invoke(question, context=Context(kg="demo", guess=True))["answer"]
-    assert guessed.status == "unsure"
-    assert guessed.reason.startswith(GUESS)
-    known = {"question": "What is the capital of Japan?"}
-    assert not graph.invoke(known, context=Context(kg="demo", guess=True))["answer"].reason
+RIVAL = chain(GOETHE, "P451", text="his partner", confidence=0.2, features={"share": 0.2}, values=("Q78495",))
+
+
+@pytest.mark.parametrize(
+    ("confidence", "settings", "status"),
+    [
+        (0.7, {}, "answered"),
+        (0.4, {}, "unsure"),
+        (0.4, {"min_confidence": 0.3}, "answered"),
+        (0.1, {}, "not_found"),
+        (0.1, {"guess": True}, "unsure"),
+        (0.1, {"min_confidence": 0.0}, "answered"),
+    ],
+)
+def test_how_sure_a_reading_is_decides_what_is_shown(
+    context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    confidence: float,
+    settings: dict[str, Any],
+    status: str,
+) -> None:
+    levels = SimpleNamespace(min_confidence=0.6, floor=0.2, models={})
+    monkeypatch.setattr("triplewise.nodes.answer.calibration_for", lambda *_: levels)
+    known: dict[str, Any] = {"features": {"share": 0.5}, "uncovered": ("dwells",), "nearest": ("residence",)}
+    best = chain(GOETHE, "P451", "P19", confidence=confidence, values=("Q3042",), **known)
+    question = {"question": "Where?", "entities": {"Goethe": GOETHE}}
+    graph = build_graph("agent", plan=planned(best, RIVAL))
+    answer = graph.invoke(question, context=replace(context, **settings))["answer"]
+    assert answer.status == status
+    if status == "not_found":
+        assert (answer.values, answer.sparql, answer.confidence) == ((), "", None)
+    else:
+        assert (answer.values, answer.confidence) == (("Q3042",), confidence)
+        (rival,) = answer.rivals
+        assert (rival.reading, rival.labels, rival.confidence) == ("his partner", ("Lili Schöneman",), 0.2)
+        assert "wdt:P451" in rival.sparql
+    if status != "answered":
+        expected = "'dwells' is nothing that this graph's relations speak of (nearest: residence)"
+        assert answer.reason == expected
+
+
+def test_a_reading_without_evidence_has_no_confidence(context: Context) -> None:
+    question = {"question": "Where?", "entities": {"Goethe": GOETHE}}
+    graph = build_graph("agent", plan=planned(chain(GOETHE, "P451", "P19")))
+    answer = graph.invoke(question, context=context)["answer"]
+    assert (answer.status, answer.confidence, answer.rivals) == ("answered", None, ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,19 +16,17 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Answer, Context, State, build_graph
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.state import Verdict
-from triplewise.tools.planning.confidence import MODEL_FEATURES, Calibration, shipped
+
+from .conftest import chain
 
 Server = Callable[..., OpenAIServer]
-SURE, LESS_SURE = (
-    {"question": "What is the capital of Japan?"},
-    {"question": "What currency is used in Mexico?"},
-)
-UNSURE = {"question": "Which company made Avatar?"}
+Read = Callable[..., None]
+QUESTION = {"question": "Which company made Avatar?", "entities": {"Avatar": "Q24871"}}
+FOX = chain("Q24871", "P272", text="Avatar -[production company]-> ?x", values=("Q434841",))
+CAMERON = chain("Q24871", "P57", text="Avatar -[director]-> ?x", values=("Q42574",))
 REPLY = (
-    "Thought: The peso.\nAction: add_fact(Q96, P38, ?currency)\nAction: set_answer(?currency)\n"
-    "Action: execute()"
+    "Thought: Its director.\nAction: add_fact(Q24871, P57, ?who)\nAction: set_answer(?who)\nAction: execute()"
 )
-ANOTHER = REPLY.replace("Q96, P38", "Q17, P38")
 SPRINGFIELDS = """
 @prefix ex: <http://example.org/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
 ex:population rdfs:label "population"@en .
@@ -38,67 +37,79 @@ ex:m rdfs:label "Ann Smith"@en . ex:r rdfs:label "Blue River"@en .
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
 
 
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Read:
+    """`read(0.5, 0.2)`: questions have two readings, so sure; `answered` from .6, nothing below .1."""
+    levels = SimpleNamespace(min_confidence=0.6, floor=0.1, models={})
+    monkeypatch.setattr("triplewise.nodes.answer.calibration_for", lambda *_: levels)
+
+    def fixed(*sure: float) -> None:
+        pairs = zip((FOX, CAMERON), sure, strict=False)
+        readings = tuple(replace(r, confidence=c, features={"share": c}) for r, c in pairs)
+        monkeypatch.setattr("triplewise.nodes.plan.read_question", lambda *_: readings)
+
+    return fixed
+
+
 def scripted(server: OpenAIServer, **settings: Any) -> Context:
     return Context(kg="demo", model="openai:scripted", base_url=server.url, **settings)
 
 
-@pytest.mark.parametrize(
-    ("question", "values"),
-    [(SURE, ("Q1490",)), ({"question": "Is Berlin the capital of France?"}, ("false",))],
-    ids=["a fact", "no"],
-)
-def test_a_sure_reading_is_taken_without_the_model(
-    openai_server: Server, question: dict[str, str], values: tuple[str, ...]
-) -> None:
+def test_a_sure_reading_is_taken_without_the_model(openai_server: Server, read: Read) -> None:
     server = openai_server([])
-    alone = build_graph().invoke(question, context=Context(kg="demo"))["answer"]
-    answer = build_graph().invoke(question, context=scripted(server, cascade=0.9))["answer"]
-    assert (answer.status, answer.values) == ("answered", values)
+    read(0.95, 0.2)
+    alone = build_graph().invoke(QUESTION, context=Context(kg="demo"))["answer"]
+    answer = build_graph().invoke(QUESTION, context=scripted(server, cascade=0.9))["answer"]
+    assert (answer.status, answer.labels) == ("answered", ("20th Century Fox",))
     assert (answer.usage.calls, server.chats) == (0, [])
     assert (answer.confidence, answer.sparql, answer.proof) == (alone.confidence, alone.sparql, alone.proof)
 
 
-def test_where_it_is_unsure_the_model_works_as_without_a_cascade(openai_server: Server) -> None:
+def test_where_it_is_unsure_the_model_works_as_without_a_cascade(openai_server: Server, read: Read) -> None:
+    read(0.7, 0.2)
     first, second = openai_server([REPLY]), openai_server([REPLY])
-    answer = build_graph().invoke(LESS_SURE, context=scripted(first, cascade=0.9))["answer"]
-    build_graph().invoke(LESS_SURE, context=scripted(second))
-    assert (answer.labels, answer.confidence, answer.usage.calls) == (("Mexican peso",), None, 1)
+    answer = build_graph().invoke(QUESTION, context=scripted(first, cascade=0.9))["answer"]
+    build_graph().invoke(QUESTION, context=scripted(second))
+    assert (answer.labels, answer.confidence, answer.usage.calls) == (("James Cameron",), None, 1)
     assert [c.messages for c in first.chats] == [c.messages for c in second.chats]
 
 
-def test_the_model_goes_on_where_the_inspector_objects(openai_server: Server) -> None:
+def test_the_model_goes_on_where_the_inspector_objects(openai_server: Server, read: Read) -> None:
     def objecting(state: State, runtime: Any) -> dict[str, Any]:
         if len(state.steps) == 1:
             return {"verdict": Verdict("error", guideline="doubted", source="kb", text="Look again.")}
         return eraser(state, runtime)
 
-    context = scripted(openai_server([ANOTHER]), cascade=0.9)
-    answer = build_graph(inspect=objecting).invoke(SURE, context=context)["answer"]
+    read(0.95, 0.2)
+    context = scripted(openai_server([REPLY]), cascade=0.9)
+    answer = build_graph(inspect=objecting).invoke(QUESTION, context=context)["answer"]
     assert (answer.usage.calls, answer.confidence) == (1, None)
 
 
 def asked(reply: Any, **settings: Any) -> tuple[dict[str, Any], Answer | None, Any]:
-    """What a run on an unsure question shows, and its answer and graph after a person's reply."""
+    """What a run on an unsure question shows, and its answer and state after a person's reply."""
     graph = build_graph(checkpointer=InMemorySaver())
     context = Context(interactive=True, **{"kg": "demo"} | settings)
-    given = (settings and {"question": "What is the population of Springfield?"}) or UNSURE
-    stopped = graph.invoke(given, CONFIG, context=context)
-    state = graph.invoke(Command(resume=reply), CONFIG, context=context)
-    return stopped["__interrupt__"][0].value, state["answer"], state
+    given = (settings and {"question": "What is the population of Springfield?"}) or QUESTION
+    shown = graph.invoke(given, CONFIG, context=context)["__interrupt__"][0].value
+    word = reply(shown) if callable(reply) else reply
+    state = graph.invoke(Command(resume=word), CONFIG, context=context)
+    return shown, state["answer"], state
 
 
 @pytest.mark.parametrize(
     ("reply", "status", "labels"),
     [
         (1, "answered", ("20th Century Fox",)),
-        ("2", "answered", ("Aliens",)),
+        ("2", "answered", ("James Cameron",)),
         (0, "unsure", ("20th Century Fox",)),
     ],
 )
-def test_a_person_picks_a_reading(reply: int | str, status: str, labels: tuple[str, ...]) -> None:
+def test_a_person_picks_a_reading(read: Read, reply: int | str, status: str, labels: tuple[str, ...]) -> None:
+    read(0.5, 0.2)
     shown, answer, _ = asked(reply)
-    assert [r["number"] for r in shown["readings"]] == [1, 2]
-    assert "wdt:P272" in shown["readings"][1]["query"]
+    assert [(r["number"], r["reading"]) for r in shown["readings"]] == [(1, FOX.text), (2, CAMERON.text)]
+    assert "wdt:P57" in shown["readings"][1]["query"]
     assert answer is not None
     assert (answer.status, answer.labels) == (status, labels)
     if status == "answered":
@@ -109,22 +120,26 @@ def test_a_person_picks_a_reading(reply: int | str, status: str, labels: tuple[s
         assert not any(rival.labels == labels for rival in answer.rivals)
 
 
-def test_an_answer_of_a_model_that_is_not_sure_is_shown_too(openai_server: Server, tmp_path: Path) -> None:
-    zeros, kept = dict.fromkeys(MODEL_FEATURES, 0.0), tmp_path / "calibration.yaml"
-    doubtful = Calibration(zeros, zeros, dict.fromkeys(zeros, 1.0), -1.0, 0.5)
-    replace(shipped(), models={"openai:scripted": doubtful}).write(kept)
+def test_an_answer_of_a_model_that_is_not_sure_is_shown_too(
+    openai_server: Server, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read(0.5, 0.2)
+    doubtful = SimpleNamespace(probability=lambda features: 0.2689)
+    levels = SimpleNamespace(min_confidence=0.5, floor=0.1, models={"openai:scripted": doubtful})
+    monkeypatch.setattr("triplewise.nodes.answer.calibration_for", lambda *_: levels)
     graph = build_graph(checkpointer=InMemorySaver())
-    context = scripted(openai_server([REPLY]), interactive=True, calibration=str(kept))
-    stopped = graph.invoke(LESS_SURE, CONFIG, context=context)
-    (reading,) = stopped["__interrupt__"][0].value["readings"]
-    assert (reading["answers"], reading["rule"]) == (["Mexican peso"], "the query of the model")
-    assert reading["confidence"] == pytest.approx(0.2689)
+    context = scripted(openai_server([REPLY]), interactive=True)
+    stopped = graph.invoke(QUESTION, CONFIG, context=context)
+    (shown,) = stopped["__interrupt__"][0].value["readings"]
+    assert (shown["answers"], shown["reading"]) == (["James Cameron"], "the query of the model")
+    assert shown["confidence"] == 0.2689
     answer = graph.invoke(Command(resume=1), CONFIG, context=context)["answer"]
-    assert (answer.status, answer.labels, answer.usage.calls) == ("answered", ("Mexican peso",), 1)
+    assert (answer.status, answer.labels, answer.usage.calls) == ("answered", ("James Cameron",), 1)
 
 
 @pytest.mark.parametrize("reply", [7, "peso", -1])
-def test_what_names_no_reading_is_asked_for_again(reply: Any) -> None:
+def test_what_names_no_reading_is_asked_for_again(read: Read, reply: Any) -> None:
+    read(0.5, 0.2)
     _, answer, state = asked(reply)
     assert "is no number from 0 to 2" in state["__interrupt__"][0].value["error"]
     assert answer is not None
@@ -134,9 +149,11 @@ def test_what_names_no_reading_is_asked_for_again(reply: Any) -> None:
 def test_another_meaning_of_a_mention_is_planned_for_anew(tmp_path: Path) -> None:
     graph = tmp_path / "springfields.ttl"
     graph.write_text(SPRINGFIELDS)
-    shown, answer, state = asked("2", kg=str(graph), min_confidence=1.0)
+    shown, answer, state = asked(
+        lambda shown: shown["meanings"][0]["number"], kg=str(graph), min_confidence=1.0
+    )
     (meaning,) = shown["meanings"]
-    assert (meaning["number"], meaning["mention"]) == (2, "Springfield")
+    assert meaning["mention"] == "Springfield"
     (again,) = state["__interrupt__"]
     assert answer is not None
     assert (answer.values, again.value["meanings"]) == (("200",), [])

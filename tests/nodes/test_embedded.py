@@ -1,8 +1,7 @@
-"""The policy without a model: rules are followed step by step, feedback is read, the next rule is taken."""
+"""The policy without a model: readings are followed step by step, feedback is read, the next one is taken."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,39 +12,24 @@ from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.environment import Update
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.state import Verdict
-from triplewise.tools.core.rules import Atom, Constraint, Rule
+from triplewise.tools.parsing.reading import Reading
 
-from .conftest import FANG, GOETHE, GRAPH, WILD
-
-
-def rule(anchor: str, *relations: str, constraints: tuple[Constraint, ...] = ()) -> Rule:
-    """A rule of forward relations; `^P1` walks one backward."""
-    body = tuple(Atom(r.lstrip("^"), not r.startswith("^"), f"x{i}") for i, r in enumerate(relations, 1))
-    return Rule(anchor, body, constraints, provenance="by hand")
+from .conftest import FANG, GOETHE, GRAPH, WILD, chain, planned, reading
 
 
-def planned(*rules: Rule) -> Callable[[State, Runtime[Context]], Update]:
-    """A plan phase that gives some rules."""
-
-    def plan(state: State, runtime: Runtime[Context]) -> Update:
-        return {"rules": rules}
-
-    return plan
-
-
-def ask(preset: str, entities: dict[str, str], *rules: Rule) -> dict[str, Any]:
-    """Run the whole machine on rules of our own."""
+def ask(preset: str, entities: dict[str, str], *readings: Reading) -> dict[str, Any]:
+    """Run the whole machine on readings of our own."""
     context = Context(kg=str(GRAPH), profile="wikidata")
-    graph = build_graph(preset, plan=planned(*rules))
+    graph = build_graph(preset, plan=planned(*readings))
     return dict(graph.invoke({"question": "Where?", "entities": dict(entities)}, context=context))
 
 
-BORN = rule(GOETHE, "P451", "P19")
+BORN = chain(GOETHE, "P451", "P19")
 TOOLSETS = {"agent": "add_fact", "oda": "get_neighbors", "symagent": "search_neighbor"}
 
 
 @pytest.mark.parametrize("preset", TOOLSETS)
-def test_a_rule_is_followed_with_the_actions_of_the_preset(preset: str) -> None:
+def test_a_reading_is_followed_with_the_actions_of_the_preset(preset: str) -> None:
     state = ask(preset, {"Goethe": GOETHE}, BORN)
     assert state["answer"].labels == ("Offenbach am Main",)
     calls = [s.call for s in state["steps"]]
@@ -54,38 +38,38 @@ def test_a_rule_is_followed_with_the_actions_of_the_preset(preset: str) -> None:
 
 
 @pytest.mark.parametrize("preset", TOOLSETS)
-def test_where_a_rule_leads_nowhere_the_next_one_is_taken(preset: str) -> None:
-    state = ask(preset, {"Goethe": GOETHE}, rule(GOETHE, "P451", "P36"), BORN)
+def test_where_a_reading_leads_nowhere_the_next_one_is_taken(preset: str) -> None:
+    state = ask(preset, {"Goethe": GOETHE}, chain(GOETHE, "P451", "P36"), BORN)
     assert state["answer"].labels == ("Offenbach am Main",)
     if preset == "agent":
         (correction,) = state["corrections"]
         assert correction.call == "add_fact(?x1, P36, ?x2)"
         after = state["steps"][correction.step]
-        assert after.thought.startswith("That did not work out. Try rule 2")
+        assert after.thought.startswith("That did not work out. Try reading 2")
 
 
 @pytest.mark.parametrize("preset", TOOLSETS)
-def test_no_rule_left_is_not_found(preset: str) -> None:
-    state = ask(preset, {"Goethe": GOETHE}, rule(GOETHE, "P36"))
+def test_no_reading_left_is_not_found(preset: str) -> None:
+    state = ask(preset, {"Goethe": GOETHE}, chain(GOETHE, "P36"))
     answer = state["answer"]
     assert (answer.status, answer.values) == ("not_found", ())
     assert state["steps"][-1].call == "give_up()"
 
 
 def test_two_entities_meet() -> None:
-    meets = Constraint("meets", "x1", (Atom("P840", True, "x1"),), value=FANG)
-    for preset in ("agent", "oda"):
-        state = ask(preset, {"a": WILD, "b": FANG}, rule(WILD, "P840", constraints=(meets,)))
+    both = reading(f"add_fact({WILD}, P840, ?x)", f"add_fact({FANG}, P840, ?x)", "set_answer(?x)")
+    for preset in (*TOOLSETS, "agentbench"):
+        state = ask(preset, {"a": WILD, "b": FANG}, both)
         assert set(state["answer"].values) == {"Q16", "Q2009"}
 
 
 def test_relations_are_walked_backward_too() -> None:
-    for preset in TOOLSETS:
-        state = ask(preset, {"London": "Q45765"}, rule("Q45765", "^P50"))
+    for preset in (*TOOLSETS, "agentbench"):
+        state = ask(preset, {"London": "Q45765"}, chain("Q45765", "^P50"))
         assert set(state["answer"].values) == {WILD, FANG}
 
 
-def test_following_rules_breaks_no_guideline(context: Context) -> None:
+def test_following_readings_breaks_no_guideline(context: Context) -> None:
     """What the policy does by itself is never taken for a mistake."""
     verdicts: list[Verdict] = []
 

@@ -1,4 +1,4 @@
-"""The fast path: a rule as one step, with the inspector's word on it, and steps where that does not do."""
+"""The fast path: a reading as one step, with the inspector's word on it, and steps where that does not do."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from triplewise.nodes.embedded import whole_program
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.state import Verdict
-from triplewise.tools.core.rules import Atom, Rule
 
-from .conftest import GOETHE
+from .conftest import GOETHE, planned, reading
 
 Server = Callable[..., OpenAIServer]
 Make = Callable[..., State]
 
-RULE = Rule(GOETHE, (Atom("P451", True, "partner"), Atom("P19", True, "place")), provenance="found")
-EMPTY = Rule(GOETHE, (Atom("P451", True, "partner"), Atom("P840", True, "place")), provenance="found")
+PARTNER = f"add_fact({GOETHE}, P451, ?partner)"
+BORN = reading(PARTNER, "add_fact(?partner, P19, ?place)", "set_answer(?place)")
+EMPTY = reading(PARTNER, "add_fact(?partner, P840, ?place)", "set_answer(?place)")
 QUESTION = {
     "question": "What is the birthplace of Goethe's unmarried partner?",
     "entities": {"Goethe": GOETHE},
@@ -36,8 +36,8 @@ def fast(context: Context) -> Context:
     return replace(context, fast_path=True)
 
 
-def test_the_best_rule_is_one_step_with_its_program_in_lines(fast: Context, state: Make) -> None:
-    update = auto(state(GOETHE, rules=(RULE, EMPTY)), Runtime(context=fast))
+def test_the_best_reading_is_one_step_with_its_program_in_lines(fast: Context, state: Make) -> None:
+    update = auto(state(GOETHE, readings=(BORN, EMPTY)), Runtime(context=fast))
     (step,) = update["steps"]
     assert step.call.splitlines() == [
         "add_fact(Q5879, P451, ?partner)",
@@ -48,17 +48,17 @@ def test_the_best_rule_is_one_step_with_its_program_in_lines(fast: Context, stat
     assert step.feedback.finished
     assert step.feedback.answers == ("Q3042",)
     assert update["program"].splitlines() == step.call.splitlines()[:-1]
-    assert RULE.text() in step.thought
+    assert BORN.text in step.thought
 
 
 @pytest.mark.parametrize(
     ("changed", "settings"),
     [
-        ({"rules": (EMPTY, RULE)}, {}),
-        ({"rules": ()}, {}),
-        ({"rules": (RULE,)}, {"toolset": "explore"}),
+        ({"readings": (EMPTY, BORN)}, {}),
+        ({"readings": ()}, {}),
+        ({"readings": (BORN,)}, {"toolset": "explore"}),
     ],
-    ids=["nothing found", "no rule", "no query"],
+    ids=["nothing found", "no reading", "no query"],
 )
 def test_otherwise_nothing_is_recorded(
     fast: Context, state: Make, changed: dict[str, Any], settings: dict[str, Any]
@@ -83,12 +83,13 @@ def test_otherwise_nothing_is_recorded(
     ],
     ids=["yes", "no"],
 )
-def test_a_model_says_whether_the_rule_answers(
+def test_a_model_says_whether_the_reading_answers(
     context: Context, openai_server: Server, replies: list[str], values: tuple[str, ...], calls: int
 ) -> None:
     server = openai_server(replies)
     settings = replace(context, fast_path=True, max_actions=4, model="openai:scripted", base_url=server.url)
-    answer = build_graph("agent", observe="none").invoke(QUESTION, context=settings)["answer"]
+    graph = build_graph("agent", observe="none", plan=planned(BORN))
+    answer = graph.invoke(QUESTION, context=settings)["answer"]
     assert answer.usage.calls == calls
     assert "If this query says what the question asks, execute()" in str(server.chats[0])
     assert answer.values == values
@@ -100,8 +101,8 @@ def test_steps_follow_where_the_inspector_objects(fast: Context) -> None:
             return {"verdict": Verdict("error", guideline="doubted", source="kb", text="Look again.")}
         return eraser(state, runtime)
 
-    slow = build_graph("agent").invoke(QUESTION, context=replace(fast, fast_path=False))
-    state = build_graph("agent", inspect=objecting).invoke(QUESTION, context=fast)
+    slow = build_graph("agent", plan=planned(BORN)).invoke(QUESTION, context=replace(fast, fast_path=False))
+    state = build_graph("agent", inspect=objecting, plan=planned(BORN)).invoke(QUESTION, context=fast)
     first, *others = state["steps"]
     assert first.rolled_back
     assert first.guideline == "doubted"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triplewise.nodes.answer import normal_values
-from triplewise.tools.planning.lexical.question import decides, form_of, slot_of
+from triplewise.tools.parsing.statements import decides, form_of, slot_of
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,14 @@ from pydantic import ValidationError
 
 from triplewise.nodes.state import Answer, Correction, ProofTriple, ScoredTriple, State, Step, Usage, Verdict
 from triplewise.tools.actions.toolset import Feedback
-from triplewise.tools.core.rules import Atom, Constraint, Rule
+from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
+from triplewise.tools.parsing.reading import Reading
 
 VALUES = (
     *(Answer, Correction, ProofTriple, ScoredTriple, Step, Verdict, Usage, Feedback),
-    *(IRI, Literal, Triple, EntityCandidate, LinkedEntity, Atom, Constraint, Rule),
+    *(IRI, Literal, Triple, EntityCandidate, LinkedEntity, Atom, Rule, Reading),
 )
 words = st.text(max_size=12)
 iris = st.from_regex(r"http://e\.org/[A-Za-z0-9]{1,5}", fullmatch=True).map(IRI)
@@ -47,11 +48,17 @@ feedback = st.builds(
 steps = st.builds(
     Step, number=st.integers(1, 9), thought=words, call=words, feedback=feedback, observation=words
 )
-rules = st.builds(
-    Rule,
+rules = st.builds(Rule, words, st.tuples(st.builds(Atom, words, st.booleans(), words)))
+numbers = st.floats(-9, 9)
+readings = st.builds(
+    Reading,
     words,
-    st.tuples(st.builds(Atom, words, st.booleans(), words)),
-    st.tuples(st.builds(Constraint, st.sampled_from(["meets", "max"]), words)),
+    words,
+    numbers,
+    st.floats(0, 1),
+    values=st.tuples(words),
+    uncovered=st.tuples(words),
+    features=st.dictionaries(words, numbers, max_size=2),
 )
 entities = st.builds(
     LinkedEntity,
@@ -67,6 +74,7 @@ states = st.builds(
     State,
     question=words,
     linked=st.tuples(entities),
+    readings=st.tuples(readings),
     rules=st.tuples(rules),
     observation=st.tuples(st.builds(ScoredTriple, triples, st.just(0.25))),
     steps=st.tuples(steps),

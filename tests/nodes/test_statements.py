@@ -9,7 +9,7 @@ import pytest
 from tests.support.statements import statements
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.tools.kg import open_kg
-from triplewise.tools.planning.lexical.question import denies
+from triplewise.tools.parsing.statements import denies
 
 PERU = {"Peru": "Q419"}
 

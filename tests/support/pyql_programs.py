@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable, text
 from triplewise.tools.pyql.program import (
+    AnyOf,
     Aggregate,
     Expression,
     Extreme,
@@ -345,6 +346,8 @@ class Evaluation:
             elif isinstance(item, Typed):
                 found: list[Row] = [{item.variable: s} for s in self._instances(item.type)]
                 rows = _join(rows, found)
+            elif isinstance(item, AnyOf):
+                rows = _join(rows, [{item.variable: node} for node in item.nodes])
             elif isinstance(item, Extreme):
                 rows = _best(rows, item)
             elif isinstance(item, Union):

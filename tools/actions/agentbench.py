@@ -18,29 +18,36 @@ answer(#3)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NoReturn
 
 from triplewise.tools.actions.comparison import compared, is_measure
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, list_values, names, relation_names, short_ids
 from triplewise.tools.actions.toolset import Action, ActionContext, Call, Feedback, Parameter, Toolset, action
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.rules import Atom, Constraint, Rule
 from triplewise.tools.core.terms import IRI, Literal, Node, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.pyql.program import (
     KINDS,
     Aggregate,
+    AnyOf,
+    Clause,
     Extreme,
     Fact,
     Filter,
     Kind,
+    Not,
+    Optional,
     PatternItem,
     PyQL,
+    TimeWindow,
+    Typed,
     Union,
+    Value,
     fresh,
 )
 from triplewise.tools.pyql.text import read_relation, read_term, scan_arguments, write_iri, write_node
@@ -469,66 +476,102 @@ AGENTBENCH = Toolset("agentbench", _ACTIONS, to_pyql=to_pyql, spelled=spelled)
 """AgentBench's actions. The state of a run is the text of its `Sets`."""
 
 
-_REASONS = {
-    "type": "keep members of a kind",
-    "filter": "compare with a value",
-    "distinct": "leave members out",
-    "not": "leave members out",
-    "most": "count for each member",
-    "least": "count for each member",
-    "ask": "answer yes or no",
-    "holds": "answer yes or no",
+UNSAYABLE = "unsayable"
+"""Code of the error for a program that no sets stand for."""
+_NEEDS: dict[type[Clause], str] = {
+    Typed: "to keep members of a kind",
+    AnyOf: "to take nodes as they are",
+    Filter: "to compare members",
+    Not: "to leave members out",
+    Optional: "to keep what may be missing",
+    TimeWindow: "to compare periods",
+    Aggregate: "to compute with each member",
+    Value: "to compute with each member",
 }
 
 
-def unsayable(rule: Rule) -> str:
-    """Return what a rule needs and sets cannot say, in words; "" if they can say all of it."""
-    for constraint in rule.constraints:
-        if constraint.kind in _REASONS:
-            return _REASONS[constraint.kind]
-        attribute = len(constraint.atoms) == 1 and constraint.atoms[0].forward
-        if constraint.kind in ("max", "min") and not attribute:
-            return "compare members by what is no attribute of theirs"
-    return ""
+def set_script(program: PyQL, profile: Profile) -> tuple[Call, ...]:
+    """Return the actions on sets that a program stands for, up to `answer(#n)`.
 
-
-def set_script(rule: Rule) -> tuple[Call, ...]:
-    """Return the actions that follow a rule from its anchor to `answer(#n)`. The rule must be sayable.
-
-    Each hop makes a set, each condition narrows one down.
+    Raises:
+        ActionError: `unsayable`; the message says what the program needs and sets cannot do.
     """
-    calls: list[Call] = []
+    return _SetWriter(program, profile).calls
 
-    def make(name: str, *arguments: str) -> str:
-        calls.append(Call(name, arguments))
-        return f"#{sum(call.name in _MAKERS for call in calls) - 1}"
 
-    def follow(start: str, atoms: Iterable[Atom], constraints: Iterable[Constraint] = ()) -> str:
-        here, conditions = start, tuple(constraints)
-        for atom in atoms:
-            calls.append(Call("get_relations", (here,)))
-            here = make("get_neighbors", here, ("" if atom.forward else BACKWARD) + atom.relation)
-            here = narrow(here, atom.variable, conditions)
-        return here
+class _SetWriter:
+    """Writes a program whose facts are a tree around its answer: each makes a set, branches intersect."""
 
-    def narrow(here: str, variable: str, constraints: Iterable[Constraint]) -> str:
-        for constraint in (c for c in constraints if c.variable == variable):
-            if constraint.kind == "meets":
-                here = make("intersection", here, follow(constraint.value, constraint.atoms))
-            elif constraint.kind in ("max", "min"):
-                calls.append(Call("get_attributes", (here,)))
-                here = make(f"arg{constraint.kind}", here, constraint.atoms[0].relation)
-        return here
+    def __init__(self, program: PyQL, profile: Profile) -> None:
+        self._profile, self._used = profile, set[object]()
+        self._calls: list[Call] = []
+        if program.boolean or program.order is not None or len(program.answer) != 1:
+            _refuse("to answer yes or no" if program.boolean else "to order members")
+        (answer,) = program.answer
+        clauses = program.clauses
+        is_count = False
+        match clauses[-1]:
+            case Aggregate(of, output, per=None, function="count") if output == answer:
+                clauses, answer, is_count = clauses[:-1], of, True
+        members = self._members(answer, clauses)
+        if left := [c for c in clauses if c not in self._used]:
+            _refuse(_NEEDS.get(type(left[0]), "to join members in a way that sets cannot"))
+        if is_count:
+            members = self._make("count", members)
+        self.calls = (*self._calls, Call("answer", (members,)))
 
-    members = ""
-    for either in [c for c in rule.constraints if c.kind == "either"][:1]:
-        sides = [follow(side, either.atoms[:1]) for side in (either.operator, either.value)]
-        members = make("union", *sides)
-        if not rule.body:
-            members = narrow(members, either.variable, rule.constraints)
-    if rule.body:
-        chain = follow(rule.anchor, rule.body, rule.constraints)
-        members = make("intersection", members, chain) if members else chain
-    if any(c.kind == "count" for c in rule.constraints):
-        members = make("count", members)
-    return (*calls, Call("answer", (members,)))
+    def _make(self, name: str, *arguments: str) -> str:
+        """Write a call that makes a set; return its name."""
+        self._calls.append(Call(name, arguments))
+        return f"#{len(self._calls) - 1}"
+
+    def _members(self, variable: Variable, clauses: Sequence[Clause]) -> str:
+        """Return the set of a variable's values, made from the clauses about it that are not used yet."""
+        members = ""
+        for clause in clauses:
+            if variable not in clause.mentions or clause in self._used:
+                continue
+            self._used.add(clause)
+            match clause:
+                case Fact(_, relation, end) if members and (best := _superlative(end, clauses)) is not None:
+                    if clause.subject != variable:
+                        _refuse("to compare members by what is no attribute of theirs")
+                    self._used.add(best)
+                    name = "argmax" if best.largest else "argmin"
+                    members = self._make(name, members, write_iri(relation, self._profile, relation=True))
+                    continue
+                case Fact():
+                    found = self._linked(variable, clause, clauses)
+                case Union(alternatives):
+                    found, *others = (self._members(variable, pattern) for pattern in alternatives)
+                    for other in others:
+                        found = self._make("union", found, other)
+                case _:
+                    _refuse(_NEEDS.get(type(clause), "to compare members by what is no attribute of theirs"))
+            members = self._make("intersection", members, found) if members else found
+        if not members:
+            _refuse("to keep members by a relation, whatever it leads to")
+        return members
+
+    def _linked(self, variable: Variable, fact: Fact, clauses: Sequence[Clause]) -> str:
+        """Return the set that a fact leads to, from the node or the set at its other end."""
+        is_object = fact.object == variable
+        other: Node = fact.subject if is_object else fact.object
+        if isinstance(other, Variable):
+            start = self._members(other, clauses)
+        else:
+            start = write_node(other, self._profile)
+        relation = write_iri(fact.relation, self._profile, relation=True)
+        return self._make("get_neighbors", start, ("" if is_object else BACKWARD) + relation)
+
+
+def _superlative(node: Node, clauses: Sequence[Clause]) -> Extreme | None:
+    """Return the superlative over the values of a variable that one fact alone binds."""
+    match [c for c in clauses if isinstance(node, Variable) and node in c.mentions]:
+        case [Fact(), Extreme() as best]:
+            return best
+    return None
+
+
+def _refuse(need: str) -> NoReturn:
+    raise ActionError(UNSAYABLE, need)

@@ -37,15 +37,13 @@ from triplewise.tools.actions.toolset import (
     unknown,
 )
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.rules import Atom, Constraint, Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
-from triplewise.tools.planning.bodies import lists_members
-from triplewise.tools.planning.lexical.question import decides
+from triplewise.tools.parsing.statements import decides
 from triplewise.tools.pyql.program import TEMPORAL, Extreme, Fact, Filter, PyQL, owners
 from triplewise.tools.pyql.sparql import instantiate
-from triplewise.tools.pyql.text import NUMERIC, apply, read_variable
+from triplewise.tools.pyql.text import NUMERIC, apply, read_variable, scan_arguments
 
 ROWS = 5
 """Solutions shown with the values that belong together."""
@@ -453,58 +451,12 @@ def _hierarchy_facts(program: PyQL, profile: Profile, empty: bool) -> dict[str, 
     return facts
 
 
-def script(rule: Rule, profile: Profile) -> tuple[Call, ...]:
-    """The PyQL actions that follow a rule from its anchor to `execute()`, each once, in order.
+def script(program: PyQL, profile: Profile) -> tuple[Call, ...]:
+    """Return the actions that make a program and execute it, in order.
 
-    They make the program that `planning.bodies.rule_program` builds.
+    A question of yes or no begins with `ask()`: a fact that does not hold is then an answer, and no mistake.
     """
-    calls: list[Call] = []
-
-    def fact(start: str, atom: Atom, end: str) -> tuple[str, str, str]:
-        return (start, atom.relation, end) if atom.forward else (end, atom.relation, start)
-
-    def follow(start: str, atoms: Sequence[Atom], last: str = "") -> None:
-        """Look up and add each relation of a chain."""
-        for atom in atoms:
-            end = last or f"?{atom.variable}"
-            calls.append(Call("get_relation", (start,)))
-            if not last and lists_members(start, atom, profile):
-                calls.append(Call("add_type", (end, start)))
-            else:
-                calls.append(Call("add_fact", fact(start, atom, end)))
-            start = end
-
-    for constraint in (Constraint("meets", atoms=rule.body, value=rule.anchor), *rule.constraints):
-        kind, atoms, value = constraint.kind, constraint.atoms, constraint.value
-        if kind == "meets":
-            follow(value, atoms)
-        elif kind == "holds":
-            follow(constraint.variable, atoms, value)
-        elif kind in ("not", "either"):
-            starts = (value,) if kind == "not" else (constraint.operator, value)
-            calls += [Call("get_relation", (start,)) for start in starts]
-            facts = [fact(start, atoms[0], f"?{atoms[0].variable}") for start in starts]
-            union = tuple(f"({', '.join(f)})" for f in facts)
-            calls.append(Call("add_not", facts[0]) if kind == "not" else Call("add_union", union))
-        else:
-            variable = f"?{constraint.variable}"
-            follow(variable, atoms)
-            target = f"?{atoms[-1].variable}" if atoms else variable
-            match kind:
-                case "ask":
-                    calls.append(Call("ask"))
-                case "type":
-                    calls.append(Call("add_type", (variable, value)))
-                case "filter":
-                    calls.append(Call("add_filter", (target, constraint.operator, value)))
-                case "distinct":
-                    calls.append(Call("add_filter", (variable, "!=", value)))
-                case "max" | "min":
-                    calls.append(Call(f"add_{kind}", (target,)))
-                case "most" | "least":
-                    calls.append(Call(f"add_{kind}", (target, variable)))
-                case "count":
-                    calls.append(Call("add_count", (value, variable)))
-    if not any(c.kind == "ask" for c in rule.constraints):
-        calls.append(Call("set_answer", (f"?{rule.answer}",)))
-    return tuple(dict.fromkeys([*calls, Call("execute")]))
+    parts = (line.partition("(") for line in program.text(profile).splitlines())
+    calls = [Call(name, tuple(scan_arguments(rest)[0])) for name, _, rest in parts]
+    first = [Call("ask")] if program.boolean else []
+    return (*first, *(call for call in calls if call.name != "ask"), Call("execute"))

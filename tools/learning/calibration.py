@@ -1,7 +1,8 @@
-"""Training of the calibration: which answers of training questions were right, and by what evidence.
+"""Training of the confidence: from answered questions to a `Calibration`, and its figures.
 
-Every graph weighs the same, however many questions it has. The honest estimate of how good the probabilities
-are comes from leaving each graph out once: what is said of its questions was learned on the others.
+A logistic regression on scaled evidence whose coefficients keep the sign that is known of each feature: what
+contradicts it has learned the ways of one graph. Every figure is of questions of graphs that it was not
+trained on; where there is one graph only, of tenths left out.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.planning.confidence import FEATURES, MODEL_FEATURES, Calibration
+from triplewise.tools.parsing.confidence import FEATURES, MODEL_FEATURES, Calibration
+from triplewise.tools.parsing.learn import balance
 
-PRECISION = 0.9
+PRECISION = 0.92
 """What share of the answers shown as answered shall be right."""
-STRENGTHS = (0.01, 0.03, 0.1, 0.3)
-"""Regularisations tried (scikit-learn's C), weak ones last."""
-NEAR = 1.05
-"""Losses up to so many times the least are as good: of those the graphs' mean calibration error decides."""
+FLOOR = 0.1
+"""Below the floor, so few answers are right that they help nobody."""
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
+"""Strengths of regularisation that are tried: factors of the squared coefficients."""
 FOLDS, BINS, LEAST = 10, 10, 40
 """Folds where there is one graph only, bins of the calibration error, and fewest answers to train on."""
 
@@ -33,6 +35,7 @@ class Row:
         group: its graph. is_right: whether the answer was exactly right.
         features: the evidence; {} where nothing was answered.
         is_answerable: whether the graph holds an answer.
+        is_clean: whether gold answers are reliable enough to choose the threshold by.
     """
 
     group: str
@@ -40,6 +43,7 @@ class Row:
     is_right: bool
     features: Mapping[str, float] = field(default_factory=dict)
     is_answerable: bool = True
+    is_clean: bool = True
 
 
 def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> Calibration:
@@ -56,26 +60,17 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
             f"takes {LEAST} answers at least, 5 of them right and 5 wrong"
         )
     groups = np.array([row.group for row in answered])
-    weights = _weights(groups)
+    weights = balance(groups.tolist())
     by_strength = {c: cross_validated(answered, c) for c in STRENGTHS}
     losses = {}
     for c, estimates in by_strength.items():
         chosen = np.clip(np.where(right, estimates, 1 - estimates), 1e-6, 1.0)
         losses[c] = np.average(-np.log(chosen), weights=weights)
-
-    def mean_error(c: float) -> float:  # of the graphs, where one too sure makes up for no other
-        parts = [groups == group for group in np.unique(groups)]
-        errors = [calibration_error(by_strength[c][p], right[p], np.ones(p.sum())) for p in parts]
-        return float(np.mean(errors))
-
-    strength = min((c for c in STRENGTHS if losses[c] <= NEAR * min(losses.values())), key=mean_error)
+    strength = min(STRENGTHS, key=losses.__getitem__)
     estimates = by_strength[strength]
-    # The lowest threshold above a half whose answers are right as often as `PRECISION` asks for.
-    order = np.argsort(-estimates, kind="stable")
-    precision = np.cumsum((weights * right)[order]) / np.cumsum(weights[order])
-    is_last = np.diff(estimates[order], append=0.0) < 0  # of those with the same estimate
-    good = np.flatnonzero((precision >= PRECISION) & is_last & (estimates[order] > 0.5))
-    least = round(float(estimates[order][good[-1]]), 4) if len(good) else 1.0
+    clean = np.array([row.is_clean for row in answered])
+    clean = clean if clean.any() else ~clean
+    least = threshold(estimates[clean], right[clean], weights[clean])
     model = _fit(answered, weights, strength)
 
     def rounded(values: Mapping[str, float]) -> dict[str, float]:
@@ -87,19 +82,43 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
         scales=rounded(model.scales),
         bias=round(model.bias, 4),
         min_confidence=least,
-        provenance={**(provenance or {}), "C": strength, "left out": figures(rows, estimates, least)},
+        floor=min(floor(estimates, right, weights), least),
+        provenance={**(provenance or {}), "strength": strength, "left out": figures(rows, estimates, least)},
     )
 
 
-def cross_validated(rows: Sequence[Row], strength: float) -> np.ndarray:
-    """Return the probability of each answer by a model that has not seen its graph (of one: its fold)."""
-    names = [row.group for row in rows]
-    groups = np.array(names) if len(set(names)) > 1 else np.arange(len(rows)) % FOLDS
-    weights, estimates = _weights(np.array(names)), np.zeros(len(rows))
-    for group in np.unique(groups):
-        rest = groups != group
-        model = _fit([row for row, kept in zip(rows, rest, strict=True) if kept], weights[rest], strength)
-        estimates[~rest] = [model.probability(rows[i].features) for i in np.flatnonzero(~rest).tolist()]
+def threshold(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
+    """Return the lowest estimate above a half whose answers are right as often as `PRECISION` asks for."""
+    order = np.argsort(-estimates, kind="stable")
+    precision = np.cumsum((weights * right)[order]) / np.cumsum(weights[order])
+    is_last = np.diff(estimates[order], append=0.0) < 0  # of those with the same estimate
+    good = np.flatnonzero((precision >= PRECISION) & is_last & (estimates[order] > 0.5))
+    return round(float(estimates[order][good[-1]]), 4) if len(good) else 1.0
+
+
+def floor(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
+    """Return the highest estimate below which fewer answers are right than `FLOOR` says."""
+    order = np.argsort(estimates, kind="stable")
+    precision = np.cumsum((weights * right)[order]) / np.cumsum(weights[order])
+    poor = np.flatnonzero(precision < FLOOR)
+    return round(float(estimates[order][poor[-1]]), 4) if len(poor) else 0.0
+
+
+def cross_validated(rows: Sequence[Row], strength: float, asked: Sequence[Row] | None = None) -> np.ndarray:
+    """Return the probability of each asked answer (of each row) by a model that has not seen its graph.
+
+    Where the rows are of one graph, those of a tenth are by a model of the other nine.
+    """
+    given = rows if asked is None else asked
+    is_one = len({row.group for row in rows}) == 1 and asked is None
+    names = [f"{i % FOLDS}" if is_one else row.group for i, row in enumerate(rows)]
+    folds = names if asked is None else [row.group for row in asked]
+    weights, estimates = balance([row.group for row in rows]), np.zeros(len(given))
+    for fold in dict.fromkeys(folds):
+        kept = [i for i, name in enumerate(names) if name != fold]
+        model = _fit([rows[i] for i in kept], weights[kept], strength)
+        for i in (i for i, name in enumerate(folds) if name == fold):
+            estimates[i] = model.probability(given[i].features)
     return estimates
 
 
@@ -125,7 +144,7 @@ def figures(rows: Sequence[Row], estimates: np.ndarray, least: float) -> dict[st
     for group in (*dict.fromkeys(row.group for row in rows), "all"):
         part = (groups == group) | (group == "all")
         weights = np.zeros(len(rows))
-        weights[part] = _weights(groups[part])
+        weights[part] = balance(groups[part].tolist(), 1.0)
         answers = confidence[part & given], right[part & given], weights[part & given]
         result[group] = {
             "questions": int(part.sum()),
@@ -154,36 +173,29 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray
     return round(float(np.sum(risk * weights[order]) / covered[-1]), 4) if len(weights) else 0.0
 
 
-def _weights(groups: np.ndarray) -> np.ndarray:
-    """Return weights by which every graph counts the same, 1 on average."""
-    _, place, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    return np.asarray(len(groups) / len(sizes) / sizes[place])
-
-
 def _fit(rows: Sequence[Row], weights: np.ndarray, strength: float) -> Calibration:
-    """Return a logistic regression on scaled features.
-
-    A feature whose coefficient contradicts what is known of it (`FEATURES`) has learned the ways of one
-    graph: it is left out, the worst one first.
-    """
-    from sklearn.linear_model import LogisticRegression
+    """Return a logistic regression on scaled features, its coefficients bounded by known signs."""
+    from scipy.optimize import minimize
 
     names, known = list(rows[0].features), {**FEATURES, **MODEL_FEATURES}
     table = np.array([[row.features[name] for name in names] for row in rows])
-    right, signs = np.array([row.is_right for row in rows]), np.array([known[name][0] for name in names])
+    sides = np.where([row.is_right for row in rows], 1.0, -1.0)
     means = np.average(table, axis=0, weights=weights)
     scales = np.sqrt(np.average((table - means) ** 2, axis=0, weights=weights))
     scales = np.where(scales > 1e-6, scales, 1.0)
-    chosen, coefficients = np.ones(len(names), bool), np.zeros(len(names))
-    while True:
-        model = LogisticRegression(C=strength, max_iter=2_000)
-        model.fit(((table - means) / scales)[:, chosen], right, sample_weight=weights)
-        coefficients[:] = 0.0
-        coefficients[chosen] = model.coef_[0]
-        if (coefficients * signs).min() >= 0:
-            break
-        chosen[(coefficients * signs).argmin()] = False
+    scaled = np.column_stack([np.ones(len(table)), (table - means) / scales])
+    free = np.array([0.0, *[1.0] * len(names)])
+
+    def loss(coefficients: np.ndarray) -> tuple[float, np.ndarray]:
+        margins = sides * (scaled @ coefficients)
+        wrong = weights * sides / (1 + np.exp(np.clip(margins, -30, 30)))
+        pull = strength * free * coefficients
+        return float(weights @ np.logaddexp(0, -margins) + pull @ coefficients), 2 * pull - scaled.T @ wrong
+
+    signs = [known[name] for name in names]
+    bounds = [(None, None), *((0 if s > 0 else None, 0 if s < 0 else None) for s in signs)]
+    found = minimize(loss, np.zeros(len(names) + 1), jac=True, method="L-BFGS-B", bounds=bounds).x.tolist()
     weighed, mean, scale = (
-        dict(zip(names, values.tolist(), strict=True)) for values in (coefficients, means, scales)
+        dict(zip(names, values, strict=True)) for values in (found[1:], means.tolist(), scales.tolist())
     )
-    return Calibration(weighed, mean, scale, bias=float(model.intercept_[0]), min_confidence=0.0)
+    return Calibration(weighed, mean, scale, bias=found[0], min_confidence=0.0)

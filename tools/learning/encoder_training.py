@@ -25,11 +25,11 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import write_json
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.learning.model_training import Progress, progress_callback
 from triplewise.tools.learning.trajectory import Trajectory
-from triplewise.tools.planning.bodies import rename
-from triplewise.tools.planning.lexical.question import QuestionView, view
-from triplewise.tools.planning.lexical.score import Scorer, path_similarities, path_text, words_of
+from triplewise.tools.parsing.similarity import similarities, texts_of, thresholds_of, walked_text
+from triplewise.tools.planning.seeds import MENTION, masked
 from triplewise.tools.retrieval.encoder import (
     ADAPTER,
     EMBEDDED,
@@ -38,6 +38,7 @@ from triplewise.tools.retrieval.encoder import (
     Encoder,
     LearnedEncoder,
     open_encoder,
+    vectors_of,
     weights_file,
 )
 
@@ -78,14 +79,12 @@ class PathExample:
     """One question to learn from.
 
     Attributes:
-        question: as it was asked. view: the same with its mentions marked.
-        topic: short id of the entity that the paths start from.
+        question: as it was asked. masked: the same in lower case, with its mentions masked.
         chosen: the path that led to the answers. others: paths that were not taken. weight: F1 of answers.
     """
 
     question: str
-    view: QuestionView
-    topic: str
+    masked: str
     chosen: Chain
     others: tuple[Chain, ...]
     weight: float
@@ -178,8 +177,7 @@ def path_examples(trajectories: Iterable[Trajectory], seed: int = 0) -> list[Pat
         examples.append(
             PathExample(
                 trajectory.question,
-                view(trajectory.question, [(at, at + length) for at, length in starts if at >= 0]),
-                next(iter(trajectory.entities.values()), ""),
+                masked(trajectory.question, [(at, at + length) for at, length in starts if at >= 0]),
                 chosen,
                 tuple(path for path in dict.fromkeys(others) if path != chosen),
                 trajectory.f1,
@@ -216,8 +214,8 @@ def training_rows(
     texts = relation_texts(kg, sorted(relations))
     rows = []
     for number, example in enumerate(examples):
-        question, chosen = example.view.masked, path_text(texts, example.chosen)
-        others = [t for t in dict.fromkeys(path_text(texts, p) for p in example.others) if t != chosen]
+        question, chosen = example.masked, walked_text(texts, example.chosen)
+        others = [t for t in dict.fromkeys(walked_text(texts, p) for p in example.others) if t != chosen]
         if others:
             similarity = encoder.encode(others) @ encoder.encode([question])[0]
             others = [others[i] for i in (-similarity).argsort(kind="stable")]
@@ -362,10 +360,9 @@ def _weigh(encoder: LearnedEncoder, held_out: Sequence[PathExample], kg: Knowled
     """
     scores: list[tuple[np.ndarray, np.ndarray]] = []  # of each question's paths, by words and by learning
     for example in held_out:
-        bodies = [rename(kg, path) for path in (example.chosen, *example.others)]
-        scorer = Scorer(kg, words_of(encoder), example.view, example.topic)
-        similarities = path_similarities(kg, encoder, example.view, bodies)
-        scores.append((np.array(scorer.scores(bodies)), similarities))
+        paths = (example.chosen, *example.others)
+        cosines = path_similarities(kg, encoder, example.masked, paths)
+        scores.append((scores_by_words(kg, encoder, example.masked, paths), cosines))
     right = {
         weight: float(np.mean([np.argmax(words + weight * learned) == 0 for words, learned in scores]))
         for weight in (0.0, *PATH_WEIGHTS)
@@ -373,3 +370,34 @@ def _weigh(encoder: LearnedEncoder, held_out: Sequence[PathExample], kg: Knowled
     best = max(PATH_WEIGHTS, key=lambda w: (right[w], w))
     sure = max(LEAST_SURE, float(np.quantile([learned[0] for _, learned in scores], 0.25)))
     return {"path_weight": best, "sure": sure, "accuracy": right[best], "before": right[0.0]}
+
+
+def path_similarities(
+    kg: KnowledgeGraph, encoder: Encoder, question: str, paths: Sequence[Chain]
+) -> np.ndarray:
+    """Return the cosines of a masked question and paths as wholes, shape (paths,)."""
+    texts = relation_texts(kg, {relation for path in paths for relation, _ in path})
+    vectors = vectors_of(kg, encoder).vectors([walked_text(texts, path) for path in paths])
+    cosines: np.ndarray = vectors @ encoder.encode([question])[0]
+    return cosines.astype(np.float64)
+
+
+def scores_by_words(
+    kg: KnowledgeGraph, encoder: Encoder, question: str, paths: Sequence[Chain]
+) -> np.ndarray:
+    """Return how well the words of a masked question and each path go together, shape (paths,).
+
+    Each word counts by the relation most like it, each relation by the word most like it, as in the alignment
+    of chains (`tools/parsing/chains.py`), without its finer signs.
+    """
+    words = [w for w in question.split() if w != MENTION and w not in lexicon().stop]
+    steps = list(dict.fromkeys(step for path in paths for step in path))
+    texts = relation_texts(kg, [relation for relation, _ in steps])
+    table = similarities(kg, encoder, [texts_of(texts[r], forward) for r, forward in steps], words)
+    place, weights = {step: i for i, step in enumerate(steps)}, thresholds_of(encoder)
+    scores = []
+    for path in paths:
+        rows = table[[place[step] for step in path]]
+        own = rows.max(axis=1, initial=0.0).sum() - weights.floor * len(path)
+        scores.append(weights.word * rows.max(axis=0, initial=0.0).sum() + weights.relation * own)
+    return np.array(scores)

@@ -1,14 +1,14 @@
 """Exploring and refining with the embedded policy (SymAgent 4.3.1), and the choices that it learns from.
 
-The agent's loop adds nothing where a rule is one query, so exploring thousands of questions plans and runs
-rules directly. Refinement is given the attempt and its reward, never the answers: the next best bodies are
-run, and the one rewarded best is kept. Recall alone (equation 6) would prefer bodies that reach everything,
-so among attempts it is recall plus F1 that decides.
+The agent's loop adds nothing where a rule is one query, so exploring thousands of questions grows chains and
+runs them as rules directly. Refinement is given the attempt and its reward, never the answers: the next best
+chains are run, and the one rewarded best is kept. Recall alone (equation 6) would prefer bodies that reach
+everything, so among attempts it is recall plus F1 that decides.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.rules import Atom, Rule
@@ -16,15 +16,15 @@ from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.questions import Question, Reward, reward_of, short_answers
 from triplewise.tools.learning.trajectory import Choice, Origin, Trajectory, Turn
-from triplewise.tools.linking.linker import link
-from triplewise.tools.planning.bodies import answers, ground, grow, without_topic
-from triplewise.tools.planning.lexical.planner import PlanSettings, make_plan, prepare
+from triplewise.tools.parsing.chains import ChainGrower, topics_of, wording_of
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.query import Path
+from triplewise.tools.parsing.reading import derive
+from triplewise.tools.planning.bodies import answers, ground, grow, node_form, rename
 from triplewise.tools.retrieval.encoder import Encoder
 
 ROWS = 1_000
 """Answers of a rule that are looked at."""
-REFINED_BODIES = 30
-"""Bodies at each topic entity that a refinement runs for their reward."""
 
 
 def unrewarded(
@@ -46,43 +46,58 @@ def unrewarded(
 
 @dataclass
 class Explorer:
-    """Makes attempts with one encoder, which is the policy; `settings` are the planner's."""
+    """Makes attempts with one encoder, which is the policy."""
 
     kg: KnowledgeGraph
     encoder: Encoder
-    settings: PlanSettings = field(default_factory=PlanSettings)
     iteration: int = 0
 
     def explore(self, question: Question) -> Trajectory:
         """Return the policy's own attempt: its first rule; a crashed one where the graph lacks an entity."""
         try:
-            linked = link(question.question, self.kg, given=question.entities, encoder=self.encoder)
+            rules = self.rules(question)
         except ConfigurationError as error:
             return unrewarded(question, self.iteration, "explored", self.encoder.name, f"crashed: {error}")
-        plan = make_plan(question.question, linked, self.kg, self.encoder, settings=self.settings)
-        if not plan.rules:
+        if not rules:
             return unrewarded(question, self.iteration, "explored", self.encoder.name)
-        return self._trajectory(question, plan.rules[0], self.reward(question, plan.rules[0]), "explored")
+        return self._trajectory(question, rules[0], self.reward(question, rules[0]), "explored")
 
     def refine(self, question: Question, explored: Trajectory) -> Trajectory:
-        """Return the best of the next bodies, given the first attempt; that itself where it was perfect."""
+        """Return the best of the next rules, given the first attempt; that itself where it was perfect."""
         turns = tuple(t for t in explored.turns if t.call != "get_rules")
         best = replace(explored, origin="refined", turns=turns)
         if explored.f1 == 1.0 or explored.status:
             return best
-        linked = link(question.question, self.kg, given=question.entities, encoder=self.encoder)
-        search = prepare(question.question, linked, self.kg, self.encoder, self.settings)
-        for topic in search.topics:
-            for body, _score in search.bodies(topic)[:REFINED_BODIES]:
-                rule = ground(topic, body)
-                reward = self.reward(question, rule)
-                if reward.recall + reward.f1 > best.reward + best.f1:
-                    best = self._trajectory(question, rule, reward, "refined")
+        for rule in self.rules(question)[1:]:
+            reward = self.reward(question, rule)
+            if reward.recall + reward.f1 > best.reward + best.f1:
+                best = self._trajectory(question, rule, reward, "refined")
         return best
+
+    def rules(self, question: Question) -> list[Rule]:
+        """Return the chains around the entities of a question as rules, those that fit its words best first.
+
+        Raises `ConfigurationError` for an entity that the graph lacks.
+        """
+        read = derive(question.question, self.kg, self.encoder, question.entities or None).question
+        topics, found = topics_of(read), list[tuple[float, int, Path]]()
+        for topic in topics:
+            (node,) = topic.mentions
+            grower = ChainGrower(read.index, self.kg, self.encoder, wording_of(read, topic, topics))
+            found += [(chain.score, node, chain.path) for chain in grower.chains(node)]
+        return [self._rule(read.index, node, path) for _, node, path in sorted(found, key=lambda f: -f[0])]
+
+    def _rule(self, index: GraphIndex, node: int, path: Path) -> Rule:
+        """Return a path of an index as a rule."""
+        short, steps = self.kg.profile.short, list[tuple[str, bool]]()
+        for number, direction in path:
+            edges = [(short(iri), forward) for iri, forward in index.rels[number].path]
+            steps += edges if direction > 0 else [(name, not way) for name, way in reversed(edges)]
+        return ground(node_form(self.kg, short(index.terms[node])), rename(self.kg, steps))
 
     def reward(self, question: Question, rule: Rule) -> Reward:
         """Return the reward of a rule's answers (equation 6)."""
-        terms = answers(self.kg, without_topic(self.kg, rule), ROWS)
+        terms = answers(self.kg, rule, ROWS)
         labels = self.kg.labels([term for term in terms if isinstance(term, IRI)])
         values = [
             self.kg.profile.short(t) if isinstance(t, IRI) else str(getattr(t, "value", t)) for t in terms
@@ -108,23 +123,18 @@ class Explorer:
 
 
 def choices_of(kg: KnowledgeGraph, rule: Rule) -> tuple[Choice, ...]:
-    """Return the choices behind a rule: along its chain, then along each chain of a second topic entity.
+    """Return the choices behind a rule: at each hop, what was taken beside what was offered.
 
-    At each hop, what was taken beside what was offered: what the embedded policy learns from, as a language
-    model learns from thoughts and actions. One query a hop. A hop whose relation the KG does not offer there
-    (a gap) is left out.
+    The embedded policy learns from them, as a language model learns from thoughts and actions. One query a
+    hop. A hop whose relation the KG does not offer there (a gap) is left out.
     """
-    chains = [(rule.anchor, rule.body)] if rule.anchor else []
-    chains += [(c.value, c.atoms) for c in rule.constraints if c.kind == "meets"]
-    choices = []
-    for anchor, atoms in chains:
-        before = tuple[str, ...]()
-        for hop, atom in enumerate(atoms):
-            offered = tuple(_step_text(kg, body[-1]) for body in grow(kg, anchor, tuple(atoms[:hop])))
-            chosen = _step_text(kg, atom)
-            if chosen in offered:
-                choices.append(Choice(chosen, tuple(dict.fromkeys(offered)), before))
-            before = (*before, chosen)
+    choices, before = list[Choice](), tuple[str, ...]()
+    for hop, atom in enumerate(rule.body):
+        offered = tuple(_step_text(kg, body[-1]) for body in grow(kg, rule.anchor, rule.body[:hop]))
+        chosen = _step_text(kg, atom)
+        if chosen in offered:
+            choices.append(Choice(chosen, tuple(dict.fromkeys(offered)), before))
+        before = (*before, chosen)
     return tuple(choices)
 
 

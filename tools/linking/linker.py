@@ -2,9 +2,9 @@
 
 Names are found by the label index of the KG: exact spans first, near names for what is quoted or capitalised
 and matched none. A span weighs more the rarer its words are, and where capitals agree with the label; words
-that questions use to say what is asked ("name", "director") weigh little (`words.yaml`). Which node of that
-name is meant is decided by capitals, popularity, and, where an encoder is given, by how well label and
-description fit the question.
+that questions use to say what is asked ("name", "director") and names of classes ("city" before Salt Lake
+City) weigh little. Which node of that name is meant is decided by capitals, popularity, and, where an encoder
+is given, by how well label and description fit the question.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib import resources
-from itertools import takewhile
-from typing import Any, NamedTuple
+from functools import lru_cache
+from itertools import takewhile, zip_longest
+from typing import NamedTuple
 
 import numpy as np
-import yaml
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.names import Span, normalise, span_at, spans, tokens
+from triplewise.tools.core.names import Span, normalise, span_at, tokens
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.labels import Candidate, Entry, SpanMatch, similarity
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import singulars
+from triplewise.tools.language.lexicon import grammar_of, word_list
+from triplewise.tools.linking.search import class_words
 from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -41,8 +41,6 @@ _CONTEXT, _IN_CONTEXT = 0.3, 6
 """Weight of the similarity of question and candidate (label, description), and candidates compared so."""
 _TAKEN, _DOUBTFUL = 0.75, 0.2
 """A span of the first weight is a mention, one below the second never; between them if there is no other."""
-_MOST_PARTS = 8  # Parts of a run that are tried for near names
-_LEAST_GRAMMAR = 2  # Grammar words that a question has of another language at least, to be in it
 
 _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 _QUOTES = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
@@ -83,13 +81,11 @@ class LinkedEntity:
 
 
 class _Mention(NamedTuple):
-    """A span taken for a name: its nodes, its weight, whether its capitals agree, and its rare words."""
+    """A span taken for a name, its nodes, and its weight."""
 
     span: Span
     entries: tuple[Entry, ...]
     weight: float
-    agrees: bool = False
-    rare: int = 0
 
 
 def link(
@@ -123,6 +119,15 @@ def link(
     return tuple(linker.linked(mention) for mention in marked or linker.mentions())
 
 
+def candidate_nodes(
+    question: str, kg: KnowledgeGraph, encoder: Encoder | None = None, limit: int = 5
+) -> tuple[IRI, ...]:
+    """Return the nodes that the mentions of a question may mean: the best of every mention first."""
+    ranked = [[c.id for c in entity.candidates] for entity in link(question, kg, None, encoder, limit)]
+    ids = dict.fromkeys(id_ for place in zip_longest(*ranked) for id_ in place if id_ is not None)
+    return tuple(iri for id_ in ids if (iri := kg.profile.expand(id_)) is not None)
+
+
 def without_brackets(question: str) -> str:
     """Return the question without the brackets around its mentions."""
     return _BRACKETS.sub(r"\1", question)
@@ -130,9 +135,9 @@ def without_brackets(question: str) -> str:
 
 def kind_of(word: str, question: str, profile: Profile) -> str:
     """Return what a word of a question is: `function`, `common`, `number`, or `other`."""
-    if word in _words("function") or word in grammar_of(question):
+    if word in word_list("function") or word in grammar_of(question):
         return "function"
-    is_listed = word in _words("common") or word in _words("ordinal")
+    is_listed = word in word_list("common") or word in word_list("ordinal")
     is_letter = len(word) == 1 and word.isascii() and word.isalpha()
     if is_listed or is_letter or not _relation_words(profile).isdisjoint(singulars(word)):
         return "common"
@@ -145,13 +150,16 @@ class _Linker:
     def __init__(self, kg: KnowledgeGraph, question: str, encoder: Encoder | None, limit: int) -> None:
         self._kg, self._names, self._text = kg, kg.names, question
         self._encoder, self._limit, self._quoted = encoder, limit, _marked(_QUOTES, question)
+        self._classes = class_words(kg)
         words = [token for token in tokens(question) if token.word]
         self._first = words[0].end if words else 0
         # A first word written as a name counts too: `iPhone`, `USA`.
         self._cased = any(map(_has_capital, [*(w.text[1:] for w in words[:1]), *(w.text for w in words[1:])]))
 
     def _kind(self, word: str) -> str:
-        return kind_of(word, self._text, self._kg.profile)
+        kind = kind_of(word, self._text, self._kg.profile)
+        is_class = kind == "other" and not self._classes.isdisjoint(singulars(word))
+        return "common" if is_class else kind
 
     def mentions(self) -> tuple[_Mention, ...]:
         """Return the question's mentions: what is quoted, then names found in full, then near names."""
@@ -162,15 +170,11 @@ class _Linker:
             inside = [m for m in result if _overlap(m.span, run)]
             if any(m.span.start <= run.start and run.end <= m.span.end for m in inside):
                 continue
-            strong = any(m.weight >= _TAKEN for m in inside)
-            for part in [run] if strong else self._parts_of(run):
-                # Nearer where it displaces one in full, or is one plain word.
-                plain = not self._cased and " " not in part.norm
-                least = _NEARER if strong or plain else _NEAR
-                if close := self._close(part.text, least, part == run or not self._cased):
-                    result = [m for m in result if not _overlap(m.span, part)]
-                    result.append(_Mention(part, close, 1.5))
-                    break
+            # Nearer where it displaces one in full, or is one plain word.
+            plain = not self._cased and " " not in run.norm
+            strong = plain or any(m.weight >= _TAKEN for m in inside)
+            if close := self._close(run.text, _NEARER if strong else _NEAR):
+                result = [*(m for m in result if not _overlap(m.span, run)), _Mention(run, close, 1.5)]
         sure = [m for m in result if m.weight >= _TAKEN]
         return tuple(sorted(sure or result, key=lambda m: -m.weight))
 
@@ -260,16 +264,12 @@ class _Linker:
             return 0.6, kind
         return (0.4 if self._cased else 0.45), kind
 
-    def _close(self, text: str, least: float, longer: bool = True) -> tuple[Entry, ...]:
+    def _close(self, text: str, least: float) -> tuple[Entry, ...]:
         """Return entries with nearly this name, or whose name goes on, without those far behind the best."""
         if len(normalise(text)) < _LEAST_LETTERS:
             return ()
         near = [c for c in self._near(text) if c.score >= least and _same_words(text, c.entry.text)]
-        if not longer:
-            # A part of a longer name that the graph does not know: "Christopher" of Christopher Nolan.
-            words = len(normalise(text).split())
-            near = [c for c in near if len(normalise(c.entry.text).split()) == words]
-        candidates = [*near, *(self._names.longer(text) if longer else ())]
+        candidates = [*near, *self._names.longer(text)]
         best = max((c.score for c in candidates), default=0.0)
         return tuple(c.entry for c in candidates if c.score >= best - 0.1)
 
@@ -314,34 +314,21 @@ class _Linker:
         if not (agree and self._cased):  # "in the Congo" is the Congo, unless it is written like a title
             outer = [*takewhile("function".__eq__, kinds), *takewhile("function".__eq__, reversed(kinds))]
             weight -= (_VALUE["function"] + 0.01) * len(outer) if len(outer) < len(kinds) else 0.0
-        if span.text in _words("ordinal") and (following := _word_forms(self._text[span.end :])):
+        if span.text in word_list("ordinal") and (following := _word_forms(self._text[span.end :])):
             weight *= self._kind(following[0]) == "function"  # "the second largest", "her second husband"
         if weight >= _DOUBTFUL:
             weight += 0.05 * math.log1p(max(entry.popularity for entry in entries))
-        return _Mention(span, entries, weight, agree, kinds.count("other"))
+        return _Mention(span, entries, weight)
 
     def _choose(self, mentions: Sequence[_Mention], quoted: Sequence[_Mention]) -> list[_Mention]:
-        """Return mentions that do not overlap, heaviest first: all that are heavy enough, else the best one.
-
-        A longer span that is heavy enough wins over those inside it. Of equal rare words, capitals come
-        first: in "the Changeling", a node called Changeling, not one called The Changeling.
-        """
+        """Return mentions that do not overlap, heaviest first: all heavy enough ones, else the best one."""
         ranked = sorted(mentions, key=lambda m: (-m.weight, m.span.start))
-        ranked = [m for m in ranked if m.weight >= _DOUBTFUL]
-
-        def yields_to(mention: _Mention, other: _Mention) -> bool:
-            a, b = mention.span, other.span
-            is_inside = b.start <= a.start and a.end <= b.end and b.end - b.start > a.end - a.start
-            is_rarer = not mention.agrees or other.rare > mention.rare
-            is_stronger = other.agrees or (other.weight >= mention.weight and is_rarer)
-            return other.weight >= _TAKEN and is_inside and is_stronger
-
         chosen = list(quoted)
         for mention in ranked:
             free = not any(_overlap(mention.span, other.span) for other in chosen)
-            if free and mention.weight >= _TAKEN and not any(yields_to(mention, other) for other in ranked):
+            if free and mention.weight >= _TAKEN:
                 chosen.append(mention)
-        return chosen or ranked[:1]
+        return chosen or [m for m in ranked[:1] if m.weight >= _DOUBTFUL]
 
     def _unnamed_runs(self, mentions: Sequence[_Mention]) -> list[Span]:
         """Return what looks like a name but matched none in full: quotes, capitals, else rare words."""
@@ -360,20 +347,6 @@ class _Linker:
         runs = [span_at(self._text, a, b) for a, b in [*places, (start, end)] if a >= 0]
         named = {(m.span.start, m.span.end) for m in mentions}
         return [run for run in (*self._quoted, *runs) if (run.start, run.end) not in named]
-
-    def _parts_of(self, run: Span) -> list[Span]:
-        """Return the run and, longest first, the runs of words in it that are not all words of every day."""
-        quoted = {(span.start, span.end) for span in self._quoted}
-        parts: dict[Span, None] = {}
-        for inner in spans(run.text):
-            span = Span(inner.start + run.start, inner.end + run.start, inner.text, inner.norm)
-            words = _word_forms(span.text)
-            rare = bool(words) and self._kind(words[0]) == "other" == self._kind(words[-1])
-            # A number behind a name belongs to it.
-            rare = rare and not re.match(r"\s+\d", self._text[span.end : run.end])
-            if span.norm and (rare or (span.start, span.end) in quoted):
-                parts[span] = None
-        return list(parts)[:_MOST_PARTS]
 
 
 def _same_words(text: str, name: str) -> bool:
@@ -428,31 +401,3 @@ def _word_forms(text: str) -> list[str]:
 
 def _has_capital(text: str) -> bool:
     return any(c.isupper() for c in text)
-
-
-def _yaml(name: str) -> Any:
-    return yaml.safe_load(resources.files(__package__).joinpath(name).read_text("utf-8"))
-
-
-@cache
-def _words(kind: str) -> frozenset[str]:
-    return frozenset(_yaml("words.yaml")[kind].split())
-
-
-@cache
-def _languages() -> Mapping[str, Mapping[str, str]]:
-    """Return language -> its grammar words -> the English word."""
-    return {
-        language: {word: english for english, words in groups.items() for word in words.split()}
-        for language, groups in _yaml("languages.yaml").items()
-    }
-
-
-@lru_cache(maxsize=1_024)
-def grammar_of(question: str) -> Mapping[str, str]:
-    """Return the grammar words of the language that a question is in, as English ones; {} for English."""
-    words = _word_forms(question)
-    counts = {language: sum(w in grammar for w in words) for language, grammar in _languages().items()}
-    best = max(counts, key=lambda language: counts[language])
-    english = sum(word in _words("function") for word in words)
-    return _languages()[best] if counts[best] >= max(_LEAST_GRAMMAR, english + 1) else {}

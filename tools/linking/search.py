@@ -217,6 +217,13 @@ def _classes(kg: KnowledgeGraph) -> tuple[Entry, ...]:
     return remembered(kg, "vocabulary", "classes with instances", read)
 
 
+def class_words(kg: KnowledgeGraph) -> frozenset[str]:
+    """The names of a graph's classes that are one word; none of a graph without a label index."""
+    if kg.index is None:
+        return frozenset()
+    return frozenset(n for of in _classes(kg) if " " not in (n := normalise(of.names[0])))
+
+
 def _words_of(short: str) -> str:
     """A short id in words: `fb:FilmActor` reads "film actor"."""
     local = re.split(r"[:/#.]", short)[-1] or short

@@ -1,6 +1,14 @@
 """Mine rule bodies from seed questions: closed paths from topic to answers, generalised and scored.
 
-SymAgent, section 4.1 and equation 1. A body that reaches the answers and little else beats one that
+SymAgent, section 4.1. A seed question with topic e_q and answer e_a is a closed path
+
+    r_1(e_q, e_1) ∧ r_2(e_1, e_2) ∧ ... ∧ r_L(e_{L-1}, e_a)
+
+in the graph; with variables in place of its entities it is the body of a rule (equation 1)
+
+    r_h(x, y) ← r_1(x, z_1) ∧ r_2(z_1, z_2) ∧ ... ∧ r_L(z_{L-1}, y)
+
+whose head r_h is what the question asks. A body that reaches the answers and little else beats one that
 merely reaches them: each is run from the topic entity, and its precision and recall are measured.
 """
 
@@ -8,31 +16,29 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from triplewise.tools.core.rules import Rule
-from triplewise.tools.core.terms import IRI, Term
+from triplewise.tools.core.rules import DroppedRule, Rule, dropped, path_text
+from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome
+from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.parsing.chains import SeedChain
 from triplewise.tools.planning.bodies import (
     Body,
     Signature,
     answers_in,
     ground,
     grow,
-    meeting,
     node_form,
     relation_form,
     rename,
     run,
     signature,
-    without_topic,
 )
-from triplewise.tools.planning.lexical.constraints import Constraints
-from triplewise.tools.planning.lexical.question import view
 from triplewise.tools.planning.seeds import (
     Caps,
     Match,
@@ -44,25 +50,48 @@ from triplewise.tools.planning.seeds import (
     SeedTerms,
     same_as,
 )
-from triplewise.tools.retrieval.encoder import Encoder
 
 Item = TypeVar("Item")
 
+GAP = "with a gap in the graph"
+"""How the provenance of a rule ends that only documents can complete."""
 LEAST_F1 = 0.25
 """Bodies that reproduce less than this share of a seed's answers are no rule for it."""
-BETTER = 0.05  # By how much F1 a condition, or a second topic, must do better than the chain without
-SHARPNESS = 4.0  # How fast the weight of a seed falls with its BM25 score: the power it is raised to
-EXACTNESS = 2.0  # How fast the evidence of a body falls with its F1: the power it is raised to
-DOUBT = 0.5  # Seeds whose evidence is withheld: one seed may be met by chance
-UNLIKE = 0.25  # Seeds whose similarity with the question is below this say nothing about it
-ONE_TOPIC = 1.25  # How many times better than a rule of two topics one must do that leaves out one of them
-CHECKED = 3  # Rules of seeds asked whether they come back to their topic
-JOINED = 6  # Chains of each topic of a seed that are tried together
+SIMILARITY_POWER, F1_POWER = 4.0, 2.0
+"""How fast the weight of a seed falls with its BM25 score, and the evidence of a body with its F1."""
+PRIOR_SUPPORT = 0.5
+"""Seeds whose evidence is withheld: one seed may be met by chance."""
+LEAST_SIMILARITY = 0.25
+"""Seeds that are less similar to the question say nothing about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """Sizes of a plan.
+
+    Attributes:
+        seed_count: groups of seeds read. rules: rules returned.
+        documents: whether documents may fill a gap of the KG: a rule that leads nowhere then stays a plan.
+        caps: the longest body, and how far mining goes.
+    """
+
+    seed_count: int = 5
+    rules: int = 8
+    documents: bool = False
+    caps: Caps = field(default_factory=Caps)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The rules of a question, best first, and those that were thought of and dropped, with the reasons."""
+
+    rules: tuple[Rule, ...] = ()
+    dropped: tuple[DroppedRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MinedBody:
-    """A body with its means over the seeds it was found for; `condition`, `other`: what most have besides.
+    """A body with its means over the seeds it was found for.
 
     `keeps_topic`: where it comes back to the topic entity, seeds count the topic among the answers.
     """
@@ -73,8 +102,6 @@ class MinedBody:
     recall: float
     f1: float
     keeps_topic: bool = False
-    condition: str = ""
-    other: Signature = ()
 
 
 class Miner:
@@ -82,17 +109,12 @@ class Miner:
 
     Args:
         caps: how far it goes. memory: what seeds gave before, so that none is mined twice.
-        encoder: compares words with relations for conditions beyond chains; None for chains alone.
     """
 
     def __init__(
-        self,
-        kg: KnowledgeGraph,
-        caps: Caps | None = None,
-        memory: MinedSeeds | None = None,
-        encoder: Encoder | None = None,
+        self, kg: KnowledgeGraph, caps: Caps | None = None, memory: MinedSeeds | None = None
     ) -> None:
-        self.kg, self.caps, self._encoder = kg, caps or Caps(), encoder
+        self.kg, self.caps = kg, caps or Caps()
         self._memory, self._terms = {} if memory is None else memory, SeedTerms(kg)
 
     def mine(self, seeds: Sequence[Seed]) -> list[MinedBody]:
@@ -111,8 +133,6 @@ class Miner:
                 sum(x.recall for x in q) / n,
                 sum(x.f1 for x in q) / n,
                 keeps_topic=sum(x.returns for x in q) < 0,
-                condition=Counter(x.condition for x in q).most_common(1)[0][0],
-                other=Counter(x.other for x in q).most_common(1)[0][0],
             )
             for body, q in qualities.items()
         ]
@@ -133,21 +153,18 @@ class Miner:
     def of_seed(self, seed: Seed) -> Mined:
         """Return the bodies of one seed with their quality; {} if its entities are not in the KG.
 
-        The search starts at the first topic that the KG knows, and at a second one for where both meet.
+        The search starts at the first topic that the KG knows.
         """
         if (known := self._memory.get(seed.digest)) is not None:
             return known
         mined: Mined = {}
-        anchors, gold = list(dict.fromkeys(self.anchors(seed).values())), self._terms.gold(seed)
-        if anchors and gold:
-            constraints = None
-            if self._encoder is not None:
-                constraints = Constraints(self.kg, self._encoder, view(seed.question, seed.spans))
-            first, *others = anchors
-            mined = self._evaluate(first, self._closed(first, seed, constraints), gold, constraints)
-            for second in others[:1]:
-                alone = self._evaluate(second, self._closed(second, seed, None), gold, None)
-                mined |= self._meeting(first, mined, second, alone, gold)
+        anchor, gold = next(iter(self.anchors(seed).values()), ""), self._terms.gold(seed)
+        if anchor and gold:
+            counts = any(phrase in seed.question.lower() for phrase in lexicon().counting)
+            judged = (
+                (body, self._judge(anchor, body, gold, counts)) for body in self._closed(anchor, seed, counts)
+            )
+            mined = {body: quality for body, quality in judged if quality is not None}
         self._memory[seed.digest] = mined
         return mined
 
@@ -157,35 +174,23 @@ class Miner:
         short = self.kg.profile.short
         return {name: node_form(self.kg, short(n)) for name, n in nodes.items() if isinstance(n, IRI)}
 
-    def rule(
-        self, anchors: Sequence[str], body: Signature, quality: Quality | MinedBody, constraints: Constraints
-    ) -> Rule | None:
-        """Return a mined body at some topics; None where a second topic or a quantity is missing."""
-        atoms = rename(self.kg, body)
-        if quality.other:
-            other = quality.other
-            return meeting(self.kg, anchors[0], atoms, anchors[1], other) if len(anchors) > 1 else None
-        rule = ground(anchors[0], atoms)
-        return next(iter(constraints.read(rule, quality.condition)), None) if quality.condition else rule
-
-    def _closed(self, anchor: str, seed: Seed, constraints: Constraints | None) -> list[Signature]:
+    def _closed(self, anchor: str, seed: Seed, counts: bool) -> list[Signature]:
         """Return signatures of closed paths from the anchor to the sampled answers, shortest first.
 
         Where the question asks how many, no path leads to the number: then all half paths, to be counted.
         """
         ends = self._sample([n for a in seed.answers for n in self._terms.resolve(a)[:1]], self.caps.answers)
-        counting = constraints is not None and constraints.view.counting
-        if not ends and not counting:
+        if not ends and not counts:
             return []
         halves = self._forward_halves(anchor)
-        if counting:
+        if counts:
             return sorted((s for s in halves if s), key=lambda s: (len(s), s))[: self.caps.halves]
         reaching: Counter[Signature] = Counter()
         for end in ends:
             reaching.update(self._meet(halves, end))
         # In an incomplete graph no path may lead to all of them: then those that lead to one.
         shared = [s for s, n in reaching.items() if n == len(ends)] or list(reaching)
-        return sorted(shared, key=lambda s: (len(s), s))[: self.caps.bodies * 2]
+        return sorted(shared, key=lambda s: (len(s), s))[: self.caps.bodies]
 
     def _forward_halves(self, anchor: str) -> dict[Signature, frozenset[Term]]:
         """Return the nodes reached from the anchor over each body of up to hops - 1 relations."""
@@ -197,7 +202,8 @@ class Miner:
             grown = self._sample(grow(self.kg, anchor, *frontier), self.caps.halves)
             frontier = []
             for body in grown:
-                result = run(self.kg, ground(anchor, body), limit=self.caps.frontier)
+                rule = ground(anchor, body, keeps_topic=True)
+                result = run(self.kg, rule, limit=self.caps.frontier)
                 if result.outcome is Outcome.ROWS:
                     reached[signature(body)] = frozenset(answers_in(result))
                     frontier.append(body)
@@ -226,115 +232,171 @@ class Miner:
             meeting |= {(*s, step) for step, ends in around.items() if not nodes.isdisjoint(ends)}
         return meeting
 
-    def _evaluate(
-        self, anchor: str, bodies: Sequence[Signature], gold: set[Term], constraints: Constraints | None
-    ) -> Mined:
-        """Return the quality of each body, run from the anchor; with conditions where those do better."""
-        counting = constraints is not None and constraints.view.counting
-        qualities: Mined = {}
-        for body in bodies if counting else bodies[: self.caps.bodies]:
-            rule = ground(anchor, rename(self.kg, body))
-            best = self._judge(rule, gold)
-            for reading in constraints.readings if constraints is not None else ():
-                for read in constraints.read(rule, reading)[:1] if constraints is not None else ():
-                    judged = self._judge(read, gold)
-                    if judged is not None and (best is None or judged.f1 > best.f1 + BETTER):
-                        best = replace(judged, condition=reading)
-            if best is not None and (best.recall or not counting):
-                qualities[body] = best
-        return qualities
-
-    def _judge(self, rule: Rule, gold: set[Term]) -> Quality | None:
-        """Return how well a rule reproduces the answers; None where it leads nowhere.
+    def _judge(self, anchor: str, body: Signature, gold: set[Term], counts: bool) -> Quality | None:
+        """Return how well a body reproduces the answers from its anchor; None where it leads nowhere.
 
         A result that was cut counts as large as the cap. The topic itself counts only where it is an answer:
-        a closed path that comes back to its start is no path.
+        a closed path that comes back to its start is no path. `counts`: the answer is the number of values.
         """
         cap = max(200, 20 * len(gold))
-        result = run(self.kg, rule, limit=cap)
+        result = run(self.kg, ground(anchor, rename(self.kg, body), keeps_topic=True), limit=cap)
         if result.outcome is Outcome.EMPTY:
             return None
         values = same_as(gold, answers_in(result))
-        topic, returns = self.kg.profile.expand(rule.anchor), 0
+        topic, returns = self.kg.profile.expand(anchor), 0
         if topic in values:
             returns = -1 if topic in gold else 1
             values = values if topic in gold else values - {topic}
+        if counts:
+            is_right = {str(len(values))} == {v.value for v in gold if isinstance(v, Literal)}
+            return Quality(1.0, 1.0, returns) if is_right else None
         hits = len(values & gold)
         size = cap if result.outcome is Outcome.TRUNCATED else len(values)
         return Quality(hits / size if size else 0.0, hits / len(gold), returns)
 
-    def _meeting(self, first: str, left: Mined, second: str, right: Mined, gold: set[Term]) -> Mined:
-        """Return chains of two topics that meet in the answers and do better together than either alone."""
 
-        def widest(mined: Mined) -> list[tuple[Signature, Quality]]:
-            """Return the bodies that miss the fewest answers, short ones first."""
-            plain = [(b, q) for b, q in mined.items() if not q.condition]
-            return sorted(plain, key=lambda pair: (-round(pair[1].recall, 6), len(pair[0]), pair[0]))[:JOINED]
+class _Evidence(NamedTuple):
+    """A mined body for a topic entity: how far seeds speak for it, in [0, 1], and what they are."""
 
-        mined: Mined = {}
-        for body, quality in widest(left):
-            for other, alone in widest(right):
-                rule = meeting(self.kg, first, rename(self.kg, body), second, other)
-                judged = self._judge(rule, gold)
-                least = max(quality.f1, alone.f1, mined[body].f1 if body in mined else 0.0)
-                if judged is not None and judged.f1 > least + BETTER:
-                    mined[body] = replace(judged, other=other)
-        return mined
+    anchor: str
+    body: MinedBody
+    evidence: float
+    seeds: str
+
+
+def _evidence(
+    question: str,
+    linked: Sequence[LinkedEntity],
+    kg: KnowledgeGraph,
+    seeds: SeedIndex,
+    caps: Caps,
+    count: int,
+) -> list[_Evidence]:
+    """Return the bodies of the `count` groups of seeds most like a question, best first.
+
+    The evidence of a body is the mean over the groups of its F1 on them, each weighed by how like the
+    question it is, times the similarity of the most similar group that has it.
+    """
+    miner, found = Miner(kg, caps, seeds.mined(caps)), list[_Evidence]()
+    for topics, matches in seeds.matches(question, linked, count):
+        found += _of_topic(miner, node_form(kg, topics[0].id), matches)
+    best: dict[tuple[str, Signature], _Evidence] = {}
+    for evidence in sorted(found, key=lambda e: -e.evidence):
+        best.setdefault((evidence.anchor, evidence.body.signature), evidence)
+    return list(best.values())
+
+
+def _of_topic(miner: Miner, anchor: str, matches: Sequence[Match]) -> list[_Evidence]:
+    """Return the evidence of matched groups of seeds for bodies from one topic entity."""
+    scores: dict[Signature, float] = defaultdict(float)
+    first: dict[Signature, tuple[MinedBody, Match]] = {}
+    total = 0.0
+    for match in (m for m in matches if m.similarity >= LEAST_SIMILARITY):
+        mined = miner.mine(match.seeds)
+        weight = match.similarity * match.score**SIMILARITY_POWER if mined else 0.0
+        total += weight
+        for body in (m for m in mined if m.f1 >= LEAST_F1):
+            share = body.support / (body.support + PRIOR_SUPPORT)
+            scores[body.signature] += weight * body.f1**F1_POWER * share
+            if body.signature not in first or match.similarity > first[body.signature][1].similarity:
+                first[body.signature] = body, match
+        if mined and match.score == 1.0 and mined[0].f1 > 0.9 and mined[0].support > 2:
+            break
+    return [
+        _Evidence(
+            anchor,
+            body,
+            match.similarity * scores[name] / total,
+            f'{body.support} seed questions like "{match.text}", F1 {body.f1:.2f}',
+        )
+        for name, (body, match) in first.items()
+    ]
+
+
+def seed_chains(
+    kg: KnowledgeGraph, seeds: SeedIndex, caps: Caps, count: int
+) -> Callable[[str, Sequence[LinkedEntity]], Sequence[SeedChain]]:
+    """Return what gives the parser the chains that seeds show for a question and its entities."""
+
+    def chains(question: str, linked: Sequence[LinkedEntity]) -> Sequence[SeedChain]:
+        found = []
+        for anchor, body, evidence, _ in _evidence(question, linked, kg, seeds, caps, count):
+            steps = [(kg.profile.expand(name, relation=True), forward) for name, forward in body.signature]
+            edges = tuple((iri, forward) for iri, forward in steps if iri is not None)
+            node = kg.profile.expand(anchor)
+            if node is not None and len(edges) == len(steps):
+                found.append(SeedChain(node, edges, evidence, body.support, body.keeps_topic))
+        return found
+
+    return chains
 
 
 def seed_rules(
     question: str,
     linked: Sequence[LinkedEntity],
     kg: KnowledgeGraph,
-    encoder: Encoder,
     seeds: SeedIndex,
     caps: Caps,
     count: int,
 ) -> list[Rule]:
-    """Return rules from seed questions; their evidence is their F1 by how like the question the seeds are.
-
-    The `count` groups of seeds most like it are read. Where seeds show that two topics meet, a rule that
-    leaves out one of the question's has to do better.
-    """
-    miner = Miner(kg, caps, seeds.mined(caps, encoder.name), encoder)
-    best: list[Rule] = []
-    least = 0.0
-    for topics, matches in seeds.matches(question, linked, count):
-        constraints = Constraints(kg, encoder, view(question, [(e.start, e.end) for e in topics]))
-        rules = _rules_of(miner, matches, [node_form(kg, e.id) for e in topics], constraints)
-        if rules and rules[0].evidence > least:
-            best, least = rules, rules[0].evidence * (ONE_TOPIC if len(topics) > 1 else 1.0)
-    return best
-
-
-def _rules_of(
-    miner: Miner, matches: Sequence[Match], anchors: Sequence[str], constraints: Constraints
-) -> list[Rule]:
-    """Return the rules of matched groups of seeds for one topic entity, or for two that meet, best first."""
-    scores: dict[Rule, float] = defaultdict(float)
-    similarity: dict[Rule, float] = defaultdict(float)
-    reported: dict[Rule, Rule] = {}
-    returning: set[Rule] = set()
-    total = 0.0
-    for match in (m for m in matches if m.similarity >= UNLIKE):
-        mined = miner.mine(match.seeds)
-        weight = match.similarity * match.score**SHARPNESS if mined else 0.0
-        total += weight
-        for body in (m for m in mined if m.f1 >= LEAST_F1):
-            rule = miner.rule(anchors, body.signature, body, constraints)
-            if rule is None:
-                continue
-            rule = replace(rule, score=0.0)
-            similarity[rule] = max(similarity[rule], match.similarity)
-            scores[rule] += weight * (body.f1**EXACTNESS * body.support / (body.support + DOUBT))
-            returning |= {rule} if body.keeps_topic else set()
-            like = f'{body.support} seed questions like "{match.text}", F1 {body.f1:.2f}'
-            figures = replace(rule, support=body.support, precision=body.precision, recall=body.recall)
-            reported.setdefault(rule, replace(figures, provenance=f"reproduces the answers of {like}"))
-        if mined and match.score == 1.0 and mined[0].f1 > 0.9 and mined[0].support > 2:
-            break
-    ranked = sorted(scores, key=lambda r: (-scores[r], len(r.body)))
-    rules = [replace(reported[r], evidence=similarity[r] * scores[r] / total) for r in ranked]
-    for i, rule in enumerate(ranked[:CHECKED]):
-        rules[i] = rules[i] if rule in returning else without_topic(miner.kg, rules[i])
+    """Return rules from seed questions, best first; the topic is an answer only where seeds count it."""
+    rules = []
+    for anchor, body, evidence, like in _evidence(question, linked, kg, seeds, caps, count):
+        rules.append(
+            replace(
+                ground(anchor, rename(kg, body.signature), body.keeps_topic),
+                support=body.support,
+                precision=body.precision,
+                recall=body.recall,
+                evidence=evidence,
+                score=evidence,
+                provenance=f"reproduces the answers of {like}",
+            )
+        )
     return rules
+
+
+def seed_plan(
+    question: str,
+    linked: Sequence[LinkedEntity],
+    kg: KnowledgeGraph,
+    seeds: SeedIndex,
+    settings: PlanSettings,
+) -> Plan:
+    """Return the first rules of seed questions that lead somewhere from their topic, and those that do not.
+
+    With documents the latter stay where they are, marked as having a gap, and do not take the places of the
+    others. One query a rule.
+    """
+    grounded: list[Rule] = []
+    reasons: list[DroppedRule] = []
+    for rule in seed_rules(question, linked, kg, seeds, settings.caps, settings.seed_count):
+        if len(grounded) == settings.rules * (2 if settings.documents else 1):
+            break
+        if run(kg, rule, limit=1).outcome is not Outcome.EMPTY:
+            grounded.append(rule)
+        elif settings.documents:
+            grounded.append(replace(rule, provenance=f"{rule.provenance}, {GAP}"))
+        else:
+            parts = [ground(rule.anchor, rule.body[:n]) for n in range(1, len(rule.body) + 1)]
+            empty = (part for part in parts[:-1] if run(kg, part, limit=1).outcome is Outcome.EMPTY)
+            behind = path_text(next(empty, parts[-1]).body)
+            reasons.append(dropped(rule, f"no grounding: the graph has nothing at {behind} from the entity"))
+    return Plan(tuple(share_places(grounded, settings.rules)), tuple(reasons))
+
+
+def has_gap(rule: Rule) -> bool:
+    """Return whether only documents can complete a rule."""
+    return rule.provenance.endswith(GAP)
+
+
+def share_places(rules: Sequence[Rule], limit: int) -> list[Rule]:
+    """Return the first rules, in order, at most `limit`, where neither kind takes the place of the other.
+
+    Rules with a gap have half of the places, more where there are not enough others.
+    """
+    gaps = [i for i, r in enumerate(rules) if has_gap(r)]
+    whole = [i for i, r in enumerate(rules) if not has_gap(r)]
+    gaps = gaps[: max(limit - len(whole), limit // 2)]
+    chosen = {*gaps, *whole[: limit - len(gaps)]}
+    return [r for i, r in enumerate(rules) if i in chosen]

@@ -15,7 +15,9 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Atom, DroppedRule, Rule, path_text
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.language.lexicon import lexicon, root
 from triplewise.tools.linking.linker import LinkedEntity, without_brackets
+from triplewise.tools.parsing.similarity import NEARLY, similarities, texts_of, thresholds_of
 from triplewise.tools.planning.bodies import (
     Body,
     Signature,
@@ -26,13 +28,8 @@ from triplewise.tools.planning.bodies import (
     relation_form,
     rename,
     run,
-    texts_of,
-    without_topic,
 )
-from triplewise.tools.planning.lexical.planner import GAP, Plan, PlanSettings, has_gap, share_places
-from triplewise.tools.planning.lexical.question import lexicon, stem
-from triplewise.tools.planning.lexical.score import NEARLY, similarities, thresholds_of
-from triplewise.tools.planning.mining import LEAST_F1, Miner
+from triplewise.tools.planning.mining import GAP, LEAST_F1, Miner, Plan, PlanSettings, has_gap, share_places
 from triplewise.tools.planning.seeds import SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -51,7 +48,6 @@ def demonstrate(
     question: str,
     linked: Sequence[LinkedEntity],
     kg: KnowledgeGraph,
-    encoder: Encoder,
     seeds: SeedIndex,
     settings: PlanSettings,
 ) -> list[dict[str, object]]:
@@ -60,16 +56,14 @@ def demonstrate(
     Each is a `question` and its `rules`: bodies of closed paths from its entity to its answers, best first.
     The seed with the clearest body of its group is shown; a group in which none has any is left out.
     """
-    miner = Miner(kg, settings.caps, seeds.mined(settings.caps, encoder.name), encoder)
+    miner = Miner(kg, settings.caps, seeds.mined(settings.caps))
     demonstrations = list[dict[str, object]]()
     for match in seeds.groups_like(question, linked, settings.seed_count)[: settings.seed_count]:
         others = [s for s in match.seeds if s.question != question]  # never the question itself
         mined: list[tuple[str, dict[Signature, float]]] = []
         for seed in miner.choose(others) if others else ():
-            # A body that the seed counts, restricts or crosses is none by itself.
-            bodies = miner.of_seed(seed).items()
-            plain = {b: q.f1 for b, q in bodies if q.f1 >= LEAST_F1 and not (q.condition or q.other)}
-            mined += [(seed.question, plain)] if plain else []
+            bodies = {b: q.f1 for b, q in miner.of_seed(seed).items() if q.f1 >= LEAST_F1}
+            mined += [(seed.question, bodies)] if bodies else []
         if mined:
             text, f1 = max(mined, key=lambda pair: max(pair[1].values()))
             best = sorted(f1, key=lambda body: (-round(f1[body], 6), len(body), body))[:DEMONSTRATED]
@@ -124,7 +118,7 @@ def with_proposals(
     for rule in mined.rules:
         same = rules.get((rule.anchor, rule.body))
         is_rejected = holds and same is None and not rule.support
-        if (same is None or rule.constraints) and not is_rejected:
+        if same is None and not is_rejected:
             others.append(rule)
         if same is not None and rule.support:
             rules[rule.anchor, rule.body] = replace(
@@ -207,7 +201,7 @@ class _Grounder:
         rules = []
         for anchor, readings in walked:
             for reading in (r for r in readings if len(r.body) == len(names)):
-                rule = without_topic(self._kg, ground(anchor, reading.body))
+                rule = ground(anchor, reading.body)
                 if run(self._kg, rule, limit=1).outcome is not Outcome.EMPTY:
                     rules.append(reading.rule(rule))
         if rules:
@@ -320,6 +314,6 @@ class _Grounder:
 
 
 def _key(text: str) -> tuple[str, ...]:
-    """Return the stems of a text without words that only join others, so that forms of one wording meet."""
+    """Return the roots of a text without words that only join others, so that forms of one wording meet."""
     words = normalise(text).split()
-    return tuple(stem(w) for w in words if w not in lexicon()["stopwords"]) or tuple(words)
+    return tuple(root(w) for w in words if w not in lexicon().stop) or tuple(words)

@@ -15,7 +15,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, astuple
 from functools import lru_cache
 from importlib import resources
 from itertools import chain
@@ -26,12 +26,13 @@ from typing import NamedTuple
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError, QueryFailedError
 from triplewise.tools.core.files import exclusive, is_writable, writing
+from triplewise.tools.core.terms import Term
 from triplewise.tools.kg.open import DEMO, MANIFEST, MEMORY_BYTES, graph_files, is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, memory_of
-from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.bodies import Signature, answers
-from triplewise.tools.planning.lexical.planner import PlanSettings, make_plan
-from triplewise.tools.planning.mining import Miner
+from triplewise.tools.linking.linker import without_brackets
+from triplewise.tools.parsing.reading import Reading, read_question
+from triplewise.tools.planning.bodies import Signature
+from triplewise.tools.planning.mining import Miner, PlanSettings, seed_chains
 from triplewise.tools.planning.seeds import (
     FOLDER,
     Caps,
@@ -46,9 +47,10 @@ from triplewise.tools.planning.seeds import (
     seed_files,
     with_names,
 )
-from triplewise.tools.retrieval.encoder import Encoder, open_encoder
+from triplewise.tools.pyql.program import PyQL
+from triplewise.tools.retrieval.encoder import Encoder
 
-FORMAT = 4
+FORMAT = 5
 HELD_OUT, FOLDS = 24, 4
 """Seeds that are asked with the help of the others, and parts in which they are held out."""
 Progress = Callable[[str, int, int | None], None]  # Called with stage, done, total
@@ -73,8 +75,8 @@ class SeedFile(Mapping[str, Sequence[Seed]]):
             self._lines = dict(zip(texts, lines[1 : len(texts) + 1], strict=True))
             self.bodies: dict[str, Mined] = {
                 digest: {
-                    _signature(body): Quality(precision, recall, returns, condition, _signature(other))
-                    for body, precision, recall, returns, condition, other in bodies
+                    _signature(body): Quality(precision, recall, returns)
+                    for body, precision, recall, returns in bodies
                 }
                 for digest, bodies in map(json.loads, lines[len(texts) + 1 :])
             }
@@ -135,7 +137,7 @@ def kept_seeds(source: str, kg: KnowledgeGraph) -> list[Path]:
 
 
 class HeldOut(NamedTuple):
-    """What seeds are worth: the mean F1 of first rules for some of them, without and with the others."""
+    """What seeds are worth: the mean F1 of best readings of some of them, without and with the others."""
 
     questions: int
     without: float
@@ -144,11 +146,10 @@ class HeldOut(NamedTuple):
 
 def hold_out(path: Path, kg: KnowledgeGraph, encoder: Encoder, caps: Caps | None = None) -> HeldOut:
     """Ask a sample of the seeds of an index, those of each fold with the help of the others alone."""
-    file, settings = SeedFile(path), PlanSettings(caps=caps or Caps())
-    terms, miner = SeedTerms(kg), Miner(kg)
+    file, caps, terms, miner = SeedFile(path), caps or Caps(), SeedTerms(kg), Miner(kg)
     groups = {text: list(seeds) for text, seeds in file.items()}
     seeds = [seed for group in groups.values() for seed in group]
-    sample = random.Random(settings.caps.seed).sample(seeds, min(HELD_OUT, len(seeds)))
+    sample = random.Random(caps.seed).sample(seeds, min(HELD_OUT, len(seeds)))
     scores: list[tuple[float, float]] = []
     for fold in (set(sample[i::FOLDS]) for i in range(FOLDS)):
         rest = {t: [s for s in group if s not in fold] for t, group in groups.items()}
@@ -156,21 +157,25 @@ def hold_out(path: Path, kg: KnowledgeGraph, encoder: Encoder, caps: Caps | None
         index = SeedIndex(rest, file.bodies, file.caps) if rest else None
         for seed in fold:
             anchors, gold = miner.anchors(seed), terms.gold(seed)
-            linked = [
-                LinkedEntity(name, *span, node, name, 1.0)
-                for name, node in anchors.items()
-                for span in replace(seed, topics=(name,)).spans[:1] or [(-1, -1)]
-            ]
-            if not linked or not gold or index is None:
+            if not anchors or not gold or index is None:
                 continue
-            f1 = []
-            for helpers in (None, index):
-                rules = make_plan(seed.question, linked, kg, encoder, helpers, settings).rules
-                values = same_as(gold, answers(kg, rules[0])) if rules else set()
-                f1.append(2 * len(values & gold) / (len(values) + len(gold)))
-            scores.append((f1[0], f1[1]))
+            helped = seed_chains(kg, index, caps, PlanSettings().seed_count)
+            question = without_brackets(seed.question)
+            scores.append((
+                _f1(read_question(question, kg, encoder, anchors, None, 1), gold, kg),
+                _f1(read_question(question, kg, encoder, anchors, helped, 1), gold, kg),
+            ))  # fmt: skip
     without, by_seeds = (fmean(column) for column in zip(*scores, strict=True)) if scores else (0.0, 0.0)
     return HeldOut(len(scores), without, by_seeds)
+
+
+def _f1(readings: Sequence[Reading], gold: set[Term], kg: KnowledgeGraph) -> float:
+    """Return how well the program of the best reading reproduces the answers."""
+    values = set[Term]()
+    for reading in readings[:1]:
+        result = kg.query(PyQL.parse(reading.program, kg.profile).sparql(kg.profile))
+        values = same_as(gold, result.column(result.variables[0]) if result.rows else ())
+    return 2 * len(values & gold) / (len(values) + len(gold))
 
 
 _lock = Lock()
@@ -260,14 +265,12 @@ def index_seeds(
     kg: KnowledgeGraph,
     caps: Caps | None = None,
     progress: Progress = lambda stage, done, total: None,
-    encoder: Encoder | None = None,
     again: bool = False,
 ) -> IndexReport:
     """Mine seed questions and keep what they give for the graph; what was broken off goes on.
 
     Args:
         path: seed files joined by commas. source: what the graph was opened by. again: mine all anew.
-        encoder: compares words with relations for conditions beyond chains; None for the embedded one.
 
     Raises:
         ConfigurationError: nowhere to keep it, or another process is at it.
@@ -288,7 +291,7 @@ def index_seeds(
             with exclusive(final.with_suffix(".lock"), busy):
                 if again:
                     partial.unlink(missing_ok=True)
-                miner = Miner(kg, caps, encoder=encoder or open_encoder())
+                miner = Miner(kg, caps)
                 before, timeouts = _mine(partial, miner, groups, progress)
                 os.replace(partial, final)
         if is_store(folder.parent):

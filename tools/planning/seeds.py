@@ -23,11 +23,13 @@ from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import json_lines
 from triplewise.tools.core.terms import XSD, Literal, Term, text
 from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, batches
+from triplewise.tools.language.lexicon import grammar_of, lexicon, root
+from triplewise.tools.language.text import tokenise
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import Signature
-from triplewise.tools.planning.lexical.question import MENTION, lexicon, masked, stem
 from triplewise.tools.retrieval.ranking import Bm25
 
+MENTION = "entity"  # Stands for a mention in a masked text
 FOLDER = "seeds"  # Where a KG's folder keeps seeds that were mined ahead
 BATCH = 500  # Seeds whose topics are named at once
 REMEMBERED = 50_000  # Mined seeds that are kept in memory for one graph
@@ -117,16 +119,11 @@ class Quality:
         precision, recall: of the answers.
         returns: whether the body also leads back to the topic although that is no answer (1), or the topic is
             an answer (-1); 0 if it does not come back.
-        condition: what the words of the question ask for besides (`Constraints.readings`), where that does
-            better.
-        other: the chain from a second topic that meets this one in the answers, where that does better.
     """
 
     precision: float
     recall: float
     returns: int = 0
-    condition: str = ""
-    other: Signature = ()
 
     @property
     def f1(self) -> float:
@@ -163,18 +160,18 @@ class SeedIndex:
     ) -> None:
         self._texts, self._groups = list(groups), groups
         self._stored, self.caps = stored or {}, caps
-        self._mined = LRUCache[tuple[Caps, str], MinedSeeds](8)
+        self._mined = LRUCache[Caps, MinedSeeds](8)
         self._index = Bm25(list(map(_terms, self._texts)))
 
     def __len__(self) -> int:
         return len(self._texts)
 
-    def mined(self, caps: Caps, encoder: str) -> MinedSeeds:
-        """Return what its seeds gave under some caps, where conditions are compared by an encoder."""
-        mined = self._mined.get((caps, encoder))
+    def mined(self, caps: Caps) -> MinedSeeds:
+        """Return what its seeds gave under some caps."""
+        mined = self._mined.get(caps)
         if mined is None:
             stored = [self._stored] if caps == self.caps else []
-            mined = self._mined[caps, encoder] = ChainMap(LRUCache[str, Mined](REMEMBERED), *stored)
+            mined = self._mined[caps] = ChainMap(LRUCache[str, Mined](REMEMBERED), *stored)
         return mined
 
     def search(self, question: str, spans: Iterable[tuple[int, int]], k: int = 5) -> tuple[Match, ...]:
@@ -218,6 +215,18 @@ class SeedIndex:
         return sorted(best.values(), key=lambda m: -m.score)
 
 
+def masked(question: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return a question in lower case with its mentions masked, so that questions of one wording meet."""
+    spans, grammar = list(spans), grammar_of(question)  # of another language: read as the English words
+    words = [(start, MENTION) for start, end in spans if end > start]
+    words += [
+        (token.start, grammar.get(token.text.lower(), token.text.lower()))
+        for token in tokenise(question)
+        if not any(start < token.end and token.start < end for start, end in spans)
+    ]
+    return " ".join(word for _, word in sorted(words))
+
+
 def _terms(masked_text: str) -> list[str]:
     """Return words and word pairs."""
     words = masked_text.split()
@@ -226,15 +235,14 @@ def _terms(masked_text: str) -> list[str]:
 
 _STRUCTURE = frozenset(("many", "not", "no", "never", "without", "or"))
 """Stop words that change what is asked."""
-_KINDS = {"who": "person", "whom": "person", "whose": "person", "when": "time", "where": "place"}
 
 
 @lru_cache(maxsize=4_096)
 def _content(masked_text: str) -> frozenset[str]:
     """Return what a masked question says: stems of its content words, and pairs of neighbours among them."""
-    words = [_KINDS.get(word, word) for word in masked_text.split()]
-    stop = lexicon()["stopwords"]
-    stems = [w if w == MENTION else stem(w) for w in words if w not in stop or w in _STRUCTURE]
+    words = [kinds[word][0] if word in (kinds := lexicon().kinds) else word for word in masked_text.split()]
+    stop = lexicon().stop
+    stems = [w if w == MENTION else root(w) for w in words if w not in stop or w in _STRUCTURE]
     pairs = (f"{a} {b}" for a, b in itertools.pairwise(stems))
     return frozenset((*stems, *pairs)) - {MENTION}
 

@@ -7,7 +7,8 @@ agent has seen at that step. Every method returns a new program: rolling back a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal as OneOf
@@ -99,7 +100,7 @@ class AnyOf(_Named):
     """The variable is one of some nodes: a union of equations about a variable that nothing else binds."""
 
     variable: Variable
-    nodes: tuple[IRI, ...]
+    nodes: tuple[Term, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ class Union(_Named):
     alternatives: tuple[Pattern, ...]
 
 
-PatternItem: TypeAlias = Fact | Typed | Filter | Extreme | Union
+PatternItem: TypeAlias = Fact | Typed | AnyOf | Filter | Extreme | Aggregate | Union
 Pattern: TypeAlias = tuple[PatternItem, ...]
 
 
@@ -188,6 +189,11 @@ class Not(_Named):
     """A pattern that must not hold. Its new variables live only inside."""
 
     pattern: Pattern
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the pattern is computed by itself: it holds a superlative, a count or alternatives."""
+        return any(isinstance(item, Extreme | Aggregate | Union) for item in self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,12 +378,11 @@ class PyQL:
         all say which node one new variable is, they bind it.
         """
         branches = [tuple(items) for items in alternatives]
-        equal = [i for items in branches for i in items if isinstance(i, Filter) and i.operator == "="]
-        nodes = tuple(dict.fromkeys(i.right for i in equal if isinstance(i.right, IRI)))
-        new = {i.left for i in equal if isinstance(i.left, Variable)} - set(self.variables)
-        if len(new) == 1 and len(equal) == len(nodes) == sum(map(len, branches)) > 1:
-            return self._with(AnyOf(new.pop(), nodes))
-        patterns = tuple(dict.fromkeys([self._pattern(a, set(), self.variables) for a in branches]))
+        if (named := _named_nodes(branches)) and named.variable not in self.variables:
+            return self._with(named)
+        named_twice = _named_in(branches)
+        read = [self._pattern(a, set(), self.variables, named_twice) for a in branches]
+        patterns = tuple(dict.fromkeys(read))
         if len(patterns) < 2:
             _refuse("bad_pattern", "add_union needs two different alternatives or more")
         return self._with(Union(patterns))
@@ -385,9 +390,11 @@ class PyQL:
     def add_not(self, pattern: Iterable[PatternItem]) -> PyQL:
         """Drop the solutions for which a pattern holds."""
         self._need_fact("add_not")
-        clause = Not(self._pattern(pattern, set(self.variables)))
-        if any(isinstance(item, Extreme | Union) for item in clause.pattern):
-            _refuse("bad_pattern", "add_not takes triples and comparisons only")
+        bound = set(self.variables)
+        clause = Not(self._pattern(pattern, bound))
+        if clause.is_closed:
+            # Nothing outside is visible where superlatives and alternatives are computed.
+            clause = Not(self._pattern(clause.pattern, set()))
         if not set(clause.mentions) & set(self.variables):
             self._refuse("bad_pattern", "add_not must name a variable that a fact has bound")
         return self._with(clause)
@@ -523,10 +530,18 @@ class PyQL:
         return node
 
     def _pattern(
-        self, items: Iterable[PatternItem], bound: set[Variable], outside: Sequence[Variable] = ()
+        self,
+        items: Iterable[PatternItem],
+        bound: set[Variable],
+        outside: Sequence[Variable] = (),
+        named_twice: Collection[Variable] = (),
     ) -> Pattern:
-        """A pattern whose filters compare what it binds, what is `bound` where it stands, or `outside`."""
-        pattern: list[PatternItem] = []
+        """A pattern whose filters compare what it binds, what is `bound` where it stands, or `outside`.
+
+        An equation binds a new variable that another item or alternative names too.
+        """
+        items, pattern = tuple(items), list[PatternItem]()
+        named_twice = {*named_twice, *_named_in([(item,) for item in items])}
         for item in items:
             compared: Iterable[Variable] = ()
             visible, where = {*bound, *outside}, ": put its triple before the filter"
@@ -540,14 +555,26 @@ class PyQL:
                     compared = item.mentions
                 case Extreme(variable):
                     compared, visible, where = (variable,), bound, " before its superlative"
+                case Aggregate(of, _, per, function):
+                    if function != "count" or per is None:
+                        _refuse("bad_pattern", "a pattern counts for each of something")
+                    compared, visible, where = (of, per), bound, " before its count"
                 case Union(alternatives):
-                    item = Union(tuple(self._pattern(a, set()) for a in alternatives))
+                    twice = _named_in(alternatives)
+                    item = _named_nodes(alternatives) or Union(
+                        tuple(self._pattern(a, set(), (), twice) for a in alternatives)
+                    )
+            equation = _named_nodes([(item,)]) if isinstance(item, Filter) else None
+            if equation and equation.variable in named_twice and equation.variable not in visible:
+                item, compared = equation, ()
+            elif isinstance(item, AnyOf) and len(item.nodes) == 1 and item.variable in visible:
+                item = Filter(item.variable, "=", item.nodes[0])
             for name in [v.n3() for v in compared if v not in visible]:
                 message, existing = f"{name} is not bound in this pattern{where}", [v.n3() for v in visible]
                 _refuse("unknown_variable", message, given=name, existing=sorted(existing))
             bound |= set(item.binds)
             pattern.append(item)
-        if not (any(isinstance(i, Fact | Typed | Union) for i in pattern) or (outside and pattern)):
+        if not (any(isinstance(i, Fact | Typed | AnyOf | Union) for i in pattern) or (outside and pattern)):
             _refuse("bad_pattern", "a pattern needs at least one triple (subject, relation, object)")
         return tuple(dict.fromkeys(pattern))
 
@@ -579,6 +606,30 @@ def _roles(clauses: Iterable[Clause]) -> tuple[set[Variable], set[Variable]]:
             inner = _roles(pattern)
             entities, values = entities | inner[0], values | inner[1]
     return entities, values
+
+
+def _named_in(patterns: Sequence[Pattern]) -> set[Variable]:
+    """Return the variables that at least two of some patterns name."""
+    named = Counter(v for pattern in patterns for v in {v for item in pattern for v in item.mentions})
+    return {v for v, n in named.items() if n > 1}
+
+
+def _named_nodes(alternatives: Sequence[Pattern]) -> AnyOf | None:
+    """Return what alternatives bind that all say which node one variable is."""
+    items = [item for pattern in alternatives for item in pattern]
+    nodes, named = dict[Term, None](), set[Variable]()
+    for item in items:
+        match item:
+            case AnyOf(variable, some):
+                named.add(variable)
+                nodes |= dict.fromkeys(some)
+            case Filter(Variable() as variable, "=", IRI() | Literal() as node, ""):
+                named.add(variable)
+                nodes[node] = None
+            case _:
+                return None
+    is_one_each = all(len(pattern) == 1 for pattern in alternatives)
+    return AnyOf(named.pop(), tuple(nodes)) if is_one_each and len(named) == 1 else None
 
 
 def _checked_relation(node: Node) -> IRI:

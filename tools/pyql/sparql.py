@@ -159,7 +159,9 @@ class Writer:
                     blocks.append(self._union(clause))
                 case Not(pattern):
                     outside, self.facts, self.proving = (self.facts, self.proving), [], False
-                    lines = ("FILTER NOT EXISTS {", *_indent(_lines(self.write(pattern))), "}")
+                    # What holds a subquery is computed by itself: engines differ in what it sees of outside.
+                    head = "MINUS {" if clause.is_closed else "FILTER NOT EXISTS {"
+                    lines = (head, *_indent(_lines(self.write(pattern))), "}")
                     self.facts, self.proving = outside
                     blocks.append(Block(lines, mentions & frozenset(self.program.variables)))
                 case TimeWindow():

@@ -343,7 +343,7 @@ def _write_clause(clause: Clause, profile: Profile) -> str:
             name, arguments = "add_optional", [_write_item(clause.fact, profile)]
         case AnyOf(variable, nodes):
             name = "add_union"
-            arguments = [f"({variable.n3()}, =, {write_iri(node, profile)})" for node in nodes]
+            arguments = [f"({variable.n3()}, =, {write_node(node, profile)})" for node in nodes]
         case Union():
             name, arguments = "add_union", [write_pattern(p, profile) for p in clause.alternatives]
         case Not():
@@ -358,18 +358,26 @@ def _write_clause(clause: Clause, profile: Profile) -> str:
 
 
 def _write_item(item: PatternItem, profile: Profile) -> str:
-    """The parts of a triple, type (`?x, a, Q5`), filter (`?x, >, 5`), superlative (`max, ?x`) or union."""
+    """The parts of a triple, type (`?x, a, Q5`), filter (`?x, >, 5`), superlative (`max, ?x`), count
+    (`count, ?y, ?x, ?n`: of ?y for each ?x) or union."""
     match item:
         case Fact():
             relation = write_iri(item.relation, profile, True)
             parts = [write_node(item.subject, profile), relation, write_node(item.object, profile)]
         case Typed():
             parts = [item.variable.n3(), "a", write_iri(item.type, profile)]
+        case AnyOf(variable, nodes):
+            equations = [f"({variable.n3()}, =, {write_node(node, profile)})" for node in nodes]
+            if len(nodes) == 1:
+                return equations[0][1:-1]
+            parts = ["union", *equations]
         case Filter():
             left, right = (write_value(side, profile) for side in (item.left, item.right))
             parts = [left, item.operator, right, item.kind]
         case Extreme():
             parts = ["max" if item.largest else "min", item.variable.n3(), item.kind]
+        case Aggregate(of, output, per):
+            parts = ["count", of.n3(), per.n3() if per else "", output.n3()]
         case Union():
             parts = ["union", *(write_pattern(p, profile) for p in item.alternatives)]
     return ", ".join(part for part in parts if part)
@@ -432,10 +440,12 @@ class Reader:
         return tuple(items)
 
     def item(self, parts: list[str]) -> PatternItem:
-        """A triple, type, filter, superlative or union from its parts."""
+        """A triple, type, filter, superlative, count or union from its parts."""
         match parts:
             case ["max" | "min" as best, variable] | ["max" | "min" as best, variable, _]:
                 return Extreme(read_variable(variable), best == "max", _kind(parts[2:]))
+            case ["count", of, per, output] if of.startswith("?"):
+                return Aggregate(read_variable(of), _read_output(output), read_variable(per))
             case ["union", first, *others] if others:
                 return Union(tuple(self.pattern(p) for p in (first, *others)))
             case [left, operator, right, *kind] if len(kind) < 2:

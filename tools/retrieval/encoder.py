@@ -20,6 +20,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from threading import Lock, RLock
@@ -272,6 +273,16 @@ def _sentence_transformer(name: str) -> SentenceTransformer:
             f"encoder {name!r} cannot be loaded ({reason}); give {EMBEDDED!r} (needs no network), a folder "
             "with a sentence-transformers model, or a hub name that this machine has or can download"
         ) from error
+
+
+@cache
+def english_words() -> frozenset[str]:
+    """The words of English (and well-known names), in lower case, that the embedded encoder knows whole.
+
+    Some 20,000: what is not among them is rare, a name, or misspelt.
+    """
+    vocabulary = json.loads(weights_file().with_name("tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    return frozenset(word for word in vocabulary if word.isalpha())
 
 
 def weights_file() -> Path:

@@ -16,10 +16,10 @@ from tests.support.pyql_programs import DATE, ENTITIES, NUMBER, RELATIONS, graph
 from triplewise.guidelines import load_guidelines
 from triplewise.nodes.act import read_reply
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
-from triplewise.tools.actions.agentbench import Sets, set_script, to_pyql, unsayable
+from triplewise.tools.actions.agentbench import Sets, set_script, to_pyql
 from triplewise.tools.actions.pyql import script
 from triplewise.tools.actions.toolset import Call
-from triplewise.tools.core.rules import Atom, Constraint, ConstraintKind, Rule
+from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import Literal, Term, Triple
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile, load_profile
@@ -231,18 +231,17 @@ wd:Q1 wdt:P57 wd:Q10 ; wdt:P161 wd:Q20, wd:Q21 ; wdt:P2047 90 .
 wd:Q2 wdt:P57 wd:Q10 ; wdt:P161 wd:Q21 ; wdt:P2047 120 .
 wd:Q3 wdt:P57 wd:Q11 ; wdt:P161 wd:Q21 ; wdt:P2047 120 . wd:Q20 wdt:P19 wd:Q30 . wd:Q21 wdt:P19 wd:Q31 .
 """
-FILMS = (Atom("P57", False, "film"),)
-CAST = (*FILMS, Atom("P161", True, "actor"))
-MEETS = Constraint("meets", "film", (Atom("P161", False, "film"),), value="Q21")
-LONGEST = Constraint("max", "film", (Atom("P2047", True, "minutes"),))
+FILMS, CAST = "add_fact(?film, P57, Q10)", "add_fact(?film, P161, ?actor)"
+SEEN = "add_fact(?film, P161, Q21)"
+LONGEST = ("add_fact(?film, P2047, ?minutes)", "add_max(?minutes)")
+EITHER = "add_union((?film, P57, Q10), (?film, P57, Q11))"
 SCRIPTED = {
-    "meets on the way": Rule("Q10", (*CAST, Atom("P19", True, "place")), (MEETS,)),
-    "least that meets": Rule("Q10", FILMS, (MEETS, Constraint("min", "film", LONGEST.atoms))),
-    "count": Rule("Q10", FILMS, (Constraint("count", "count", value="?film"),)),
-    "either": Rule("", (), (Constraint("either", "film", FILMS, operator="Q10", value="Q11"),)),
-    "longest of either": Rule(
-        "", (), (Constraint("either", "film", FILMS, operator="Q10", value="Q11"), LONGEST)
-    ),
+    "meets on the way": (FILMS, SEEN, CAST, "add_fact(?actor, P19, ?place)", "set_answer(?place)"),
+    "least that meets": (FILMS, SEEN, LONGEST[0], "add_min(?minutes)", "set_answer(?film)"),
+    "count": (FILMS, "add_count(?film, ?n)", "set_answer(?n)"),
+    "either": (EITHER, "set_answer(?film)"),
+    "longest of either": (EITHER, *LONGEST, "set_answer(?film)"),
+    "what the longest has": (FILMS, *LONGEST, CAST, "set_answer(?actor)"),
 }
 
 
@@ -264,18 +263,29 @@ def answers(kg: EmbeddedKG, toolset: str, calls: tuple[Call, ...]) -> set[str]:
 
 @pytest.mark.parametrize("name", SCRIPTED)
 def test_sets_reach_what_the_query_reaches(films: EmbeddedKG, name: str) -> None:
-    rule = SCRIPTED[name]
-    assert unsayable(rule) == ""
+    program = PyQL.parse("\n".join(SCRIPTED[name]), films.profile)
     assert (
-        answers(films, "agentbench", set_script(rule))
-        == answers(films, "pyql", script(rule, films.profile))
+        answers(films, "agentbench", set_script(program, films.profile))
+        == answers(films, "pyql", script(program, films.profile))
         != set()
     )
 
 
-@pytest.mark.parametrize("kind", ["type", "filter", "distinct", "not", "most", "ask", "max"])
-def test_what_sets_cannot_say_is_refused(kind: ConstraintKind) -> None:
-    assert unsayable(Rule("Q10", FILMS, (Constraint(kind, "film", value="Q5"),)))
+@pytest.mark.parametrize(
+    ("lines", "need"),
+    [
+        (("add_type(?film, Q5)", "set_answer(?film)"), "to keep members of a kind"),
+        (("add_filter(?film, !=, Q5)", "set_answer(?film)"), "to compare members"),
+        (("add_not(?film, P161, Q20)", "set_answer(?film)"), "to leave members out"),
+        ((CAST, "add_most(?actor, ?film)", "set_answer(?film)"), "to compute with each member"),
+        (("ask()",), "to answer yes or no"),
+        ((CAST, "add_fact(?actor, P19, ?p)", "add_max(?p)", "set_answer(?film)"), "by what is no attribute"),
+    ],
+)
+def test_what_sets_cannot_do_is_refused(lines: tuple[str, ...], need: str) -> None:
+    profile = load_profile("wikidata")
+    with pytest.raises(ActionError, match=need):
+        set_script(PyQL.parse("\n".join((FILMS, *lines)), profile), profile)
 
 
 @needs_data

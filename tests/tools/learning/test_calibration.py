@@ -1,4 +1,4 @@
-"""Training of the calibration: figures that mean what they say, and features that learn no nonsense."""
+"""Training of the confidence: figures that mean what they say, and features that learn no nonsense."""
 
 from __future__ import annotations
 
@@ -8,28 +8,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.learning.calibration import Row, calibration_error, risk_coverage, train
-from triplewise.tools.planning.confidence import FEATURES
+from triplewise.tools.learning.calibration import (
+    Row,
+    calibration_error,
+    floor,
+    risk_coverage,
+    threshold,
+    train,
+)
+from triplewise.tools.parsing.confidence import FEATURES
 
-BLANK = {**dict.fromkeys(FEATURES, 0.0), "alone": 1.0, "support": 1.0}
+BLANK = dict.fromkeys(FEATURES, 0.0)
 
 
 def row(group: str, share: float, is_right: bool) -> Row:
-    """An answer with so much of its question accounted for."""
-    return Row(group, "?", is_right, {**BLANK, "accounted": share, "lost": 4 * (1 - share)})
+    """An answer with such a share, the rest of which is uncovered words."""
+    return Row(group, "?", is_right, {**BLANK, "share": share, "uncovered": 4 * (1 - share)})
 
 
-def test_answers_whose_words_are_accounted_for_become_sure_ones() -> None:
+def test_answers_with_a_large_share_become_sure_ones() -> None:
     rows = [row(g, i % 10 / 10, i % 10 > 4) for g in ("a", "b") for i in range(60)]
     unanswerable = Row("a", "?", False, {}, is_answerable=False)
     calibration = train([*rows, unanswerable], {"questions": "made up"})
     sure, unsure = rows[9].features, rows[0].features
     assert calibration.probability(sure) > calibration.min_confidence > calibration.probability(unsure)
-    assert all(sign * calibration.weights[name] >= 0 for name, (sign, _) in FEATURES.items())
+    assert calibration.min_confidence >= calibration.floor
+    assert all(sign * calibration.weights[name] >= 0 for name, sign in FEATURES.items())
     figures = calibration.provenance["left out"]
     assert set(figures) == {"a", "b", "all"}
-    assert figures["all"]["precision"] >= 0.9
+    assert figures["all"]["precision"] >= 0.92
     assert figures["a"]["refused"] == 1.0
+
+
+def test_evidence_against_all_that_is_known_of_it_is_not_learned() -> None:
+    rows = [row(g, 1 - i % 10 / 10, i % 10 > 4) for g in ("a", "b") for i in range(60)]
+    calibration = train(rows)
+    assert (calibration.weights["share"], calibration.weights["uncovered"]) == (0.0, 0.0)
 
 
 def test_too_few_answers_train_nothing() -> None:
@@ -37,6 +51,19 @@ def test_too_few_answers_train_nothing() -> None:
         train([row("a", 1.0, True)] * 39)
     with pytest.raises(ConfigurationError, match="5 wrong"):
         train([row("a", 1.0, True)] * 50)
+
+
+def test_threshold_and_floor_cut_off_where_their_precisions_are() -> None:
+    estimates = np.arange(1, 101) / 100
+    right = estimates > 0.6
+    ones = np.ones(100)
+    sure = threshold(estimates, right, ones)
+    assert right[estimates >= sure].mean() >= 0.92
+    assert right[estimates >= sure - 0.01].mean() < 0.92
+    assert threshold(estimates, np.zeros(100, bool), ones) == 1.0
+    least = floor(estimates, right, ones)
+    assert right[estimates <= least].mean() < 0.1
+    assert least > 0.6
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40))

@@ -21,14 +21,23 @@ from triplewise.tools.learning.encoder_training import (
     hold_out,
     model_with_adapter,
     path_examples,
+    path_similarities,
     train_encoder,
 )
 from triplewise.tools.learning.exploration import Explorer
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.trajectory import Choice, Trajectory
-from triplewise.tools.planning.bodies import rename
-from triplewise.tools.planning.lexical.score import Scorer, path_similarities, words_of
-from triplewise.tools.retrieval.encoder import ADAPTER, EMBEDDED, LearnedEncoder, open_encoder, vectors_of
+from triplewise.tools.parsing.chains import Chain, ChainGrower, Wording
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.similarity import words_encoder
+from triplewise.tools.retrieval.encoder import (
+    ADAPTER,
+    EMBEDDED,
+    Encoder,
+    LearnedEncoder,
+    open_encoder,
+    vectors_of,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 RELATIONS = ("alpha", "beta", "gamma", "delta")
@@ -94,7 +103,7 @@ def first(kg: KnowledgeGraph, encoder: str, trajectory: Trajectory) -> bool:
     """Whether the path taken is the likest."""
     (example,) = path_examples([trajectory])
     paths = [p for p in (example.chosen, *example.others) if len(p) == 1]
-    fits = path_similarities(kg, open_encoder(encoder), example.view, [rename(kg, p) for p in paths])
+    fits = path_similarities(kg, open_encoder(encoder), example.masked, paths)
     return int(np.argmax(fits)) == 0 and fits[0] > 0
 
 
@@ -149,20 +158,27 @@ def test_what_one_iteration_holds_out_no_other_learns_from(trajectories: list[Tr
     assert [len(part) for part in hold_out(examples[:2], 0)] == [1, 1]
 
 
-def test_base_vectors_and_the_default_planner_stay_as_they_are(kg: KnowledgeGraph, folder: Path) -> None:
+def test_base_vectors_and_chains_by_words_stay_as_they_are(kg: KnowledgeGraph, folder: Path) -> None:
     base, learned = open_encoder(EMBEDDED), open_encoder(str(folder))
     assert not np.allclose(base.encode(["twisted by"]), learned.encode(["twisted by"]), atol=1e-3)
-    assert words_of(base) is base
-    assert words_of(learned) is base
+    assert words_encoder(base) is base
+    assert words_encoder(learned) is base
     assert vectors_of(kg, learned) is not vectors_of(kg, base)
-    view = path_examples([made(kg, 0, "beta")])[0].view
-    bodies = [rename(kg, [(kg.profile.short(_iri(r)), True)]) for r in RELATIONS]
-    plain = Scorer(kg, base, view)
-    assert [plain.learned(b) for b in bodies] == [0.0] * 4
-    assert plain.scores(bodies) == Scorer(kg, open_encoder(), view).scores(bodies)
-    added = np.array(Scorer(kg, learned, view).scores(bodies)) - plain.scores(bodies)
-    weight = learned.path_weight  # type: ignore[attr-defined]
-    assert np.allclose(added, weight * path_similarities(kg, learned, view, bodies))
+    (example,) = path_examples([made(kg, 0, "beta")])
+    index = GraphIndex.of(kg, base)
+    topic = next(n for n, term in enumerate(index.terms) if term == _iri("t0"))
+    wording = Wording(("twisted",), (3,), 2, 3, text=example.masked)
+
+    def chains(encoder: Encoder) -> dict[str, Chain]:
+        found = [c for c in ChainGrower(index, kg, encoder, wording).chains(topic) if len(c.path) == 1]
+        return {kg.profile.short(index.rels[c.path[0][0]].path[0][0]): c for c in found}
+
+    plain, better = chains(base), chains(learned)
+    assert {chain.learned for chain in plain.values()} == {0.0}
+    names = list(plain)
+    added = [better[name].score - plain[name].score for name in names]
+    cosines = path_similarities(kg, learned, example.masked, [((name, True),) for name in names])
+    assert np.allclose(added, learned.path_weight * cosines, atol=1e-5)  # type: ignore[attr-defined]
 
 
 def test_a_killed_training_leaves_nothing(

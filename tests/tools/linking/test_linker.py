@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
-from triplewise.tools.linking.linker import LinkedEntity, grammar_of, link, without_brackets
+from triplewise.tools.linking.linker import LinkedEntity, candidate_nodes, link, without_brackets
 
 FILMS = """
 It|directed_by|Andy Muschietti
@@ -215,15 +215,14 @@ def test_a_thing_is_found_by_its_name_in_the_language_of_the_question(tmp_path: 
         assert [e.label for e in link(question, kg)] == ["second"]
 
 
-@pytest.mark.parametrize(
-    ("question", "words"),
-    [
-        ("Wie lautet das Symbol des Pascal?", {"lautet": "is", "das": "the"}),
-        ("Quel est le symbole du pascal ?", {"quel": "what", "est": "is"}),
-        ("What is the symbol of the Pascal?", {"is": None}),
-        ("Who was in die Brücke?", {"die": None}),
-    ],
-)
-def test_grammar_of_other_languages_reads_as_that_of_english(question: str, words: dict[str, Any]) -> None:
-    grammar = grammar_of(question)
-    assert all(grammar.get(word) == english for word, english in words.items() if english or not grammar)
+def test_a_class_is_no_entity_while_there_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "places.ttl"
+    path.write_text(
+        "@prefix : <http://p.example/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        ':City rdfs:label "city" . :m rdfs:label "mountain" .\n'
+        ':a a :City ; rdfs:label "Ash" ; :near :b, :m .\n'
+        ':b a :City ; rdfs:label "Mountain View" ; :near :m, :City .\n'
+    )
+    kg = open_kg(str(path))
+    assert [e.label for e in link("which city is near Ash", kg)] == ["Ash"]
+    assert [node.value for node in candidate_nodes("which city is near Ash", kg)] == ["http://p.example/a"]

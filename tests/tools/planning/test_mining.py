@@ -13,10 +13,8 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import Signature, answers
-from triplewise.tools.planning.lexical.planner import make_plan
-from triplewise.tools.planning.mining import Miner
+from triplewise.tools.planning.mining import Miner, PlanSettings, has_gap, seed_chains, seed_plan
 from triplewise.tools.planning.seeds import Caps, Seed, SeedIndex, group_seeds
-from triplewise.tools.retrieval.encoder import open_encoder
 
 EX = "http://example.org/"
 PROFILE = Profile(entity_namespaces=(EX,), relation_namespaces=(EX,))
@@ -91,10 +89,39 @@ def test_rules_of_seeds_treat_the_topic_as_seeds_do(found: tuple[str, ...], expe
     kg = graph(parse("a knows b . b knows a . b knows c"))
     seeds = SeedIndex(group_seeds([seed("a", *found)]))
     linked = (LinkedEntity("a", 8, 9, "a", "a", 1.0),)
-    rules = make_plan("what of a", linked, kg, open_encoder("embedded"), seeds).rules
+    rules = seed_plan("what of a", linked, kg, seeds, PlanSettings()).rules
     assert rules[0].support == 1
     assert "seed questions" in rules[0].provenance
     assert {PROFILE.short(t) for t in answers(kg, rules[0])} == expected
+
+
+def test_a_seed_that_counts_is_a_body_whose_values_are_so_many(films: EmbeddedKG) -> None:
+    mined = Miner(films).mine([Seed("how many films by scott", ("scott",), ("3",))])
+    assert (("director", False),) in [m.signature for m in mined]
+    assert (("bornIn", True),) not in [m.signature for m in mined]
+
+
+def test_seeds_show_the_parser_chains_with_their_evidence(films: EmbeddedKG) -> None:
+    index = SeedIndex(group_seeds([seed("alien", "scott"), seed("aliens", "cameron")]))
+    linked = (LinkedEntity("rain", 8, 12, "rain", "rain", 1.0),)
+    chains = seed_chains(films, index, Caps(), 5)
+    best = chains("what of rain", linked)[0]
+    assert best.topic.value == EX + "rain"
+    assert [(iri.value, forward) for iri, forward in best.edges] == [(EX + "director", True)]
+    assert best.support == 2
+    assert best.evidence > 0.7
+    assert chains("who painted rain", linked) == []
+
+
+def test_a_rule_that_leads_nowhere_is_kept_for_documents_only(films: EmbeddedKG) -> None:
+    index = SeedIndex(group_seeds([seed("alien", "scott")]))
+    linked = (LinkedEntity("weaver", 8, 14, "weaver", "weaver", 1.0),)
+    plan = seed_plan("what of weaver", linked, films, index, PlanSettings())
+    assert plan.rules == ()
+    assert "no grounding" in plan.dropped[0].reason
+    kept = seed_plan("what of weaver", linked, films, index, PlanSettings(documents=True)).rules
+    assert kept
+    assert all(map(has_gap, kept))
 
 
 NODES = [f"n{i}" for i in range(6)]

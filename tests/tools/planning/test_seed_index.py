@@ -74,7 +74,7 @@ def test_what_is_kept_is_not_mined_again(store: Path, seeds: str) -> None:
         assert index is not None
         match = index.search("who directed Dune?", [(13, 17)])[0]
         with kg.meter.block() as meter:
-            mined = Miner(kg, CAPS, index.mined(CAPS, "")).mine(match.seeds)
+            mined = Miner(kg, CAPS, index.mined(CAPS)).mine(match.seeds)
         assert meter.queries == 0
         assert mined == Miner(kg, CAPS).mine(match.seeds)
         assert [(m.signature, m.support) for m in mined] == [((("director", True),), 2)]

@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.planning.seeds import Seed, SeedIndex, group_seeds, read_seeds
+from triplewise.tools.core.terms import XSD, Literal
+from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.planning.seeds import (
+    Seed,
+    SeedIndex,
+    SeedTerms,
+    group_seeds,
+    masked,
+    read_seeds,
+    same_as,
+    with_names,
+)
 
 QUESTION = {"question": "who wrote [Dracula]", "answers": ["Bram Stoker"]}
 
@@ -117,3 +128,44 @@ def test_like_structure_ranks_above_unlike() -> None:
     assert search("who was it that wrote the book Ulysses", "Ulysses")[0] == "who wrote the book entity"
     assert search("which films did Jane Campion make?", "Jane Campion")[0] == "which films did entity direct"
     assert search("the capital of Peru is what?", "Peru")[0] == "what is the capital of entity"
+
+
+FILMS = """\
+@prefix : <http://films.example/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+:alien rdfs:label "Alien" ; :director :scott ; :released "1979-05-25"^^xsd:date ; :runtime 117 .
+:scott rdfs:label "Ridley Scott" .
+"""
+
+
+@pytest.fixture(scope="module")
+def kg(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
+    path = tmp_path_factory.mktemp("films") / "films.ttl"
+    path.write_text(FILMS)
+    return open_kg(path)
+
+
+def test_a_topic_given_by_its_id_is_found_in_the_question(kg: KnowledgeGraph) -> None:
+    scott = "<http://films.example/scott>"
+    films = Seed("which films did Ridley Scott make?", ("Ridley Scott",), ("Alien",))
+    (named,) = with_names([Seed(films.question, (scott,), films.answers)], kg)
+    assert (named.topics, named.ids) == (("Ridley Scott",), (scott,))
+    other = Seed("who is it?", (scott,), ("Alien",))
+    assert list(with_names([other, films], kg)) == [other, films]
+
+
+def test_values_are_the_same_in_any_writing(kg: KnowledgeGraph) -> None:
+    terms = SeedTerms(kg)
+    assert terms.resolve("117")[0] == Literal("117", XSD + "integer")
+    assert terms.resolve("1979-05-25")[0] == Literal("1979-05-25", XSD + "date")
+    assert terms.resolve("4") == (), "no fact has it"
+    gold = terms.gold(Seed("how many?", ("Alien",), ("4",)))
+    assert same_as(gold, [Literal("4.0", XSD + "decimal")]) == gold
+    assert same_as(gold, [Literal("5", XSD + "integer")]) != gold
+    dated = {Literal("1979-05-25", XSD + "date")}
+    assert same_as(dated, [Literal("1979-05-25T00:00:00Z", XSD + "dateTime")]) == dated
+
+
+def test_masked_questions_of_one_wording_meet() -> None:
+    assert masked("Who wrote Emma?", [(10, 14)]) == masked("who wrote [Dracula]", [(10, 19)])

@@ -91,6 +91,17 @@ TERM = "add_fact(x, term, ?t); add_fact(?t, of, ?o); "
         (WIND + "add_union((?s, =, lee), (?s, name, ?n) & (?w, <, 10)); set_answer(?s)", {"lee", "bret"}),
         (STORM + "add_union((?s, =, lee), (bob, child, c3)); set_answer(?s)",
          {"iselle", "arlene", "lee", "bret"}),
+        # An alternative may only name a node, alone or before what follows from it.
+        ("add_union((?s, =, lee)); add_fact(?s, category, ?c); set_answer(?c)", {"storm"}),
+        ("add_union((?x, =, lee), (?x, child, c3)); set_answer(?x)", {"lee", "bob"}),
+        ("add_union((?s, =, lee) & (?s, category, ?x), (?x, child, c3)); set_answer(?x)", {"storm", "bob"}),
+        ('add_union((?n, =, "5"), (?n, =, "7")); add_fact(?p, code, ?n); set_answer(?p)', {"ann", "bob"}),
+        # A superlative, a count or alternatives inside a negation are computed by themselves.
+        (STORM + "add_not((?s, wind, ?w) & (max, ?w)); set_answer(?s)", {"arlene", "bret"}),
+        (STORM + "add_not((?s, a, Storm) & (union, (?s, =, iselle), (?s, name, ?n))); set_answer(?s)",
+         {"arlene", "lee", "bret"}),
+        ("add_fact(?p, code, ?k); add_not((?p, child, ?c) & (count, ?c, ?p, ?n) & (?n, >, 1)); "
+         "set_answer(?p)", {"bob"}),
         # Nodes are compared with text by their names.
         ('add_fact(?s, wind, ?w); add_filter(?s, =, "BRET", name); set_answer(?s)', {"bret"}),
         ('add_fact(?s, wind, ?w); add_filter(?s, !=, "bret", name); set_answer(?s)',
@@ -158,6 +169,7 @@ def test_answers(kg: EmbeddedKG, script: str, expected: set[str]) -> None:
         ("unknown_variable", STORM + "add_max(?w)"),
         ("unknown_variable", STORM + 'set_answer("yes")'),
         ("unknown_variable", STORM + "add_union((?s, name, ?n) & (?w, >, 5), (?s, name, ?n))"),
+        ("unknown_variable", STORM + "add_union((?s, name, ?n) & (?w, =, lee), (?s, name, ?n))"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(code: str, script: str) -> None:

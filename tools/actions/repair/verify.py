@@ -17,7 +17,7 @@ from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Tool
 from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.terms import IRI, whole_number
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.planning.lexical.score import thresholds_of
+from triplewise.tools.parsing.similarity import thresholds_of
 from triplewise.tools.pyql.program import Fact, Filter, PyQL, Typed, fresh
 from triplewise.tools.pyql.text import Reader, apply
 from triplewise.tools.retrieval.encoder import Encoder

@@ -1,0 +1,162 @@
+"""Questions with answers that the parser is trained on, with the graphs that they are asked of.
+
+No test file is read. Of every set a fifth, by a checksum of the id, is held out (`QuestionSet.held_out`):
+nothing is trained on it or chosen by it, it is for the last report alone.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from triplewise.evals.data import benchmark, data_folder, graph, prepared, read_records
+from triplewise.evals.pairs import pair_graph
+from triplewise.evals.training import seeds_of
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.files import Record, write_text
+from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.learning.parser_training import Labelled
+from triplewise.tools.linking.linker import without_brackets
+
+PARTIAL = 0.5
+"""F1 from which an answer counts as right where neither graph nor gold answers are complete."""
+HELD_OUT = 5
+"""One question in so many is held out."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSet:
+    """Questions over one graph.
+
+    Attributes:
+        graph: name of the graph: sets of one graph are one group wherever graphs are left out.
+        source: what `open_kg` opens. least: F1 from which an answer counts as right.
+        is_clean: whether people wrote it and gold answers are reliable; such sets give the threshold.
+        questions, held_out: to train on and to report on, in a random order that is always the same.
+    """
+
+    name: str
+    graph: str
+    source: str
+    least: float
+    is_clean: bool
+    questions: list[Labelled] = field(repr=False)
+    held_out: list[Labelled] = field(repr=False)
+
+    def open(self) -> KnowledgeGraph:
+        """The graph, opened."""
+        return open_kg(self.source)
+
+
+def question_sets(names: Iterable[str] = ()) -> Iterator[QuestionSet]:
+    """Return the sets of some names (all by default), one after the other.
+
+    Raises `ConfigurationError` on an unknown name, `DataError` where a file is missing.
+    """
+    chosen = list(names) or list(SETS)
+    if unknown := set(chosen) - set(SETS):
+        raise ConfigurationError.unknown("set", unknown.pop(), SETS)
+    for name in chosen:
+        yield SETS[name](name)
+
+
+def _set(
+    name: str,
+    of: str,
+    source: str,
+    asked: Iterable[tuple[str, Labelled]],
+    least: float = 1.0,
+    is_clean: bool = True,
+) -> QuestionSet:
+    """A set of questions by id, shuffled, the fifth that is held out apart."""
+    kept: list[Labelled] = []
+    held: list[Labelled] = []
+    for id_, labelled in asked:
+        (held if zlib.crc32(id_.encode()) % HELD_OUT == 0 else kept).append(labelled)
+    for part in (kept, held):
+        random.Random(0).shuffle(part)
+    return QuestionSet(name, of, source, least, is_clean, kept, held)
+
+
+def _plain(records: Iterable[Record]) -> Iterator[tuple[str, Labelled]]:
+    """Questions without entities, with all their complete answers."""
+    for r in records:
+        golds = (tuple(map(str, r["answers"])), *(tuple(map(str, gold)) for gold in r.get("also", ())))
+        yield str(r.get("id", r["question"])), Labelled(r["question"], {}, golds)
+
+
+def _small(folder: str, facts: str, questions: str) -> Callable[[str], QuestionSet]:
+    """A small complete graph in Turtle; `{}` in the names of its files is the set's name."""
+
+    def load(name: str) -> QuestionSet:
+        path = data_folder() / folder
+        records = read_records(path / f"{questions.format(name)}.jsonl.gz", "question", "answers")
+        rows = (r for r in records if not (r["answers"] and isinstance(r["answers"][0], list)))
+        source = str(path / f"{facts.format(name)}.ttl.gz")
+        return _set(name, name, source, _plain(rows), is_clean=folder != "overnight")
+
+    return load
+
+
+def _demo(name: str) -> QuestionSet:
+    """Training questions over the demo graph; the ones that come with it are no part of them."""
+    path = Path(str(files("triplewise.evals"))) / "demo_training.jsonl"
+    return _set(name, "demo", "demo", _plain(read_records(path)))
+
+
+def _metaqa(name: str) -> QuestionSet:
+    """Development questions of all hops. Their topic is named in them."""
+
+    def asked() -> Iterator[tuple[str, Labelled]]:
+        for hops in (1, 2, 3):
+            for r in read_records(data_folder() / "metaqa" / f"dev_{hops}hop.jsonl.gz"):
+                text = without_brackets(r["question"])
+                yield str(r["id"]), Labelled(text, {}, (tuple(r["answers"]),))
+
+    return _set(name, "metaqa", prepared(graph("metaqa")).path, asked())
+
+
+def _benchmark(name: str) -> QuestionSet:
+    """Training questions of a benchmark over a partial graph, with the entities of their gold queries."""
+    own = benchmark(name)
+    loaded = prepared(graph(own.graph))
+    seeds = read_records(Path(str(seeds_of(own, loaded, True).setting)))
+    asked = ((str(r["id"]), Labelled(r["question"], r["entities"], (tuple(r["answers"]),))) for r in seeds)
+    return _set(name, own.graph, loaded.path, asked, PARTIAL, is_clean=False)
+
+
+def _pairs(name: str) -> QuestionSet:
+    """A made-up graph, kept in the user's cache folder."""
+    turtle, questions = pair_graph(name)
+    path = user_cache_path("triplewise") / "evals" / f"pairs-{name}-{zlib.crc32(turtle.encode()):08x}.ttl"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, turtle)
+    return _set(name, name, str(path), ((q.question, q) for q in questions), is_clean=False)
+
+
+SETS: Mapping[str, Callable[[str], QuestionSet]] = {
+    "geoquery": _small("geoquery", "{}", "train"),
+    "cars": _small("strangers", "{}", "{}"),
+    "elements": _small("strangers", "{}", "{}"),
+    "units": _small("strangers", "{}", "{}"),
+    "calendar": _small("overnight", "{}", "{}_train"),
+    "housing": _small("overnight", "{}", "{}_train"),
+    "recipes": _small("overnight", "{}", "{}_train"),
+    "restaurants": _small("overnight", "{}", "{}_train"),
+    "staff": _pairs,
+    "rivers": _pairs,
+    "artists": _pairs,
+    "demo": _demo,
+    "metaqa": _metaqa,
+    "webqsp": _benchmark,
+    "wikiwebquestions": _benchmark,
+    "qald10": _benchmark,
+}
+"""Name of a set -> what loads it."""

@@ -1,0 +1,229 @@
+"""Train the parser without a model: its weights and its confidence, from questions and answers alone.
+
+    python -m triplewise.evals.train_parser [--sets geoquery,cars] [--questions 200] [--rounds 2]
+    python -m triplewise.evals.train_parser --report --held-out
+
+Every round parses all questions and trains on what was found; in all rounds but the first, the questions of a
+graph are parsed under weights trained without it. What is reported of a graph, and what the confidence is
+trained on, is by weights that have not seen this graph either. Needs TRIPLEWISE_DATA.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from triplewise.evals.question_sets import QuestionSet, question_sets
+from triplewise.evals.unanswerable import Taken, chosen, needed, without
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.learning import calibration
+from triplewise.tools.learning.calibration import Row
+from triplewise.tools.learning.parser_training import Labelled, derivations, labelled_example
+from triplewise.tools.parsing import chains, grammar, grounding, learn
+from triplewise.tools.parsing.confidence import FILE, Calibration, trust_features
+from triplewise.tools.parsing.learn import Example, Features, Vocabulary, shares, train
+from triplewise.tools.retrieval.encoder import open_encoder
+
+MADE = 0.4
+"""Share of the questions that are asked once more of a graph without what they need."""
+PRIOR: Features = {**learn.PRIOR, **grounding.PRIORS, **grammar.PRIORS, **chains.PRIORS}
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Pool:
+    """Questions of a set with the derivations that were found for each.
+
+    `uses` are what the best right derivation of each needs of the graph, () where there is none. `is_made`:
+    the questions were made unanswerable.
+    """
+
+    of: QuestionSet
+    questions: Sequence[Labelled]
+    examples: list[Example]
+    uses: list[tuple[Taken, ...]]
+    is_made: bool = False
+
+    def rows(self, weights: Features, vocabulary: Vocabulary) -> list[Row]:
+        """What comes of each question under some weights: whether the first answer is right, the evidence."""
+        vector, names = vector_of(weights, vocabulary), list(vocabulary)
+        rows = []
+        for question, found in zip(self.questions, self.examples, strict=True):
+            ranked, features = shares(found.scores(vector), found.answers.tolist()), found.features(names)
+            is_given = bool(ranked) and not features[ranked[0].best].get("nothing")
+            rows.append(
+                Row(
+                    self.of.graph,
+                    question.question,
+                    is_given and bool(found.right[ranked[0].best]),
+                    trust_features(features, ranked) if is_given else {},
+                    any(question.answers),
+                    self.of.is_clean and not self.is_made,
+                )
+            )
+        return rows
+
+    @property
+    def found(self) -> int:
+        """Answerable questions with the right answer among the derivations."""
+        pairs = zip(self.questions, self.examples, strict=True)
+        return sum(bool(e.right.any()) for q, e in pairs if any(q.answers))
+
+
+def parse(
+    of: QuestionSet,
+    questions: Sequence[Labelled],
+    weights: Features,
+    vocabulary: Vocabulary,
+    rest: KnowledgeGraph | None = None,
+) -> Pool:
+    """Parse questions of a set under some weights, over its graph or over the rest of it."""
+    kg = rest or of.open()
+    pool = Pool(of, questions, [], [])
+    for question in questions:
+        index, found = derivations(question, kg, open_encoder(), weights)
+        judged = labelled_example(of.graph, question, found, kg, index, vocabulary, of.least)
+        pool.examples.append(judged)
+        best = next((c for c, is_good in zip(found, judged.right, strict=True) if is_good and c.answer), None)
+        pool.uses.append(needed(best.query, index) if best is not None else ())
+    return pool
+
+
+def made_unanswerable(pool: Pool, weights: Features, vocabulary: Vocabulary, share: float) -> Pool:
+    """Parse a share of a pool's questions over the graph without what their answers need.
+
+    Where the rest of the graph still gives the right answer, the question is left out.
+    """
+    questions: list[Labelled] = []
+    kg = pool.of.open()
+    made = Pool(pool.of, questions, [], [], True)
+    for taken, numbers in chosen(pool.uses, round(share * len(pool.questions))).items():
+        if (rest := without(kg, taken)) is None:
+            break
+        asked = [pool.questions[number] for number in numbers]
+        with closing(rest):
+            parsed = parse(pool.of, asked, weights, vocabulary, rest)
+        for question, found in zip(asked, parsed.examples, strict=True):
+            if not found.right.any():
+                questions.append(question._replace(answers=((),)))
+                made.examples.append(found)
+                made.uses.append(())
+    return made
+
+
+def vector_of(weights: Features, vocabulary: Vocabulary) -> np.ndarray:
+    """Weights in the order of a vocabulary."""
+    return np.array([weights.get(name, 0.0) for name in vocabulary])
+
+
+def left_out(pools: Iterable[Pool], vocabulary: Vocabulary) -> dict[str, dict[str, float]]:
+    """Graph -> weights trained without it."""
+    every = [e for pool in pools for e in pool.examples]
+    graphs = dict.fromkeys(e.group for e in every)
+    return {g: train([e for e in every if e.group != g], vocabulary, PRIOR) for g in graphs}
+
+
+def table(
+    pools: Sequence[Pool], rows: Sequence[Sequence[Row]], confidence: Calibration, trained: Sequence[Row]
+) -> str:
+    """The figures of pools and of all clean ones, by a confidence that saw none of their graphs.
+
+    Coverage is the share of answerable questions that are answered for sure, rightly or not.
+    """
+    heads = ("answerable", "found", "right", "sure", "precision", "coverage", "refused", "of", "ece", "aurc")
+    given = [row for part in rows for row in part if row.features]
+    strength = confidence.provenance["strength"]
+    estimates = calibration.cross_validated([r for r in trained if r.features], strength, given).tolist()
+    sure_of = {id(row): estimate for row, estimate in zip(given, estimates, strict=True)}
+    parts = [(p.of.name + " made" * p.is_made, part, p.found) for p, part in zip(pools, rows, strict=True)]
+    for name, is_clean in (("clean", True), ("others", False)):
+        own = [(p, part) for p, part in zip(pools, rows, strict=True) if p.of.is_clean is is_clean]
+        asked = [(p, part) for p, part in own if not p.is_made]
+        parts.append((name, [row for _, part in asked for row in part], sum(p.found for p, _ in asked)))
+    lines = ["".join((f"{'':18}", *(f"{head:>11}" for head in heads)))]
+    for name, part, found in parts:
+        figures = measured(part, sure_of, confidence.min_confidence, found)
+        lines.append("".join((f"{name:18}", *(f"{figures[head]:11.4g}" for head in heads))))
+    return "\n".join(lines)
+
+
+def measured(rows: Sequence[Row], sure_of: Mapping[int, float], least: float, found: int) -> dict[str, float]:
+    """The figures of some questions, by the confidence of each row (its `id` -> probability)."""
+    answerable = [row for row in rows if row.is_answerable]
+    shown = [row for row in rows if row.features]
+    sure = [row for row in shown if sure_of[id(row)] >= least]
+    estimated = np.array([sure_of[id(row)] for row in shown])
+    right, ones = np.array([row.is_right for row in shown], bool), np.ones(len(shown))
+    count = max(len(answerable), 1)
+    return {
+        "answerable": len(answerable),
+        "found": found / count,
+        "right": sum(row.is_right for row in answerable) / count,
+        "sure": len(sure),
+        "precision": sum(row.is_right for row in sure) / max(len(sure), 1),
+        "coverage": sum(row.is_answerable for row in sure) / count,
+        "refused": sum(not r.is_answerable for r in rows) - sum(not r.is_answerable for r in sure),
+        "of": len(rows) - len(answerable),
+        "ece": calibration.calibration_error(estimated, right, ones),
+        "aurc": calibration.risk_coverage(estimated, right, ones),
+    }
+
+
+def folder() -> Path:
+    """Where weights and confidence are written."""
+    return Path(str(files("triplewise.tools.parsing")))
+
+
+app = typer.Typer()
+
+
+@app.command()
+def main(
+    sets: Annotated[str, typer.Option(help="Names of sets, with commas; all by default.")] = "",
+    questions: Annotated[int, typer.Option(help="Questions of each set.")] = 200,
+    rounds: Annotated[int, typer.Option(help="How often all questions are parsed.")] = 2,
+    report: Annotated[bool, typer.Option("--report", help="Only measure; write nothing.")] = False,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="Measure the held-out questions too, in the same way.")
+    ] = False,
+) -> None:
+    """Parse, train, report, write."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    used = list(question_sets(filter(None, sets.split(","))))
+    vocabulary, pools = Vocabulary(), list[Pool]()
+    without_graph: dict[str, Features] = {s.graph: PRIOR for s in used}
+    for number in range(rounds):
+        pools = []
+        for s in used:
+            start = time.monotonic()
+            pools.append(parse(s, s.questions[:questions], without_graph[s.graph], vocabulary))
+            seconds = (time.monotonic() - start) / max(len(pools[-1].questions), 1)
+            _log.info("round %d: %s, %.2f s a question", number + 1, s.name, seconds)
+        without_graph = left_out(pools, vocabulary) if len(without_graph) > 1 else without_graph
+    weights = train([e for pool in pools for e in pool.examples], vocabulary, PRIOR)
+    pools += [made_unanswerable(p, without_graph[p.of.graph], vocabulary, MADE) for p in pools]
+    rows = [pool.rows(without_graph[pool.of.graph], vocabulary) for pool in pools]
+    trained = [row for part in rows for row in part]
+    confidence = calibration.train(trained, {"questions": {p.of.name: len(p.questions) for p in pools}})
+    _log.info("%s", table(pools, rows, confidence, trained))
+    _log.info("min_confidence %g, floor %g", confidence.min_confidence, confidence.floor)
+    if not report:
+        learn.write_weights(weights, folder() / learn.FILE)
+        confidence.write(folder() / FILE)
+    if held_out:
+        kept = [parse(s, s.held_out[:questions], without_graph[s.graph], vocabulary) for s in used]
+        asked = [pool.rows(without_graph[pool.of.graph], vocabulary) for pool in kept]
+        _log.info("held out\n%s", table(kept, asked, confidence, trained))
+
+
+if __name__ == "__main__":
+    app()

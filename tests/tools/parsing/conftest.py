@@ -1,0 +1,24 @@
+"""A small company, read with the hand-set weights: what tests of composition ask about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from triplewise.tools.kg.open import open_kg
+from triplewise.tools.parsing.chart import Parser
+from triplewise.tools.parsing.grammar import PRIORS
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.learn import PRIOR
+from triplewise.tools.retrieval.encoder import open_encoder
+
+
+@pytest.fixture(scope="session")
+def company() -> GraphIndex:
+    return GraphIndex.of(open_kg(Path(__file__).with_name("company.ttl")), open_encoder())
+
+
+@pytest.fixture(scope="session")
+def parser() -> Parser:
+    return Parser(PRIOR | PRIORS)

@@ -1,0 +1,63 @@
+"""The schema card as it is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from triplewise.tools.kg import open_kg
+from triplewise.tools.parsing import facts
+from triplewise.tools.parsing.card import SchemaCard
+
+GRAPH = """
+@prefix : <http://ex.org/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+:Hill a rdfs:Class ; rdfs:label "hill"@en .
+:h1 a :Hill ; rdfs:label "High Hill"@en ; :heightInMetres 120 ; :in :c1 ; :climbedOn "1999-01-01"^^xsd:date .
+:h2 a :Hill ; rdfs:label "Low Hill"@en ; :in :c1 .
+:Country a rdfs:Class ; rdfs:label "country"@en .
+:c1 a :Country ; rdfs:label "Freedonia"@en .
+:in rdfs:label "country"@en ; skos:altLabel "lies in"@en .
+"""
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> SchemaCard:
+    (tmp_path / "hills.ttl").write_text(GRAPH, encoding="utf-8")
+    card = SchemaCard.of(open_kg(tmp_path / "hills.ttl"))
+    assert card is not None
+    return card
+
+
+def test_classes_by_their_members(card: SchemaCard) -> None:
+    assert [(of.names[0], of.members) for of in card.classes] == [("hill", 2), ("country", 1)]
+
+
+def test_relations_with_names_ends_and_coverage(card: SchemaCard) -> None:
+    height, country = (
+        next(r for r in card.relations if name in r.names) for name in ("height in metres", "lies in")
+    )
+    assert (height.kind, height.unit, height.facts) == ("number", "metres", 1)
+    assert str(height.domains[0]) == "hill (1 of 2)"
+    assert (country.domains[0].name, country.ranges[0].name, country.facts) == ("hill", "country", 2)
+
+
+def test_values_are_shown_as_actions_take_them(card: SchemaCard) -> None:
+    climbed = next(r for r in card.relations if "climbed on" in r.names)
+    assert climbed.samples == ('"1999-01-01"^^xsd:date',)
+
+
+def test_the_text_is_cut_at_a_number_of_lines(card: SchemaCard) -> None:
+    lines = card.text(most=1).splitlines()
+    assert lines[1].strip().endswith("hill: 2")
+    assert lines[2].strip() == "and 1 more"
+    assert lines[-1].strip() == "and 2 more"
+
+
+def test_a_large_graph_has_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "SMALL", 3)
+    (tmp_path / "hills.ttl").write_text(GRAPH, encoding="utf-8")
+    assert SchemaCard.of(open_kg(tmp_path / "hills.ttl")) is None

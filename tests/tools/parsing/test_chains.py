@@ -1,0 +1,149 @@
+"""Chains of relations around a named entity: grown, aligned to words, and shown by seed questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.linking.linker import LinkedEntity, link
+from triplewise.tools.parsing.chains import (
+    Chain,
+    ChainGrower,
+    SeedChain,
+    Wording,
+    asked_for,
+    chain_anchors,
+    index_paths,
+    topics_of,
+    wording_of,
+)
+from triplewise.tools.parsing.derivation import Category
+from triplewise.tools.parsing.grounding import ground
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.question import Question
+from triplewise.tools.retrieval.encoder import open_encoder
+
+FILMS = """\
+@prefix : <http://films.example/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:alien rdfs:label "Alien" ; a :Film ; :director :scott ; :cast :weaver, :hurt .
+:rain rdfs:label "Black Rain" ; a :Film ; :director :scott ; :cast :douglas .
+:abyss rdfs:label "The Abyss" ; a :Film ; :director :cameron ; :cast :biehn .
+:aliens rdfs:label "Aliens" ; a :Film ; :director :cameron ; :cast :weaver, :biehn .
+:scott rdfs:label "Ridley Scott" ; a :Person ; :birthPlace :shields .
+:cameron rdfs:label "James Cameron" ; a :Person ; :birthPlace :kapuskasing .
+:weaver rdfs:label "Sigourney Weaver" ; a :Person . :hurt rdfs:label "John Hurt" ; a :Person .
+:douglas rdfs:label "Michael Douglas" ; a :Person . :biehn rdfs:label "Michael Biehn" ; a :Person .
+:shields rdfs:label "South Shields" ; a :Town . :kapuskasing rdfs:label "Kapuskasing" ; a :Town .
+:Film rdfs:label "film" . :Person rdfs:label "person" . :Town rdfs:label "town" .
+:director rdfs:label "director" . :cast rdfs:label "cast member" . :birthPlace rdfs:label "place of birth" .
+"""
+EX = "http://films.example/"
+
+
+@pytest.fixture(scope="module")
+def kg(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
+    path = tmp_path_factory.mktemp("films") / "films.ttl"
+    path.write_text(FILMS)
+    return open_kg(path)
+
+
+def grounded(kg: KnowledgeGraph, text: str) -> Question:
+    encoder = open_encoder()
+    question = ground(text, GraphIndex.of(kg, encoder), linked=link(text, kg, encoder=encoder))
+    for anchor in question.anchors:
+        anchor.score = 1.0
+    return question
+
+
+def grown(kg: KnowledgeGraph, text: str) -> tuple[list[Chain], Wording, GraphIndex]:
+    question = grounded(kg, text)
+    topics = topics_of(question)
+    wording = wording_of(question, topics[0], topics)
+    grower = ChainGrower(question.index, kg, open_encoder(), wording)
+    return grower.chains(min(topics[0].mentions)), wording, question.index
+
+
+def labels(index: GraphIndex, nodes: frozenset[int]) -> set[str]:
+    return {index.label(node) for node in nodes}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("who directed Black Rain?", {"Ridley Scott"}),
+        ("where was the director of Aliens born?", {"Kapuskasing"}),
+    ],
+)
+def test_the_best_chain_accounts_for_the_words(kg: KnowledgeGraph, text: str, found: set[str]) -> None:
+    (chain, *_), _, index = grown(kg, text)
+    assert labels(index, chain.denotation) == found
+
+
+def test_a_relation_there_and_back_does_not_come_back_to_the_entity(kg: KnowledgeGraph) -> None:
+    chains, _, index = grown(kg, "which films have the same director as Aliens?")
+    shared = next(chain for chain in chains if chain.returns and len(chain.path) == 2)
+    assert labels(index, shared.denotation) == {"The Abyss"}
+
+
+def test_each_relation_has_a_word_of_its_own(kg: KnowledgeGraph) -> None:
+    (chain, *_), wording, _ = grown(kg, "where was the director of Aliens born?")
+    assert wording.words == ("director", "born")
+    assert len(chain.similarities) == len(chain.path) == 2
+    assert chain.covered == set(wording.places)
+    assert dict(chain.features(wording))["chain_hop"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "noun", "kind"),
+    [
+        ("which films did she make", "films", ""),
+        ("what is the capital of it", "capital", ""),
+        ("who wrote it", "", "person"),
+        ("when was it made", "", "time"),
+        ("name all songs of it", "songs", ""),
+    ],
+)
+def test_what_is_asked_for(text: str, noun: str, kind: str) -> None:
+    words = text.split()
+    content = {i for i, w in enumerate(words) if w in ("films", "make", "capital", "wrote", "made", "songs")}
+    place, of_kind = asked_for(words, frozenset(content))
+    assert (words[place] if place >= 0 else "", of_kind) == (noun, kind)
+
+
+def test_chains_are_sets_over_the_words_that_they_account_for(kg: KnowledgeGraph) -> None:
+    question = grounded(kg, "how many actors are in films that Ridley Scott directed?")
+    derivations = chain_anchors(question, kg, open_encoder())
+    assert derivations
+    assert all(d.category is Category.SET and d.kind == "chain" for d in derivations)
+    assert all(d.start > 1 for d in derivations), "how many is left to an operator"
+
+
+def test_chains_of_two_entities_meet(kg: KnowledgeGraph) -> None:
+    question = grounded(kg, "which film did Sigourney Weaver and Michael Biehn star in?")
+    meeting = [d for d in chain_anchors(question, kg, open_encoder()) if ("chain_meet", 1.0) in d.features]
+    assert {"Aliens"} in [labels(question.index, d.denotation) for d in meeting]  # type: ignore[arg-type]
+
+
+def test_a_chain_that_seeds_show_is_one_of_the_whole_question(kg: KnowledgeGraph) -> None:
+    def seeds(question: str, linked: Sequence[LinkedEntity]) -> Sequence[SeedChain]:
+        assert [entity.mention for entity in linked] == ["Ridley Scott"]
+        edges = ((IRI(EX + "director"), False), (IRI(EX + "cast"), True))
+        return [SeedChain(IRI(EX + "scott"), edges, 0.9, 3)]
+
+    question = grounded(kg, "who did Ridley Scott ever shout at?")
+    shown = [
+        d for d in chain_anchors(question, kg, open_encoder(), seeds) if "seed_evidence" in dict(d.features)
+    ]
+    assert [(d.start, d.end) for d in shown] == [(0, question.n)]
+    assert labels(question.index, shown[0].denotation) == {"Sigourney Weaver", "John Hurt", "Michael Douglas"}  # type: ignore[arg-type]
+
+
+def test_paths_of_the_graph_are_paths_of_the_index(kg: KnowledgeGraph) -> None:
+    index = GraphIndex.of(kg, open_encoder())
+    (path,) = index_paths(index, [(IRI(EX + "director"), False), (IRI(EX + "cast"), True)])
+    assert [direction for _, direction in path] == [-1, 1]
+    assert index_paths(index, [(IRI(EX + "none"), True)]) == []

@@ -1,0 +1,63 @@
+"""Confidence: evidence for an answer, and a probability that keeps its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.kg import open_kg
+from triplewise.tools.parsing.confidence import (
+    DOUBTFUL,
+    FEATURES,
+    MODEL_FEATURES,
+    calibration_for,
+    query_features,
+    read_calibration,
+    shipped,
+    trust_features,
+)
+from triplewise.tools.parsing.learn import shares
+
+
+def test_evidence_is_of_the_best_derivation_and_of_its_rivals() -> None:
+    features = [{"skip_content": 2.0, "sup_unnamed": 1.0, "sup_sim": 0.25}, {"nothing": 1.0}]
+    ranked = shares([1.0, 0.0], ["a", "b"])
+    first, second = (trust_features(features, ranked, place) for place in (0, 1))
+    assert first["share"] + second["share"] == pytest.approx(1.0)
+    assert (first["uncovered"], first["any_uncovered"], first["unfit_quantities"]) == (2.0, 1.0, 0.75)
+    assert first["nothing"] == second["share"]
+    assert first["lead"] == pytest.approx(-second["lead"])
+    assert set(first) == set(FEATURES)
+
+
+@given(st.fixed_dictionaries({name: st.floats(-4, 8) for name in FEATURES}))
+def test_a_confidence_is_a_probability(features: dict[str, float]) -> None:
+    assert 0.0 <= shipped().probability(features) <= 1.0
+
+
+def test_a_no_without_evidence_is_never_sure() -> None:
+    best = {name: 5.0 * max(sign, 0) for name, sign in FEATURES.items()}
+    assert shipped().probability(best) > shipped().min_confidence
+    assert shipped().probability({**best, "no_evidence": 1.0}) <= DOUBTFUL < shipped().min_confidence
+
+
+def test_evidence_of_a_models_query_says_whether_a_reading_agrees() -> None:
+    alone = query_features({}, -0.8, 0, 9)
+    same = query_features({"share": 0.9}, 0.8, 1, 0)
+    assert set(alone) == set(same) == set(MODEL_FEATURES)
+    assert (alone["shared"], alone["repairs"]) == (0.0, 4)
+    assert (same["shared"], same["share"], same["uncovered"]) == (1.0, 0.9, 1)
+
+
+def test_a_calibration_survives_its_file_and_one_of_other_features_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "confidence.json"
+    shipped().write(path)
+    assert calibration_for(open_kg("demo"), str(path)) == shipped()
+    with pytest.raises(DataError, match="no calibration"):
+        read_calibration(path.read_text("utf-8").replace('"share":', '"other":'), path)
+    with pytest.raises(DataError):
+        calibration_for(open_kg("demo"), str(tmp_path / "none.json"))

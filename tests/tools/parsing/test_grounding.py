@@ -1,0 +1,193 @@
+"""Grounding: what the spans of a question may mean, over a small graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg import open_kg
+from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.parsing.derivation import Derivation, Operator
+from triplewise.tools.parsing.grounding import ground
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.query import Nodes, Number
+from triplewise.tools.parsing.question import Question
+from triplewise.tools.retrieval.encoder import open_encoder
+
+TURTLE = """
+@prefix : <http://x.example/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+:City rdfs:label "city" . :River rdfs:label "river" .
+:Person rdfs:label "person" . :Country rdfs:label "country" .
+:slc a :City ; rdfs:label "Salt Lake City" ; :population 200000 ; :founded "1847-07-24"^^xsd:date ; :in :usa .
+:sf a :City ; rdfs:label "San Félix" ; :population 5000 ; :founded "1901-01-02"^^xsd:date ; :in :usa .
+:usa a :Country ; rdfs:label "United States" , "United States of America" .
+:miss a :River ; rdfs:label "Mississippi River" ; :length 3700 ; :flowsThrough :usa .
+:kobe a :Person ; rdfs:label "Kobe Bryant" ; :bornIn :sf ; :symbol "Kb" ; :retired true .
+:ada a :Person ; rdfs:label "Ada Quill" ; :bornIn :slc ; :symbol "Aq" ; :retired false .
+:bornIn rdfs:label "born in" . :in rdfs:label "located in" . :flowsThrough rdfs:label "flows through" .
+:population rdfs:label "population" . :length rdfs:label "length" . :founded rdfs:label "founded" .
+"""
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> GraphIndex:
+    path = tmp_path_factory.mktemp("places") / "places.ttl"
+    path.write_text(TURTLE, encoding="utf-8")
+    return GraphIndex.of(open_kg(str(path)), open_encoder())
+
+
+@pytest.fixture(scope="module")
+def asked(index: GraphIndex) -> Callable[[str], Question]:
+    return lambda text: ground(text, index)
+
+
+def spans(question: Question, kind: str, feature: str = "") -> dict[str, set[str]]:
+    """What is grounded as a kind: words of the question -> labels of what they may mean."""
+    found = dict[str, set[str]]()
+    for anchor in question.of_kind(kind):
+        if not feature or feature in dict(anchor.features):
+            text = " ".join(question.raw[anchor.start : anchor.end])
+            found.setdefault(text, set()).update(_labels(question.index, anchor))
+    return found
+
+
+def _labels(index: GraphIndex, anchor: Derivation) -> set[str]:
+    if anchor.kind == "class":
+        return {index.classes[anchor.meaning].names[0]}
+    if anchor.kind == "relation":
+        return {index.rels[anchor.meaning].names[0]}
+    assert isinstance(anchor.query, Nodes)
+    return {index.label(node) for node in anchor.query.nodes}
+
+
+Asked = Callable[[str], Question]
+
+
+@pytest.mark.parametrize(
+    ("text", "span", "label", "feature"),
+    [
+        ("Who was born in Salt Lake City?", "Salt Lake City", "Salt Lake City", "ent_exact"),
+        ("who was born in san felix", "san felix", "San Félix", "ent_exact"),
+        ("San Felixs population", "San Felixs", "San Félix", "ent_norm"),
+        ("Where was Kobe Bean Bryant born?", "Kobe Bean Bryant", "Kobe Bryant", "ent_bag"),
+        ("Where was Bryant born?", "Bryant", "Kobe Bryant", "ent_part"),
+        ("How long is the Mississippi?", "Mississippi", "Mississippi River", "ent_part"),
+        ("the population of San Felixx", "San Felixx", "San Félix", "ent_fuzzy"),
+        ("cities in the US", "US", "United States", "ent_initials"),
+        ('Who is "Ada Quill"?', "Ada Quill", "Ada Quill", "ent_marked"),
+        ("Who is [Ada Quill]?", "Ada Quill", "Ada Quill", "ent_marked"),
+        ("Who has the symbol Kb?", "Kb", "Kb", "ent_literal"),
+    ],
+)
+def test_names_are_found(asked: Asked, text: str, span: str, label: str, feature: str) -> None:
+    kind = "literal" if feature == "ent_literal" else "entity"
+    assert label in spans(asked(text), kind, feature).get(span, set())
+
+
+def test_a_class_comes_before_an_entity_with_the_word_in_its_name(asked: Asked) -> None:
+    question = asked("Which city has the largest population?")
+    assert spans(question, "class", "cls_exact")["city"] == {"city"}
+    assert "city" not in spans(question, "entity")
+    assert question.focus is not None
+    assert question.focus.kind == "class"
+
+
+def test_who_stands_for_persons(asked: Asked) -> None:
+    assert "person" in spans(asked("Who was born in Salt Lake City?"), "class", "cls_wh")["Who"]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("more than 5,000", Number(5000)),
+        ("two hundred and ten people", Number(210)),
+        ("twenty five cities", Number(25)),
+        ("1.5 million", Number(1_500_000)),
+        ("before 1945", Number(1945, "date", "1945")),
+        ("1500 dollars", Number(1500)),
+        ("on 2 January 1901", Number(1901 + 1 / 372, "date", "1901-01-02")),
+        ("on January 2nd, 1901", Number(1901 + 1 / 372, "date", "1901-01-02")),
+        ("at 10:30 am", Number(10.5, "time", "10:30")),
+        ("at 3pm", Number(15, "time", "15:00")),
+    ],
+)
+def test_values(asked: Asked, text: str, number: Number) -> None:
+    assert number in [anchor.meaning for anchor in asked(text).of_kind("value")]
+
+
+def test_a_day_without_a_year_is_that_day_of_every_year(asked: Asked) -> None:
+    (value,) = asked("cities founded on January 2").of_kind("value")
+    assert spans(asked("cities founded on January 2"), "value") == {"January 2": {"1901-01-02"}}
+    assert value.end == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "operator"),
+    [
+        ("How many cities are there?", Operator("count")),
+        ("the second longest river", Operator("ordinal", 2)),
+        ("the most populous city", Operator("superlative", 1)),
+        ("the smallest city", Operator("superlative", -1)),
+        ("older than Ada", Operator("comparison", 1, "lt")),
+        ("at least two", Operator("comparison", 1, "ge")),
+        ("two or more", Operator("comparison_after", 1, "ge")),
+        ("minimum two cities", Operator("comparison", 1, "ge")),
+        ("founded after 1900", Operator("comparison", 1, "gt")),
+        ("between 10 and 20", Operator("between")),
+        ("population per country", Operator("each")),
+    ],
+)
+def test_operators(asked: Asked, text: str, operator: Operator) -> None:
+    found = [a.meaning for a in asked(text).anchors if isinstance(a.meaning, Operator)]
+    expected = (operator.name, operator.sign, operator.comparison)
+    assert expected in [(o.name, o.sign, o.comparison) for o in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "span", "relation"),
+    [
+        ("Where was Kobe Bryant born?", "born", "born in"),
+        ("How long is the Mississippi River?", "How long", "length"),
+        ("What is the size of San Félix?", "size", "population"),
+        ("When was Salt Lake City founded?", "When", "founded"),
+    ],
+)
+def test_relations(asked: Asked, text: str, span: str, relation: str) -> None:
+    assert relation in spans(asked(text), "relation").get(span, set())
+
+
+def test_what_the_graph_does_not_have_is_noticed(asked: Asked) -> None:
+    question = asked("Who founded Foobar Inc?")
+    assert question.features["unknown_name"] >= 1
+    assert not question.of_kind("entity")
+    assert "Foobar" in question.uncovered(next(a for a in question.anchors if a.kind == "relation"))
+    assert question.nearest(["founded"])[0] == "founded"
+    assert asked("Where was Kobe Bryant born?").features == {}
+
+
+def test_entities_that_the_caller_gives_are_the_only_ones(index: GraphIndex) -> None:
+    kobe = index.profile.short(IRI("http://x.example/kobe"))
+    entity = LinkedEntity("Bryant", 10, 16, kobe, "Kobe Bryant", 1.0)
+    question = ground("Where was Bryant born, in Salt Lake City?", index, linked=[entity])
+    assert spans(question, "entity") == {"Bryant": {"Kobe Bryant"}}
+    elsewhere = LinkedEntity("he", -1, -1, kobe, "Kobe Bryant", 1.0)
+    assert spans(ground("Where was he born?", index, linked=[elsewhere]), "entity") == {"he": {"Kobe Bryant"}}
+
+
+def test_what_is_true_of_things_is_grounded_as_a_set(asked: Asked) -> None:
+    (found,) = {a.denotation for a in asked("Which retired person is there?").of_kind("boolean")}
+    assert isinstance(found, frozenset)
+    assert len(found) == 1
+
+
+@settings(deadline=None, max_examples=50)
+@given(text=st.text(max_size=60))
+def test_no_question_breaks_grounding(index: GraphIndex, text: str) -> None:
+    question = ground(text, index)
+    assert len(question.skip) == question.n == len(question.hard) - 1
+    assert all(0 <= a.start < a.end <= question.n for a in question.anchors)

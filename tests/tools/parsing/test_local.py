@@ -1,0 +1,127 @@
+"""Indexes of endpoints' graphs and of parts of large ones hold what the whole graph holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyoxigraph as ox
+import pytest
+
+from triplewise.evals.bench.proxy import Proxy
+from triplewise.evals.servers import OxigraphServer
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg import open_kg
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.parsing import facts
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.local import index_for, local_index
+from triplewise.tools.retrieval.encoder import open_encoder
+
+BOLIVIA, MARS = IRI("http://www.wikidata.org/entity/Q750"), IRI("http://www.wikidata.org/entity/Q111")
+
+
+@pytest.fixture(scope="module")
+def demo() -> EmbeddedKG:
+    kg = open_kg("demo")
+    assert isinstance(kg, EmbeddedKG)
+    return kg
+
+
+@pytest.fixture(scope="module")
+def proxy(demo: EmbeddedKG) -> Iterator[Proxy]:
+    store = ox.Store()
+    store.bulk_extend(demo.quads())
+    with OxigraphServer(store) as server, Proxy(server.url, delay_ms=50) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def endpoint(demo: EmbeddedKG, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointKG]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    kg = EndpointKG(proxy.url, demo.profile, index=demo.index)
+    proxy.reset()
+    yield kg
+    kg.close()
+
+
+class Far(EndpointKG):
+    """An endpoint that is taken for one on another machine."""
+
+    is_local = False  # type: ignore[assignment]
+
+
+def test_an_endpoint_is_read_whole_as_the_same_graph_here(
+    demo: EmbeddedKG, endpoint: EndpointKG, proxy: Proxy
+) -> None:
+    encoder = open_encoder()
+    here, there = GraphIndex.of(demo, encoder), GraphIndex.of(endpoint, encoder)
+    assert proxy.traffic.waves <= 5
+    assert set(there.terms) == set(here.terms)
+    assert [(r.path, r.names, len(r.starts)) for r in there.rels] == [
+        (r.path, r.names, len(r.starts)) for r in here.rels
+    ]
+    assert {of.names for of in there.classes} == {of.names for of in here.classes}
+
+
+def test_facts_of_an_endpoint_are_kept_on_disk(
+    demo: EmbeddedKG, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(facts, "PAUSE", 0.0)
+    sizes = []
+    for _ in range(2):
+        kg = Far(proxy.url, demo.profile)
+        kg.cache_dirs = (tmp_path,)
+        proxy.reset()
+        found = facts.whole_facts(kg)
+        assert found is not None
+        sizes.append((sum(len(list(pairs)) for _, pairs in found), proxy.traffic.requests > 0))
+        kg.close()
+    assert [asked for _, asked in sizes] == [True, False]
+    assert sizes[0][0] == sizes[1][0]
+
+
+def test_a_large_graph_has_no_whole_index(demo: EmbeddedKG, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "SMALL", 100)
+    kg = EmbeddedKG(demo._store or ox.Store(), demo.profile, "large")
+    assert GraphIndex.whole(kg, open_encoder()) is None
+    with pytest.raises(DataError, match="local index"):
+        GraphIndex.of(kg, open_encoder())
+
+
+def test_a_local_index_has_what_lies_around_the_entities(demo: EmbeddedKG) -> None:
+    whole, part = (
+        GraphIndex.of(demo, open_encoder()),
+        local_index(demo, open_encoder(), "Which countries border Bolivia?", [BOLIVIA]),
+    )
+    assert len(part.terms) < len(whole.terms)
+    for index in (whole, part):
+        border = next(r for r in index.rels if "shares border with" in r.names)
+        found = index.apply(border.i, 1, frozenset([index.numbers_of[BOLIVIA]]))
+        assert {index.label(i) for i in found} == {"Argentina", "Brazil", "Chile", "Paraguay", "Peru"}
+
+
+def test_a_local_index_has_the_classes_of_the_question_by_any_name(demo: EmbeddedKG) -> None:
+    index = local_index(demo, open_encoder(), "How many moons does Mars have?", [MARS])
+    assert any("moon" in of.names and index.members[c] for c, of in enumerate(index.classes))
+
+
+def test_a_local_index_of_an_endpoint_takes_few_round_trips(endpoint: EndpointKG, proxy: Proxy) -> None:
+    index = local_index(endpoint, open_encoder(), "Which countries border Bolivia?", [BOLIVIA])
+    assert BOLIVIA in index.numbers_of
+    assert proxy.traffic.waves <= 9
+    proxy.reset()
+    assert local_index(endpoint, open_encoder(), "Which countries border Bolivia?", [BOLIVIA]) is index
+    assert proxy.traffic.requests == 0
+
+
+def test_entities_are_looked_for_only_where_they_are_needed(demo: EmbeddedKG) -> None:
+    def nodes() -> list[IRI]:
+        raise AssertionError("the graph is small")
+
+    assert index_for(demo, open_encoder(), "Which countries border Bolivia?", nodes) is GraphIndex.of(
+        demo, open_encoder()
+    )

@@ -1,0 +1,113 @@
+"""Readings of questions over the demo graph, near and far."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pyoxigraph as ox
+import pytest
+
+from triplewise.evals.servers import OxigraphServer
+from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.kg.engine import Deadline
+from triplewise.tools.parsing import facts
+from triplewise.tools.parsing.reading import Reading, read_question
+from triplewise.tools.pyql.program import PyQL
+from triplewise.tools.retrieval.encoder import open_encoder
+
+QUESTIONS = (
+    "Which countries border Bolivia?",
+    "How many moons does Mars have?",
+    "Is Berlin the capital of Germany?",
+    "Which is the longest river in Europe?",
+)
+
+
+@pytest.fixture(scope="module")
+def demo() -> EmbeddedKG:
+    kg = open_kg("demo")
+    assert isinstance(kg, EmbeddedKG)
+    return kg
+
+
+@pytest.fixture
+def endpoint(demo: EmbeddedKG, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointKG]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    store = ox.Store()
+    store.bulk_extend(demo.quads())
+    with OxigraphServer(store) as server:
+        kg = EndpointKG(server.url, demo.profile)
+        yield kg
+        kg.close()
+
+
+def read(question: str, kg: KnowledgeGraph, **options: object) -> tuple[Reading, ...]:
+    return read_question(question, kg, open_encoder(), **options)  # type: ignore[arg-type]
+
+
+def test_a_reading_is_a_program_with_its_answer(demo: EmbeddedKG) -> None:
+    best, *others = read("Which countries border Bolivia?", demo)
+    program = PyQL.parse(best.program, demo.profile)
+    result = demo.query(program.sparql(demo.profile))
+    assert {demo.profile.short(t) for t in result.column(result.variables[0])} == set(best.values)
+    assert best.text.startswith("Bolivia ")
+    assert "shares border with" in best.text
+    assert 0 <= best.confidence <= 1
+    assert all(set(other.values) != set(best.values) for other in others)
+
+
+def test_yes_or_no_names_both_things(demo: EmbeddedKG) -> None:
+    best = read("Is Berlin the capital of Germany?", demo)[0]
+    assert best.values == ("true",)
+    assert best.program.splitlines() == ["add_fact(Q183, P36, Q64)", "ask()"]
+
+
+def test_a_reading_is_kept_as_json(demo: EmbeddedKG) -> None:
+    best = read("How many moons does Mars have?", demo)[0]
+    assert Reading(**json.loads(json.dumps(asdict(best)))).values == list(best.values)
+
+
+def test_nonsense_has_no_reading(demo: EmbeddedKG) -> None:
+    assert read("asdf qwer", demo) == ()
+
+
+def test_a_missing_fact_is_a_reading_without_values(demo: EmbeddedKG) -> None:
+    best = read("Who discovered gold?", demo)[0]
+    assert best.values == ()
+    assert best.missing == "gold has no discoverer or inventor in the graph"
+
+
+def test_entities_of_the_caller_are_the_only_ones(demo: EmbeddedKG) -> None:
+    best = read("Which countries border it?", demo, linked={"it": "Q750"})[0]
+    assert best.text.startswith("Bolivia ")
+
+
+def test_a_run_that_is_over_has_no_readings(demo: EmbeddedKG) -> None:
+    assert read("Which countries border Bolivia?", demo.session(deadline=Deadline(0))) == ()
+
+
+def test_over_a_part_of_a_large_graph_values_are_the_graph_s_own(
+    demo: EmbeddedKG, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ox.Store()
+    store.bulk_extend(demo.quads())
+    large = EmbeddedKG(store, demo.profile, "large", index=demo.index)
+    monkeypatch.setattr(facts, "SMALL", 10)
+    for question in ("Which countries border Bolivia?", "When was Franz Kafka born?"):
+        best = read(question, large)[0]
+        program = PyQL.parse(best.program, demo.profile)
+        result = demo.query(program.sparql(demo.profile))
+        assert {demo.profile.short(t) for t in result.column(result.variables[0])} == set(best.values)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_an_endpoint_gives_the_same_readings(demo: EmbeddedKG, endpoint: EndpointKG, question: str) -> None:
+    near, far = read(question, demo), read(question, endpoint)
+    assert [r.program for r in far[:1]] == [r.program for r in near[:1]]
+    assert set(far[0].values) == set(near[0].values)

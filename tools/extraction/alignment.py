@@ -1,0 +1,315 @@
+"""Triples read from text, aligned to a KG: its relations, its nodes, its datatypes (SymAgent 4.2.1).
+
+A relation is taken by its id, its label, or what it means. What may be its subject or object is measured from
+samples of the KG's own facts: a node is described by the relations and classes it has, one that the KG does
+not know by how its name is written. That settles which end is the subject, and which node a name is; a name
+that fits none gets an id of its own. Whatever cannot be aligned is left out.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from triplewise.tools.core.facts import ExtractedFact, RawTriple
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple
+from triplewise.tools.kg.protocol import KnowledgeGraph, batches
+from triplewise.tools.kg.rdf import is_well_formed
+from triplewise.tools.kg.vocabulary import relation_texts, triple_text
+from triplewise.tools.extraction.entity_names import mint, resolve
+from triplewise.tools.extraction.values import agree, literal
+from triplewise.tools.retrieval.encoder import Encoder, vectors_of
+
+# Thresholds set by hand, checked on the cases of the tests and of SymAgent's figure 7; none is fitted.
+FUNCTIONAL = 0.95  # A relation is functional from this share of subjects on that have one object
+NEAR_RELATION = 0.6
+"""Cosine from which on words are taken for a relation that is not called so (all-MiniLM-L6-v2)."""
+LEAST_SIMILARITY = 0.12  # Below this similarity to what a relation joins elsewhere, a node is of another kind
+CLEARLY = 2.0  # Factor by which the other direction must fit better to turn a triple around
+AMBIGUOUS, NEW = 0.85, 0.8  # Factors of confidence where several nodes fit a name, and where none does
+NOUNS, SELDOM = 0.5, 0.05
+"""Share of ends written in lower case, or in the same way otherwise, below which a name is no new node."""
+CLOSEST = 4  # Nodes most similar to another that are compared with it
+UNKNOWN = 0.25
+"""Similarity of a node of which nothing is known to those of a relation all of whose ends are written so."""
+MOST_RELATIONS = 80  # Relations of the two ends that words are compared with
+SAMPLE = 40  # Nodes looked at at each end of a relation
+SUBJECTS, FEWEST_SUBJECTS = 400, 10
+"""Subjects looked at to see whether a relation is functional, and below how many nothing is known."""
+PAIRS, BATCH, ROWS, SECONDS = 200, 200, 60_000, 5.0
+"""Pairs and nodes of one query, its rows, and seconds it may take: without it, nothing is known."""
+
+_Features = frozenset[str]
+_NAME_FORMS = frozenset({"number", "digit", "capital", "lower"})
+
+
+class _Term(NamedTuple):
+    """A term taken for a name, how sure that is, and its label if it is new."""
+
+    term: Term
+    fit: float
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class _End:
+    """The nodes at one end of a relation: features of `samples`, and the share of nodes with each.
+
+    `names`: share of names written in each form (`_name_form`). `datatypes`: shares of literals.
+    """
+
+    features: Mapping[str, float]
+    samples: tuple[_Features, ...]
+    names: Mapping[str, float]
+    datatypes: Mapping[str, float]
+
+    @property
+    def literal(self) -> float:
+        """Share of literals."""
+        return sum(self.datatypes.values())
+
+    def similarity(self, features: _Features) -> float:
+        """How similar a node is to these, 0 to 1.
+
+        Half of it is the cosine of its features with their shares, half the mean cosine with the few nodes
+        most similar to it: members of a union are countries, and people too. Of a node of which only its
+        name is known, little can be said.
+        """
+        if not features or not self.features:
+            return 0.0
+        if len(features) == 1 and (form := next(iter(features))) in _NAME_FORMS:
+            return UNKNOWN * self.names.get(form, 0.0)
+        norm = math.sqrt(sum(v * v for v in self.features.values()) * len(features))
+        usual = sum(self.features.get(f, 0.0) for f in features) / norm
+        near = (len(features & s) / math.sqrt(len(features) * len(s)) for s in self.samples if s)
+        return 0.5 * usual + 0.5 * sum(heapq.nlargest(CLOSEST, near)) / CLOSEST
+
+
+def align(
+    raw: Sequence[RawTriple], kg: KnowledgeGraph, encoder: Encoder, question: str, reader: str
+) -> tuple[ExtractedFact, ...]:
+    """Facts with the KG's own terms, most certain first; those it has already are left out.
+
+    A handful of queries whatever the number of triples. `reader`: the model that read them for a question.
+    """
+    triples = [t for t in raw if t.subject.strip() and t.object.strip() and t.relation.strip()]
+    if not triples:
+        return ()
+    aligner = _Aligner(kg, encoder, triples)
+    facts: dict[Triple, ExtractedFact] = {}
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    for source in triples:
+        fact = aligner.fact(source, question, reader, time)
+        if fact is not None and fact.confidence:
+            facts[fact.triple] = max(facts.get(fact.triple, fact), fact, key=lambda f: f.confidence)
+    existing: dict[tuple[Term | None, Term | None], set[Term]] = {}  # objects of the same subjects
+    for batch in batches(dict.fromkeys((t.subject, t.relation) for t in facts), PAIRS):
+        values = " ".join(f"({s.n3()} {r.n3()})" for s, r in batch)
+        for s, r, o in kg.query(f"SELECT ?s ?r ?o WHERE {{ VALUES (?s ?r) {{ {values} }} ?s ?r ?o }}").rows:
+            existing.setdefault((s, r), set()).update(() if o is None else (o,))
+    new = []
+    for triple, fact in facts.items():
+        objects = existing.get((triple.subject, triple.relation), set())
+        if triple.object not in objects:
+            new.append(replace(fact, conflicts=aligner.conflicts(triple, objects)))
+    return tuple(sorted(new, key=lambda f: -f.confidence))
+
+
+class _Aligner:
+    """Aligns the triples of one call; ends of relations and features of nodes are measured once."""
+
+    def __init__(self, kg: KnowledgeGraph, encoder: Encoder, triples: Sequence[RawTriple]) -> None:
+        self._kg, self._encoder, profile = kg, encoder, kg.profile
+        self._naming = {*profile.type_predicates, *profile.label_predicates, *profile.alias_predicates}
+        self._measured: dict[IRI, tuple[_End, _End]] = {}
+        self._features: dict[IRI, _Features] = {}
+        self._nodes = resolve(kg, (name for t in triples for name in (_bare(t.subject), _bare(t.object))))
+        self._describe(n.node for ns in self._nodes.values() for n in ns)
+
+    def fact(self, raw: RawTriple, question: str, reader: str, time: str) -> ExtractedFact | None:
+        """The triple in the KG's terms with its confidence; None if it cannot be one."""
+        names = (_bare(raw.subject), _bare(raw.object))
+        meaning = self._relation(raw.relation, [f for name in names for f in self._kinds(name)])
+        if meaning is None:
+            return None
+        relation, forward, fit = meaning
+        subjects, objects = self._ends(relation)
+        # The first name is the subject as the words say, unless the KG clearly says otherwise.
+        ahead = self._similarity(names[0], subjects) * self._similarity(names[1], objects)
+        back = self._similarity(names[1], subjects) * self._similarity(names[0], objects)
+        as_worded, turned = (ahead, back) if forward else (back, ahead)
+        is_forward = forward != (turned > CLEARLY * as_worded)
+        subject, obj = names if is_forward else names[::-1]
+        head, tail = self._node(subject, subjects), self._object(obj, objects)
+        if head is None or tail is None or head.term == tail.term or not isinstance(head.term, IRI):
+            return None
+        return ExtractedFact(
+            triple=Triple(head.term, relation, tail.term),
+            labels={end.term.value: end.label for end in (head, tail) if end.label},
+            question=question,
+            document=raw.passage.title or raw.passage.source,
+            source=raw.passage.source,
+            sentence=raw.sentence,
+            time=time,
+            reader=reader,
+            confidence=round(raw.confidence * fit * head.fit * tail.fit, 4),
+        )
+
+    def conflicts(self, triple: Triple, existing: Iterable[Term]) -> tuple[str, ...]:
+        """What the KG says otherwise, where nearly every subject of the relation has one object only."""
+        value = triple.object
+        others = [
+            o
+            for o in existing
+            if not (isinstance(value, Literal) and isinstance(o, Literal) and agree(o, value))
+        ]
+        if not others:
+            return ()
+        r = triple.relation.n3()
+        counts = self._kg.query(
+            f"SELECT ?s (COUNT(DISTINCT ?o) AS ?n) WHERE {{ {{ SELECT DISTINCT ?s WHERE {{ ?s {r} ?x }} "
+            f"LIMIT {SUBJECTS} }} ?s {r} ?o }} GROUP BY ?s",
+            timeout=SECONDS,
+            limit=SUBJECTS,
+        ).rows
+        single = sum(isinstance(n, Literal) and float(n.value) == 1 for _, n in counts)
+        if len(counts) < FEWEST_SUBJECTS or single < FUNCTIONAL * len(counts):
+            return ()
+        return tuple(triple_text(self._kg, [Triple(triple.subject, triple.relation, o) for o in others]))
+
+    def _kinds(self, name: str) -> list[_Features]:
+        return [self._features.get(n.node, frozenset()) for n in self._nodes.get(name, ())]
+
+    def _relation(self, words: str, kinds: Sequence[_Features]) -> tuple[IRI, bool, float] | None:
+        """The relation that words mean between such nodes, by id, name, or meaning; None if none.
+
+        With it, whether the words read from subject to object, and how well it fits: 1 for its id or name.
+        """
+        iri = self._kg.profile.expand(words.strip(), relation=True)
+        if iri is not None and is_well_formed(iri) and self._ends(iri)[0].features:
+            return iri, True, 1.0
+        around = dict.fromkeys(f[1:] for features in kinds for f in sorted(features) if f[0] in "<>")
+        short = {IRI(r): self._kg.profile.short(IRI(r)) for r in list(around)[:MOST_RELATIONS]}
+        texts = relation_texts(self._kg, short.values())
+        readings: list[tuple[IRI, bool, str]] = []
+        for relation, name in short.items():
+            text = texts[name]
+            if normalise(words) in {normalise(t) for t in (text.label, *text.aliases)}:
+                return relation, True, 1.0
+            if text.inverse and normalise(words) == normalise(text.inverse):
+                return relation, False, 1.0
+            readings += [(relation, True, t) for t in (text.label, *text.aliases, text.description) if t]
+            readings += [(relation, False, text.inverse)] if text.inverse else []
+        if not readings:
+            return None
+        vectors = vectors_of(self._kg, self._encoder).vectors([text for _, _, text in readings])
+        cosines = vectors @ self._encoder.encode([words])[0]
+        relation, forward, _ = readings[int(cosines.argmax())]
+        fit = float(cosines.max())
+        return (relation, forward, min(fit, 1.0)) if fit >= NEAR_RELATION else None
+
+    def _similarity(self, name: str, end: _End) -> float:
+        """Return how similar the nodes or the value of a name are to one end of a relation."""
+        best = max((end.similarity(f) for f in self._kinds(name)), default=0.0)
+        if any(literal(name, d) is not None for d in end.datatypes):
+            return max(best, end.literal)
+        return best or end.similarity(frozenset({_name_form(name)}))
+
+    def _object(self, name: str, end: _End) -> _Term | None:
+        """An object: a literal where the relation has such objects, else a node."""
+        if end.literal <= 0.5:
+            return self._node(name, end)
+        by_share = sorted(end.datatypes, key=lambda d: -end.datatypes[d])
+        values = (literal(name, datatype, self._kg.profile.language) for datatype in by_share)
+        return next((_Term(value, 1.0) for value in values if value is not None), None)
+
+    def _node(self, name: str, end: _End) -> _Term | None:
+        """The node of a name that is like the others at this end, best known first; else a new one."""
+        nodes = self._nodes.get(name, ())
+        if nodes and nodes[0].by_id:
+            return _Term(nodes[0].node, 1.0)
+        similar = [(n, end.similarity(self._features.get(n.node, frozenset()))) for n in nodes]
+        fitting = [(n, s) for n, s in similar if s >= LEAST_SIMILARITY or not end.features]
+        if fitting:
+            # Similarities that are much the same leave the choice to popularity.
+            best, _ = max(fitting, key=lambda f: (round(f[0].fit, 1), int(f[1] * 4), f[0].popularity, f[1]))
+            is_ambiguous = sum(n.fit == best.fit for n, _ in fitting) > 1
+            return _Term(best.node, best.fit * (AMBIGUOUS if is_ambiguous else 1.0))
+        if bare := [n for n in nodes if not self._features.get(n.node)]:
+            return _Term(bare[0].node, bare[0].fit)
+        # A name that the KG does not know is a new node, if it is written as names at this end are.
+        usual = end.names.get(_name_form(name), 0.0) if end.features else 1.0
+        if not normalise(name) or usual < (NOUNS if _name_form(name) == "lower" else SELDOM):
+            return None
+        return _Term(mint(name), NEW, name)
+
+    def _ends(self, relation: IRI) -> tuple[_End, _End]:
+        """What subjects and objects of a relation are like: one query for them, a few for all their nodes."""
+        if relation not in self._measured:
+            r = relation.n3()
+            result = self._kg.query(
+                f"SELECT ?s ?o WHERE {{ {{ SELECT DISTINCT ?s WHERE {{ ?s {r} ?x }} LIMIT {SAMPLE} }} UNION "
+                f"{{ SELECT DISTINCT ?o WHERE {{ ?y {r} ?o }} LIMIT {SAMPLE} }} }}",
+                timeout=SECONDS,
+                limit=2 * SAMPLE,
+            )
+            subjects, objects = ([row[i] for row in result.rows if row[i] is not None] for i in (0, 1))
+            self._describe([*subjects, *objects])
+            self._measured[relation] = self._end(subjects), self._end(objects)
+        return self._measured[relation]
+
+    def _end(self, nodes: Sequence[Term | None]) -> _End:
+        iris = [n for n in nodes if isinstance(n, IRI)]
+        samples = tuple(self._features.get(n, frozenset()) for n in iris)
+        features = Counter(f for sample in samples for f in sample)
+        names = Counter(_name_form(label) for label in self._kg.labels(iris).values())
+        datatypes = Counter(n.datatype for n in nodes if isinstance(n, Literal))
+        share = 1 / max(len(nodes), 1)
+        shares = [{k: n * share for k, n in counts.items()} for counts in (features, names, datatypes)]
+        return _End(shares[0], samples, *shares[1:])
+
+    def _describe(self, nodes: Iterable[Term | None]) -> None:
+        """Measure the features of nodes not met before: a query for relations and one for classes."""
+        new = dict.fromkeys(n for n in nodes if isinstance(n, IRI) and n not in self._features)
+        for batch in batches(new, BATCH):
+            values = " ".join(n.n3() for n in batch)
+            features: dict[IRI, set[str]] = {n: set() for n in batch}
+            result = self._kg.query(
+                f"SELECT DISTINCT ?n ?out ?in WHERE {{ VALUES ?n {{ {values} }} "
+                "{ ?n ?out ?x } UNION { ?y ?in ?n } }",
+                timeout=SECONDS,
+                limit=ROWS,
+            )
+            for node, out, into in result.rows:
+                relation = out or into
+                if not isinstance(node, IRI) or not isinstance(relation, IRI):
+                    continue
+                # That a node has a class or a name at all tells nothing.
+                is_naming = out is not None and relation.value in self._naming
+                if not is_naming and not self._kg.profile.excludes(relation):
+                    features[node].add(f"{'>' if out is not None else '<'}{relation.value}")
+            if links := self._kg.profile.type_links:
+                classes = f"SELECT DISTINCT ?n ?c WHERE {{ VALUES ?n {{ {values} }} ?n {links} ?c }}"
+                for node, kind in self._kg.query(classes, timeout=SECONDS, limit=ROWS).rows:
+                    if isinstance(node, IRI) and isinstance(kind, IRI):
+                        features[node].add(f"a {kind.value}")
+            self._features |= {n: frozenset(fs) for n, fs in features.items()}
+
+
+def _name_form(name: str) -> str:
+    """Return the form of a name: as a number, with a digit first, with a capital, or without."""
+    first = next((c for c in name if c.isalnum()), "")
+    if first.isdigit():
+        return "digit" if any(c.isalpha() for c in name) else "number"
+    return "capital" if first.isupper() else "lower"
+
+
+def _bare(name: str) -> str:
+    """A name without quotation marks and blanks around it."""
+    return " ".join(name.split()).strip("\"'“”‘’«»*_ ").rstrip(",;:") or name.strip()

@@ -1,0 +1,1 @@
+"""Words: tokens, stems, and the grammar of English and of other languages as data."""

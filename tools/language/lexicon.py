@@ -1,0 +1,171 @@
+"""Words of English that are grammar (`lexicon.yaml`); function words of other languages (`de.yaml`, ...)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib import resources
+from typing import Any, cast
+
+import yaml
+
+from triplewise.tools.language.text import singular, stem, tokenise
+
+LANGUAGES = ("de", "fr", "es")
+_AGENT = ("eri", "ori", "er", "or")
+_LEAST_GRAMMAR = 2  # Function words that a question has of another language at least, to be in it
+
+
+@dataclass(frozen=True, slots=True)
+class Adjective:
+    """An adjective of degree: its sign (1: much, -1: little) and what it measures, the likeliest first."""
+
+    sign: int
+    quantities: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """The parts of `lexicon.yaml` that the parser reads; the file says what each is for."""
+
+    stop: frozenset[str]
+    light: frozenset[str]
+    weak: frozenset[str]
+    yes_or_no: frozenset[str]
+    auxiliaries: frozenset[str]
+    prepositions: frozenset[str]
+    pronouns: frozenset[str]
+    others: frozenset[str]
+    units: frozenset[str]
+    counting: tuple[str, ...]
+    kinds: Mapping[str, tuple[str, ...]]
+    operators: Mapping[tuple[str, ...], str]
+    """The words of an operator -> its name in the file."""
+    superlatives: Mapping[str, str]
+    comparatives: Mapping[str, str]
+    no_superlatives: frozenset[str]
+    adjectives: Mapping[str, Adjective]
+    quantities: Mapping[str, tuple[str, ...]]
+    numbers: Mapping[str, float]
+    scales: Mapping[str, float]
+    ordinals: Mapping[str, int]
+    months: Mapping[str, int]
+    bounds: Mapping[str, str]
+    """Words that are a comparison in front of a number."""
+    lemmas: Mapping[str, str]
+    """A form of a word -> the word: `wrote` -> `write`."""
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """All words that adjectives, quantities and wh-words stand for."""
+        groups = [
+            *(a.quantities for a in self.adjectives.values()),
+            *self.kinds.values(),
+            *self.quantities.values(),
+        ]
+        return tuple(dict.fromkeys(word for group in groups for word in group))
+
+    def adjective_of(self, word: str, ending: str) -> str | None:
+        """The adjective that a superlative (`est`) or comparative (`er`) is made of; None if it is neither.
+
+        A superlative may be of an adjective that is not listed; no comparative, since nouns end in -er.
+        """
+        irregular = self.superlatives if ending == "est" else self.comparatives
+        if word in irregular:
+            return irregular[word]
+        if not word.endswith(ending) or len(word) < len(ending) + 2 or word in self.no_superlatives:
+            return None
+        base = word[: -len(ending)]
+        undoubled = base[:-1] if base[-1:] == base[-2:-1] else base
+        for form in (base, base + "e", undoubled, base[:-1] + "y"):
+            if form in self.adjectives:
+                return form
+        return base if ending == "est" and len(base) > 3 else None
+
+
+@cache
+def _file() -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", _yaml("lexicon.yaml"))
+
+
+def section(name: str) -> Any:
+    """A part of `lexicon.yaml` as it stands there. Raises KeyError for one that does not exist."""
+    return _file()[name]
+
+
+@cache
+def word_list(name: str) -> frozenset[str]:
+    """A part of `lexicon.yaml` that is a list of words. Raises KeyError for one that does not exist."""
+    listed = section(name)
+    return frozenset(listed.split() if isinstance(listed, str) else listed)
+
+
+@cache
+def lexicon() -> Lexicon:
+    """The lexicon, read once."""
+    irregular = section("irregular")
+    return Lexicon(
+        **{
+            name: word_list(name)
+            for name in ("stop", "light", "weak", "yes_or_no", "auxiliaries", "prepositions")
+        },
+        pronouns=word_list("pronouns"),
+        others=word_list("others"),
+        units=word_list("units"),
+        counting=tuple(section("counting")),
+        kinds={word: tuple(kinds.split()) for word, kinds in section("kinds").items()},
+        operators={
+            tuple(text.split()): name for name, texts in section("operators").items() for text in texts
+        },
+        superlatives=irregular["superlatives"],
+        comparatives=irregular["comparatives"],
+        no_superlatives=frozenset(irregular["none"].split()),
+        adjectives={w: Adjective(sign, tuple(q.split())) for w, (sign, q) in section("adjectives").items()},
+        quantities={word: tuple(names.split()) for word, names in section("quantities").items()},
+        numbers=section("numbers"),
+        scales=section("scales"),
+        ordinals=section("ordinals"),
+        months=section("months"),
+        bounds=section("bounds"),
+        lemmas={form: lemma for lemma, forms in section("lemmas").items() for form in forms},
+    )
+
+
+@lru_cache(maxsize=100_000)
+def root(word: str) -> str:
+    """What the forms of a word and its derivations share: discovered, discoverer, discovery; wrote, writer.
+
+    Snowball keeps the endings of who does something (-er, -or) and of what is done (-ery, -ory).
+    """
+    found = stem(lexicon().lemmas.get(word, singular(word)))
+    return next((found.removesuffix(end) for end in _AGENT if found.endswith(end) and len(found) > 4), found)
+
+
+@cache
+def _function_words() -> Mapping[str, Mapping[str, str]]:
+    """Language -> its function words -> the English word each is read as."""
+    grammars = {language: _yaml(f"{language}.yaml") for language in LANGUAGES}
+    return {
+        language: {word: english for english, words in grammar.items() for word in words.split()}
+        for language, grammar in grammars.items()
+    }
+
+
+@lru_cache(maxsize=1_024)
+def grammar_of(question: str) -> Mapping[str, str]:
+    """The function words of the language that a question is in, with the English ones; {} for English.
+
+    A question is in a language that more of its words are grammar of than of English.
+    """
+    words = [token.text.lower() for token in tokenise(question)]
+    counts = {language: sum(w in grammar for w in words) for language, grammar in _function_words().items()}
+    best = max(counts, key=lambda language: counts[language])
+    english = sum(word in word_list("function") for word in words)
+    grammar = _function_words()[best]
+    begins_in_english = words[:1] != [] and words[0] in word_list("function") and words[0] not in grammar
+    return {} if begins_in_english or counts[best] < max(_LEAST_GRAMMAR, english + 1) else grammar
+
+
+def _yaml(name: str) -> Any:
+    return yaml.safe_load(resources.files(__package__).joinpath(name).read_text("utf-8"))

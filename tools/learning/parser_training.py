@@ -1,0 +1,101 @@
+"""Training questions of the parser: which derivations of a question have the gold answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from triplewise.tools.core.overlap import best_overlap
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.learning.questions import short_answers
+from triplewise.tools.parsing.chart import Candidate
+from triplewise.tools.parsing.denotation import Denotation
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.learn import Example, Features, Vocabulary, example, train
+from triplewise.tools.parsing.reading import derive
+from triplewise.tools.retrieval.encoder import Encoder
+
+TOO_MANY = 60
+"""An answer of so many more than three times the gold values is wrong without being compared."""
+
+
+class Labelled(NamedTuple):
+    """A training question: text, entities (mention -> id or None), and complete sets of right answers.
+
+    A question that the graph cannot answer has one set, which is empty.
+    """
+
+    question: str
+    entities: Mapping[str, str | None]
+    answers: tuple[tuple[str, ...], ...]
+
+
+def derivations(
+    question: Labelled, kg: KnowledgeGraph, encoder: Encoder, weights: Features
+) -> tuple[GraphIndex, list[Candidate]]:
+    """Return the index that a question is read with, and its derivations, best first."""
+    linked = {mention: id_ for mention, id_ in question.entities.items() if id_ is not None}
+    parse = derive(question.question, kg, encoder, linked or None, weights=weights)
+    return parse.question.index, parse.candidates
+
+
+def learned_weights(
+    questions: Sequence[Labelled], kg: KnowledgeGraph, encoder: Encoder, prior: Features
+) -> dict[str, float]:
+    """Return weights for one graph, learned from questions about it and drawn to those that it has now."""
+    vocabulary = Vocabulary()
+    examples = []
+    for question in questions:
+        index, found = derivations(question, kg, encoder, prior)
+        examples.append(labelled_example(kg.name, question, found, kg, index, vocabulary))
+    return train(examples, vocabulary, prior)
+
+
+def labelled_example(
+    group: str,
+    question: Labelled,
+    found: Sequence[Candidate],
+    kg: KnowledgeGraph,
+    index: GraphIndex,
+    vocabulary: Vocabulary,
+    least: float = 1.0,
+) -> Example:
+    """Return the derivations of a question with what is right of them.
+
+    Args:
+        group: name of the graph. found: the derivations. least: F1 from which an answer counts as right.
+    """
+    answers = [candidate.answer for candidate in found]
+    golds = [short_answers(kg, gold) for gold in question.answers]
+    right = {answer: is_right(answer, golds, index, kg.profile, least) for answer in set(answers)}
+    features = [candidate.features for candidate in found]
+    return example(group, features, answers, [right[answer] for answer in answers], vocabulary)
+
+
+def is_right(
+    answer: Denotation,
+    golds: Sequence[Sequence[str]],
+    index: GraphIndex,
+    profile: Profile,
+    least: float = 1.0,
+) -> bool:
+    """Whether an answer of the parser is right: its F1 with the gold answers, as ids or as names.
+
+    Where there is no gold answer, no answer is right.
+    """
+    (gold, *_), is_empty = golds, answer == frozenset()
+    if is_empty or not gold:
+        return is_empty and not gold
+    if not isinstance(answer, frozenset):
+        number = isinstance(answer, float) and answer.is_integer()
+        values = labels = [str(int(answer) if number else answer).lower()]
+    else:
+        nodes = sorted(node for node in answer if isinstance(node, int))
+        if len(nodes) > 3 * len(gold) + TOO_MANY or len(nodes) < len(answer):
+            return False  # too many, or rows of groups
+        terms = [index.terms[node] for node in nodes]
+        values = [profile.short(term) if isinstance(term, IRI) else term.value for term in terms]
+        labels = [index.label(node) for node in nodes]
+    return best_overlap(values, golds).f1 >= least or best_overlap(labels, golds, "names").f1 >= least

@@ -1,0 +1,204 @@
+"""How sure an answer is: evidence about its best derivation, and a calibrated probability of being right.
+
+The share of an answer among the derivations of a question says which one is most probable, not whether any is
+right: a fact that the graph lacks gives its nearest neighbour all of the mass. The probability is a logistic
+regression on the share and on what the best derivation leaves uncovered or takes on weak evidence, trained on
+questions of several graphs, unanswerable ones among them (`evals/train_parser.py`), shipped as
+`confidence.json`; `triplewise calibrate` trains it on one's own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.files import read_text
+from triplewise.tools.kg.open import is_store
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.parsing.learn import Features, Share
+
+FILE = "confidence.json"  # Name of the data file, in this package and beside the profile of a loaded graph
+LESS, EITHER, MORE = -1, 0, 1
+BRIDGES = "bridge_1 bridge_2 bridge_3"
+SUMS: Mapping[str, tuple[int, str]] = {
+    "uncovered": (LESS, "skip_content"),
+    "uncovered_names": (LESS, "skip_capital skip_name skip_unknown"),
+    "uncovered_operators": (LESS, "skip_op"),
+    "uncovered_known": (LESS, "skip_known"),
+    "unknown_names": (LESS, "unknown_name"),
+    "unnamed": (LESS, f"{BRIDGES} join_bridge sup_unnamed filter_unnamed"),
+    "rare_bridges": (LESS, f"{BRIDGES} join_bridge -bridge_cov"),
+    "unfit_quantities": (
+        LESS,
+        "sup_unnamed -sup_sim filter_unnamed filter_named -filter_sim rel_how rel_noun -rel_how_sim",
+    ),
+    "weak_relations": (LESS, "rel_weak"),
+    "other_words": (LESS, "rel -rel_lex"),
+    "relations_by_similarity": (LESS, "rel_cos_only"),
+    "behind_best_relation": (MORE, "rel_rank"),
+    "entities_in_part": (LESS, "ent_part ent_fuzzy ent_common ent_cos"),
+    "ambiguous": (LESS, "ent_ambiguous"),
+    "classes_by_similarity": (LESS, "cls_cos cls_part"),
+    "classes_like_names": (LESS, "cls_capital"),
+    "flags_by_similarity": (LESS, "boolean_cos boolean_part"),
+    "loose_sets": (LESS, "exists range members"),
+    "bare": (LESS, "bare"),
+    "empty": (LESS, "empty"),
+    "truth": (EITHER, "cat_B"),
+    "number": (EITHER, "cat_N"),
+    "no_evidence": (LESS, "no_evidence"),
+    "loose_truth": (LESS, "ask_loose"),
+    "other_kind": (LESS, "focus_missed wh_number many_set number_unasked yesno_open"),
+    "same_kind": (MORE, "focus who_sim where_sim when_date chain_end"),
+    "size": (LESS, "answer_size"),
+    "seeds": (MORE, "seed_evidence"),
+    "chain": (EITHER, "chain"),
+    "chain_weakest": (MORE, "chain_weakest"),
+    "chain_own": (MORE, "chain_own"),
+    "chain_margin": (MORE, "chain_margin chain_contrast"),
+    "chain_unworded": (LESS, "chain chain_hop -chain_words"),
+    "chain_uncovered": (LESS, "chain_unread chain_missed chain_short chain_loose"),
+}
+"""Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums;
+those with - are taken away."""
+FEATURES: Mapping[str, int] = {
+    "share": MORE,
+    "lead": MORE,
+    "nothing": LESS,
+    "any_uncovered": LESS,
+    **{name: sign for name, (sign, _) in SUMS.items()},
+}
+"""All evidence: its share, its lead over the next answer (log odds), the share of readings without an answer,
+whether anything is uncovered, and the sums."""
+DOUBTS, DOUBTFUL = ("no_evidence",), 0.5
+"""Evidence that no other makes up for, and the highest probability with it."""
+MODEL_FEATURES: Mapping[str, int] = {
+    "agreement": MORE,
+    "shared": MORE,
+    "share": MORE,
+    "uncovered": LESS,
+    "unnamed": LESS,
+    "repairs": LESS,
+}
+"""Evidence for the query of a language model: `query_features`."""
+MOST = 4
+"""Uncovered words and failed steps are counted up to this."""
+
+
+def query_features(
+    evidence: Mapping[str, float], agreement: float, uncovered: int, wrong: int
+) -> dict[str, float]:
+    """Return the evidence for the answer of a language model's query, by the names of `MODEL_FEATURES`.
+
+    Args:
+        evidence: `trust_features` of the reading without a model that has the same answer; {} for none.
+        agreement: confidence of the best reading without a model, less than 0 where its answer is another.
+        uncovered: words that the reading with the same answer leaves uncovered. wrong: steps that failed.
+    """
+    found = {
+        "agreement": agreement,
+        "shared": float(bool(evidence)),
+        "share": evidence.get("share", 0.0),
+        "uncovered": min(uncovered, MOST),
+        "unnamed": evidence.get("unnamed", 0.0),
+        "repairs": min(wrong, MOST),
+    }
+    return {name: round(float(found[name]), 6) for name in MODEL_FEATURES}
+
+
+def trust_features(features: Sequence[Features], ranked: Sequence[Share], place: int = 0) -> dict[str, float]:
+    """Return the evidence for one answer, by the names of `FEATURES`.
+
+    Args:
+        features: of every derivation. ranked: its answers, by `shares`; place: which of them is meant.
+    """
+    probability, best = ranked[place]
+    rival = max((share.probability for i, share in enumerate(ranked) if i != place), default=0.0)
+    own = features[best]
+    found = {
+        "share": probability,
+        "lead": math.log(probability + 1e-4) - math.log(rival + 1e-4),
+        "nothing": sum(s.probability for s in ranked if features[s.best].get("nothing")),
+    }
+    for name, (_, parts) in SUMS.items():
+        signed = ((part.removeprefix("-"), -1 if part.startswith("-") else 1) for part in parts.split())
+        found[name] = sum(sign * own.get(part, 0.0) for part, sign in signed)
+    found["any_uncovered"] = float(any(found[n] for n in found if n.startswith("uncovered")))
+    return {name: round(float(found[name]), 6) for name in FEATURES}
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A logistic regression on evidence, as the data file holds it.
+
+    Attributes:
+        weights: of each feature, after its mean was taken away and it was divided by its scale.
+        min_confidence: from where an answer counts as answered. floor: below which it helps nobody.
+        provenance: what it was trained on, and figures.
+        models: name of a language model -> the calibration of its answers, by `MODEL_FEATURES`.
+    """
+
+    weights: Mapping[str, float]
+    means: Mapping[str, float]
+    scales: Mapping[str, float]
+    bias: float
+    min_confidence: float
+    floor: float = 0.0
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Calibration] = field(default_factory=dict)
+
+    def probability(self, features: Mapping[str, float]) -> float:
+        """Return how probable it is that an answer with such evidence is exactly right."""
+        z = self.bias + sum(
+            weight * (features[name] - self.means[name]) / self.scales[name]
+            for name, weight in self.weights.items()
+        )
+        probability = 1 / (1 + math.exp(-max(min(z, 30.0), -30.0)))
+        return min(probability, DOUBTFUL) if any(features.get(name) for name in DOUBTS) else probability
+
+    def write(self, path: Path) -> None:
+        """Write the data file."""
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
+
+
+def read_calibration(text: str, path: Path) -> Calibration:
+    """Return the calibration of a data file. Raises `DataError` where it is none, or of other features."""
+    try:
+        calibration = Calibration(**json.loads(text))
+        models = {name: Calibration(**section) for name, section in calibration.models.items()}  # type: ignore[arg-type]
+        calibration = replace(calibration, models=models)
+        calibration.probability(dict.fromkeys(FEATURES, 0.0))
+        for section in models.values():
+            section.probability(dict.fromkeys(MODEL_FEATURES, 0.0))
+    except (TypeError, KeyError, ValueError, AttributeError, ZeroDivisionError) as error:
+        raise DataError(
+            f"no calibration of this version ({error}); run `triplewise calibrate` again", path
+        ) from error
+    return calibration
+
+
+@cache
+def shipped() -> Calibration:
+    """Return the calibration that comes with the package."""
+    path = files(__package__).joinpath(FILE)
+    return read_calibration(path.read_text("utf-8"), Path(str(path)))
+
+
+def own_file(kg: KnowledgeGraph) -> Path | None:
+    """Return where a graph's own calibration lies: beside the profile of a loaded folder, else nowhere."""
+    return next((folder / FILE for folder in kg.cache_dirs if is_store(folder)), None)
+
+
+def calibration_for(kg: KnowledgeGraph, file: str | None = None) -> Calibration:
+    """Return the calibration of a file, else of the graph where it was calibrated, else the shipped one."""
+    path = Path(file) if file is not None else own_file(kg)
+    if path is None or (file is None and not path.is_file()):
+        return shipped()
+    return read_calibration(read_text(path), path)

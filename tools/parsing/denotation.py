@@ -1,0 +1,224 @@
+"""What a query tree stands for in a `GraphIndex`: a set of nodes, a number or a truth value.
+
+The only place where trees are computed in memory: the program that a tree compiles to gives the same on the
+graph. Results are kept in the index, equal sets as one object, so that derivations compare them by identity.
+"""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_left
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from typing import TypeAlias
+
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.query import (
+    Aggregate,
+    And,
+    Compared,
+    Comparison,
+    Count,
+    Exists,
+    Extremal,
+    ExtremalAggregate,
+    Grouped,
+    Having,
+    Image,
+    Linked,
+    Members,
+    Minus,
+    MostLinked,
+    Nodes,
+    Number,
+    Or,
+    Path,
+    Query,
+    Set,
+    Step,
+)
+
+Rows: TypeAlias = frozenset[tuple[int, float]]
+Denotation: TypeAlias = frozenset[int] | Rows | float | bool
+
+COMPARE: dict[Comparison, Callable[[float, float], bool]] = {
+    "gt": operator.gt,
+    "lt": operator.lt,
+    "ge": operator.ge,
+    "le": operator.le,
+    "eq": operator.eq,
+}
+MOST_COUNTED = 3000
+"""Members of the largest set whose links are counted one by one."""
+
+
+def backwards(path: Path) -> Path:
+    """The same path from its end to its start."""
+    return tuple((relation, -direction) for relation, direction in reversed(path))
+
+
+def members(query: Set, index: GraphIndex) -> frozenset[int]:
+    """The nodes that a set stands for."""
+    found = index.cache.get(query)
+    if found is None:
+        found = index.cache[query] = index.keep(_members(query, index))
+    return found
+
+
+def denotation(query: Query, index: GraphIndex) -> Denotation:
+    """The nodes, number or truth value that a tree stands for; sums and averages over no value are 0."""
+    match query:
+        case Count(of):
+            return float(len(members(of, index)))
+        case Exists(of):
+            return bool(members(of, index))
+        case Aggregate(function, (*before, last), of):
+            ends = index.walk(before, members(of, index))
+            values = [v for vs in values_at(ends, (last,), index).values() for v in vs]
+            return sum(values) / (len(values) if function == "average" else 1) if values else 0.0
+        case Grouped(function, path, of, to):
+            if function == "count":
+                return frozenset((x, float(n)) for x, n in linked(of, path, to, index).items())
+            return frozenset(aggregates(of, path, function, index).items())
+        case _:
+            return members(query, index)
+
+
+def _members(query: Set, index: GraphIndex) -> frozenset[int]:
+    match query:
+        case Nodes(nodes):
+            return nodes
+        case Number():
+            return _literals_of(query, index)
+        case Members(cls):
+            return index.members[cls]
+        case Having(path):
+            first, direction = path[0]
+            ends = index.rels[first].subjects if direction == 1 else index.rels[first].objects
+            return ends if len(path) == 1 else index.walk(backwards(path), index.walk(path, ends))
+        case Image(path, of):
+            return index.walk(path, members(of, index))
+        case And(left, right):
+            return index.meet(members(left, index), members(right, index))
+        case Or(left, right):
+            return members(left, index) | members(right, index)
+        case Minus(of, without):
+            return members(of, index) - members(without, index)
+        case Extremal(of, path, sign, rank, count):
+            return _extremal(values_at(members(of, index), path, index), sign, rank, count)
+        case ExtremalAggregate(of, path, function, sign):
+            found = aggregates(of, path, function, index)
+            goal = (max if sign > 0 else min)(found.values(), default=0.0)
+            return frozenset(x for x, value in found.items() if value == goal)
+        case Compared(of, path, comparison, value):
+            return _compared(values_at(members(of, index), path, index), comparison, value, index)
+        case MostLinked(of, path, sign, to):
+            links = linked(of, path, to, index)
+            goal = (max if sign > 0 else min)(links.values(), default=0)
+            return frozenset(x for x, n in links.items() if n == goal)
+        case Linked(of, path, comparison, count, to):
+            test = COMPARE[comparison]
+            return frozenset(x for x, n in linked(of, path, to, index).items() if test(n, count))
+
+
+def values_at(nodes: AbstractSet[int], path: Path, index: GraphIndex) -> dict[int, tuple[float, ...]]:
+    """The numbers or dates that each node has at the end of a path, smallest first; nodes without any are
+    left out."""
+    *before, last = path
+    if before:
+        ends = {x: index.walk(before, frozenset([x])) for x in nodes}
+        pairs = {x: values_at(reached, (last,), index).values() for x, reached in ends.items()}
+        return {x: tuple(sorted({v for vs in values for v in vs})) for x, values in pairs.items() if values}
+    table = _values(last, index)
+    if len(nodes) > len(table):
+        return {x: values for x, values in table.items() if x in nodes}
+    return {x: table[x] for x in nodes if x in table}
+
+
+def _values(step: Step, index: GraphIndex) -> dict[int, tuple[float, ...]]:
+    """All numbers and dates that one step leads to."""
+    key = ("values", step)
+    if key not in index.cache:
+        relation = index.rels[step[0]]
+        table = relation.fwd if step[1] == 1 else relation.inv
+        index.cache[key] = {
+            x: tuple(sorted(values))
+            for x, ends in table.items()
+            if (values := {index.value[o] for o in ends if o in index.value})
+        }
+    return index.cache[key]
+
+
+def aggregates(of: Set, path: Path, function: str, index: GraphIndex) -> dict[int, float]:
+    """The sum or average of the values at the end of a path, for each member that has some."""
+    *before, last = path
+    found = {}
+    for x in members(of, index):
+        ends = index.walk(before, frozenset([x]))
+        values = [v for vs in values_at(ends, (last,), index).values() for v in vs]
+        if values:
+            found[x] = sum(values) / (len(values) if function == "average" else 1)
+    return found
+
+
+def linked(of: Set, path: Path, to: Set | None, index: GraphIndex) -> dict[int, int]:
+    """To how many members of `to` a path links each member of a set, at least one; none for sets too large to
+    count."""
+    nodes, goal = members(of, index), None if to is None else members(to, index)
+    if len(nodes) > MOST_COUNTED:
+        return {}
+    ends = {x: index.walk(path, frozenset([x])) for x in nodes}
+    counts = {x: len(reached if goal is None else reached & goal) for x, reached in ends.items()}
+    return {x: n for x, n in counts.items() if n}
+
+
+def _literals_of(number: Number, index: GraphIndex) -> frozenset[int]:
+    """The literals of one number, of one time of day, or within one date (a year, a month, a day)."""
+    line = index.cache.get("line")
+    if line is None:
+        line = index.cache["line"] = sorted((value, node) for node, value in index.value.items())
+    low, high = number.value - 1e-6, number.value + max(_width(number) - 1e-6, 1e-6)
+    some = line[bisect_left(line, (low, -1)) : bisect_left(line, (high, -1))]
+    exact = number.kind == ""
+    return frozenset(x for _, x in some if exact or number.kind == _kind(x, index))
+
+
+def _kind(node: int, index: GraphIndex) -> str:
+    """Whether a literal is written as a time or as a date; a plain number may be a year."""
+    return "time" if ":" in index.terms[node].value and "T" not in index.terms[node].value else "date"
+
+
+def _width(number: Number) -> float:
+    """How much of the line a date covers: a year is 1, of 12 months with 31 days each."""
+    return {"": 0.0, "time": 0.0}.get(
+        number.kind, {4: 1.0, 7: 31 / 372, 10: 1 / 372}.get(len(number.text), 0.0)
+    )
+
+
+def _extremal(values: dict[int, tuple[float, ...]], sign: int, rank: int, count: int) -> frozenset[int]:
+    ends = sorted({v for vs in values.values() for v in vs}, reverse=sign > 0)[rank - 1 : rank - 1 + count]
+    return frozenset(x for x, vs in values.items() if not set(ends).isdisjoint(vs))
+
+
+def _compared(
+    values: dict[int, tuple[float, ...]], comparison: Comparison, value: Number | Set, index: GraphIndex
+) -> frozenset[int]:
+    lows, width = _bounds(value, comparison, index)
+    if comparison == "eq":
+        return frozenset(
+            x for x, vs in values.items() if any(low <= v <= low + width for v in vs for low in lows)
+        )
+    end = width if comparison in ("gt", "le") else 0.0
+    test = COMPARE[comparison] if not end else {"gt": operator.ge, "le": operator.lt}[comparison]
+    return frozenset(x for x, vs in values.items() if any(test(v, low + end) for v in vs for low in lows))
+
+
+def _bounds(value: Number | Set, comparison: Comparison, index: GraphIndex) -> tuple[set[float], float]:
+    """The numbers that values are compared with: for gt and ge the largest of a set, for lt and le the
+    smallest."""
+    if isinstance(value, Number):
+        return {value.value}, _width(value)
+    found = {index.value[x] for x in members(value, index) if x in index.value}
+    if not found or comparison == "eq":
+        return found, 0.0
+    return {max(found) if comparison in ("gt", "ge") else min(found)}, 0.0

@@ -1,0 +1,184 @@
+"""A derivation: how a span of the question becomes a query tree, out of which parts and with which
+features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triplewise.tools.parsing.denotation import Denotation
+from triplewise.tools.parsing.query import Comparison, Number, Query, Set
+
+Features: TypeAlias = list[tuple[str, float]]
+Similarity: TypeAlias = NDArray[np.float32]
+"""How well words go with each relation of the index, by its number."""
+
+
+class Category(StrEnum):
+    """What a derivation is, as grammar sees it: anchors are the first three; those from SUPERLATIVE wait for
+    a set."""
+
+    SET = "set"
+    RELATION = "relation"
+    OPERATOR = "operator"
+    NUMBER = "number"
+    TRUTH = "truth"
+    SUPERLATIVE = "superlative of a relation"
+    MOST = "most links"
+    COMPARISON = "comparing"
+    COUNTED = "counted"
+    NEGATION = "negation"
+    COORDINATION = "coordination"
+    SAME = "sharing"
+    BETWEEN = "between a value"
+    GROUP = "group"
+    ROWS = "rows"
+
+
+OperatorName: TypeAlias = Literal[
+    "count", "average", "sum", "most", "superlative", "comparison", "comparison_after", "not", "or", "and",
+    "same", "ordinal", "between", "each",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operator:
+    """A word or phrase that composes: "how many", "longest", "more than", "or more", "not".
+
+    `sign` is 1 for most and -1 for least; of an ordinal, its number ("second": 2). `similarity`: how well the
+    words go with each relation ("longest" with length), None where they name no quantity. `rank` and `count`:
+    "the second longest", "the three longest".
+    """
+
+    name: OperatorName
+    sign: int = 1
+    comparison: Comparison | None = None
+    similarity: Similarity | None = None
+    rank: int = 1
+    count: int = 1
+
+    def fits(self, relation: int) -> float:
+        """How well a relation goes with the operator's words, 0 to 1."""
+        return 0.0 if self.similarity is None else float(self.similarity[relation])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Superlative:
+    """ "the highest salary", "the highest average salary": waits for the set."""
+
+    relation: int
+    sign: int
+    rank: int = 1
+    count: int = 1
+    function: Literal["sum", "average"] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MostLinks:
+    """ "the most ...": waits for the set whose members are counted by their links, and maybe for the
+    relation."""
+
+    sign: int
+    relation: int | None
+    to: Set | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """ "more than two rivers": waits for the set whose members are counted by their links, and maybe for the
+    relation."""
+
+    comparison: Comparison
+    count: float
+    to: Set | None
+    relation: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparing:
+    """ "more than 300", "longer than X": waits for the set or for the relation whose values are compared.
+
+    `value` is a number, literals (when `relation` is whose values they are), or things that have the value.
+    `upper` is the other end of an interval ("between 3 and 5").
+    """
+
+    comparison: Comparison
+    value: Number | Set
+    operator: Operator
+    relation: int | None = None
+    of_things: bool = False
+    upper: Number | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sharing:
+    """ "the same ...": waits for the set whose values of a relation, or members of a class, are shared."""
+
+    relation: int | None
+    of: Set | None
+
+
+Meaning: TypeAlias = int | Number | Operator | Superlative | MostLinks | Counted | Comparing | Sharing | None
+
+
+@dataclass(slots=True, eq=False)
+class Derivation:
+    """A query tree over the tokens [start, end) of the question, with the features of its top node.
+
+    `kind` tells sets apart: anchors are "entity", "literal", "value", "class", "members", "having", "range",
+    "boolean" or "chain"; composed ones "join", "inverse", "and", "bridge", "superlative", "filter", "minus"
+    or "union". `meaning` is the number of a relation, the `Number` of a value, an `Operator`, or what a
+    modifier waits with. `head` is the token where the phrase that names the result begins; `mentions` are the
+    nodes that are named.
+    """
+
+    category: Category
+    start: int
+    end: int
+    features: Features
+    query: Query | None = None
+    denotation: Denotation | None = None
+    meaning: Any = None
+    kind: str = ""
+    head: int = -1
+    mentions: frozenset[int] = frozenset()
+    parts: tuple[Derivation, ...] = ()
+    score: float = 0.0
+    slot: str = field(init=False, default="")
+    """What rules are looked up by: the category, or the name of the operator."""
+    classes: frozenset[int] | None = field(init=False, default=None)
+    """The classes of a set, once `Composer.classes` has looked."""
+
+    def __post_init__(self) -> None:
+        self.slot = self.kind if self.category is Category.OPERATOR else self.category.value
+
+    @property
+    def tree(self) -> Set:
+        """The query of a set."""
+        return cast(Set, self.query)
+
+    @property
+    def nodes(self) -> frozenset[int]:
+        """What a set stands for."""
+        return cast(frozenset[int], self.denotation)
+
+    def all_features(self, into: dict[str, float] | None = None) -> dict[str, float]:
+        """The sums of the features of all nodes."""
+        out = {} if into is None else into
+        for name, value in self.features:
+            out[name] = out.get(name, 0.0) + value
+        for part in self.parts:
+            part.all_features(out)
+        return out
+
+    def leaves(self) -> Iterator[Derivation]:
+        """The anchors that the derivation is made of, from left to right as they were combined."""
+        if not self.parts:
+            yield self
+        for part in self.parts:
+            yield from part.leaves()

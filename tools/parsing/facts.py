@@ -1,0 +1,239 @@
+"""All facts of a KG as an index reads them: of one in this process, and of an endpoint with a small graph.
+
+An endpoint's facts are read once, page by page, no more at a time than it has connections, and kept in its
+cache folder. When they are old they are read again while they serve.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triplewise.tools.core.errors import QueryFailedError
+from triplewise.tools.core.files import is_writable, whole_file
+from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, whole_number
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, batches, memory_of, origin_of, terms_n3
+from triplewise.tools.kg.rdf import QUESTIONS_IN, parse_term, safe_iri
+
+Pair: TypeAlias = tuple[bytes, bytes]
+"""Subject and object of a fact in N-Triples form; numbers and booleans may also stand bare."""
+Facts: TypeAlias = Iterable[tuple[str, Iterable[Pair]]]
+"""Facts by the IRI of their relation."""
+
+SMALL = 400_000
+"""Facts up to which a graph is read whole."""
+AT_ONCE = 30_000
+"""Facts up to which the first question to an endpoint waits for them; more are read while it is answered."""
+PAGE, GROUP = 10_000, 200  # facts, and relations, that one request asks for
+LOOK = 5.0  # seconds that an endpoint has to show that its graph is small
+COMPLETE = 0.98  # least share of an endpoint's facts that its pages have to give
+PAUSE = 0.1  # seconds between two rounds of requests to another machine
+KEPT, DAYS = "facts.json.gz", 1.0  # where facts of an endpoint are kept, and for how long they are good
+_OWL = "http://www.w3.org/2002/07/owl#"
+SCHEMA = (RDF, RDFS, _OWL)  # their classes and relations say how a graph is made, not what it tells
+_log = logging.getLogger(__name__)
+
+
+def term_of(n3: bytes) -> Term:
+    """The term of an N-Triples form, or of a number or boolean as Turtle writes it."""
+    if n3.startswith(b"<"):
+        return safe_iri(n3[1:-1].decode())
+    if n3.startswith(b"_:"):
+        return safe_iri(n3.decode())
+    if b"\\" in n3 or not n3.startswith(b'"'):
+        return parse_term(n3)
+    value, _, rest = n3[1:].rpartition(b'"')
+    if rest.startswith(b"@"):
+        return Literal(value.decode(), RDF + "langString", rest[1:].decode().lower())
+    return Literal(value.decode(), rest[3:-1].decode() if rest else XSD + "string")
+
+
+def is_left_out(relation: str, profile: Profile) -> bool:
+    """Whether facts of a relation say nothing that a question could ask for, names and classes apart."""
+    texts = (*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates)
+    is_schema = relation.startswith((*SCHEMA, "_:"))
+    return is_schema or relation in texts or profile.excludes(safe_iri(relation))
+
+
+def is_read(relation: str, profile: Profile) -> bool:
+    """Whether an index makes anything of a relation's facts."""
+    names = (*profile.label_predicates, *profile.alias_predicates)
+    links = (*profile.type_predicates, *profile.subclass_predicates)
+    return relation in (*names, *links) or not is_left_out(relation, profile)
+
+
+class SortedFacts:
+    """Facts by what they are for: names, classes, or relations between numbered nodes.
+
+    Attributes:
+        ids: node -> its number. names: node, class or relation -> names with their rank, lower first.
+        types: nodes with a class of theirs. parents: class -> the classes right above it.
+        edges: relation -> subject << 32 | object of its facts, sorted.
+    """
+
+    def __init__(self, facts: Facts, profile: Profile) -> None:
+        self.profile, self.ids = profile, dict[bytes, int]()
+        self.names: dict[bytes, list[tuple[int, str]]] = defaultdict(list)
+        self.types: list[tuple[int, bytes]] = []
+        self.parents: dict[bytes, set[bytes]] = defaultdict(set)
+        self.edges: dict[str, NDArray[np.int64]] = {}
+        for relation, pairs in facts:
+            self._take(relation, pairs)
+
+    def _take(self, relation: str, pairs: Iterable[Pair]) -> None:
+        profile, ids = self.profile, self.ids
+        for predicates, rank in ((profile.label_predicates, 0), (profile.alias_predicates, 100)):
+            if relation in predicates:
+                self._name(pairs, rank + 3 * predicates.index(relation))
+                return
+        if relation in profile.type_predicates:
+            self.types.extend((ids.setdefault(node, len(ids)), of) for node, of in pairs)
+        elif relation in profile.subclass_predicates:
+            for of, parent in pairs:
+                self.parents[of].add(parent)
+        elif not is_left_out(relation, profile):
+            edges = [ids.setdefault(s, len(ids)) << 32 | ids.setdefault(o, len(ids)) for s, o in pairs]
+            self.edges[relation] = np.unique(np.array(edges, np.int64))
+
+    def _name(self, pairs: Iterable[Pair], rank: int) -> None:
+        own = self.profile.language.partition("-")[0]
+        ranks = dict.fromkeys(QUESTIONS_IN, rank + 200) | {own: rank, "": rank + 1, "mul": rank + 1}
+        for subject, value in pairs:
+            name = term_of(value)
+            place = ranks.get(name.language.partition("-")[0]) if isinstance(name, Literal) else None
+            if place is not None and name.value.strip():
+                self.names[subject].append((place, name.value))
+
+
+def whole_facts(kg: KnowledgeGraph) -> Facts | None:
+    """All facts of a KG that an index is made from, in a fixed order; None of a large one or one not read.
+
+    The first question to an endpoint waits for up to `AT_ONCE` facts, or for all of one on this machine.
+    """
+    kg = origin_of(kg)
+    if isinstance(kg, EmbeddedKG):
+        return _embedded(kg) if kg.size(SMALL) <= SMALL else None
+    memory, folder = memory_of(kg, "facts"), next(filter(is_writable, kg.cache_dirs), None)
+    path = None if folder is None or kg.is_local else folder / KEPT
+    kept: _Kept | None = memory.pop("kept", None) or (_kept(path, kg.profile) if path is not None else None)
+    is_good = kept is not None and time.time() - kept.since < DAYS * 86_400
+    if not is_good and "tried" not in memory:
+        memory["tried"], counts = True, _counts(kg)
+        task = partial(_read_all, kg, counts, path)
+        if counts and kept is None and (kg.is_local or sum(counts.values()) <= AT_ONCE):
+            kept = task()
+        elif counts:
+            threading.Thread(target=task, name="triplewise-facts", daemon=True).start()
+    if kept is None:
+        return None
+    return ((r, [(s.encode(), o.encode()) for s, o in pairs]) for r, pairs in sorted(kept.facts.items()))
+
+
+def _embedded(kg: EmbeddedKG) -> Facts:
+    for relation, lines in kg.facts_by_relation(lambda relation: is_read(relation, kg.profile)):
+        yield relation, (line.split(b"\t", 1) for line in sorted(lines))  # type: ignore[misc]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Facts of an endpoint by relation, when they were read (seconds of the epoch), and by which profile."""
+
+    since: float
+    profile: str
+    facts: Mapping[str, Sequence[tuple[str, str]]]
+
+
+def _kept(path: Path, profile: Profile) -> _Kept | None:
+    """The facts that a file keeps; None where it is missing, damaged, or made by another profile."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            kept = _Kept(**json.load(file))
+    except (OSError, EOFError, ValueError, TypeError):
+        return None
+    return kept if kept.profile == _shape(profile) else None
+
+
+def _shape(profile: Profile) -> str:
+    return hashlib.sha256(repr(profile).encode()).hexdigest()
+
+
+def _counts(kg: KnowledgeGraph) -> dict[str, int]:
+    """How many facts each relation of a small graph has, if they are read; {} of a large or silent one."""
+    some = f"SELECT (COUNT(*) AS ?n) WHERE {{ {{ SELECT ?s WHERE {{ ?s ?p ?o }} LIMIT {SMALL + 1} }} }}"
+    size = kg.query(some, timeout=LOOK)
+    if size.outcome is not Outcome.ROWS or (whole_number(size.rows[0][0]) or SMALL + 1) > SMALL:
+        return {}
+    result = kg.query("SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p")
+    rows = result.rows if result.outcome is Outcome.ROWS else ()
+    counts = {p.value: whole_number(n) or 0 for p, n in rows if isinstance(p, IRI)}
+    return {p: n for p, n in counts.items() if is_read(p, kg.profile)}
+
+
+def _read_all(kg: KnowledgeGraph, counts: Mapping[str, int], path: Path | None) -> _Kept | None:
+    """Read all facts of an endpoint, and keep them in a file; None where it does not give them all."""
+    facts: dict[str, list[tuple[str, str]]] = {}
+    pages = [(group, offset) for group, size in _groups(counts) for offset in range(0, size, PAGE)]
+    try:
+        for some in batches(pages, kg.connections):
+            for page in kg.together([partial(_page, kg, *place) for place in some]):
+                for relation, pair in page:
+                    facts.setdefault(relation, []).append(pair)
+            time.sleep(0 if kg.is_local else PAUSE)
+        facts = {r: sorted(set(pairs)) for r, pairs in facts.items()}
+        if sum(map(len, facts.values())) < COMPLETE * sum(counts.values()):
+            _log.info("%s gives other facts on each page: its graph is not read whole", kg.name)
+            return None
+    except QueryFailedError as error:
+        _log.info("the graph of %s cannot be read whole: %s", kg.name, error)
+        return None
+    kept = _Kept(time.time(), _shape(kg.profile), facts)
+    memory_of(kg, "graph index").clear()  # it is made anew
+    if path is None:
+        memory_of(kg, "facts")["kept"] = kept
+        return kept
+    with suppress(OSError), whole_file(path) as file:
+        file.write(gzip.compress(json.dumps(asdict(kept)).encode(), 6))
+    return kept
+
+
+def _groups(counts: Mapping[str, int]) -> Iterator[tuple[list[str], int]]:
+    """Relations that are read together, with how many facts they have."""
+    group: list[str] = []
+    size = 0
+    for relation, count in sorted(counts.items(), key=lambda item: (item[1], item[0])):
+        if group and (size + count > PAGE or len(group) == GROUP):
+            yield group, size
+            group, size = [], 0
+        group.append(relation)
+        size += count
+    if group:
+        yield group, size
+
+
+def _page(kg: KnowledgeGraph, relations: Sequence[str], offset: int) -> list[tuple[str, tuple[str, str]]]:
+    """Some facts of relations. Blank nodes have the names that the page gives them."""
+    sparql = (
+        f"SELECT ?s ?p ?o WHERE {{ VALUES ?p {{ {terms_n3(map(IRI, relations))} }} ?s ?p ?o }} "
+        f"LIMIT {PAGE} OFFSET {offset}"
+    )
+    return [
+        (p.value, (s.n3(), o.n3()))
+        for s, p, o in kg.query(sparql, limit=PAGE).rows
+        if isinstance(s, IRI) and isinstance(p, IRI) and o is not None
+    ]

@@ -1,0 +1,243 @@
+"""The index of a part of a large graph: what lies around the entities and classes that a question names.
+
+What does not depend on each other is asked for together, so that an endpoint far away costs some six round
+trips. Readings are programs that run on the KG itself: what a cap leaves out here costs a reading its
+evidence, never an answer its values.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from triplewise.tools.core.errors import QueryFailedError
+from triplewise.tools.core.terms import IRI, Literal, Term, text
+from triplewise.tools.kg.protocol import KnowledgeGraph, Result, batches, memory_of, terms_n3
+from triplewise.tools.kg.vocabulary import find_classes
+from triplewise.tools.language.lexicon import lexicon
+from triplewise.tools.language.text import singular, tokens
+from triplewise.tools.parsing.facts import Facts, Pair, is_left_out
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.retrieval.encoder import Encoder
+
+NODES, CLASSES = 12, 6  # entities and classes that are looked around
+RELATIONS, VALUES = 80, 60  # relations of a node and direction, and facts of each of them
+MEMBERS = 150  # members of a class
+FAR, SPREAD = 500, 12  # neighbours that are looked around in turn: in all, and of one relation
+BACK, INTO = 120, 15  # neighbours whose incoming facts are read, and facts of each relation
+TOGETHER = 40  # parts of one union
+PART, LABELLED = 100, 500  # nodes that one query asks for the facts of, and for classes or labels
+ROWS = 10_000  # of one answer
+NAMESAKES = 2  # classes of one name
+HUBS = 50  # entities that are also found by the meaning of their names
+REMEMBERED = 8  # questions whose index is kept
+LONGEST_SPAN = 3  # words of a class's name
+
+
+class _Way(NamedTuple):
+    """A relation of a node, and whether it leaves the node."""
+
+    node: IRI
+    relation: IRI
+    forward: bool
+
+
+def index_for(
+    kg: KnowledgeGraph, encoder: Encoder, question: str, nodes: Callable[[], Iterable[IRI]]
+) -> GraphIndex:
+    """The index that a question is parsed with: of the whole KG where that is small, else of a part of it.
+
+    Args:
+        nodes: finds the entities that the question may mean, best first; called only where they are needed.
+    """
+    return GraphIndex.whole(kg, encoder) or local_index(kg, encoder, question, nodes())
+
+
+def local_index(kg: KnowledgeGraph, encoder: Encoder, question: str, nodes: Iterable[IRI]) -> GraphIndex:
+    """The index of what lies within two relations of some entities, and of classes that a question names."""
+    asked = question, tuple(islice(dict.fromkeys(nodes), NODES)), getattr(encoder, "shared", encoder).name
+    memory = memory_of(kg, "local indexes")
+    index: GraphIndex | None = memory.get(asked)
+    if index is None:
+        part = _Neighbourhood(kg)
+        part.read(question, asked[1])
+        index = GraphIndex.from_facts(part.found(), kg, encoder, HUBS)
+        if len(memory) >= REMEMBERED:
+            memory.clear()
+        memory[asked] = index
+    return index
+
+
+class _Neighbourhood:
+    """Facts around some nodes, by relation."""
+
+    def __init__(self, kg: KnowledgeGraph) -> None:
+        self._kg, self._profile = kg, kg.profile
+        self._facts: dict[IRI, set[tuple[IRI, Term]]] = defaultdict(set)
+        self._ways: list[_Way] = []  # relations whose facts are yet to be read
+        self._kinds: list[IRI] = []
+        self._extra: dict[str, set[Pair]] = defaultdict(set)  # names and classes
+
+    def found(self) -> Facts:
+        """All facts that were read, in a fixed order."""
+        facts = {p.value: {_pair(s, o) for s, o in pairs} for p, pairs in self._facts.items()}
+        for relation, pairs in self._extra.items():
+            facts[relation] = facts.get(relation, set()) | pairs
+        return ((relation, sorted(pairs)) for relation, pairs in sorted(facts.items()))
+
+    def read(self, question: str, nodes: Sequence[IRI]) -> None:
+        """Read what is around some nodes and the classes of a question: six rounds of queries."""
+        spans = _spans(question) if self._profile.type_predicates else []
+        self._together(
+            *(partial(self._look_around, node) for node in nodes),
+            *(partial(self._find, span) for span in spans),
+        )
+        kinds = list(dict.fromkeys(self._kinds))[:CLASSES]
+        self._together(*self._values(VALUES), *(partial(self._members, kind) for kind in kinds))
+        far = self._spread(nodes)
+        outgoing = [partial(self._outgoing, part) for part in batches(far, PART)]
+        self._together(*outgoing, partial(self._incoming, far[:BACK]))
+        self._together(*self._values(INTO))
+        named = self._named(t for pairs in self._facts.values() for pair in pairs for t in pair)
+        self._together(*(partial(self._types, part) for part in batches(named, LABELLED)))
+        found = list(dict.fromkeys(self._kinds))
+        labelled = batches(dict.fromkeys((*named, *found)), LABELLED)
+        called = [*nodes, *found[: LABELLED - NODES]]
+        self._together(*(partial(self._label, part) for part in labelled), partial(self._aliases, called))
+
+    def _together(self, *tasks: Callable[[], None]) -> None:
+        """Run tasks side by side."""
+        self._kg.together(tasks)
+
+    def _query(self, sparql: str, limit: int) -> Result | None:
+        """An answer; None for a query that failed, for the others may do."""
+        result = self._kg.query(sparql, limit=limit)
+        return result if result.outcome.ok else None
+
+    def _look_around(self, node: IRI) -> None:
+        """Read the relations of a node, both ways."""
+        relations = self._kg.relations(node)
+        if relations.outcome.ok:
+            for forward, side in ((True, relations.forward), (False, relations.backward)):
+                kept = [r for r in side if not is_left_out(r.value, self._profile)]
+                self._ways += [_Way(node, r, forward) for r in kept[:RELATIONS]]
+
+    def _find(self, span: str) -> None:
+        """Find the classes of a name."""
+        with suppress(QueryFailedError):
+            self._kinds += find_classes(self._kg, span)[:NAMESAKES]
+
+    def _values(self, most: int) -> list[Callable[[], None]]:
+        """Tasks that read up to so many facts of each relation that was found."""
+        ways, self._ways = sorted(self._ways), []
+
+        def read(part: Sequence[_Way]) -> None:
+            selects = []
+            for place, (node, relation, forward) in enumerate(part):
+                pattern = f"{node.n3()} {relation.n3()} ?x" if forward else f"?x {relation.n3()} {node.n3()}"
+                number = text(str(place)).n3()
+                selects.append(f"{{ SELECT ({number} AS ?w) ?x WHERE {{ {pattern} }} LIMIT {most} }}")
+            result = self._query(f"SELECT ?w ?x WHERE {{ {' UNION '.join(selects)} }}", most * len(part))
+            for way, end in result.rows if result else ():
+                if isinstance(way, Literal) and end is not None:
+                    self._add(part[int(way.value)], end)
+
+        return [partial(read, part) for part in batches(ways, TOGETHER)]
+
+    def _add(self, way: _Way, end: Term) -> None:
+        if way.forward:
+            self._facts[way.relation].add((way.node, end))
+        elif isinstance(end, IRI):
+            self._facts[way.relation].add((end, way.node))
+
+    def _members(self, kind: IRI) -> None:
+        """Read some members of a class, of its subclasses too."""
+        links = f"({self._profile.type_links})"
+        below = "|".join(IRI(p).n3() for p in self._profile.subclass_predicates)
+        path = f"{links}/({below})*" if below else links
+        result = self._query(f"SELECT DISTINCT ?x WHERE {{ ?x {path} {kind.n3()} }} LIMIT {MEMBERS}", MEMBERS)
+        for (node,) in result.rows if result else ():
+            if isinstance(node, IRI):
+                self._extra[self._profile.type_predicates[0]].add(_pair(node, kind))
+
+    def _spread(self, nodes: Sequence[IRI]) -> list[IRI]:
+        """Neighbours that are looked around: mediators first, then some of each relation and class."""
+        groups = [
+            [t for t in self._named(t for pair in pairs for t in pair) if t not in nodes]
+            for pairs in self._facts.values()
+        ]
+        joins = sorted({n for group in groups for n in group if self._profile.is_mediator(n, "")})
+        turns = (group[k] for k in range(SPREAD) for group in groups if k < len(group))
+        members = [IRI(s[1:-1].decode()) for pairs in self._extra.values() for s, _ in sorted(pairs)]
+        return list(islice(dict.fromkeys([*joins, *turns, *members]), FAR))
+
+    def _outgoing(self, nodes: Sequence[IRI]) -> None:
+        """Read the facts that leave some nodes."""
+        sparql = f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {terms_n3(nodes)} }} ?s ?p ?o }}"
+        result = self._query(sparql, ROWS)
+        for s, p, o in result.rows if result else ():
+            if isinstance(s, IRI) and isinstance(p, IRI) and o and not is_left_out(p.value, self._profile):
+                self._facts[p].add((s, o))
+
+    def _incoming(self, nodes: Sequence[IRI]) -> None:
+        """Read the relations that arrive at some nodes."""
+        sparql = f"SELECT DISTINCT ?x ?p WHERE {{ VALUES ?x {{ {terms_n3(nodes)} }} ?y ?p ?x }}"
+        result = self._query(sparql, ROWS) if nodes else None
+        for x, p in result.rows if result else ():
+            if isinstance(x, IRI) and isinstance(p, IRI) and not is_left_out(p.value, self._profile):
+                self._ways.append(_Way(x, p, False))
+
+    def _types(self, nodes: Sequence[IRI]) -> None:
+        """Read the classes of some nodes."""
+        if not (links := self._profile.type_links):
+            return
+        result = self._query(
+            f"SELECT ?x ?c WHERE {{ VALUES ?x {{ {terms_n3(nodes)} }} ?x {links} ?c }}", ROWS
+        )
+        for x, c in result.rows if result else ():
+            if isinstance(x, IRI) and isinstance(c, IRI):
+                self._extra[self._profile.type_predicates[0]].add(_pair(x, c))
+                self._kinds.append(c)
+
+    def _label(self, nodes: Sequence[IRI]) -> None:
+        """Read the labels of some nodes."""
+        for node, label in self._kg.labels(nodes, partial=True).items():
+            self._extra[self._profile.label_predicates[0]].add(
+                _pair(node, text(label, self._profile.language))
+            )
+
+    def _aliases(self, nodes: Sequence[IRI]) -> None:
+        """Read further names of entities and classes."""
+        if not nodes or not (predicates := self._profile.alias_predicates):
+            return
+        links = "|".join(IRI(p).n3() for p in predicates)
+        result = self._query(
+            f"SELECT ?x ?n WHERE {{ VALUES ?x {{ {terms_n3(nodes)} }} ?x {links} ?n }}", ROWS
+        )
+        for node, name in result.rows if result else ():
+            if isinstance(node, IRI) and isinstance(name, Literal):
+                self._extra[predicates[0]].add(_pair(node, name))
+
+    def _named(self, terms: Iterable[Term]) -> list[IRI]:
+        """The nodes among some terms that a query can name, each once, in a fixed order."""
+        return sorted({t for t in terms if isinstance(t, IRI) and not t.value.startswith("_:")})
+
+
+def _pair(subject: Term, value: Term) -> Pair:
+    return subject.n3().encode(), value.n3().encode()
+
+
+def _spans(question: str) -> list[str]:
+    """Runs of words that a class may be named by, their last word in the singular."""
+    stop, words = lexicon().stop, tokens(question)
+    spans: dict[str, None] = {}
+    for size in range(LONGEST_SPAN, 0, -1):
+        for start in range(len(words) - size + 1):
+            run = words[start : start + size]
+            if not stop.intersection(run) and all(word.isalpha() for word in run):
+                spans[" ".join([*run[:-1], singular(run[-1])])] = None
+    return list(spans)

@@ -1,0 +1,567 @@
+"""Query trees as PyQL programs.
+
+A program is carried out clause by clause: what names an entity comes before what names a class. A superlative
+is that of all solutions before it, so a set that one belongs to is built on variables of its own, and met
+with the rest afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable, text
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.parsing.denotation import backwards, members, values_at
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.query import (
+    Aggregate,
+    And,
+    Compared,
+    Comparison,
+    Count,
+    Exists,
+    Extremal,
+    ExtremalAggregate,
+    Grouped,
+    Having,
+    Image,
+    Linked,
+    Members,
+    Minus,
+    MostLinked,
+    Nodes,
+    Number,
+    Or,
+    Path,
+    Query,
+    Set,
+    Step,
+)
+from triplewise.tools.pyql.program import Fact, Filter, Kind, Pattern, PatternItem, PyQL, fresh
+from triplewise.tools.pyql.text import read_bare
+
+OPERATORS: dict[Comparison, str] = {"gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "="}
+RANKS = 5
+"""The largest rank ("the third longest": 3) that is written, as nested superlatives."""
+SAMPLE = 200  # Nodes whose classes are looked at
+DIGITS = 16  # Longest decimal that every engine computes with
+_FLOATING = (XSD + "double", XSD + "float")
+_NUMERIC = frozenset(XSD + t for t in ("integer", "decimal", "double", "float", "int", "long"))
+_DAYS = (frozenset({XSD + "date"}), frozenset({XSD + "dateTime"}))
+_NAME = re.compile(r"[^a-z0-9]+")
+_RESERVED = frozenset({"a", "entity", "union", "max", "min"})
+
+
+def compile_query(query: Query, index: GraphIndex, profile: Profile) -> PyQL:
+    """Return the program that computes a query tree on the graph itself.
+
+    Raises:
+        ActionError: PyQL has no program for it.
+    """
+    writer = _Writer(index, profile)
+    match query:
+        case Exists(of):
+            writer.exists(of)
+            return writer.program.ask()
+        case Count(of):
+            counted = writer.variable(of)
+            output = writer.fresh("count")
+            writer.program = writer.program.add_count(counted, output)
+        case Aggregate(function, path, of):
+            end = writer.walk_from(of, path)
+            output = writer.fresh(f"{function}_{end.name}" if isinstance(end, Variable) else function)
+            writer.program = writer.program.add_aggregate(function, end, output, None, writer.kind(path))
+        case Grouped(function, path, of, to):
+            member = writer.fresh(writer.name(of))
+            output = writer.group(function, of, path, to, member)
+            return writer.program.set_answer(member, output)
+        case Extremal(of, path, sign, 1, count) if count > RANKS or 1 < count == len(members(query, index)):
+            output = writer.fresh(writer.name(of))
+            value = writer.measured(of, path, output)
+            limit = max(count, len(members(query, index)))  # more than asked for where some tie
+            writer.program = writer.program.add_order(value, sign > 0, limit)
+        case _:
+            output = writer.variable(query)
+    return writer.program.set_answer(output)
+
+
+def slug(name: str) -> str:
+    """Return a variable's name made of a text: `place of birth` -> `place_of_birth`; "" for none."""
+    words = _NAME.sub("_", name.lower().split("(")[0]).strip("_").split("_")
+    short = "_".join(words[:4])
+    return short if short and not short[0].isdigit() and short not in _RESERVED else ""
+
+
+def conjuncts(query: Set) -> Iterator[Set]:
+    """Return the sets whose intersection a set is."""
+    if isinstance(query, And):
+        yield from conjuncts(query.left)
+        yield from conjuncts(query.right)
+    else:
+        yield query
+
+
+def disjuncts(query: Set) -> list[Set]:
+    """Return the sets whose union a set is; the nodes named in it are one of them."""
+    if not isinstance(query, Or):
+        return [query]
+    sides = list(dict.fromkeys((*disjuncts(query.left), *disjuncts(query.right))))
+    named = [side for side in sides if isinstance(side, Nodes)]
+    rest = [side for side in sides if not isinstance(side, Nodes)]
+    return [*([Nodes(frozenset().union(*(n.nodes for n in named)))] if named else []), *rest]
+
+
+def is_ranked(query: Set) -> bool:
+    """Whether a superlative is taken over the set itself: its program then has to begin with it."""
+    match query:
+        case Extremal() | ExtremalAggregate() | MostLinked():
+            return True
+        case And(left, right):
+            return is_ranked(left) or is_ranked(right)
+        case Minus(of) | Compared(of) | Linked(of):
+            return is_ranked(of)
+    return False
+
+
+def names_node(query: Set) -> bool:
+    """Whether a set starts from nodes that are named."""
+    match query:
+        case Nodes():
+            return True
+        case And(left, right):
+            return names_node(left) or names_node(right)
+        case Or(left, right):
+            return names_node(left) and names_node(right)
+        case Image(_, of) | Minus(of) | Compared(of) | Linked(of):
+            return names_node(of)
+        case Extremal(of) | ExtremalAggregate(of) | MostLinked(of):
+            return names_node(of)
+    return False
+
+
+def _order(query: Set) -> int:
+    """Return the place of a set among those it is intersected with: the smaller, the more selective."""
+    if is_ranked(query):
+        return 0
+    if names_node(query):
+        return 1
+    return 4 if _names_number(query) else 3 if isinstance(query, Members) else 2
+
+
+def _names_number(query: Set) -> bool:
+    """Whether a set is a number, or one of several: something to compare with, that binds nothing."""
+    return all(isinstance(side, Number) for side in disjuncts(query))
+
+
+@dataclass
+class _Writer:
+    """Writes the clauses of one program, or of one pattern inside it.
+
+    Attributes:
+        taken: names of all variables of the whole program.
+        relations: of variables: the relation whose values they hold.
+    """
+
+    index: GraphIndex
+    profile: Profile
+    taken: set[str] = field(default_factory=set)
+    relations: dict[Node, int] = field(default_factory=dict)
+    program: PyQL = field(default_factory=PyQL)
+
+    def fresh(self, name: str) -> Variable:
+        """Return a new variable."""
+        variable = Variable(fresh(name or "x", self.taken))
+        self.taken.add(variable.name)
+        return variable
+
+    def node(self, query: Set) -> Node:
+        """Return a node that stands for a set: itself where it is a single node, else a new variable."""
+        match self._parts(query):
+            case [Nodes(nodes)] if len(nodes) == 1:
+                return self._term(min(nodes))
+        return self.variable(query)
+
+    def variable(self, query: Set) -> Variable:
+        """Return a new variable that is bound to the members of a set."""
+        variable = self.fresh(self.name(query))
+        self.restrict(query, variable)
+        return variable
+
+    def restrict(self, query: Set, target: Node) -> None:
+        """Keep what `target` may be within a set: a variable, bound or new, or one node."""
+        if not isinstance(target, Variable):
+            if not isinstance(query, Image | Having):
+                variable = self.fresh(self.name(query))
+                self._one_of([target], variable)
+                self.restrict(query, variable)
+                return
+        elif is_ranked(query) and target in self.program.variables:
+            other = self.variable(query)
+            self.program = self.program.add_filter(target, "=", other)
+            return
+        match query:
+            case Nodes(nodes):
+                self._one_of([self._term(n) for n in sorted(nodes)], target)
+            case Number():
+                self._compare(target, "eq", query)
+            case Members(cls) if isinstance(target, Variable):
+                self._members(cls, target)
+            case Having(path):
+                self.walk(path, target)
+            case Image(path, of) if _names_number(of):
+                self.restrict(of, self.walk(backwards(path), target))
+            case Image(path, of):
+                self.walk_from(of, path, target)
+            case And():
+                for part in self._parts(query):
+                    self.restrict(part, target)
+            case Or():
+                sides = disjuncts(query)
+                if len(sides) == 1:
+                    self.restrict(sides[0], target)
+                else:
+                    self.program = self.program.add_union(*(self._pattern(side, target) for side in sides))
+            case Minus(of, without):
+                self.restrict(of, target)
+                if isinstance(without, Linked | Compared) and without.of == of:
+                    without = replace(without, of=Having(without.path))
+                self._exclude(without, target)
+            case Extremal(of, path, sign, rank, 1):
+                self._extreme(of, path, sign, rank, target)
+            case Extremal():
+                self._among_extremes(query, target)
+            case ExtremalAggregate(of, path, function, sign):
+                self._best(self.group(function, of, path, None, target), sign)
+            case MostLinked(of, path, sign, to):
+                self._best(self.group("count", of, path, to, target), sign)
+            case Compared():
+                self._compared(query, target)
+            case Linked(of, path, comparison, number, to):
+                self._compare(self.group("count", of, path, to, target), comparison, Number(number))
+
+    def exists(self, of: Set) -> None:
+        """Ask whether a set has members; what it says of a single named node is said without a variable."""
+        parts = self._parts(of)
+        named = [p for p in parts if isinstance(p, Nodes) and len(p.nodes) == 1]
+        rest = [p for p in parts if p not in named]
+        if len(named) == 1 and rest and all(isinstance(p, Image | Having) for p in rest):
+            for part in rest:
+                self.restrict(part, self.node(named[0]))
+        elif rest:
+            self.variable(of)
+        else:  # whether it is of a class
+            variable = self.fresh(self.name(of))
+            for part in conjuncts(of):
+                self.restrict(part, variable)
+
+    def walk(self, path: Path, start: Node, end: Node | None = None) -> Node:
+        """Add the facts of a path, and return its end; None: a new variable."""
+        node = start
+        for place, (number, direction) in enumerate(path):
+            edges = list(self.index.rels[number].path)
+            if direction < 0:
+                edges = [(relation, not forward) for relation, forward in reversed(edges)]
+            for middle, (relation, forward) in enumerate(edges, 1):
+                if middle < len(edges):
+                    following: Node = self.fresh(self._middle_name(number))
+                elif place < len(path) - 1 or end is None:
+                    following = self.fresh(self._step_name(number, direction))
+                else:
+                    following = end
+                subject, object_ = (node, following) if forward else (following, node)
+                self.program = self.program.add_fact(subject, relation, object_)
+                node = following
+            if direction > 0:
+                self.relations[node] = number
+        return node
+
+    def kind(self, path: Path) -> Kind:
+        """Return how the values at the end of a path are compared: as the engine does where it can."""
+        relation, direction = path[-1]
+        return self._kind_of(relation) if direction > 0 else ""
+
+    def _kind_of(self, relation: int) -> Kind:
+        key = ("kind", relation)
+        if key not in self.index.cache:
+            self.index.cache[key] = self._read_kind(relation)
+        kind: Kind = self.index.cache[key]
+        return kind
+
+    def _read_kind(self, relation: int) -> Kind:
+        quantity = self._quantity(relation)
+        if quantity in ("", "time"):
+            return "text" if quantity else ""
+        terms = [self.index.terms[n] for n in self.index.rels[relation].inv]
+        datatypes = {t.datatype for t in terms if isinstance(t, Literal)}
+        if quantity == "date":
+            return "" if datatypes in _DAYS else "date"
+        long = (t for t in terms if isinstance(t, Literal) and len(t.value) > DIGITS)
+        return "" if datatypes <= _NUMERIC and all(t.datatype in _FLOATING for t in long) else "number"
+
+    def name(self, query: Set) -> str:
+        """Return the name of a variable for a set: of its class, else of the relation that leads to it."""
+        match query:
+            case Members(cls):
+                return self._class_name(cls)
+            case Nodes(nodes):
+                return self._kind_name(nodes)
+            case Image(path, _):
+                return self._step_name(*path[-1])
+            case Having(path):
+                return self._step_name(path[0][0], -path[0][1])
+            case And():
+                names = [self.name(p) for p in conjuncts(query) if isinstance(p, Members)]
+                return next(filter(None, names), "") or self.name(next(conjuncts(query)))
+            case Or(left, _):
+                return self.name(left)
+            case Minus(of) | Compared(of) | Linked(of):
+                return self.name(of)
+            case Extremal(of) | ExtremalAggregate(of) | MostLinked(of):
+                return self.name(of)
+        return "value"
+
+    def _parts(self, query: Set) -> list[Set]:
+        """Return the sets whose intersection a set is, the most selective first.
+
+        A class word with a name ("the river Mississippi") says which node is named.
+        """
+        parts = list(dict.fromkeys(conjuncts(query)))
+        classes = [p for p in parts if isinstance(p, Members)]
+        for named in [p for p in parts if isinstance(p, Nodes)] if classes else ():
+            nodes = named.nodes.intersection(*(members(c, self.index) for c in classes))
+            if nodes:
+                parts = [Nodes(nodes) if p == named else p for p in parts if p not in classes]
+        for part in list(parts):
+            rest = [p for p in parts if p != part]
+            if rest and self._adds_nothing(part, rest):
+                parts = rest
+        return sorted(parts, key=_order)
+
+    def _adds_nothing(self, part: Set, rest: list[Set]) -> bool:
+        """Whether a condition is in the others: a class without an IRI, a value that they compare."""
+        match part:
+            case Members(cls) if self.index.classes[cls].iri is None:
+                nodes = [members(p, self.index) for p in rest]
+                return frozenset.intersection(*nodes) <= members(part, self.index)
+            case Having(path):
+                return any(isinstance(p, Compared | Extremal) and p.path[: len(path)] == path for p in rest)
+        return False
+
+    def _quantity_of(self, query: Set) -> str:
+        """Return what the members of a set are: "number", "date", "time" or "" for things and text."""
+        match query:
+            case Image(((*_, (relation, 1))), _):
+                return self._quantity(relation)
+            case And(left, right):
+                return self._quantity_of(left) or self._quantity_of(right)
+            case Minus(of) | Compared(of) | Extremal(of):
+                return self._quantity_of(of)
+        return ""
+
+    def walk_from(self, of: Set, path: Path, end: Node | None = None) -> Node:
+        """Add a set and the facts of a path from it; return the end."""
+        match self._parts(of):
+            case [Nodes(nodes)] if len(nodes) == 1:
+                return self.walk(path, self._term(min(nodes)), end)
+        return self.measured(of, path, self.fresh(self.name(of)), end)
+
+    def measured(self, of: Set, path: Path, target: Node, end: Node | None = None) -> Node:
+        """Keep members of a set from which a path can be walked, and return its end."""
+        for part in self._parts(of):
+            if not self._is_start(part, path):
+                self.restrict(part, target)
+        return self.walk(path, target, end)
+
+    def _is_start(self, of: Set, path: Path) -> bool:
+        """Whether everything that a path can be walked from is in a set, which no IRI names."""
+        if isinstance(of, Members) and self.index.classes[of.cls].iri is None:
+            relation, direction = path[0]
+            first = self.index.rels[relation]
+            return (first.subjects if direction > 0 else first.objects) <= members(of, self.index)
+        return isinstance(of, Having) and path[: len(of.path)] == of.path
+
+    def _term(self, node: int) -> Term:
+        return self.index.terms[node]
+
+    def _quantity(self, relation: int) -> str:
+        """Return what a relation's values are: "number", "date", "time" or "" for things and text."""
+        return self.index.rels[relation].dtype
+
+    def _step_name(self, relation: int, direction: int) -> str:
+        if direction > 0:
+            return slug(self.index.rels[relation].names[0])
+        return self._kind_name(self.index.rels[relation].subjects)
+
+    def _middle_name(self, relation: int) -> str:
+        """Return the name for the node that a composed relation leads through."""
+        first = self.index.rels[relation].path[0][0].value
+        return slug(re.split(r"[/#:.]", first.rstrip("/#"))[-1])
+
+    def _class_name(self, cls: int) -> str:
+        names = self.index.classes[cls].names
+        return slug(names[0]) if names else ""
+
+    def _kind_name(self, nodes: frozenset[int]) -> str:
+        """Return the name of the class that most of some nodes are of; "" for none."""
+        some = list(islice(nodes, SAMPLE))
+        classes = Counter(c for node in some for c in self.index.types[node])
+        named = {name: n for c, n in classes.items() if (name := self._class_name(c)) and 2 * n > len(some)}
+        return min(named, key=lambda name: (-named[name], len(name), name), default="")
+
+    def _one_of(self, nodes: list[Term], target: Node) -> None:
+        if len(nodes) == 1 and target in self.program.variables:
+            self.program = self.program.add_filter(target, "=", nodes[0])
+        else:
+            self.program = self.program.add_union(*([Filter(target, "=", node)] for node in nodes))
+
+    def _members(self, number: int, target: Variable) -> None:
+        """Keep members of a class; of one without an IRI: what its steps lead to that has no class."""
+        cls = self.index.classes[number]
+        if cls.iri is not None:
+            self.program = self.program.add_type(target, cls.iri)
+            return
+        if not cls.steps:
+            raise ActionError("bad_type", f"no relation leads to the class {number}")
+        if len(cls.steps) == 1:
+            self._step_to(cls.steps[0], target)
+        else:
+            writers = [partial(_Writer._step_to, step=step, target=target) for step in cls.steps]
+            self.program = self.program.add_union(*map(self._inside, writers))
+        relations = [(self.index.rels[r], direction) for r, direction in cls.steps]
+        ends = [r.objects if direction > 0 else r.subjects for r, direction in relations]
+        if len(self.index.members[number]) < len(frozenset().union(*ends)):
+            for predicate in self.profile.type_predicates:
+                self.program = self.program.add_not([Fact(target, IRI(predicate), self.fresh("type"))])
+
+    def _step_to(self, step: Step, target: Node) -> None:
+        """Add the fact of a step that leads to a node."""
+        self.walk((step,), self.fresh("x"), target)
+
+    def _compare(self, value: Node, comparison: Comparison, number: Number) -> None:
+        """Compare a variable with a number, or with a date to the precision it is given in."""
+        literal, kind = self._literal(value, number)
+        self.program = self.program.add_filter(value, OPERATORS[comparison], literal, kind)
+
+    def _literal(self, value: Node, number: Number) -> tuple[Literal, Kind]:
+        """Return what a variable is compared with, and how, by the relation whose values it holds."""
+        if (relation := self.relations.get(value)) is None:
+            return number_literal(number, "")
+        literal, kind = number_literal(number, self._quantity(relation))
+        return literal, kind or self._kind_of(relation)
+
+    def _compared(self, query: Compared, target: Node) -> None:
+        of, path, comparison, value = query.of, query.path, query.comparison, query.value
+        if isinstance(value, Number):
+            self._compare(self.measured(of, path, target), comparison, value)
+            return
+        kind = self.kind(path)
+        if self._quantity_of(value) != self._quantity(path[-1][0]):
+            raise ActionError("bad_comparison", "values of different kinds are not compared")
+        named_first = names_node(value) and not names_node(of)
+        limit = self._limit(value, comparison, kind) if named_first else None
+        own = self.measured(of, path, target)
+        limit = limit or self._limit(value, comparison, kind)
+        self.program = self.program.add_filter(own, OPERATORS[comparison], limit, kind)
+
+    def _limit(self, value: Set, comparison: Comparison, kind: Kind) -> Node:
+        """Return what stands for the one of several literals that counts in a comparison."""
+        limit = self.node(value)
+        if comparison != "eq" and isinstance(limit, Variable) and len(members(value, self.index)) != 1:
+            largest = comparison in ("gt", "ge")
+            self._best(limit, 1 if largest else -1, kind)
+        return limit
+
+    def _extreme(self, of: Set, path: Path, sign: int, rank: int, target: Node) -> Node:
+        """Keep those with the best value, or the best behind the ranks before; return the value."""
+        if rank > RANKS:
+            raise ActionError("bad_number", f"rank {rank} is not written as superlatives")
+        above = self._extreme(of, path, sign, rank - 1, self.fresh(self.name(of))) if rank > 1 else None
+        value, kind = self.measured(of, path, target), self.kind(path)
+        if above is not None:
+            self.program = self.program.add_filter(value, "<" if sign > 0 else ">", above, kind)
+        self._best(value, sign, kind)
+        return value
+
+    def _among_extremes(self, query: Extremal, target: Node) -> None:
+        """Keep those with a value from that of one rank to that of another."""
+        of, path, sign, kind = query.of, query.path, query.sign, self.kind(query.path)
+        values = values_at(members(of, self.index), path, self.index).values()
+        last = min(query.rank + query.count - 1, len({v for vs in values for v in vs}) or 1)
+        limits = [(self._extreme(of, path, sign, last, self.fresh(self.name(of))), "=")]
+        if query.rank > 1:
+            limits.append((self._extreme(of, path, sign, query.rank - 1, self.fresh(self.name(of))), ""))
+        value = self.measured(of, path, target)
+        for (limit, equal), inside in zip(limits, (sign > 0, sign < 0), strict=False):
+            self.program = self.program.add_filter(value, (">" if inside else "<") + equal, limit, kind)
+
+    def _best(self, value: Node, sign: int, kind: Kind = "") -> None:
+        self.program = self.program.add_max(value, kind) if sign > 0 else self.program.add_min(value, kind)
+
+    def group(self, function: str, of: Set, path: Path, to: Set | None, target: Node) -> Variable:
+        """Return the count, sum or average of the ends of a path, in `to`, for each member of a set."""
+        is_first = to is not None and names_node(to) and not names_node(of)
+        end = self.measured(of, path, target, self.variable(to) if to is not None and is_first else None)
+        if to is not None and not is_first:
+            self.restrict(to, end)
+        output = self.fresh(f"{function}_{end.name}" if isinstance(end, Variable) else function)
+        if function == "count":
+            self.program = self.program.add_group(end, target, output)
+        else:
+            self.program = self.program.add_aggregate(function, end, output, target, self.kind(path))
+        return output
+
+    def _exclude(self, query: Set, target: Node) -> None:
+        """Drop the members of a set."""
+        parts = self._parts(query)
+        match parts[0] if len(parts) == 1 else query:
+            case Or():
+                for part in disjuncts(query):
+                    self._exclude(part, target)
+            case Nodes(nodes):
+                for node in sorted(nodes):
+                    self.program = self.program.add_filter(target, "!=", self._term(node))
+            case _:
+                self.program = self.program.add_not(self._pattern(query, target))
+
+    def _pattern(self, query: Set, target: Node) -> Pattern:
+        """Return the clauses of a set as a pattern about a variable.
+
+        Raises:
+            ActionError: it holds what patterns cannot: negations, sums.
+        """
+        if isinstance(query, Number):
+            return (Filter(target, "=", *self._literal(target, query)),)
+        return self._inside(lambda writer: writer.restrict(query, target))
+
+    def _inside(self, write: Callable[[_Writer], None]) -> Pattern:
+        """Return what is written as a pattern."""
+        inside = _Writer(self.index, self.profile, self.taken, self.relations)
+        write(inside)
+        clauses = inside.program.clauses
+        items = [c for c in clauses if isinstance(c, PatternItem)]
+        if len(items) < len(clauses):
+            raise ActionError("bad_pattern", "a pattern takes no negations")
+        return tuple(items)
+
+
+def number_literal(number: Number, quantity: str) -> tuple[Literal, Kind]:
+    """Return the literal of a number, date or time, and how values of a kind are compared with it."""
+    if (number.kind == "time" and quantity != "time") or (number.kind == "date" and quantity == "time"):
+        given = number.text or number.value
+        raise ActionError("bad_comparison", f"{given} is not compared with a {quantity or 'node'}")
+    if quantity == "time":
+        hours, minutes = divmod(round(number.value * 60), 60)
+        return text(f"{hours:02d}:{minutes:02d}:00"), "text"
+    if quantity == "date" and number.text and (date := read_bare(number.text)):
+        return date, "date"
+    value = float(number.value)
+    literal = Literal(repr(value), XSD + "decimal")
+    if value.is_integer():
+        literal = Literal(str(int(value)), XSD + "integer")
+    return literal, "date" if quantity == "date" else ""

@@ -1,0 +1,206 @@
+"""What a derivation asks: a query tree over numbered nodes of a `GraphIndex`.
+
+A tree is independent of how the question is worded and of how it is computed: `tools.parsing.denotation`
+computes it in memory, `compile_query` (program) writes it as a PyQL program. All trees are frozen and
+hashable: two derivations that ask for the same are found by equality.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Step: TypeAlias = tuple[int, int]
+"""A relation of the index and the direction it is walked: 1 from subject to object, -1 backwards."""
+Path: TypeAlias = tuple[Step, ...]
+Comparison: TypeAlias = Literal["gt", "lt", "ge", "le", "eq"]
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Entities or literals of one name: several where the name is shared."""
+
+    nodes: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number, date or time of the question: its place on a line, and its kind ("", "date" or "time").
+
+    `text` is how a date or time is written ("1990", "1990-05", "1990-05-07", "10:30"): dates compare to this
+    precision.
+    """
+
+    value: float
+    kind: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The members of a class (its subclasses' too): `cls` numbers the classes of the index."""
+
+    cls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Having:
+    """Everything a path can be walked from."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What a path leads to from a set: the capital of X, the cities of X."""
+
+    path: Path
+    of: Set
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """The intersection of two sets."""
+
+    left: Set
+    right: Set
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """The union of two sets."""
+
+    left: Set
+    right: Set
+
+
+@dataclass(frozen=True, slots=True)
+class Minus:
+    """A set without another."""
+
+    of: Set
+    without: Set
+
+
+@dataclass(frozen=True, slots=True)
+class Extremal:
+    """The members with the largest (sign 1) or smallest (-1) value of a numeric path, of all their values;
+    ties are kept.
+
+    `rank` counts distinct values from that end: 2 is the second largest; `count` is how many values from
+    there on ("the three largest": 3).
+    """
+
+    of: Set
+    path: Path
+    sign: int
+    rank: int = 1
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ExtremalAggregate:
+    """The members with the largest (sign 1) or smallest (-1) sum or average of the values at the end of a
+    path.
+
+    The department with the highest average salary: the path leads from departments over employees to
+    salaries.
+    """
+
+    of: Set
+    path: Path
+    function: Literal["sum", "average"]
+    sign: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The members of whose values of a numeric path one compares with a number, or with a set of literals.
+
+    Of several literals the largest counts for gt and ge, the smallest for lt and le, any for eq.
+    """
+
+    of: Set
+    path: Path
+    comparison: Comparison
+    value: Number | Set
+
+
+@dataclass(frozen=True, slots=True)
+class MostLinked:
+    """The members that a path links to the most (sign 1) or fewest (-1) members of `to` (None: of anything),
+    at least one."""
+
+    of: Set
+    path: Path
+    sign: int
+    to: Set | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """The members that a path links to so many members of `to` (None: of anything), at least one."""
+
+    of: Set
+    path: Path
+    comparison: Comparison
+    count: float
+    to: Set | None = None
+
+
+Set: TypeAlias = (
+    Nodes
+    | Number
+    | Members
+    | Having
+    | Image
+    | And
+    | Or
+    | Minus
+    | Extremal
+    | ExtremalAggregate
+    | Compared
+    | MostLinked
+    | Linked
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many members a set has."""
+
+    of: Set
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """Sum or average of the values of a numeric path over a set: every value of every member, each pair
+    once."""
+
+    function: Literal["sum", "average"]
+    path: Path
+    of: Set
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """Yes or no: whether a set has members."""
+
+    of: Set
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """One row for each member that the path leads somewhere from: the member, and a number.
+
+    The number is how many members of `to` (None: of anything) the path leads to, or the sum or average of the
+    values at its end.
+    """
+
+    function: Literal["count", "sum", "average"]
+    path: Path
+    of: Set
+    to: Set | None = None
+
+
+Query: TypeAlias = Set | Count | Aggregate | Exists | Grouped

@@ -1,0 +1,223 @@
+"""A question while it is grounded: its words, how well they go with the graph's names, and its anchors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
+
+from triplewise.tools.language.lexicon import grammar_of, lexicon
+from triplewise.tools.language.text import singular, tokenise
+from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.parsing.denotation import Denotation
+from triplewise.tools.parsing.derivation import Category, Derivation, Features, Similarity
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.query import Query
+from triplewise.tools.parsing.vocabulary import Vector, Vocabulary
+from triplewise.tools.retrieval.encoder import english_words
+
+Span = tuple[int, int]
+"""A run of tokens, by the first one and the one behind the last."""
+
+LONGEST = 5
+"""Tokens of the longest span that is compared with relations and classes."""
+LEAST_LETTERS, SHORT = 5, 3
+"""Letters that a word has at least to be misspelt, and at most to be no strange word."""
+HARD = frozenset({"skip_op", "skip_name", "skip_known", "skip_content", "skip_capital", "skip_unknown"})
+_MARKED = re.compile(r"\[([^\[\]]+)\]|\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
+
+
+def covers(outer: Span, inner: Span) -> bool:
+    """Whether a span holds another, or is it."""
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+class Question:
+    """The words of a question and what they may mean in a graph.
+
+    Attributes:
+        words: in comparable form; function words of other languages are the English ones.
+        raw, folded: as written, and in comparable form in the question's own language.
+        anchors: what spans may mean, each a derivation without composition.
+        named: tokens that are certainly part of a name. known: names of relations or classes in full.
+        operators: tokens of operators. unknown: tokens in no name of the graph, strange or capitalised.
+        relation_similarity, inverse_similarity, class_similarity: span -> cosines with the names of all
+            relations, with their names read backwards ("child of" for parent), and with all classes.
+        strange: tokens that are in neither the graph nor English; for one that is nearly a word of a class or
+            relation, `words` has that word.
+        focus: the class that the question begins with, if it is asked for.
+        hard: for each token, how many before it may not be left out freely.
+        features: of the question as a whole, which count in every reading of it.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        index: GraphIndex,
+        options: Collection[str] = (),
+        linked: Sequence[LinkedEntity] | None = None,
+    ) -> None:
+        self.text, self.index, self.options, self.linked = text, index, frozenset(options), linked
+        self.vocabulary = Vocabulary.of(index)
+        self.tokens = tokenise(text)
+        grammar = grammar_of(text)
+        self.is_english = not grammar
+        self.raw = [token.text for token in self.tokens]
+        self.folded = [token.word for token in self.tokens]
+        self.words = [grammar.get(token.text.lower(), token.word) for token in self.tokens]
+        self.n = len(self.tokens)
+        self.anchors: list[Derivation] = []
+        self.named, self.known = set[int](), set[int]()
+        self.operators, self.unknown = set[int](), set[int]()
+        self.focus: Derivation | None = None
+        self.features: dict[str, float] = {}
+        words = lexicon()
+        beginning = " ".join(self.words[:3]) + " "
+        self.is_yes_no = bool(self.words) and self.words[0] in words.yes_or_no
+        self.may_be_empty = self.is_yes_no or beginning.startswith(
+            tuple(f"{text} " for text in words.counting)
+        )
+        self.wh = next((word for word in self.words if word in words.kinds), None)
+        self.strange = {i for i in range(self.n) if self._is_strange(self.words[i])}
+        for i in self.strange:
+            self.words[i] = self.nearest_word(i, classes_only=True) or self.words[i]
+        self.spans = self.spans_up_to(LONGEST)
+        self._compare()
+
+    def spans_up_to(self, longest: int) -> list[Span]:
+        """All runs of at most so many tokens."""
+        return [(i, j) for i in range(self.n) for j in range(i + 1, min(self.n, i + longest) + 1)]
+
+    def _compare(self) -> None:
+        """Embed all spans in one batch and compare them with the names of relations and of classes."""
+        texts = [" ".join(self.words[i:j]) for i, j in self.spans]
+        vectors: Vector = self.index.encode(texts) if texts else np.zeros((0, 384), np.float32)
+        if "no_encoder" in self.options:
+            vectors = np.zeros_like(vectors)
+        relations, classes = self.vocabulary.similarity(vectors) if texts else (vectors, vectors)
+        self.vectors: Mapping[Span, Vector] = dict(zip(self.spans, vectors, strict=True))
+        self.relation_similarity: Mapping[Span, Similarity] = dict(zip(self.spans, relations, strict=True))
+        inverse = self.vocabulary.inverse_similarity(vectors) if texts else vectors
+        self.inverse_similarity: Mapping[Span, Similarity] = dict(zip(self.spans, inverse, strict=True))
+        self.class_similarity: Mapping[Span, Similarity] = dict(zip(self.spans, classes, strict=True))
+
+    def _is_strange(self, word: str) -> bool:
+        """Whether a word is neither in the graph nor in English."""
+        if len(word) <= SHORT or not word.isalpha():
+            return False
+        known = (self.vocabulary.words, self.index.by_word, english_words())
+        return not any(form in words for form in (word, singular(word)) for words in known)
+
+    def nearest_word(self, i: int, classes_only: bool = False) -> str | None:
+        """The word of the graph's names, or of its classes and relations, that a strange word is meant for.
+
+        It has the same first letter, and at most one letter in five differs.
+        """
+        word = singular(self.folded[i])
+        if len(word) < LEAST_LETTERS:
+            return None
+        words = self.vocabulary.words_by_letter if classes_only else self.vocabulary.names_by_letter
+        limit = max(len(word) // 5, 1)
+        found = process.extractOne(word, words.get(word[0], ()), scorer=OSA.distance, score_cutoff=limit)
+        return None if found is None else str(found[0])
+
+    def content(self, start: int, end: int) -> list[str]:
+        """The words of a span that are no function words."""
+        return [word for word in self.words[start:end] if word not in lexicon().stop]
+
+    def span_of(self, start: int, end: int) -> Span | None:
+        """The tokens between two positions of the text."""
+        inside = [i for i, token in enumerate(self.tokens) if token.start >= start and token.end <= end]
+        return (inside[0], inside[-1] + 1) if inside else None
+
+    @cached_property
+    def marked(self) -> tuple[Span, ...]:
+        """Spans in quotes or [brackets]."""
+        places = (match.span(match.lastindex or 0) for match in _MARKED.finditer(self.text))
+        return tuple(span for start, end in places if (span := self.span_of(start, end)) is not None)
+
+    def is_common(self, start: int, end: int) -> bool:
+        """Whether a span is one word that is more likely a class, a relation or grammar than a name."""
+        word = self.words[start]
+        grammar = word in lexicon().stop or start in self.operators
+        return end - start == 1 and (grammar or singular(word) in self.vocabulary.words)
+
+    def add(
+        self,
+        category: Category,
+        span: Span,
+        features: Features,
+        *,
+        kind: str,
+        query: Query | None = None,
+        denotation: Denotation | None = None,
+        meaning: object = None,
+        mentions: frozenset[int] = frozenset(),
+        parts: tuple[Derivation, ...] = (),
+    ) -> Derivation:
+        """Add an anchor."""
+        if isinstance(denotation, frozenset):
+            denotation = self.index.keep(cast("frozenset[int]", denotation))
+        start, end = span
+        anchor = Derivation(
+            category, start, end, features, query, denotation, meaning, kind, start, mentions, parts
+        )
+        self.anchors.append(anchor)
+        return anchor
+
+    def of_kind(self, *kinds: str) -> list[Derivation]:
+        """The anchors of some kinds."""
+        return [anchor for anchor in self.anchors if anchor.kind in kinds]
+
+    def finish(self) -> None:
+        """Settle what leaving out each token costs, once everything is grounded."""
+        self.skip = [self._skipped(i) for i in range(self.n)]
+        self.hard = [0]
+        for name in self.skip:
+            self.hard.append(self.hard[-1] + (name in HARD))
+        if self.is_english and (unknown := sum(self.skip[i] == "skip_unknown" for i in self.unknown)):
+            self.features["unknown_name"] = float(unknown)
+
+    def _skipped(self, i: int) -> str | None:
+        words, word = lexicon(), self.words[i]
+        stop = word in words.stop
+        if i in self.operators and (not stop or word in ("not", "no")):
+            return "skip_op"
+        if i in self.named and not stop:
+            return "skip_name"
+        if i in self.known and not stop:
+            return "skip_known"
+        if stop:
+            return "skip_light" if word in words.light else None
+        if i in self.unknown:
+            return "skip_unknown"
+        return "skip_capital" if i and self.tokens[i].capital else "skip_content"
+
+    @property
+    def unreadable(self) -> set[int]:
+        """Strange words of an English question: they stand for nothing in the graph, and vectors mislead."""
+        return self.unknown & self.strange if self.is_english else set()
+
+    def skips(self, start: int, end: int) -> Features:
+        """What leaving out the tokens of a span costs: one feature for each that is not free."""
+        return [(name, 1.0) for name in self.skip[start:end] if name]
+
+    def uncovered(self, derivation: Derivation) -> tuple[str, ...]:
+        """The words, as written, that a reading leaves out and that are not free to be left out."""
+        covered = {i for leaf in derivation.leaves() for i in range(leaf.start, leaf.end)}
+        return tuple(self.raw[i] for i in range(self.n) if i not in covered and self.skip[i] in HARD)
+
+    def nearest(self, words: Iterable[str], most: int = 3) -> tuple[str, ...]:
+        """The labels of the relations that are nearest to words of the question."""
+        places = [(i, i + 1) for i in range(self.n) if self.raw[i] in set(words)]
+        rows = [row for place in places if (row := self.relation_similarity.get(place)) is not None]
+        if not rows or not self.index.rels:
+            return ()
+        best = np.max(rows, axis=0)
+        order = [int(r) for r in np.argsort(-best, kind="stable")[: 2 * most]]
+        return tuple(dict.fromkeys(self.index.rels[r].names[0] for r in order))[:most]

@@ -1,0 +1,244 @@
+"""Readings of a question: query programs over a KG, best first, each with how sure its answer is.
+
+Everything that understands a question without a model meets here: the index of the graph, grounding, chains,
+the chart, weights and confidence.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import IRI, Term
+from triplewise.tools.kg.protocol import KnowledgeGraph, Result
+from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.linking.linker import LinkedEntity, candidate_nodes, link
+from triplewise.tools.parsing.chains import Seeds, chain_anchors
+from triplewise.tools.parsing.chart import Candidate, Parser
+from triplewise.tools.parsing.confidence import calibration_for, trust_features
+from triplewise.tools.parsing.denotation import Denotation, members
+from triplewise.tools.parsing.grounding import ground
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.learn import shares, weights_for
+from triplewise.tools.parsing.local import index_for
+from triplewise.tools.parsing.program import compile_query
+from triplewise.tools.parsing.query import Image, Nodes, Query
+from triplewise.tools.parsing.question import Question
+from triplewise.tools.pyql.program import PyQL
+from triplewise.tools.pyql.words import describe
+from triplewise.tools.retrieval.encoder import Encoder
+
+VALUES = 100
+"""Answers of a reading that are kept with it."""
+WORDS = "the words of the question"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One way to understand a question, as a query program. JSON-able: it is kept in LangGraph's state.
+
+    Attributes:
+        program: PyQL, one action a line (`PyQL.parse` reads it back).
+        text: the program in words, in one line.
+        score: log-linear score of its derivation: readings of one question can be compared.
+        confidence: calibrated probability that its answer is exactly right, in [0, 1].
+        provenance: where it comes from, in words ("the words of the question", "2 seed questions").
+        values: its answers, at most `VALUES`, as ids and literals ("true" or "false" for yes or no).
+        uncovered: words of the question that became nothing.
+        nearest: labels of the relations of the graph that are nearest to the uncovered words.
+        missing: in words, a fact that is asked for and that the graph lacks.
+        features: what the confidence was computed from.
+    """
+
+    program: str
+    text: str
+    score: float
+    confidence: float
+    provenance: str = WORDS
+    values: tuple[str, ...] = ()
+    uncovered: tuple[str, ...] = ()
+    nearest: tuple[str, ...] = ()
+    missing: str = ""
+    features: Mapping[str, float] = field(default_factory=dict)
+
+
+class Parse(NamedTuple):
+    """A grounded question and its derivations, best first."""
+
+    question: Question
+    candidates: list[Candidate]
+
+
+def derive(
+    question: str,
+    kg: KnowledgeGraph,
+    encoder: Encoder,
+    linked: Mapping[str, str | None] | None = None,
+    seeds: Seeds | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> Parse:
+    """Return all derivations of a question over a KG that the beam leaves.
+
+    Args:
+        linked: mention -> id (None: to be found) of the entities that the question names, where the caller
+            says so; None: all are found.
+        seeds: gives the chains of similar seed questions, which are derivations too.
+        weights: of features; None: the graph's own, else those that come with the package.
+    """
+    given = link(question, kg, linked, encoder) if linked else None if linked is None else ()
+    index = index_for(kg, encoder, question, partial(_named_nodes, question, kg, encoder, given))
+    grounded = ground(question, index, linked=given)
+    parser = Parser(weights_for(kg) if weights is None else weights)
+    chains = partial(chain_anchors, kg=kg, encoder=encoder, seeds=seeds)
+    return Parse(grounded, parser.read(grounded, chains))
+
+
+def _named_nodes(
+    question: str, kg: KnowledgeGraph, encoder: Encoder, given: Sequence[LinkedEntity] | None
+) -> Iterable[IRI]:
+    """Return the nodes that a question may name, the likeliest first."""
+    if given is None:
+        return candidate_nodes(question, kg, encoder)
+    return [iri for entity in given if (iri := kg.profile.expand(entity.id)) is not None]
+
+
+def read_question(
+    question: str,
+    kg: KnowledgeGraph,
+    encoder: Encoder,
+    linked: Mapping[str, str | None] | None = None,
+    seeds: Seeds | None = None,
+    most: int = 5,
+) -> tuple[Reading, ...]:
+    """Return the readings of a question over a KG, best first, one for each distinct answer; () for none.
+
+    One without values, whose fact the graph lacks, is a reading like others: `missing` names the fact.
+
+    Args:
+        linked, seeds: see `derive`. most: readings returned.
+    """
+    grounded, candidates = derive(question, kg, encoder, linked, seeds)
+    is_whole = grounded.index is GraphIndex.whole(kg, encoder)
+    calibration = calibration_for(kg)
+    ranked = shares([c.score for c in candidates], [c.answer for c in candidates])
+    features = [c.features for c in candidates]
+    of_answer = defaultdict[Hashable, list[Candidate]](list)
+    for candidate in candidates:
+        of_answer[candidate.answer].append(candidate)
+    readings: list[Reading] = []
+    for place, share in enumerate(ranked):
+        if len(readings) == most or (kg.deadline is not None and kg.deadline.passed):
+            break
+        alike = sorted(of_answer[candidates[share.best].answer], key=lambda c: -c.score)
+        evidence = trust_features(features, ranked, place)
+        readings += _first_written(grounded, alike, kg, evidence, calibration.probability(evidence))
+    return tuple(readings) if is_whole else _with_values(readings, kg)
+
+
+def _with_values(readings: Sequence[Reading], kg: KnowledgeGraph) -> tuple[Reading, ...]:
+    """Return readings with what their programs find in the KG itself, one for each distinct answer."""
+    programs = [PyQL.parse(reading.program, kg.profile).sparql(kg.profile) for reading in readings]
+    results = kg.together([partial(kg.query, sparql, limit=VALUES) for sparql in programs])
+    of_values: dict[Hashable, Reading] = {}
+    for reading, result in zip(readings, results, strict=True):
+        values = _values_in(result, kg) if result.outcome.ok else reading.values
+        key: Hashable = frozenset(values) or reading.program
+        if (better := of_values.get(key)) is not None:
+            shared = min(better.confidence + reading.confidence, 1.0)
+            of_values[key] = replace(better, confidence=max(better.confidence, shared))
+        else:
+            of_values[key] = replace(reading, values=values, missing="" if values else reading.missing)
+    return tuple(of_values.values())
+
+
+def _values_in(result: Result, kg: KnowledgeGraph) -> tuple[str, ...]:
+    if result.boolean is not None:
+        return (str(result.boolean).lower(),)
+    return tuple(map(kg.profile.short, result.column(result.variables[0]))) if result.rows else ()
+
+
+def _first_written(
+    question: Question,
+    candidates: Sequence[Candidate],
+    kg: KnowledgeGraph,
+    evidence: Mapping[str, float],
+    confidence: float,
+) -> list[Reading]:
+    """Return the reading of the first of some derivations that PyQL has a program for."""
+    index = question.index
+    for candidate in candidates:
+        try:
+            program = compile_query(candidate.query, index, kg.profile)
+        except ActionError:
+            continue
+        uncovered = question.uncovered(candidate.derivation)
+        reading = Reading(
+            program.text(kg.profile),
+            describe(program, Labels(candidate.query, index, kg)),
+            candidate.score,
+            confidence,
+            _provenance(candidate),
+            _values(candidate.answer, index),
+            uncovered,
+            question.nearest(uncovered) if uncovered else (),
+            _missing(candidate.query, index) if candidate.answer == frozenset() else "",
+            dict(evidence),
+        )
+        return [reading]
+    return []
+
+
+def _provenance(candidate: Candidate) -> str:
+    count = round(candidate.features.get("seed_support", 0.0))
+    return f"{count} seed question{'s' if count > 1 else ''}" if count else WORDS
+
+
+def _values(answer: Denotation, index: GraphIndex) -> tuple[str, ...]:
+    """Return an answer as ids and literals."""
+    if isinstance(answer, bool):
+        return (str(answer).lower(),)
+    if isinstance(answer, float):
+        return (str(int(answer)) if answer.is_integer() else repr(answer),)
+    terms = [index.terms[n] for n in sorted(n for n in answer if isinstance(n, int))[:VALUES]]
+    return tuple(map(index.profile.short, terms))
+
+
+def _missing(query: Query, index: GraphIndex) -> str:
+    """Return in words which fact is missing where a query finds nothing; "" where that is no single fact."""
+    for part in _parts(query):
+        if isinstance(part, Image) and isinstance(part.of, Nodes) and not members(part, index):
+            relation, direction = part.path[0]
+            names = index.rels[relation].names if direction > 0 else index.rels[relation].inverse
+            name = (names or index.rels[relation].names)[0]
+            return f"{index.label(min(part.of.nodes))} has no {name} in the graph"
+    return ""
+
+
+def _parts(tree: object) -> Iterator[object]:
+    """Return a query tree and all trees inside it."""
+    if is_dataclass(tree):
+        yield tree
+        for part in fields(tree):
+            yield from _parts(getattr(tree, part.name))
+
+
+class Labels:
+    """Labels of what a query names: nodes and classes by the index, relations as people see them."""
+
+    def __init__(self, query: Query, index: GraphIndex, kg: KnowledgeGraph) -> None:
+        self._kg, self._nodes = kg, dict[Term, str]()
+        for part in _parts(query):
+            if isinstance(part, Nodes):
+                self._nodes |= {index.terms[n]: index.label(n) for n in part.nodes}
+        self._classes = {c.iri: c.names[0] for c in index.classes if c.iri is not None and c.names}
+
+    def __call__(self, iri: IRI) -> str:
+        """The label of a node, class or relation."""
+        if (known := self._nodes.get(iri)) or (known := self._classes.get(iri)):
+            return known
+        short = self._kg.profile.short(iri)
+        return relation_texts(self._kg, [short])[short].label

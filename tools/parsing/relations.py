@@ -1,0 +1,319 @@
+"""Relations of an index: all their names, the kind of their values, and two that a mediator joins as one.
+
+A mediator only joins other nodes: a blank node, a Freebase CVT, a Wikidata statement, an employment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, permutations, product
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term
+from triplewise.tools.kg.profile import Profile, RelationText, local_name
+from triplewise.tools.language.text import fold, split_name
+from triplewise.tools.parsing.facts import SortedFacts, term_of
+
+Ints: TypeAlias = NDArray[np.int32]
+Nodes: TypeAlias = frozenset[int]
+Keep: TypeAlias = Callable[[Nodes], Nodes]
+"""Gives the one object that stands for a set."""
+Joint: TypeAlias = tuple[int, bool, int, bool]
+"""Two relations that a mediator joins, each with whether it is walked from subject to object."""
+Edges: TypeAlias = tuple[tuple[IRI, bool], ...]
+"""The relations that one of the index stands for, each with whether it is walked from subject to object."""
+
+COMPOSED = 3  # names of each of two relations that are composed
+WIDEST = 50  # facts of a mediator, above which it is not looked through
+SAMPLE = 500  # literals that tell the datatype of a relation
+COMPARABLE = 0.8  # least share of values with a place on a line, of a relation whose values can be compared
+_DATE = re.compile(r"(-?\d{1,6})(?:-(\d\d))?(?:-(\d\d))?(?:T(\d\d):(\d\d))?")
+_DATES = {XSD + name for name in ("date", "dateTime", "gYear", "gYearMonth")}
+CODE = re.compile(r"[A-Za-z]{0,2}[\d._-]+|[mg][._].*")
+"""Local names that say nothing."""
+_NOTE = re.compile(r" \([^()]*\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTable:
+    """The numbered nodes of an index.
+
+    Attributes:
+        profile: how the graph is shaped. terms: the nodes. names: labels and aliases by node, best first.
+        numbers: their place on a line, NaN for what has none. is_literal: which of them are literals.
+    """
+
+    profile: Profile
+    terms: list[Term]
+    names: dict[int, list[str]]
+    numbers: NDArray[np.float64]
+    is_literal: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, read: SortedFacts) -> NodeTable:
+        """The nodes of some facts."""
+        terms = [term_of(n3) for n3 in read.ids]
+        names = {i: best_names(read.names[n3]) for n3, i in read.ids.items() if n3 in read.names}
+        values = [number(t) if isinstance(t, Literal) else None for t in terms]
+        if read.profile.literal_dates == "string":
+            values = [_written_date(t) if v is None else v for t, v in zip(terms, values, strict=True)]
+        numbers = np.array([np.nan if v is None else v for v in values], np.float64)
+        return cls(
+            read.profile, terms, names, numbers, np.array([isinstance(t, Literal) for t in terms], bool)
+        )
+
+
+class Relation:
+    """A relation between nodes, or two that a mediator joins.
+
+    Attributes:
+        i: its number. path: what it stands for.
+        names, inverse: as questions may name it from subject to object and back, the best first.
+        kind: of its values: entity, number, date, boolean or string.
+        dtype: number, date or time where its values can be compared, else "". datatype: IRI of most literals.
+        starts, ends: subject and object of each fact, sorted.
+    """
+
+    def __init__(
+        self,
+        path: Edges,
+        names: Sequence[str],
+        inverse: Sequence[str],
+        pairs: NDArray[np.int64],
+        keep: Keep,
+    ) -> None:
+        self._keep = keep
+        self.i, self.path, self.names, self.inverse = -1, path, list(names), list(inverse)
+        self.kind, self.dtype, self.datatype = "entity", "", ""
+        self.starts: Ints = (pairs >> 32).astype(np.int32)
+        self.ends: Ints = (pairs & 0xFFFFFFFF).astype(np.int32)
+        self.values_of: NDArray[np.float64] | None = None  # number of each object, NaN for none
+
+    def __repr__(self) -> str:
+        return self.names[0].replace(" ", "_")
+
+    @cached_property
+    def fwd(self) -> dict[int, tuple[int, ...]]:
+        """Objects by subject."""
+        return _grouped(self.starts, self.ends)
+
+    @cached_property
+    def inv(self) -> dict[int, tuple[int, ...]]:
+        """Subjects by object."""
+        order = np.argsort(self.ends, kind="stable")
+        return _grouped(self.ends[order], self.starts[order])
+
+    @cached_property
+    def subjects(self) -> Nodes:
+        """Everything it can be walked from."""
+        return self._keep(frozenset(self.starts.tolist()))
+
+    @cached_property
+    def objects(self) -> Nodes:
+        """Everything it leads to."""
+        return self._keep(frozenset(self.ends.tolist()))
+
+    @cached_property
+    def numbers(self) -> dict[int, tuple[float, ...]]:
+        """The numbers or dates of each subject; {} where values cannot be compared."""
+        if self.values_of is None:
+            return {}
+        found: dict[int, tuple[float, ...]] = {}
+        for start, value in zip(self.starts.tolist(), self.values_of.tolist(), strict=True):
+            if value == value:
+                found[start] = (*found.get(start, ()), value)
+        return found
+
+    @cached_property
+    def num(self) -> dict[int, float]:
+        """The largest of them."""
+        return {subject: max(values) for subject, values in self.numbers.items()}
+
+
+def relations_of(
+    read: SortedFacts, nodes: NodeTable, texts: Mapping[IRI, RelationText], keep: Keep
+) -> list[Relation]:
+    """All relations: those between things that can be answers, and those that mediators join."""
+    iris = sorted(read.edges)
+    named = [_names_of(IRI(r), texts, nodes.profile) for r in iris]
+    joined = _mediators(nodes, [read.edges[r] for r in iris])
+    found, at = list[Relation](), _Mediated()
+    for k, iri in enumerate(iris):
+        pairs = read.edges[iri]
+        starts, ends = pairs >> 32, pairs & 0xFFFFFFFF
+        through = joined[starts] | joined[ends]
+        for s, o in zip(starts[through].tolist(), ends[through].tolist(), strict=True):
+            at.add(k, s, o, joined)
+        if not through.all():
+            found.append(Relation(((IRI(iri), True),), *named[k], pairs[~through], keep))
+    plain = {r.names[0]: r for r in found}
+    joints = at.compositions(nodes.is_literal, nodes.profile.reciprocal)
+    for (a, a_forward, b, b_forward), both in sorted(joints.items()):
+        names, inverse = _composed_names(named[a], named[b], a_forward, iris[b])
+        pairs, direct = np.unique(np.array(both, np.int64)), plain.get(names[0])
+        if direct is None or not np.isin(pairs, direct.starts.astype(np.int64) << 32 | direct.ends).all():
+            path = ((IRI(iris[a]), a_forward), (IRI(iris[b]), b_forward))
+            found.append(Relation(path, names, inverse, pairs, keep))
+    for i, relation in enumerate(found):
+        relation.i = i
+        _describe(relation, nodes)
+    return found
+
+
+def _describe(relation: Relation, nodes: NodeTable) -> None:
+    """Say what kind of values a relation has."""
+    objects = np.unique(relation.ends)
+    literals = objects[nodes.is_literal[objects]]
+    if 2 * len(literals) <= len(objects):
+        return
+    some = (nodes.terms[o] for o in literals[:SAMPLE].tolist())
+    relation.datatype = Counter(t.datatype for t in some if isinstance(t, Literal)).most_common(1)[0][0]
+    if np.isfinite(nodes.numbers[objects]).mean() > COMPARABLE:
+        is_date = relation.datatype in (*_DATES, XSD + "time", XSD + "string")
+        relation.kind = "date" if is_date else "number"
+        relation.dtype = "time" if relation.datatype == XSD + "time" else relation.kind
+        relation.values_of = nodes.numbers[relation.ends]
+    else:
+        relation.kind = "boolean" if relation.datatype == XSD + "boolean" else "string"
+
+
+def number(literal: Literal) -> float | None:
+    """A literal's place on a line: numbers, and dates and times in years and hours; None for all others."""
+    value, datatype = literal.value, literal.datatype
+    try:
+        if datatype in _DATES:
+            return _year(value)
+        if datatype == XSD + "time":
+            hours, minutes = value.split(":")[:2]
+            return int(hours) + int(minutes) / 60
+        if datatype in (XSD + "boolean", XSD + "string") or literal.language or not datatype.startswith(XSD):
+            return None
+        return float(value)
+    except ValueError:
+        return None
+
+
+def _year(text: str) -> float | None:
+    """A date as a number of years."""
+    if (match := _DATE.match(text)) is None:
+        return None
+    parts = zip(match.groups(), (0, 1, 1, 0, 0), strict=True)
+    year, month, day, hour, minute = (int(part or default) for part, default in parts)
+    return year + ((month - 1) * 31 + day - 1 + (hour + minute / 60) / 24) / 372
+
+
+def _written_date(term: Term) -> float | None:
+    """The date that a plain text is."""
+    is_date = isinstance(term, Literal) and re.fullmatch(r"-?\d{4}(-\d\d){0,2}", term.value)
+    return _year(term.value) if is_date else None
+
+
+def words_of(iri: IRI, known: Sequence[str], profile: Profile) -> list[str]:
+    """Names of a class or relation: those it has, and the words of its IRI where that has words."""
+    local = local_name(iri.value)
+    is_code = profile.relation_text == "dotted" or CODE.fullmatch(local)
+    own = [] if is_code and known else [split_name(local)]
+    apart = (name if " " in name else split_name(name) for name in (*known, *own))
+    return list(dict.fromkeys(n for n in map(fold, apart) if n.strip())) or [fold(local)]
+
+
+def best_names(names: Iterable[tuple[int, str]]) -> list[str]:
+    """Names in order of preference, each once."""
+    return list(dict.fromkeys(name for _, name in sorted(names)))
+
+
+def _names_of(
+    relation: IRI, texts: Mapping[IRI, RelationText], profile: Profile
+) -> tuple[list[str], list[str]]:
+    """Names of a relation from subject to object, and back."""
+    text = texts.get(relation, RelationText(split_name(local_name(relation.value))))
+    label, subject = _NOTE.sub("", text.label), text.subject_type
+    short = label.removeprefix(f"{subject} ") if subject else label
+    names = words_of(relation, [short, label, *sorted(text.aliases)], profile)
+    return names, [fold(text.inverse)] if text.inverse else []
+
+
+def _composed_names(
+    first: tuple[list[str], list[str]], second: tuple[list[str], list[str]], forward: bool, last: str
+) -> tuple[list[str], list[str]]:
+    """Names of two relations that a mediator joins."""
+    if not forward:
+        return second[0], first[0]
+    a, b = first[0], second[0]
+    if set(b[0].split()) <= set(a[0].split()):
+        return a, first[1]
+    both = [f"{x} {y}" for x in a[:COMPOSED] for y in b[:COMPOSED]]
+    return both + (a if local_name(last).lower() in ("amount", "value") else []), first[1]
+
+
+def _mediators(nodes: NodeTable, edges: Iterable[NDArray[np.int64]]) -> NDArray[np.bool_]:
+    """Which nodes only join others: unnamed ones that the profile says do, and that two relations meet in."""
+    size, profile = len(nodes.terms), nodes.profile
+    meeting = np.zeros(size, np.int64)  # facts that leave each node, and relations that lead to it
+    for pairs in edges:
+        meeting[np.unique(pairs & 0xFFFFFFFF)] += 1
+        meeting += np.bincount(pairs >> 32, minlength=size)
+    joined = np.zeros(size, bool)
+    for i in np.flatnonzero((meeting > 1) & ~nodes.is_literal).tolist():
+        term = nodes.terms[i]
+        if i not in nodes.names and isinstance(term, IRI):
+            joined[i] = profile.is_mediator(term, profile.local_text(term))
+    return joined
+
+
+class _Mediated:
+    """The facts of mediators."""
+
+    def __init__(self) -> None:
+        self.into: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.out: dict[int, list[tuple[int, int]]] = defaultdict(list)
+
+    def add(self, relation: int, start: int, end: int, joined: NDArray[np.bool_]) -> None:
+        """Take in a fact; those between two mediators are left out."""
+        if not joined[start]:
+            self.into[end].append((relation, start))
+        elif not joined[end]:
+            self.out[start].append((relation, end))
+
+    def compositions(self, literal: NDArray[np.bool_], reciprocal: bool) -> dict[Joint, list[int]]:
+        """Pairs of nodes by what leads from one to a mediator, and from there to the other.
+
+        A fact that leads to a mediator goes on by one that leaves it. Where there are none of a kind, and in
+        a graph without a relation for each direction, facts that all leave it or all lead to it are joined.
+        """
+        found: dict[Joint, list[int]] = defaultdict(list)
+        for node in sorted(self.into.keys() | self.out.keys()):
+            into, out = self.into.get(node, []), self.out.get(node, [])
+            if max(len(into), len(out)) > WIDEST:
+                continue
+            for (a, s), (b, o) in product(into, out):
+                if s != o:
+                    found[a, True, b, True].append(s << 32 | o)
+            if not out or not reciprocal:
+                for (a, s), (b, o) in combinations(sorted(into), 2):
+                    if s != o and a != b:
+                        found[a, True, b, False].append(s << 32 | o)
+            if not into:
+                sizes = Counter(a for a, _ in out)
+                for (a, s), (b, o) in permutations(sorted(out), 2):
+                    is_pair = a == b and sizes[a] == 2  # the two of a marriage
+                    if s != o and not literal[s] and (a < b or is_pair or (literal[o] and a != b)):
+                        found[a, False, b, True].append(s << 32 | o)
+        return found
+
+
+def _grouped(keys: Ints, values: Ints) -> dict[int, tuple[int, ...]]:
+    """Values by key, of keys that are sorted."""
+    if not len(keys):
+        return {}
+    begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    ends, flat = [*begins[1:].tolist(), len(keys)], values.tolist()
+    bounds = zip(keys[begins].tolist(), begins.tolist(), ends, strict=True)
+    return {k: tuple(flat[begin:end]) for k, begin, end in bounds}

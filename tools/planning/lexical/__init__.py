@@ -1,1 +1,0 @@
-"""Rules from the words of a question alone, without seed questions and without a language model."""

@@ -1,0 +1,114 @@
+"""Programs in words, as people see what a question was read as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from triplewise.tools.core.terms import IRI, Literal, Node, Variable
+from triplewise.tools.pyql.program import (
+    Aggregate,
+    AnyOf,
+    Clause,
+    Extreme,
+    Fact,
+    Filter,
+    Not,
+    Optional,
+    PyQL,
+    TimeWindow,
+    Typed,
+    Union,
+    Value,
+)
+from triplewise.tools.pyql.text import write_expression
+
+Label: TypeAlias = Callable[[IRI], str]
+"""How a node, class or relation is called."""
+
+
+def describe(program: PyQL, label: Label) -> str:
+    """Return a program in words, in one line, with the labels of its nodes and relations.
+
+    For example `Goethe -[partner]-> ?partner -[place of birth]-> ?place_of_birth`; `the greatest elevation`.
+    """
+    parts = list(_in_words(program.clauses, label))
+    if order := program.order:
+        first = f"the first {order.limit} " if order.limit else ""
+        best = "largest" if order.descending else "smallest"
+        parts.append(f"{first}by {_plain(order.variable)}, {best} first")
+    return ("yes or no: " if program.boolean else "") + "; ".join(parts)
+
+
+def _in_words(clauses: Iterable[Clause], label: Label) -> Iterator[str]:
+    """Return clauses in words; facts that follow from one another are one chain."""
+    chain, end, known = "", None, set[Node]()
+    for clause in clauses:
+        if isinstance(clause, Fact):
+            subject, object_ = clause.subject, clause.object
+            arrow, back = f"-[{label(clause.relation)}]->", f"<-[{label(clause.relation)}]-"
+            if chain and end not in (subject, object_):
+                yield chain
+                chain = ""
+            if not chain:
+                turned = subject not in known and isinstance(subject, Variable)
+                turned = turned and (object_ in known or not isinstance(object_, Variable))
+                end = object_ if turned else subject
+                chain = _shown(end, label)
+            forward = end == subject
+            end = object_ if forward else subject
+            chain += f" {arrow if forward else back} {_shown(end, label)}"
+        else:
+            if chain:
+                yield chain
+                chain = ""
+            yield _clause_in_words(clause, label)
+        known.update(clause.binds)
+    if chain:
+        yield chain
+
+
+def _clause_in_words(clause: Clause, label: Label) -> str:
+    """Return a clause that is no fact in words."""
+    match clause:
+        case Typed(variable, type_):
+            name = label(type_)
+            return f"{variable.n3()} is {'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+        case AnyOf(variable, nodes):
+            return f"{variable.n3()} is {' or '.join(_shown(n, label) for n in nodes)}"
+        case Filter(left, operator, right):
+            word = {"=": "is", "!=": "is not"}.get(operator, operator) if isinstance(right, IRI) else operator
+            return f"{_shown(left, label)} {word.replace('_', ' ')} {_shown(right, label)}"
+        case Extreme(variable, largest):
+            return f"the {'greatest' if largest else 'least'} {_plain(variable)}"
+        case Aggregate(of, _, per, function):
+            each = f" of each {_plain(per)}" if per else ""
+            words = {"count": "how many", "sum": "the sum of", "average": "the average"}
+            return f"{words[function]} {_plain(of)}{each}"
+        case Value(output, expression):
+            return f"{output.n3()} = {write_expression(expression)}"
+        case Optional(fact):
+            return f"if there is one: {_pattern_in_words([fact], label)}"
+        case Union(alternatives):
+            return " or ".join(_pattern_in_words(a, label) for a in alternatives)
+        case Not(pattern):
+            return f"but not {_pattern_in_words(pattern, label)}"
+        case TimeWindow(mediator, _, _, start, last):
+            ends = (f"from {start}" if start else "", f"to {last}" if last else "")
+            return " ".join(filter(None, (mediator.n3(), *ends)))
+        case Fact():
+            return _pattern_in_words([clause], label)
+
+
+def _pattern_in_words(pattern: Iterable[Clause], label: Label) -> str:
+    return " and ".join(_in_words(pattern, label))
+
+
+def _shown(node: Node | None, label: Label) -> str:
+    if isinstance(node, IRI):
+        return label(node)
+    return node.value if isinstance(node, Literal) else node.n3() if node else ""
+
+
+def _plain(variable: Variable) -> str:
+    return variable.name.replace("_", " ")
