@@ -41,7 +41,9 @@ def latency(
     rows = list[dict[str, Any]]()
     for asked in question_sets([name for name in SETS if name.startswith(only)]):
         if isinstance(kg := asked.open(), EmbeddedKG):
-            rows += _rows(asked.name, kg, asked.questions[:count], delays or [0, 50, 250], index)
+            questions = [one.question for one in asked.questions[:count]]
+            found = _rows(kg, questions, delays or [0, 50, 250], index)
+            rows += [{"questions": asked.name, **row} for row in found]
     return rows
 
 

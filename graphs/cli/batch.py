@@ -145,7 +145,7 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     if out is not None and part is not None:
-        _write(out, [answers[q[:2]] | q.others for q in questions])
+        _write(out, [{**answers[q[:2]], **q.others} for q in questions])
         part.unlink()
         say(f"{tally()}; written to {out}")
     return 3 if any(record["status"] == "failed" for record in answers.values()) else 0
