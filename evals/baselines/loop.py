@@ -46,7 +46,6 @@ from triplewise.tools.extraction.values import literal
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import node_labels
 from triplewise.tools.linking.linker import link, without_brackets
-from triplewise.tools.extraction.values import literal
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
 

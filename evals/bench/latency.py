@@ -17,7 +17,6 @@ from triplewise.graphs import Answer, Context, build_graph
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
-from triplewise.tools.learning.parser_training import Labelled
 
 SETS = ("metaqa", "demo", "cars", "units", "elements")
 
