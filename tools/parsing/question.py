@@ -97,8 +97,6 @@ class Question:
         """Embed all spans in one batch and compare them with the names of relations and of classes."""
         texts = [" ".join(self.words[i:j]) for i, j in self.spans]
         vectors: Vector = self.index.encode(texts) if texts else np.zeros((0, 384), np.float32)
-        if "no_encoder" in self.options:
-            vectors = np.zeros_like(vectors)
         relations, classes = self.vocabulary.similarity(vectors) if texts else (vectors, vectors)
         self.vectors: Mapping[Span, Vector] = dict(zip(self.spans, vectors, strict=True))
         self.relation_similarity: Mapping[Span, Similarity] = dict(zip(self.spans, relations, strict=True))
