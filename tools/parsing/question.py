@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import cast
 
@@ -55,14 +55,8 @@ class Question:
         features: of the question as a whole, which count in every reading of it.
     """
 
-    def __init__(
-        self,
-        text: str,
-        index: GraphIndex,
-        options: Collection[str] = (),
-        linked: Sequence[LinkedEntity] | None = None,
-    ) -> None:
-        self.text, self.index, self.options, self.linked = text, index, frozenset(options), linked
+    def __init__(self, text: str, index: GraphIndex, linked: Sequence[LinkedEntity] | None = None) -> None:
+        self.text, self.index, self.linked = text, index, linked
         self.vocabulary = Vocabulary.of(index)
         self.tokens = tokenise(text)
         grammar = grammar_of(text)
