@@ -43,7 +43,7 @@ def _aggregates(
     """Questions for an average, a sum, and the ends of the scale."""
     ranked = sorted(numbers, key=lambda name: numbers[name])
     total = sum(numbers.values())
-    answers = {"average": total / len(numbers), "sum": total, "maximum": numbers[ranked[-1]]}
-    answers |= {"highest": ranked[-1], "lowest": ranked[0]}
+    values = {"average": total / len(numbers), "sum": total, "maximum": numbers[ranked[-1]]}
+    answers = {"highest": ranked[-1], "lowest": ranked[0], **{kind: str(v) for kind, v in values.items()}}
     for kind, phrase in ((kind, p) for kind, own in phrases.items() for p in own):
-        yield Labelled(phrase.format(kind=made["kind"], number=made["number"]), {}, ((str(answers[kind]),),))
+        yield Labelled(phrase.format(kind=made["kind"], number=made["number"]), {}, ((answers[kind],),))

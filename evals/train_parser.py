@@ -22,20 +22,24 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from triplewise.evals.data import read_data
 from triplewise.evals.question_sets import QuestionSet, question_sets
 from triplewise.evals.unanswerable import Taken, chosen, needed, without
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.learning import calibration
 from triplewise.tools.learning.calibration import Row
 from triplewise.tools.learning.parser_training import Labelled, derivations, labelled_example
-from triplewise.tools.parsing import chains, grammar, grounding, learn
+from triplewise.tools.parsing import learn
 from triplewise.tools.parsing.confidence import FILE, Calibration, trust_features
 from triplewise.tools.parsing.learn import Example, Features, Vocabulary, shares, train
 from triplewise.tools.retrieval.encoder import open_encoder
 
 MADE = 0.4
 """Share of the questions that are asked once more of a graph without what they need."""
-PRIOR: Features = {**learn.PRIOR, **grounding.PRIORS, **grammar.PRIORS, **chains.PRIORS}
+PRIOR: Features = {
+    name: weight for part in read_data("parser_prior.yaml").values() for name, weight in part.items()
+}
+"""Hand-set weights, where training starts and what it is drawn to."""
 _log = logging.getLogger(__name__)
 
 
@@ -125,7 +129,7 @@ def vector_of(weights: Features, vocabulary: Vocabulary) -> np.ndarray:
     return np.array([weights.get(name, 0.0) for name in vocabulary])
 
 
-def left_out(pools: Iterable[Pool], vocabulary: Vocabulary) -> dict[str, dict[str, float]]:
+def left_out(pools: Iterable[Pool], vocabulary: Vocabulary) -> dict[str, Features]:
     """Graph -> weights trained without it."""
     every = [e for pool in pools for e in pool.examples]
     graphs = dict.fromkeys(e.group for e in every)
@@ -208,7 +212,8 @@ def main(
             pools.append(parse(s, s.questions[:questions], without_graph[s.graph], vocabulary))
             seconds = (time.monotonic() - start) / max(len(pools[-1].questions), 1)
             _log.info("round %d: %s, %.2f s a question", number + 1, s.name, seconds)
-        without_graph = left_out(pools, vocabulary) if len(without_graph) > 1 else without_graph
+        if len(without_graph) > 1:
+            without_graph = left_out(pools, vocabulary)
     weights = train([e for pool in pools for e in pool.examples], vocabulary, PRIOR)
     pools += [made_unanswerable(p, without_graph[p.of.graph], vocabulary, MADE) for p in pools]
     rows = [pool.rows(without_graph[pool.of.graph], vocabulary) for pool in pools]

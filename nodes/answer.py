@@ -228,14 +228,18 @@ def doubts(reading: Reading) -> str:
 
 def rivals_of(chosen: Reading, state: State, kg: KnowledgeGraph) -> tuple[Rival, ...]:
     """Return the likeliest readings with other answers than the one that was chosen."""
-    distinct, rivals = {frozenset(chosen.values)}, list[Rival]()
+    distinct, others = {frozenset(chosen.values)}, list[Reading]()
     for reading in sorted(state.readings, key=lambda r: -r.confidence):
-        if len(rivals) == RIVALS or not reading.values or frozenset(reading.values) in distinct:
-            continue
-        distinct.add(frozenset(reading.values))
-        values, query = reading.values[:RIVAL_VALUES], PyQL.parse(reading.program, kg.profile)
-        labels, confidence = labels_of(kg, values), round(reading.confidence, 4)
-        rivals.append(Rival(reading.text, values, labels, query.sparql(kg.profile), confidence))
+        if len(others) < RIVALS and reading.values and frozenset(reading.values) not in distinct:
+            distinct.add(frozenset(reading.values))
+            others.append(replace(reading, values=reading.values[:RIVAL_VALUES]))
+    values = list(dict.fromkeys(value for reading in others for value in reading.values))
+    labels = dict(zip(values, labels_of(kg, values), strict=True))  # with one query for all of them
+    rivals = []
+    for reading in others:
+        sparql = PyQL.parse(reading.program, kg.profile).sparql(kg.profile)
+        texts = tuple(labels[value] for value in reading.values)
+        rivals.append(Rival(reading.text, reading.values, texts, sparql, round(reading.confidence, 4)))
     return tuple(rivals)
 
 

@@ -13,11 +13,13 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State
-from triplewise.nodes.environment import Update
-from triplewise.nodes.plan import auto, mined, proposed
+from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.plan import auto, mined, proposed, rules_of
 from triplewise.tools.core.rules import DroppedRule
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.proposals import parse_bodies
+
+from .conftest import reading
 
 FILMS = """\
 @prefix : <http://films.example/> .
@@ -167,8 +169,8 @@ def test_a_mined_rule_without_a_grounding_is_dropped(films: Path, tmp_path: Path
     assert "nothing at [birthplace] from the entity" in reasons(update)
     assert not any(a.relation == "birthplace" for r in update["rules"] for a in r.body)
     (tmp_path / "a.txt").write_text("James Cameron was born in Kapuskasing.")
-    reading = Context(kg=str(films), seeds=str(path), documents=str(tmp_path), model="openai:unused")
-    kept = mined(state, Runtime(context=reading))
+    with_documents = Context(kg=str(films), seeds=str(path), documents=str(tmp_path), model="openai:unused")
+    kept = mined(state, Runtime(context=with_documents))
     assert kept["rules"][0].provenance.endswith("with a gap in the graph")
     assert kept["rules"][0].support == 1
 
@@ -195,3 +197,39 @@ def test_a_model_is_told_rules_of_seed_questions_only(films: Path, seeds: Path) 
     assert plan(**model) == (0, 0)
     assert plan(seeds=str(seeds), **model)[1] > 0
     assert plan(fast_path=True, **model)[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "rule"),
+    [
+        (("add_fact(alien, directedBy, ?x)", "set_answer(?x)"), "alien -[directedBy]-> ?x"),
+        (
+            ("add_fact(alien, directedBy, ?x)", "add_fact(?y, directedBy, ?x)", "add_filter(?y, !=, alien)"),
+            "alien -[directedBy]-> ?x <-[directedBy]- ?y",
+        ),
+        (
+            ("add_fact(?y, starring, ?z)", "add_fact(?y, directedBy, scott)", "add_type(?z, weaver)"),
+            "scott <-[directedBy]- ?y -[starring]-> ?z",
+        ),
+        (("add_fact(?y, directedBy, scott)", "add_count(?y, ?n)", "set_answer(?n)"), ""),
+        (("add_fact(?y, directedBy, scott)", "add_fact(?y, starring, weaver)", "set_answer(?y)"), ""),
+        (("add_fact(alien, directedBy, ?x)", "add_fact(alien, starring, ?y)", "set_answer(?x)"), ""),
+        (("add_fact(alien, directedBy, scott)", "ask()"), ""),
+    ],
+)
+def test_the_rule_of_a_reading_is_the_chain_that_its_program_walks(
+    films: Path, lines: tuple[str, ...], rule: str
+) -> None:
+    profile = environment(Context(kg=str(films))).kg.profile
+    end = lines[-1] if lines[-1].startswith(("set_answer", "ask")) else f"set_answer(?{rule[-1]})"
+    found = reading(*dict.fromkeys((*lines, end)), values=("scott",), confidence=0.7)
+    rules = rules_of([found, found], profile)
+    assert [(r.text(), r.score, r.provenance) for r in rules] == ([(rule, 0.7, "by hand")] if rule else [])
+
+
+def test_a_reading_that_finds_nothing_is_a_rule_with_a_gap_where_there_are_documents(films: Path) -> None:
+    profile = environment(Context(kg=str(films))).kg.profile
+    nothing = reading("add_fact(weaver, birthplace, ?x)", "set_answer(?x)")
+    assert rules_of([nothing], profile) == ()
+    (rule,) = rules_of([nothing], profile, documents=True)
+    assert rule.provenance == "by hand, with a gap in the graph"

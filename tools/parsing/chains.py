@@ -67,6 +67,7 @@ PRIORS = {
     "chain_learned": 3.0,
     "chain_contrast": 1.0,
     "chain_missed": -0.7,
+    "chain_unnamed": -1.5,
     "chain_loose": -0.5,
     "chain_short": -0.5,
     "chain_meet": 3.0,
@@ -139,6 +140,7 @@ class Chain:
         missed: words that surely name a relation around, and none of these.
         named: words that name a relation around.
         loose: words that it accounts for by similarity alone.
+        unnamed: relations that no word of their own names.
         end: how well its end is of the kind that is asked for, 0 to 1.
         unread: relations walked backwards that have no reading that way.
         disorder: how often a later relation is named nearer to the mention.
@@ -162,6 +164,7 @@ class Chain:
     contrast: float = 0.0
     missed: int = 0
     loose: int = 0
+    unnamed: int = 0
     named: int = 0
     evidence: float = 0.0
     support: int = 0
@@ -183,6 +186,7 @@ class Chain:
             ("chain_learned", self.learned),
             ("chain_contrast", self.contrast),
             ("chain_missed", float(self.missed)),
+            ("chain_unnamed", float(self.unnamed)),
             ("chain_loose", float(self.loose)),
             ("chain_short", float(max(0, self.named - len(self.path)))),
         ]
@@ -389,6 +393,7 @@ class ChainGrower:
                 returns=returns,
                 learned=of_path,
                 contrast=float((np.exp((best - self._met).clip(max=0.0) / CONTRAST) - 1.0) @ self._value),
+                unnamed=self._unnamed(rows, chosen, returns),
                 loose=int(((best >= weights.weak * self._value) & (best < weights.same * self._value)).sum()),
                 missed=int(
                     ((self._met >= weights.same * self._value) & (best < weights.weak * self._value)).sum()
@@ -398,6 +403,15 @@ class ChainGrower:
             chains.append(chain)
         chains.sort(key=lambda c: (-c.score, len(c.path)))
         return [replace(c, margin=c.score - chains[0].score) for c in chains]
+
+    def _unnamed(self, rows: Matrix, chosen: Sequence[int], returns: int) -> int:
+        """Relations that no word of their own names; the way back of a shared one ("the same") needs none."""
+        least = self._weights.spoken
+        named = (
+            word >= 0 and row[word] >= least * self._value[word]
+            for row, word in zip(rows, chosen, strict=True)
+        )
+        return max(0, sum(not is_named for is_named in named) - returns * bool(self._wording.shares))
 
     def _covered(self, best: Matrix, returns: int) -> frozenset[int]:
         """Positions of the words that are similar enough to some relation of a chain."""

@@ -122,8 +122,7 @@ def _members(query: Set, index: GraphIndex) -> frozenset[int]:
 
 
 def values_at(nodes: AbstractSet[int], path: Path, index: GraphIndex) -> dict[int, tuple[float, ...]]:
-    """The numbers or dates that each node has at the end of a path, smallest first; nodes without any are
-    left out."""
+    """The numbers or dates that nodes have at the end of a path, smallest first, where they have any."""
     *before, last = path
     if before:
         ends = {x: index.walk(before, frozenset([x])) for x in nodes}
@@ -162,8 +161,7 @@ def aggregates(of: Set, path: Path, function: str, index: GraphIndex) -> dict[in
 
 
 def linked(of: Set, path: Path, to: Set | None, index: GraphIndex) -> dict[int, int]:
-    """To how many members of `to` a path links each member of a set, at least one; none for sets too large to
-    count."""
+    """To how many members of `to` a path links each member of a set that is not too large to count."""
     nodes, goal = members(of, index), None if to is None else members(to, index)
     if len(nodes) > MOST_COUNTED:
         return {}
@@ -214,8 +212,7 @@ def _compared(
 
 
 def _bounds(value: Number | Set, comparison: Comparison, index: GraphIndex) -> tuple[set[float], float]:
-    """The numbers that values are compared with: for gt and ge the largest of a set, for lt and le the
-    smallest."""
+    """What values are compared with: for gt and ge the largest of a set, for lt and le the smallest."""
     if isinstance(value, Number):
         return {value.value}, _width(value)
     found = {index.value[x] for x in members(value, index) if x in index.value}

@@ -20,8 +20,7 @@ Similarity: TypeAlias = NDArray[np.float32]
 
 
 class Category(StrEnum):
-    """What a derivation is, as grammar sees it: anchors are the first three; those from SUPERLATIVE wait for
-    a set."""
+    """What a derivation is to the grammar: from SUPERLATIVE on, most wait for a set."""
 
     SET = "set"
     RELATION = "relation"
@@ -80,8 +79,7 @@ class Superlative:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MostLinks:
-    """ "the most ...": waits for the set whose members are counted by their links, and maybe for the
-    relation."""
+    """ "the most ...": waits for the set whose links are counted, and maybe for the relation."""
 
     sign: int
     relation: int | None
@@ -90,8 +88,7 @@ class MostLinks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted:
-    """ "more than two rivers": waits for the set whose members are counted by their links, and maybe for the
-    relation."""
+    """ "more than two rivers": waits for the set whose links are counted, and maybe for the relation."""
 
     comparison: Comparison
     count: float

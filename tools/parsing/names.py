@@ -38,11 +38,10 @@ def ground_names(question: Question) -> None:
         names.in_full(only="literal")
     else:
         names.in_full()
-        if "exact_only" not in question.options:
-            names.abbreviated()
-            names.in_any_order()
-            names.misspelt()
-            names.alike()
+        names.abbreviated()
+        names.in_any_order()
+        names.misspelt()
+        names.alike()
     names.unknown()
 
 
@@ -269,7 +268,7 @@ class _Names:
         anchor = self._question.add(
             Category.SET, span, features, kind=kind, query=Nodes(nodes), denotation=nodes, mentions=nodes
         )
-        if not is_literal and "no_members" not in self._question.options:
+        if not is_literal:
             self._members(anchor, node)
 
     def _homonyms(self, span: Span, nodes: Sequence[int], features: Features) -> None:

@@ -148,8 +148,6 @@ def similarity_of(question: Question, word: str, i: int | None = None) -> Simila
     words, nothing = lexicon(), np.zeros(len(question.index.rels), np.float32)
     adjective = words.adjectives.get(word)
     quantities = adjective.quantities if adjective else words.quantities.get(word, ())
-    if "no_encoder" in question.options:
-        return nothing
     if not quantities:
         return nothing if i is None else question.relation_similarity[i, i + 1]
     return question.vocabulary.relations_like(quantities)

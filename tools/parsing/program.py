@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable, text
@@ -49,7 +48,6 @@ from triplewise.tools.pyql.text import read_bare
 OPERATORS: dict[Comparison, str] = {"gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "="}
 RANKS = 5
 """The largest rank ("the third longest": 3) that is written, as nested superlatives."""
-SAMPLE = 200  # Nodes whose classes are looked at
 DIGITS = 16  # Longest decimal that every engine computes with
 _FLOATING = (XSD + "double", XSD + "float")
 _NUMERIC = frozenset(XSD + t for t in ("integer", "decimal", "double", "float", "int", "long"))
@@ -409,10 +407,12 @@ class _Writer:
 
     def _kind_name(self, nodes: frozenset[int]) -> str:
         """Return the name of the class that most of some nodes are of; "" for none."""
-        some = list(islice(nodes, SAMPLE))
-        classes = Counter(c for node in some for c in self.index.types[node])
-        named = {name: n for c, n in classes.items() if (name := self._class_name(c)) and 2 * n > len(some)}
-        return min(named, key=lambda name: (-named[name], len(name), name), default="")
+        if (key := ("kind name", nodes)) not in self.index.cache:
+            classes = Counter(c for node in nodes for c in self.index.types[node])
+            named = {s: n for c, n in classes.items() if (s := self._class_name(c)) and 2 * n > len(nodes)}
+            best = min(named, key=lambda name: (-named[name], len(name), name), default="")
+            self.index.cache[key] = best
+        return str(self.index.cache[key])
 
     def _one_of(self, nodes: list[Term], target: Node) -> None:
         if len(nodes) == 1 and target in self.program.variables:

@@ -128,8 +128,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class MostLinked:
-    """The members that a path links to the most (sign 1) or fewest (-1) members of `to` (None: of anything),
-    at least one."""
+    """The members linked to the most (sign 1) or fewest (-1) members of `to` (None: anything), at least one."""
 
     of: Set
     path: Path
@@ -174,8 +173,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Sum or average of the values of a numeric path over a set: every value of every member, each pair
-    once."""
+    """Sum or average of the values of a numeric path over a set: every value of every member once."""
 
     function: Literal["sum", "average"]
     path: Path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import cast
 
@@ -55,14 +55,8 @@ class Question:
         features: of the question as a whole, which count in every reading of it.
     """
 
-    def __init__(
-        self,
-        text: str,
-        index: GraphIndex,
-        options: Collection[str] = (),
-        linked: Sequence[LinkedEntity] | None = None,
-    ) -> None:
-        self.text, self.index, self.options, self.linked = text, index, frozenset(options), linked
+    def __init__(self, text: str, index: GraphIndex, linked: Sequence[LinkedEntity] | None = None) -> None:
+        self.text, self.index, self.linked = text, index, linked
         self.vocabulary = Vocabulary.of(index)
         self.tokens = tokenise(text)
         grammar = grammar_of(text)
@@ -97,8 +91,6 @@ class Question:
         """Embed all spans in one batch and compare them with the names of relations and of classes."""
         texts = [" ".join(self.words[i:j]) for i, j in self.spans]
         vectors: Vector = self.index.encode(texts) if texts else np.zeros((0, 384), np.float32)
-        if "no_encoder" in self.options:
-            vectors = np.zeros_like(vectors)
         relations, classes = self.vocabulary.similarity(vectors) if texts else (vectors, vectors)
         self.vectors: Mapping[Span, Vector] = dict(zip(self.spans, vectors, strict=True))
         self.relation_similarity: Mapping[Span, Similarity] = dict(zip(self.spans, relations, strict=True))

@@ -50,7 +50,7 @@ def endpoint(demo: EmbeddedKG, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) ->
 class Far(EndpointKG):
     """An endpoint that is taken for one on another machine."""
 
-    is_local = False  # type: ignore[assignment]
+    is_local = False
 
 
 def test_an_endpoint_is_read_whole_as_the_same_graph_here(

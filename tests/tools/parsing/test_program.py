@@ -96,8 +96,7 @@ def computed(kg: EmbeddedKG, program: PyQL, expected: Denotation, index: GraphIn
 def meant(expected: Denotation, index: GraphIndex) -> object:
     if not isinstance(expected, frozenset):
         return expected
-    rows = sorted(expected)
-    return {(index.terms[x[0]], round(x[1], 9)) if isinstance(x, tuple) else index.terms[x] for x in rows}
+    return {(index.terms[x[0]], round(x[1], 9)) if isinstance(x, tuple) else index.terms[x] for x in expected}
 
 
 # --- any tree over any graph --------------------------------------------------------------------------------
@@ -208,7 +207,10 @@ class Trees:
         ]
         if depth == 0 or chance.random() < 0.1:
             return chance.choice(leaves)()
-        part = lambda: self.set(depth - 1)  # noqa: E731
+
+        def part() -> Set:
+            return self.set(depth - 1)
+
         measure = self.measure()
         kinds: list[Callable[[], Set]] = [
             *leaves,
