@@ -39,6 +39,7 @@ SUMS: Mapping[str, tuple[int, str]] = {
         LESS,
         "sup_unnamed -sup_sim filter_unnamed filter_named -filter_sim rel_how rel_noun -rel_how_sim",
     ),
+    "unfit": (LESS, "unfit and_value"),
     "weak_relations": (LESS, "rel_weak"),
     "other_words": (LESS, "rel -rel_lex"),
     "relations_by_similarity": (LESS, "rel_cos_only"),
@@ -63,7 +64,7 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "chain_weakest": (MORE, "chain_weakest"),
     "chain_own": (MORE, "chain_own"),
     "chain_margin": (MORE, "chain_margin chain_contrast"),
-    "chain_unworded": (LESS, "chain chain_hop -chain_words"),
+    "chain_unnamed": (LESS, "chain_unnamed"),
     "chain_uncovered": (LESS, "chain_unread chain_missed chain_short chain_loose"),
 }
 """Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums;
