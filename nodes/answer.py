@@ -147,6 +147,8 @@ def _build(
     reading = _reading_of(state, context, values) if is_found else None
     if reading is not None and reading.features:
         calibration, confidence = calibration_for(kg, context.calibration), round(reading.confidence, 4)
+        if reading is not state.followed:
+            calibration = calibration.models[context.name_of("model")]
         least = calibration.min_confidence if context.min_confidence is None else context.min_confidence
         if confidence < least:
             status, reason = "unsure", "; ".join(filter(None, (reason, doubts(reading))))
@@ -210,8 +212,8 @@ def reading_of_query(state: State, context: Context, values: Sequence[str]) -> R
     wrong = [s for s in state.steps if s.rolled_back or s.feedback.error or s.feedback.outcome == "empty"]
     same = next((r for r in readings if frozenset(r.values) == frozenset(values)), None)
     uncovered, evidence = (same.uncovered, same.features) if same is not None else ((), {})
-    agreement = next((r.confidence if r is same else -r.confidence for r in readings[:1]), 0.0)
-    features = query_features(evidence, agreement, len(uncovered), len(wrong))
+    best = readings[0].features if readings else {}
+    features = query_features(evidence, best, len(uncovered), len(wrong))
     words = "the query of the model"
     return Reading("", words, 0.0, 0.0, "a model", tuple(values), uncovered, features=features)
 

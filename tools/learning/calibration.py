@@ -7,6 +7,7 @@ trained on; where there is one graph only, of tenths left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,7 +94,7 @@ def threshold(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> 
     precision = np.cumsum((weights * right)[order]) / np.cumsum(weights[order])
     is_last = np.diff(estimates[order], append=0.0) < 0  # of those with the same estimate
     good = np.flatnonzero((precision >= PRECISION) & is_last & (estimates[order] > 0.5))
-    return round(float(estimates[order][good[-1]]), 4) if len(good) else 1.0
+    return math.floor(estimates[order][good[-1]] * 10_000) / 10_000 if len(good) else 1.0
 
 
 def floor(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:

@@ -94,21 +94,24 @@ MOST = 4
 
 
 def query_features(
-    evidence: Mapping[str, float], agreement: float, uncovered: int, wrong: int
+    own: Mapping[str, float], best: Mapping[str, float], uncovered: int, wrong: int
 ) -> dict[str, float]:
     """Return the evidence for the answer of a language model's query, by the names of `MODEL_FEATURES`.
 
+    How sure readings are goes by the shipped calibration, so that one of the graph's own changes nothing here.
+
     Args:
-        evidence: `trust_features` of the reading without a model that has the same answer; {} for none.
-        agreement: confidence of the best reading without a model, less than 0 where its answer is another.
+        own: evidence for the reading without a model that has the same answer; {} where none has. best:
+            evidence for the best reading; {} for none.
         uncovered: words that the reading with the same answer leaves uncovered. wrong: steps that failed.
     """
+    sure = shipped().probability(best) if best else 0.0
     found = {
-        "agreement": agreement,
-        "shared": float(bool(evidence)),
-        "share": evidence.get("share", 0.0),
+        "agreement": sure if own == best else -sure,
+        "shared": float(bool(own)),
+        "share": own.get("share", 0.0),
         "uncovered": min(uncovered, MOST),
-        "unnamed": evidence.get("unnamed", 0.0),
+        "unnamed": own.get("unnamed", 0.0),
         "repairs": min(wrong, MOST),
     }
     return {name: round(float(found[name]), 6) for name in MODEL_FEATURES}
