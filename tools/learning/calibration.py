@@ -37,6 +37,7 @@ class Row:
         features: the evidence; {} where nothing was answered.
         is_answerable: whether the graph holds an answer.
         is_clean: whether gold answers are reliable enough to choose the threshold by.
+        weight: what it counts among the rows of its graph.
     """
 
     group: str
@@ -45,6 +46,7 @@ class Row:
     features: Mapping[str, float] = field(default_factory=dict)
     is_answerable: bool = True
     is_clean: bool = True
+    weight: float = 1.0
 
 
 def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> Calibration:
@@ -60,8 +62,7 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
             f"{len(answered)} questions were answered, {int(right.sum())} of them rightly; a calibration "
             f"takes {LEAST} answers at least, 5 of them right and 5 wrong"
         )
-    groups = np.array([row.group for row in answered])
-    weights = balance(groups.tolist())
+    weights = _weights(answered)
     by_strength = {c: cross_validated(answered, c) for c in STRENGTHS}
     losses = {}
     for c, estimates in by_strength.items():
@@ -114,7 +115,7 @@ def cross_validated(rows: Sequence[Row], strength: float, asked: Sequence[Row] |
     is_one = len({row.group for row in rows}) == 1 and asked is None
     names = [f"{i % FOLDS}" if is_one else row.group for i, row in enumerate(rows)]
     folds = names if asked is None else [row.group for row in asked]
-    weights, estimates = balance([row.group for row in rows]), np.zeros(len(given))
+    weights, estimates = _weights(rows), np.zeros(len(given))
     for fold in dict.fromkeys(folds):
         kept = [i for i, name in enumerate(names) if name != fold]
         model = _fit([rows[i] for i in kept], weights[kept], strength)
@@ -172,6 +173,11 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray
     covered = np.cumsum(weights[order])
     risk = np.cumsum((weights * ~right)[order]) / covered
     return round(float(np.sum(risk * weights[order]) / covered[-1]), 4) if len(weights) else 0.0
+
+
+def _weights(rows: Sequence[Row]) -> np.ndarray:
+    """Return what each row counts: large graphs do not drown small ones."""
+    return balance([row.group for row in rows]) * np.array([row.weight for row in rows])
 
 
 def _fit(rows: Sequence[Row], weights: np.ndarray, strength: float) -> Calibration:
