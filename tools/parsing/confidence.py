@@ -98,7 +98,7 @@ def query_features(
 ) -> dict[str, float]:
     """Return the evidence for the answer of a language model's query, by the names of `MODEL_FEATURES`.
 
-    How sure readings are goes by the shipped calibration, so that one of the graph's own changes nothing here.
+    How sure readings are goes by the shipped calibration: one of the graph itself changes nothing here.
 
     Args:
         own: evidence for the reading without a model that has the same answer; {} where none has. best:
