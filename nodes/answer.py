@@ -36,6 +36,8 @@ PROOF_LIMIT = 50
 """Most facts shown as proof."""
 UNSURE = "Not sure, perhaps: "
 """What goes before an answer that is not sure."""
+UNKNOWN = "no entity of the question was found in the knowledge graph"
+"""Why nothing is found where nothing that the question names is there."""
 NO_PROOF = "the facts that prove it could not be read"
 """Why an answer comes without proof."""
 RIVALS, RIVAL_VALUES = 3, 10
@@ -107,7 +109,7 @@ def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
     if state.steps and state.last.feedback.action == "unknown":
         reason = ", ".join(state.last.feedback.arguments)
     elif not state.linked:
-        reason = "no entity of the question was found in the knowledge graph"
+        reason = UNKNOWN
     elif not state.steps:
         reason = "no action was taken"
     elif state.last.feedback.action != "give_up":
@@ -154,6 +156,7 @@ def _build(
             status, reason = "unsure", "; ".join(filter(None, (reason, doubts(reading))))
         if confidence < min(calibration.floor, least) and not context.guess:
             status, values, proof, sparql, confidence = "not_found", (), (), "", None
+            reason = reason if state.linked else UNKNOWN
         else:
             rivals = rivals_of(reading, state, kg)
     shown = list(dict.fromkeys(proof))[:PROOF_LIMIT]
