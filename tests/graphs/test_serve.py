@@ -112,7 +112,7 @@ def test_an_unsure_answer_goes_on_with_the_reading_that_is_picked(server: httpx.
     reading = unsure["choices"]["readings"][1]
     _, picked = events(server, run=unsure["run"], pick=str(reading["number"]))[-1]
     assert picked["trace"]["status"] == "answered"
-    assert picked["trace"]["labels"][:3] == reading["answers"][:3]
+    assert set(reading["answers"]) <= set(picked["trace"]["labels"])
     name, again = events(server, run=unsure["run"], pick="1")[-1]
     assert name == "failed"
     assert "ask the question again" in again["error"]
