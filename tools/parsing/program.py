@@ -149,7 +149,7 @@ def _order(query: Set) -> int:
         return 0
     if names_node(query):
         return 1
-    return 4 if _names_number(query) else 3 if isinstance(query, Members) else 2
+    return 4 if _names_number(query) else 2 if isinstance(query, Members) else 3
 
 
 def _names_number(query: Set) -> bool:
@@ -251,6 +251,8 @@ class _Writer:
         if len(named) == 1 and rest and all(isinstance(p, Image | Having) for p in rest):
             for part in rest:
                 self.restrict(part, self.node(named[0]))
+        elif isinstance(of, Compared) and isinstance(of.of, Nodes) and len(of.of.nodes) == 1:
+            self._compared(replace(of, of=Having(of.path)), self.node(of.of))
         elif rest:
             self.variable(of)
         else:  # whether it is of a class
