@@ -20,7 +20,7 @@ from triplewise.tools.parsing.learn import balance
 
 PRECISION = 0.92
 """What share of the answers shown as answered shall be right."""
-FLOOR = 0.1
+FLOOR = 0.25
 """Below the floor, so few answers are right that they help nobody."""
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
 """Strengths of regularisation that are tried: factors of the squared coefficients."""
