@@ -37,7 +37,7 @@ class QuestionSet:
     Attributes:
         graph: name of the graph: sets of one graph are one group wherever graphs are left out.
         source: what `open_kg` opens. least: F1 from which an answer counts as right.
-        is_clean: whether people wrote it and gold answers are reliable; such sets give the threshold.
+        is_clean: whether questions are ordinary and gold answers reliable; such sets give the threshold.
         questions, held_out: to train on and to report on, in a random order that is always the same.
     """
 
@@ -105,9 +105,12 @@ def _small(folder: str, facts: str, questions: str) -> Callable[[str], QuestionS
 
 
 def _demo(name: str) -> QuestionSet:
-    """Training questions over the demo graph; the ones that come with it are no part of them."""
+    """Training questions over the demo graph, many of them written to make it fail.
+
+    Those that come with the graph are no part of them.
+    """
     path = Path(str(files("triplewise.evals"))) / "demo_training.jsonl"
-    return _set(name, "demo", "demo", _plain(read_records(path)))
+    return _set(name, "demo", "demo", _plain(read_records(path)), is_clean=False)
 
 
 def _metaqa(name: str) -> QuestionSet:

@@ -36,6 +36,8 @@ from triplewise.tools.retrieval.encoder import open_encoder
 
 MADE = 0.4
 """Share of the questions that are asked once more of a graph without what they need."""
+MADE_WEIGHT = 0.3
+"""What such a question counts for the confidence: they are more than people ask."""
 PRIOR: Features = {
     name: weight for part in read_data("parser_prior.yaml").values() for name, weight in part.items()
 }
@@ -72,6 +74,7 @@ class Pool:
                     trust_features(features, ranked) if is_given else {},
                     any(question.answers),
                     self.of.is_clean and not self.is_made,
+                    MADE_WEIGHT if self.is_made else 1.0,
                 )
             )
         return rows

@@ -315,7 +315,8 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
         bound=tuple(bound),
         seen=frozenset(i for s in valid for ids in s.feedback.ids.values() for i in ids)
         | {*state.focus, *map(short, ends), *meanings},
-        shown=frozenset((*map(short, hinted), *searched)),
+        # What a plan names is in the graph.
+        shown=frozenset((*map(short, hinted), *searched, *relations)),
         tried=dict(Counter(calls)),
         failed=frozenset(call for _, call in failed),
         doubted=frozenset(call for at, call in failed if at == state.program or (at, call) in last),

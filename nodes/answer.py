@@ -36,6 +36,8 @@ PROOF_LIMIT = 50
 """Most facts shown as proof."""
 UNSURE = "Not sure, perhaps: "
 """What goes before an answer that is not sure."""
+UNKNOWN = "no entity of the question was found in the knowledge graph"
+"""Why nothing is found where nothing that the question names is there."""
 NO_PROOF = "the facts that prove it could not be read"
 """Why an answer comes without proof."""
 RIVALS, RIVAL_VALUES = 3, 10
@@ -107,7 +109,7 @@ def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
     if state.steps and state.last.feedback.action == "unknown":
         reason = ", ".join(state.last.feedback.arguments)
     elif not state.linked:
-        reason = "no entity of the question was found in the knowledge graph"
+        reason = UNKNOWN
     elif not state.steps:
         reason = "no action was taken"
     elif state.last.feedback.action != "give_up":
@@ -147,11 +149,14 @@ def _build(
     reading = _reading_of(state, context, values) if is_found else None
     if reading is not None and reading.features:
         calibration, confidence = calibration_for(kg, context.calibration), round(reading.confidence, 4)
+        if reading is not state.followed:
+            calibration = calibration.models[context.name_of("model")]
         least = calibration.min_confidence if context.min_confidence is None else context.min_confidence
         if confidence < least:
             status, reason = "unsure", "; ".join(filter(None, (reason, doubts(reading))))
         if confidence < min(calibration.floor, least) and not context.guess:
             status, values, proof, sparql, confidence = "not_found", (), (), "", None
+            reason = reason if state.linked else UNKNOWN
         else:
             rivals = rivals_of(reading, state, kg)
     shown = list(dict.fromkeys(proof))[:PROOF_LIMIT]
@@ -210,8 +215,8 @@ def reading_of_query(state: State, context: Context, values: Sequence[str]) -> R
     wrong = [s for s in state.steps if s.rolled_back or s.feedback.error or s.feedback.outcome == "empty"]
     same = next((r for r in readings if frozenset(r.values) == frozenset(values)), None)
     uncovered, evidence = (same.uncovered, same.features) if same is not None else ((), {})
-    agreement = next((r.confidence if r is same else -r.confidence for r in readings[:1]), 0.0)
-    features = query_features(evidence, agreement, len(uncovered), len(wrong))
+    best = readings[0].features if readings else {}
+    features = query_features(evidence, best, len(uncovered), len(wrong))
     words = "the query of the model"
     return Reading("", words, 0.0, 0.0, "a model", tuple(values), uncovered, features=features)
 

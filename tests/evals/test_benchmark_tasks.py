@@ -344,7 +344,7 @@ def test_slots_claims_and_questions_are_scored(sets: Path, tmp_path: Path) -> No
     scores = figures(ck25())
     assert (scores["f1.count"], scores["accuracy.count"]) == (3, 1)
     scores = figures(geoquery())
-    assert (scores["f1.count"], scores["exact_match.mean"]) == (2, 0.5)
+    assert scores["f1.count"] == 2
     scores = figures(overnight(domain="recipes"))
     assert scores["f1.count"] == 1
     scores = figures(grailqa())

@@ -41,7 +41,7 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("films")
     write_graph(folder / "films.nt")
     write_questions(folder / "questions.jsonl")
-    write_questions(folder / "birth.jsonl", "in which town was the person behind {} born?")
+    write_questions(folder / "birth.jsonl", "which one glimmers at {}?")
     return folder
 
 
@@ -188,21 +188,21 @@ def test_another_models_trajectories(films: Path, whole: Path, tmp_path: Path) -
 
 
 class Worsener(NoteLearner):
-    """Makes the policy worse: it may take no step any more."""
+    """Makes the policy worse: it may look around once, and no more."""
 
     def __call__(
         self, trajectories: Sequence[Trajectory], into: Path, iteration: int, settings: Any, progress: Any
     ) -> dict[str, Any]:
-        return {"max_queries": 1}
+        return {"toolset": "explore", "max_steps": 1}
 
 
 def test_learning_ends_without_a_gain_and_the_best_policy_is_kept(films: Path, tmp_path: Path) -> None:
     state = run(films, tmp_path, Worsener(), epsilon=0.001)[-1]
     assert state.iteration == 1
     assert "the gain in validation F1 is negligible (-" in state.stopped
-    assert state.settings == {"max_queries": 1}
+    assert state.settings == {"toolset": "explore", "max_steps": 1}
     assert state.best == {}
-    assert "max_queries" not in (tmp_path / "settings.yaml").read_text()
+    assert "max_steps" not in (tmp_path / "settings.yaml").read_text()
 
 
 @pytest.mark.parametrize(

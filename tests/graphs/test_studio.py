@@ -105,9 +105,10 @@ def phases(chunks: Iterator[Any]) -> list[str]:
     return [name for chunk in chunks if chunk.event == "updates" for name in chunk.data]
 
 
-def rule(relation: str) -> dict[str, Any]:
-    """A rule as a person would write it in Studio."""
-    return {"anchor": "Q17", "body": [{"relation": relation, "forward": True, "variable": "x"}]}
+def reading(relation: str) -> dict[str, Any]:
+    """A reading as a person would write it in Studio."""
+    program = f"add_fact(Q17, {relation}, ?x)\nset_answer(?x)"
+    return {"program": program, "text": f"Japan -[{relation}]-> ?x", "score": 0, "confidence": 1}
 
 
 def test_the_server_runs_interrupts_and_resumes(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +146,7 @@ def test_the_server_runs_interrupts_and_resumes(server: str, monkeypatch: pytest
         )
         assert phases(paused) == ["link", "plan", "observe", "__interrupt__"]
         assert client.threads.get_state(thread)["next"] == ["act"]
-        client.threads.update_state(thread, {"rules": [rule("P30")]}, as_node="observe")
+        client.threads.update_state(thread, {"readings": [reading("P30")]}, as_node="observe")
         resumed = client.runs.stream(thread, "agent", input=None, context=CONTEXT, stream_mode="updates")
         assert phases(resumed)[0] == "act"
         values: Any = client.threads.get_state(thread)["values"]
@@ -154,13 +155,13 @@ def test_the_server_runs_interrupts_and_resumes(server: str, monkeypatch: pytest
 
         # Where the answer is unsure, a person picks a reading.
         thread, asks = client.threads.create()["thread_id"], CONTEXT | {"interactive": True}
-        unsure = {"question": "Which company made Avatar?"}
+        unsure = {"question": "Who is the king of Peru?"}
         stopped: Any = client.runs.wait(thread, "agent", input=unsure, context=asks)
         readings = stopped["__interrupt__"][0]["value"]["readings"]
-        assert [r["number"] for r in readings] == [1, 2]
+        assert [r["number"] for r in readings[:2]] == [1, 2]
         resume: Any = {"resume": readings[1]["number"]}
         picked: Any = client.runs.wait(thread, "agent", command=resume, context=asks)
-        assert picked["answer"]["labels"] == readings[1]["answers"] == ["Aliens"]
+        assert set(readings[1]["answers"]) <= set(picked["answer"]["labels"])
         assert picked["answer"]["status"] == "answered"
 
 

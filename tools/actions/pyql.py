@@ -41,7 +41,7 @@ from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
 from triplewise.tools.parsing.statements import decides
-from triplewise.tools.pyql.program import TEMPORAL, Extreme, Fact, Filter, PyQL, owners
+from triplewise.tools.pyql.program import TEMPORAL, Aggregate, Extreme, Fact, Filter, PyQL, Value, owners
 from triplewise.tools.pyql.sparql import instantiate
 from triplewise.tools.pyql.text import NUMERIC, apply, read_variable, scan_arguments
 
@@ -455,8 +455,12 @@ def script(program: PyQL, profile: Profile) -> tuple[Call, ...]:
     """Return the actions that make a program and execute it, in order.
 
     A question of yes or no begins with `ask()`: a fact that does not hold is then an answer, and no mistake.
+    How values compare is found out by each action itself.
     """
-    parts = (line.partition("(") for line in program.text(profile).splitlines())
+    comparing = Filter | Extreme | Aggregate | Value
+    clauses = (replace(c, kind="") if isinstance(c, comparing) else c for c in program.clauses)
+    plain = replace(program, clauses=tuple(clauses))
+    parts = (line.partition("(") for line in plain.text(profile).splitlines())
     calls = [Call(name, tuple(scan_arguments(rest)[0])) for name, _, rest in parts]
     first = [Call("ask")] if program.boolean else []
     return (*first, *(call for call in calls if call.name != "ask"), Call("execute"))

@@ -7,6 +7,7 @@ trained on; where there is one graph only, of tenths left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ from triplewise.tools.parsing.learn import balance
 
 PRECISION = 0.92
 """What share of the answers shown as answered shall be right."""
-FLOOR = 0.1
+FLOOR = 0.25
 """Below the floor, so few answers are right that they help nobody."""
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
 """Strengths of regularisation that are tried: factors of the squared coefficients."""
@@ -36,6 +37,7 @@ class Row:
         features: the evidence; {} where nothing was answered.
         is_answerable: whether the graph holds an answer.
         is_clean: whether gold answers are reliable enough to choose the threshold by.
+        weight: what it counts among the rows of its graph.
     """
 
     group: str
@@ -44,6 +46,7 @@ class Row:
     features: Mapping[str, float] = field(default_factory=dict)
     is_answerable: bool = True
     is_clean: bool = True
+    weight: float = 1.0
 
 
 def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> Calibration:
@@ -59,8 +62,7 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
             f"{len(answered)} questions were answered, {int(right.sum())} of them rightly; a calibration "
             f"takes {LEAST} answers at least, 5 of them right and 5 wrong"
         )
-    groups = np.array([row.group for row in answered])
-    weights = balance(groups.tolist())
+    weights = _weights(answered)
     by_strength = {c: cross_validated(answered, c) for c in STRENGTHS}
     losses = {}
     for c, estimates in by_strength.items():
@@ -93,7 +95,7 @@ def threshold(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> 
     precision = np.cumsum((weights * right)[order]) / np.cumsum(weights[order])
     is_last = np.diff(estimates[order], append=0.0) < 0  # of those with the same estimate
     good = np.flatnonzero((precision >= PRECISION) & is_last & (estimates[order] > 0.5))
-    return round(float(estimates[order][good[-1]]), 4) if len(good) else 1.0
+    return math.floor(estimates[order][good[-1]] * 10_000) / 10_000 if len(good) else 1.0
 
 
 def floor(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
@@ -113,7 +115,7 @@ def cross_validated(rows: Sequence[Row], strength: float, asked: Sequence[Row] |
     is_one = len({row.group for row in rows}) == 1 and asked is None
     names = [f"{i % FOLDS}" if is_one else row.group for i, row in enumerate(rows)]
     folds = names if asked is None else [row.group for row in asked]
-    weights, estimates = balance([row.group for row in rows]), np.zeros(len(given))
+    weights, estimates = _weights(rows), np.zeros(len(given))
     for fold in dict.fromkeys(folds):
         kept = [i for i, name in enumerate(names) if name != fold]
         model = _fit([rows[i] for i in kept], weights[kept], strength)
@@ -171,6 +173,11 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray
     covered = np.cumsum(weights[order])
     risk = np.cumsum((weights * ~right)[order]) / covered
     return round(float(np.sum(risk * weights[order]) / covered[-1]), 4) if len(weights) else 0.0
+
+
+def _weights(rows: Sequence[Row]) -> np.ndarray:
+    """Return what each row counts: large graphs do not drown small ones."""
+    return balance([row.group for row in rows]) * np.array([row.weight for row in rows])
 
 
 def _fit(rows: Sequence[Row], weights: np.ndarray, strength: float) -> Calibration:

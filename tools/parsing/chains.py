@@ -52,31 +52,6 @@ CONTRAST = 0.1
 MEETING = 6
 """Chains of each of two entities that are tried together."""
 
-PRIORS = {
-    "chain": -2.5,
-    "chain_words": 3.0,
-    "chain_own": 3.5,
-    "chain_weakest": 0.3,
-    "chain_margin": 0.5,
-    "chain_hop": -3.0,
-    "chain_end": 1.8,
-    "chain_unread": -0.4,
-    "chain_disorder": -0.5,
-    "chain_return": 0.6,
-    "chain_return_shared": 0.8,
-    "chain_learned": 3.0,
-    "chain_contrast": 1.0,
-    "chain_missed": -0.7,
-    "chain_unnamed": -1.5,
-    "chain_loose": -0.5,
-    "chain_short": -0.5,
-    "chain_meet": 3.0,
-    "chain_meet_same": 0.5,
-    "seed_evidence": 6.0,
-    "seed_support": 0.2,
-}
-"""Weights that learning starts from, and is drawn back to."""
-
 
 class SeedChain(NamedTuple):
     """A chain that seed questions show (`tools.planning.mining`).

@@ -39,6 +39,7 @@ SUMS: Mapping[str, tuple[int, str]] = {
         LESS,
         "sup_unnamed -sup_sim filter_unnamed filter_named -filter_sim rel_how rel_noun -rel_how_sim",
     ),
+    "unfit": (LESS, "unfit and_value"),
     "weak_relations": (LESS, "rel_weak"),
     "other_words": (LESS, "rel -rel_lex"),
     "relations_by_similarity": (LESS, "rel_cos_only"),
@@ -63,7 +64,7 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "chain_weakest": (MORE, "chain_weakest"),
     "chain_own": (MORE, "chain_own"),
     "chain_margin": (MORE, "chain_margin chain_contrast"),
-    "chain_unworded": (LESS, "chain chain_hop -chain_words"),
+    "chain_unnamed": (LESS, "chain_unnamed"),
     "chain_uncovered": (LESS, "chain_unread chain_missed chain_short chain_loose"),
 }
 """Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums;
@@ -93,21 +94,24 @@ MOST = 4
 
 
 def query_features(
-    evidence: Mapping[str, float], agreement: float, uncovered: int, wrong: int
+    own: Mapping[str, float], best: Mapping[str, float], uncovered: int, wrong: int
 ) -> dict[str, float]:
     """Return the evidence for the answer of a language model's query, by the names of `MODEL_FEATURES`.
 
+    How sure readings are goes by the shipped calibration: one of the graph itself changes nothing here.
+
     Args:
-        evidence: `trust_features` of the reading without a model that has the same answer; {} for none.
-        agreement: confidence of the best reading without a model, less than 0 where its answer is another.
+        own: evidence for the reading without a model that has the same answer; {} where none has. best:
+            evidence for the best reading; {} for none.
         uncovered: words that the reading with the same answer leaves uncovered. wrong: steps that failed.
     """
+    sure = shipped().probability(best) if best else 0.0
     found = {
-        "agreement": agreement,
-        "shared": float(bool(evidence)),
-        "share": evidence.get("share", 0.0),
+        "agreement": sure if own == best else -sure,
+        "shared": float(bool(own)),
+        "share": own.get("share", 0.0),
         "uncovered": min(uncovered, MOST),
-        "unnamed": evidence.get("unnamed", 0.0),
+        "unnamed": own.get("unnamed", 0.0),
         "repairs": min(wrong, MOST),
     }
     return {name: round(float(found[name]), 6) for name in MODEL_FEATURES}

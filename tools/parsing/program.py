@@ -115,32 +115,32 @@ def disjuncts(query: Set) -> list[Set]:
     return [*([Nodes(frozenset().union(*(n.nodes for n in named)))] if named else []), *rest]
 
 
+def base(query: Set) -> Set | None:
+    """Return the set of which a condition or a superlative keeps some members; None for other sets."""
+    match query:
+        case Minus(of) | Compared(of) | Linked(of) | Extremal(of) | ExtremalAggregate(of) | MostLinked(of):
+            return of
+    return None
+
+
 def is_ranked(query: Set) -> bool:
     """Whether a superlative is taken over the set itself: its program then has to begin with it."""
-    match query:
-        case Extremal() | ExtremalAggregate() | MostLinked():
-            return True
-        case And(left, right):
-            return is_ranked(left) or is_ranked(right)
-        case Minus(of) | Compared(of) | Linked(of):
-            return is_ranked(of)
-    return False
+    if isinstance(query, And):
+        return is_ranked(query.left) or is_ranked(query.right)
+    of = base(query)
+    is_best = isinstance(query, Extremal | ExtremalAggregate | MostLinked)
+    return is_best or (of is not None and is_ranked(of))
 
 
 def names_node(query: Set) -> bool:
     """Whether a set starts from nodes that are named."""
     match query:
-        case Nodes():
-            return True
         case And(left, right):
             return names_node(left) or names_node(right)
         case Or(left, right):
             return names_node(left) and names_node(right)
-        case Image(_, of) | Minus(of) | Compared(of) | Linked(of):
-            return names_node(of)
-        case Extremal(of) | ExtremalAggregate(of) | MostLinked(of):
-            return names_node(of)
-    return False
+    of = query.of if isinstance(query, Image) else base(query)
+    return isinstance(query, Nodes) or (of is not None and names_node(of))
 
 
 def _order(query: Set) -> int:
@@ -149,7 +149,7 @@ def _order(query: Set) -> int:
         return 0
     if names_node(query):
         return 1
-    return 4 if _names_number(query) else 3 if isinstance(query, Members) else 2
+    return 4 if _names_number(query) else 2 if isinstance(query, Members) else 3
 
 
 def _names_number(query: Set) -> bool:
@@ -251,6 +251,8 @@ class _Writer:
         if len(named) == 1 and rest and all(isinstance(p, Image | Having) for p in rest):
             for part in rest:
                 self.restrict(part, self.node(named[0]))
+        elif isinstance(of, Compared) and isinstance(of.of, Nodes) and len(of.of.nodes) == 1:
+            self._compared(replace(of, of=Having(of.path)), self.node(of.of))
         elif rest:
             self.variable(of)
         else:  # whether it is of a class
@@ -318,11 +320,8 @@ class _Writer:
                 return next(filter(None, names), "") or self.name(next(conjuncts(query)))
             case Or(left, _):
                 return self.name(left)
-            case Minus(of) | Compared(of) | Linked(of):
-                return self.name(of)
-            case Extremal(of) | ExtremalAggregate(of) | MostLinked(of):
-                return self.name(of)
-        return "value"
+        of = base(query)
+        return "value" if of is None else self.name(of)
 
     def _parts(self, query: Set) -> list[Set]:
         """Return the sets whose intersection a set is, the most selective first.
@@ -358,9 +357,8 @@ class _Writer:
                 return self._quantity(relation)
             case And(left, right):
                 return self._quantity_of(left) or self._quantity_of(right)
-            case Minus(of) | Compared(of) | Extremal(of):
-                return self._quantity_of(of)
-        return ""
+        of = base(query)
+        return "" if of is None else self._quantity_of(of)
 
     def walk_from(self, of: Set, path: Path, end: Node | None = None) -> Node:
         """Add a set and the facts of a path from it; return the end."""

@@ -128,7 +128,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class MostLinked:
-    """The members linked to the most (sign 1) or fewest (-1) members of `to` (None: anything), at least one."""
+    """The members linked to the most (sign 1) or fewest (-1), at least one, of `to` (None: anything)."""
 
     of: Set
     path: Path

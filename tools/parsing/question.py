@@ -177,7 +177,7 @@ class Question:
 
     def _skipped(self, i: int) -> str | None:
         words, word = lexicon(), self.words[i]
-        stop = word in words.stop
+        stop = word in words.stop or (word in words.others and i not in self.operators)
         if i in self.operators and (not stop or word in ("not", "no")):
             return "skip_op"
         if i in self.named and not stop:

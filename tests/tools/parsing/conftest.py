@@ -1,4 +1,4 @@
-"""A small company, read with the hand-set weights: what tests of composition ask about."""
+"""A small company, read with the shipped weights: what tests of composition ask about."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import pytest
 
 from triplewise.tools.kg.open import open_kg
 from triplewise.tools.parsing.chart import Parser
-from triplewise.tools.parsing.grammar import PRIORS
 from triplewise.tools.parsing.index import GraphIndex
-from triplewise.tools.parsing.learn import PRIOR
+from triplewise.tools.parsing.learn import shipped_weights
 from triplewise.tools.retrieval.encoder import open_encoder
 
 
@@ -21,4 +20,4 @@ def company() -> GraphIndex:
 
 @pytest.fixture(scope="session")
 def parser() -> Parser:
-    return Parser(PRIOR | PRIORS)
+    return Parser(shipped_weights())

@@ -46,8 +46,9 @@ def test_a_no_without_evidence_is_never_sure() -> None:
 
 
 def test_evidence_of_a_models_query_says_whether_a_reading_agrees() -> None:
-    alone = query_features({}, -0.8, 0, 9)
-    same = query_features({"share": 0.9}, 0.8, 1, 0)
+    best = {**dict.fromkeys(FEATURES, 0.0), "share": 0.9}
+    alone, same = query_features({}, best, 0, 9), query_features(best, best, 1, 0)
+    assert same["agreement"] == -alone["agreement"] > 0
     assert set(alone) == set(same) == set(MODEL_FEATURES)
     assert (alone["shared"], alone["repairs"]) == (0.0, 4)
     assert (same["shared"], same["share"], same["uncovered"]) == (1.0, 0.9, 1)

@@ -140,6 +140,7 @@ def test_a_day_without_a_year_is_that_day_of_every_year(asked: Asked) -> None:
         ("founded after 1900", Operator("comparison", 1, "gt")),
         ("between 10 and 20", Operator("between")),
         ("population per country", Operator("each")),
+        ("no more cities than two", Operator("comparison", 1, "le")),
     ],
 )
 def test_operators(asked: Asked, text: str, operator: Operator) -> None:
@@ -177,6 +178,18 @@ def test_entities_that_the_caller_gives_are_the_only_ones(index: GraphIndex) -> 
     assert spans(question, "entity") == {"Bryant": {"Kobe Bryant"}}
     elsewhere = LinkedEntity("he", -1, -1, kobe, "Kobe Bryant", 1.0)
     assert spans(ground("Where was he born?", index, linked=[elsewhere]), "entity") == {"he": {"Kobe Bryant"}}
+
+
+def test_where_counts_less_beside_a_relation_that_leads_there(asked: Asked) -> None:
+    def beside(text: str) -> float:
+        found = [dict(a.features) for a in asked(text).of_kind("relation")]
+        return max(f["rel_wh_beside"] for f in found if "rel_wh" in f)
+
+    assert beside("Where was Kobe Bryant born?") > beside("Where is San Félix?") == 0
+
+
+def test_words_that_nothing_knows_are_no_relations(asked: Asked) -> None:
+    assert asked("asdf qwer zxcv").anchors == []
 
 
 def test_what_is_true_of_things_is_grounded_as_a_set(asked: Asked) -> None:
