@@ -156,7 +156,9 @@ cells:
         ("d", 3, 7),
         ("d", 4, 7),
     ]
-    plan = [tuple(c.spec.set[n] for n in ("plan_hops", "seed_count", "plan_rules", "plan_seed")) for c in cells]
+    plan = [
+        tuple(c.spec.set[n] for n in ("plan_hops", "seed_count", "plan_rules", "plan_seed")) for c in cells
+    ]
     assert plan == [(1, 2, 3, 3), (1, 2, 3, 4), (1, 1, 4, 3), (1, 1, 4, 4)]
 
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable, text
 from triplewise.tools.pyql.program import (
-    AnyOf,
     Aggregate,
+    AnyOf,
     Expression,
     Extreme,
     Fact,

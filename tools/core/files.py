@@ -28,6 +28,8 @@ Record = dict[str, Any]
 
 LONGEST_LINE = 16 * 2**20
 """Characters that no line of a text file may have more of."""
+MOST_NODES = 500_000
+"""Values of a YAML file, those that its aliases stand for counted each time."""
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError)
 """What opening or reading a text file may raise."""
 BAD_YAML = (yaml.YAMLError, ValueError, RecursionError)
@@ -95,18 +97,18 @@ class YamlDocument:
 def parse_yaml(text: str, path: Path | str) -> YamlDocument:
     """A document from YAML text; `path` only names it in errors.
 
-    Raises `DataError` where it is not YAML, uses an alias, or a key stands twice in one mapping.
+    Raises `DataError` where it is not YAML, a key stands twice in one mapping, or aliases make it endless.
     """
     loader = None
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
         root = loader.get_single_node()
-        nodes, seen = [root], set[int]()
+        nodes = [root]
         for node in nodes:
-            if isinstance(node, yaml.CollectionNode) and id(node) in seen:
-                # Few lines of aliases can stand for billions of values.
-                raise DataError("an alias (*name) of a part; write it out", path, node.start_mark.line + 1)
-            seen.add(id(node))
+            if len(nodes) > MOST_NODES:  # few lines of aliases can stand for billions of values
+                raise DataError(
+                    f"its aliases stand for more than {MOST_NODES:,} values; write them out", path
+                )
             if isinstance(node, yaml.SequenceNode):
                 nodes += node.value
             elif isinstance(node, yaml.MappingNode):

@@ -19,11 +19,11 @@ from typing import NamedTuple
 from triplewise.tools.core.facts import ExtractedFact, RawTriple
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
+from triplewise.tools.extraction.entity_names import mint, resolve
+from triplewise.tools.extraction.values import agree, literal
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches
 from triplewise.tools.kg.rdf import is_well_formed
 from triplewise.tools.kg.vocabulary import relation_texts, triple_text
-from triplewise.tools.extraction.entity_names import mint, resolve
-from triplewise.tools.extraction.values import agree, literal
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 
 # Thresholds set by hand, checked on the cases of the tests and of SymAgent's figure 7; none is fitted.

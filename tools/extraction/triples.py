@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 from triplewise.tools.core.facts import Passage, RawTriple
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, XSD
-from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.extraction.entity_names import resolve, without_article
 from triplewise.tools.extraction.values import agree, literal, places
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.vocabulary import relation_texts
 
 TOGETHER, APART = 0.9, 0.7  # Confidence in a triple whose sentence names both ends, or the other end alone
 OTHER_RELATION = 0.8  # Its factor where the model wrote another relation than the one asked for

@@ -281,7 +281,9 @@ def english_words() -> frozenset[str]:
 
     Some 20,000: what is not among them is rare, a name, or misspelt.
     """
-    vocabulary = json.loads(weights_file().with_name("tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    vocabulary = json.loads(weights_file().with_name("tokenizer.json").read_text(encoding="utf-8"))["model"][
+        "vocab"
+    ]
     return frozenset(word for word in vocabulary if word.isalpha())
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.support.cinema import iri, write_cinema
 from triplewise.tools.core.facts import ExtractedFact, Passage, RawTriple
 from triplewise.tools.core.terms import IRI, XSD, Literal, Triple
-from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.extraction.alignment import align
 from triplewise.tools.extraction.entity_names import MINTED, mint, resolve
+from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 BASE = "http://example.org/"

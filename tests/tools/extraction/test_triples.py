@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.support.cinema import iri, write_cinema
 from triplewise.tools.core.facts import Passage
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.extraction.triples import FactRequest, fact_request, parse_reply, supported_triples
+from triplewise.tools.kg import KnowledgeGraph, open_kg
 
 TEXT = "Red Harbor opened in 1987. Eva Stein helmed Red Harbor. Leo Marsh was glad."
 PASSAGE = Passage(TEXT, "Films", "films.txt")
