@@ -87,6 +87,6 @@ def _best_program(seed: Seed, context: Context, miner: Miner) -> tuple[list[Call
     # A short one of equals.
     body, _ = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
     rule = ground(next(iter(anchors.values())), rename(kg, body))
-    calls = script(rule_program(kg, rule), kg.profile)
-    calls = [c for c in calls if c.name not in ("get_relation", "execute")]
+    made = script(rule_program(kg, rule), kg.profile)
+    calls = [c for c in made if c.name not in ("get_relation", "execute")]
     return calls, {form: name for name, form in anchors.items()}

@@ -95,7 +95,7 @@ class EmbeddedKG(KnowledgeGraph):
         return int(next(answer)[0].value)
 
     def facts_by_relation(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, list[bytes]]]:
-        """The facts of each relation that is wanted, by IRI: subject and object in Turtle's form, a tab between.
+        """The facts of each relation that is wanted, by IRI: subject, a tab, object, as Turtle has them.
 
         Reading whole relations so is several times as fast as to iterate over `quads`.
         """

@@ -10,7 +10,7 @@ import operator
 from bisect import bisect_left
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import (
@@ -59,7 +59,7 @@ def backwards(path: Path) -> Path:
 
 def members(query: Set, index: GraphIndex) -> frozenset[int]:
     """The nodes that a set stands for."""
-    found = index.cache.get(query)
+    found: frozenset[int] | None = index.cache.get(query)
     if found is None:
         found = index.cache[query] = index.keep(_members(query, index))
     return found
@@ -73,7 +73,7 @@ def denotation(query: Query, index: GraphIndex) -> Denotation:
         case Exists(of):
             return bool(members(of, index))
         case Aggregate(function, (*before, last), of):
-            ends = index.walk(before, members(of, index))
+            ends = index.walk(tuple(before), members(of, index))
             values = [v for vs in values_at(ends, (last,), index).values() for v in vs]
             return sum(values) / (len(values) if function == "average" else 1) if values else 0.0
         case Grouped(function, path, of, to):
@@ -81,7 +81,7 @@ def denotation(query: Query, index: GraphIndex) -> Denotation:
                 return frozenset((x, float(n)) for x, n in linked(of, path, to, index).items())
             return frozenset(aggregates(of, path, function, index).items())
         case _:
-            return members(query, index)
+            return members(cast(Set, query), index)
 
 
 def _members(query: Set, index: GraphIndex) -> frozenset[int]:
@@ -91,7 +91,8 @@ def _members(query: Set, index: GraphIndex) -> frozenset[int]:
         case Number():
             return _literals_of(query, index)
         case Members(cls):
-            return index.members[cls]
+            of_class: frozenset[int] = index.members[cls]
+            return of_class
         case Having(path):
             first, direction = path[0]
             ends = index.rels[first].subjects if direction == 1 else index.rels[first].objects
@@ -125,7 +126,7 @@ def values_at(nodes: AbstractSet[int], path: Path, index: GraphIndex) -> dict[in
     """The numbers or dates that nodes have at the end of a path, smallest first, where they have any."""
     *before, last = path
     if before:
-        ends = {x: index.walk(before, frozenset([x])) for x in nodes}
+        ends = {x: index.walk(tuple(before), frozenset([x])) for x in nodes}
         pairs = {x: values_at(reached, (last,), index).values() for x, reached in ends.items()}
         return {x: tuple(sorted({v for vs in values for v in vs})) for x, values in pairs.items() if values}
     table = _values(last, index)
@@ -145,7 +146,8 @@ def _values(step: Step, index: GraphIndex) -> dict[int, tuple[float, ...]]:
             for x, ends in table.items()
             if (values := {index.value[o] for o in ends if o in index.value})
         }
-    return index.cache[key]
+    found: dict[int, tuple[float, ...]] = index.cache[key]
+    return found
 
 
 def aggregates(of: Set, path: Path, function: str, index: GraphIndex) -> dict[int, float]:
@@ -153,7 +155,7 @@ def aggregates(of: Set, path: Path, function: str, index: GraphIndex) -> dict[in
     *before, last = path
     found = {}
     for x in members(of, index):
-        ends = index.walk(before, frozenset([x]))
+        ends = index.walk(tuple(before), frozenset([x]))
         values = [v for vs in values_at(ends, (last,), index).values() for v in vs]
         if values:
             found[x] = sum(values) / (len(values) if function == "average" else 1)
