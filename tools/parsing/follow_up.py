@@ -195,7 +195,8 @@ class FollowUp:
             places.sort(key=lambda place: self._types(place[0].entities[place[1]])[1].isdisjoint(types))
             for other, mention in [place for place in places if place[0] is places[0][0]][:2]:
                 yield self.rewrite(other.question.replace(mention, name.mention, 1), known)
-            yield self.rewrite(f"{previous} {part}", known)
+            if part.lower().split(" ")[0] in word_list("phrase_prepositions"):
+                yield self.rewrite(f"{previous} {part}", known)
         elif self.reference is not None and self.reference.possessive and not is_relational:
             # "Where was Goethe born? And his wife?" asks for her birthplace.
             for antecedent in self._antecedents(self.reference.kind):
