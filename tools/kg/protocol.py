@@ -610,13 +610,6 @@ class KnowledgeGraph:
         """Rows (subject, predicate, label)."""
         return self._labels_where(f"VALUES ?s {{ {terms_n3(subjects)} }}", deadline)
 
-    def read_labels(self, where: str, limit: int) -> None:
-        """Read labels of up to `limit` nodes that a group pattern binds to `?s`, for `labels` to have."""
-        if self.profile.label_predicates:
-            nodes = f"{{ SELECT DISTINCT ?s WHERE {{ {where} }} LIMIT {limit} }}"
-            result = self._labels_where(nodes, Deadline(self.timeout))
-            self._labels.update(best_labels(self.profile, result) if result.outcome.ok else {})
-
     def _labels_where(self, where: str, deadline: Deadline) -> Result:
         """Rows (subject, predicate, label): the best label alone by each predicate."""
         predicates = [IRI(p) for p in self.profile.label_predicates]
