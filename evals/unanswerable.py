@@ -56,7 +56,7 @@ def _nodes(query: Any) -> Iterator[Any]:
 
 
 def without(kg: KnowledgeGraph, taken: Taken) -> EmbeddedKG | None:
-    """Return a copy of a graph without something; None where it is too large or elsewhere."""
+    """Return a copy of a graph without something; None for one that is too large or not in this process."""
     origin = origin_of(kg)
     if not isinstance(origin, EmbeddedKG):
         return None

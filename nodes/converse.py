@@ -22,7 +22,7 @@ from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, Usage
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.parsing.follow_up import FollowUp, Purpose, Rewrite, Turn, alone
+from triplewise.tools.parsing.follow_up import FollowUp, Purpose, Rewrite, Turn, alone, with_names
 from triplewise.tools.parsing.reading import Reading
 
 SURE = 0.9
@@ -120,7 +120,8 @@ def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
         reading = state.readings[state.attempt].text
     entities = {entity.mention: entity.id for entity in state.linked}
     answer = replace(state.answer, usage=state.answer.usage + state.rewriting)
-    tried = (*state.tried, Exchange(state.question, entities, answer, reading))
+    turn = with_names(Turn(state.question, entities), env.kg)
+    tried = (*state.tried, Exchange(turn.question, dict(turn.entities), answer, reading))
     is_sure = state.answer.status == "answered" and (state.answer.confidence or 1.0) >= SURE
     if state.rewrites and not is_sure:
         return _ask(state.rewrites, tried, Usage())

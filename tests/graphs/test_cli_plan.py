@@ -122,6 +122,6 @@ def test_a_thinned_graph_can_be_asked(cli: Cli, films: str, seeds: str, tmp_path
     assert done.code == 0
     assert "2 dropped (100%)" in done.out
     assert cli("ask", "who is the director of Alien?", "--kg", thin, "-q").out == "Ridley Scott\n"
-    assert cli("ask", "who is the director of Aliens?", "--kg", thin, "-q").code == 1
+    assert cli("ask", "who is the director of Aliens?", "--kg", thin, "-q").code in (1, 4), "not sure at best"
     again = cli("kg", "thin", "--kg", films, "--questions", seeds, "--into", thin, "--drop", "1")
     assert (again.code, "exists already" in again.err) == (2, True)

@@ -216,7 +216,7 @@ def test_how_sure_a_reading_is_decides_what_is_shown(
     if status == "not_found":
         assert (answer.values, answer.sparql, answer.confidence) == ((), "", None)
     else:
-        assert (answer.values, answer.confidence) == (("Q3042",), confidence)
+        assert (answer.values, answer.confidence, answer.unaccounted) == (("Q3042",), confidence, ("dwells",))
         (rival,) = answer.rivals
         assert (rival.reading, rival.labels, rival.confidence) == ("his partner", ("Lili Schöneman",), 0.2)
         assert "wdt:P451" in rival.sparql

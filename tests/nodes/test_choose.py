@@ -16,6 +16,7 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Answer, Context, State, build_graph
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.state import Verdict
+from triplewise.tools.parsing.confidence import FEATURES
 
 from .conftest import chain
 
@@ -45,7 +46,8 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
 
     def fixed(*sure: float) -> None:
         pairs = zip((FOX, CAMERON), sure, strict=False)
-        readings = tuple(replace(r, confidence=c, features={"share": c}) for r, c in pairs)
+        none = dict.fromkeys(FEATURES, 0.0)
+        readings = tuple(replace(r, confidence=c, features={**none, "share": c}) for r, c in pairs)
         monkeypatch.setattr("triplewise.nodes.plan.read_question", lambda *_: readings)
 
     return fixed
@@ -124,7 +126,7 @@ def test_an_answer_of_a_model_that_is_not_sure_is_shown_too(
     openai_server: Server, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read(0.5, 0.2)
-    doubtful = SimpleNamespace(probability=lambda features: 0.2689)
+    doubtful = SimpleNamespace(probability=lambda _: 0.2689, min_confidence=0.5, floor=0.1)
     levels = SimpleNamespace(min_confidence=0.5, floor=0.1, models={"openai:scripted": doubtful})
     monkeypatch.setattr("triplewise.nodes.answer.calibration_for", lambda *_: levels)
     graph = build_graph(checkpointer=InMemorySaver())

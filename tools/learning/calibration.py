@@ -177,8 +177,7 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray
 
 def _weights(rows: Sequence[Row]) -> np.ndarray:
     """Return what each row counts: large graphs do not drown small ones."""
-    weights: np.ndarray = balance([row.group for row in rows]) * np.array([row.weight for row in rows])
-    return weights
+    return np.asarray(balance([row.group for row in rows]) * np.array([row.weight for row in rows]))
 
 
 def _fit(rows: Sequence[Row], weights: np.ndarray, strength: float) -> Calibration:

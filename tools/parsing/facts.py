@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triplewise.tools.core.errors import QueryFailedError
+from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.files import is_writable, whole_file
-from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, whole_number
+from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple, text, whole_number
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, batches, memory_of, origin_of, terms_n3
@@ -85,6 +86,7 @@ class SortedFacts:
         ids: node -> its number. names: node, class or relation -> names with their rank, lower first.
         types: nodes with a class of theirs. parents: class -> the classes right above it.
         edges: relation -> subject << 32 | object of its facts, sorted.
+        first_alone: the number of the first node that has a name and nothing else.
     """
 
     def __init__(self, facts: Facts, profile: Profile) -> None:
@@ -95,6 +97,17 @@ class SortedFacts:
         self.edges: dict[str, NDArray[np.int64]] = {}
         for relation, pairs in facts:
             self._take(relation, pairs)
+        self.first_alone = len(self.ids)
+        self._number_named()
+
+    def _number_named(self) -> None:
+        """Number the nodes that have a name and nothing else: a question may name them, though in vain."""
+        classes = {of for _, of in self.types} | set(self.parents).union(*self.parents.values())
+        relations = {IRI(relation).n3().encode() for relation in self.edges}
+        known = classes | relations | self.ids.keys()
+        for node in self.names:
+            if node not in known and node.startswith(b"<") and self.profile.linkable(node[1:-1].decode()):
+                self.ids[node] = len(self.ids)
 
     def _take(self, relation: str, pairs: Iterable[Pair]) -> None:
         profile, ids = self.profile, self.ids
@@ -143,6 +156,19 @@ def whole_facts(kg: KnowledgeGraph) -> Facts | None:
     if kept is None:
         return None
     return ((r, [(s.encode(), o.encode()) for s, o in pairs]) for r, pairs in sorted(kept.facts.items()))
+
+
+def with_laid(facts: Facts, laid: Mapping[Triple, ExtractedFact], profile: Profile) -> Facts:
+    """The facts of a KG with those laid over it, and the names of the nodes that these add."""
+    extra: dict[str, list[Pair]] = defaultdict(list)
+    for triple in laid:
+        extra[triple.relation.value].append((triple.subject.n3().encode(), triple.object.n3().encode()))
+    for name_of in profile.label_predicates[:1]:
+        for node, label in (pair for fact in laid.values() for pair in fact.labels.items()):
+            extra[name_of].append((IRI(node).n3().encode(), text(label).n3().encode()))
+    for relation, pairs in facts:
+        yield relation, [*((s, o) for s, o in pairs), *extra.pop(relation, ())]
+    yield from extra.items()
 
 
 def _embedded(kg: EmbeddedKG) -> Facts:

@@ -78,6 +78,21 @@ def alone(question: str, known: Mapping[str, str], kg: KnowledgeGraph, encoder: 
     return Rewrite(question, {**{name: known[name] for name in spans.values()}, **others})
 
 
+def with_names(turn: Turn, kg: KnowledgeGraph) -> Turn:
+    """Return a turn with the name of what a word in its question stands for in the place of the word."""
+    question, entities = turn.question, dict(turn.entities)
+    for mention, id_ in turn.entities.items():
+        reference, iri = _reference(mention), kg.profile.expand(id_)
+        place = re.search(rf"(?<!\w){re.escape(mention)}(?!\w)", question)
+        if reference is None or reference.match[0] != mention or iri is None or place is None:
+            continue
+        name = kg.labels([iri]).get(iri, id_)
+        antecedent = _Antecedent(name, {name: id_})
+        question = _replace(question, reference._replace(match=place), antecedent)
+        entities = {name if m == mention else m: i for m, i in entities.items()}
+    return Turn(question, entities, turn.values, turn.labels)
+
+
 class FollowUp:
     """A message after some turns, oldest first; `unclear` is one before it that lacked a name.
 
@@ -92,7 +107,7 @@ class FollowUp:
         self, message: str, turns: Sequence[Turn], kg: KnowledgeGraph, encoder: Encoder, unclear: str = ""
     ) -> None:
         self.kg, self.encoder, self.unclear = kg, encoder, unclear
-        self.turns = [_named(turn, kg) for turn in turns[-REMEMBERED:]][::-1]
+        self.turns = list(turns[-REMEMBERED:])[::-1]
         self.message = " ".join(message.split())
         self.opening = _match("opening", self.message)
         self.text = self.message[self.opening.end() if self.opening else 0 :].strip(" ?.!,")
@@ -195,7 +210,8 @@ class FollowUp:
             places.sort(key=lambda place: self._types(place[0].entities[place[1]])[1].isdisjoint(types))
             for other, mention in [place for place in places if place[0] is places[0][0]][:2]:
                 yield self.rewrite(other.question.replace(mention, name.mention, 1), known)
-            yield self.rewrite(f"{previous} {part}", known)
+            if part.lower().split(" ")[0] in word_list("phrase_prepositions"):
+                yield self.rewrite(f"{previous} {part}", known)
         elif self.reference is not None and self.reference.possessive and not is_relational:
             # "Where was Goethe born? And his wife?" asks for her birthplace.
             for antecedent in self._antecedents(self.reference.kind):
@@ -281,21 +297,6 @@ class FollowUp:
         """Return a question that stands alone, with the entities of the conversation as they were."""
         known = {m: i for turn in reversed(self.turns) for m, i in turn.entities.items()}
         return alone(question, {**known, **(entities or {})}, self.kg, self.encoder)
-
-
-def _named(turn: Turn, kg: KnowledgeGraph) -> Turn:
-    """Return a turn with the name of what a word in its question stood for in the place of the word."""
-    question, entities = turn.question, dict(turn.entities)
-    for mention, id_ in turn.entities.items():
-        reference, iri = _reference(mention), kg.profile.expand(id_)
-        place = re.search(rf"(?<!\w){re.escape(mention)}(?!\w)", question)
-        if reference is None or reference.match[0] != mention or iri is None or place is None:
-            continue
-        name = kg.labels([iri]).get(iri, id_)
-        antecedent = _Antecedent(name, {name: id_})
-        question = _replace(question, reference._replace(match=place), antecedent)
-        entities = {name if m == mention else m: i for m, i in entities.items()}
-    return Turn(question, entities, turn.values, turn.labels)
 
 
 def _compares(text: str) -> bool:

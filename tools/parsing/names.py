@@ -99,6 +99,8 @@ class _Names:
                 if node not in known:
                     known.add(node)
                     found.setdefault(how if form == whole or how == "literal" else "norm", []).append(node)
+            if "exact" in found:  # what has the very name is no plural of another
+                break
         return found
 
     def abbreviated(self) -> None:

@@ -72,7 +72,7 @@ class Question:
         self.features: dict[str, float] = {}
         words = lexicon()
         beginning = " ".join(self.words[:3]) + " "
-        self.is_yes_no = bool(self.words) and self.words[0] in words.yes_or_no
+        self.is_yes_no = bool(self.words) and self.words[0] in words.yes_or_no and self.words[1:2] != ["you"]
         self.may_be_empty = self.is_yes_no or beginning.startswith(
             tuple(f"{text} " for text in words.counting)
         )

@@ -6,6 +6,7 @@ the chart, weights and confidence.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -193,7 +194,7 @@ def _first_written(
 
 
 def _provenance(candidate: Candidate) -> str:
-    count = round(candidate.features.get("seed_support", 0.0))
+    count = round(math.expm1(candidate.features.get("seed_support", 0.0)))  # see `chains.Chain.features`
     return f"{count} seed question{'s' if count > 1 else ''}" if count else WORDS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.parsing.follow_up import FollowUp, Turn
+from triplewise.tools.parsing.follow_up import FollowUp, Turn, with_names
 from triplewise.tools.retrieval.encoder import open_encoder
 
 
@@ -37,7 +37,8 @@ def test_a_pronoun_keeps_its_place_and_is_the_entity(kg: KnowledgeGraph) -> None
 
 
 def test_a_part_of_the_question_before_is_replaced(kg: KnowledgeGraph) -> None:
-    born = Turn("Where was she born?", {"she": node(kg, "Mary Shelley")}, ("Q84",), ("London",))
+    born = with_names(Turn("Where was she born?", {"she": node(kg, "Mary Shelley")}), kg)
+    assert born.question == "Where was Mary Shelley born?"
     first = follow_up(kg, "And Bram Stoker?", frankenstein(kg), born).rewrites[0]
     assert first.question == "Where was Bram Stoker born?"
     assert dict(first.entities) == {"Bram Stoker": node(kg, "Bram Stoker")}
