@@ -28,6 +28,7 @@ COMMON_WORD = 3000  # nodes with a word in their name, from which on it is no si
 MOST_PARTS = 3  # nodes that a part of a name may mean, if none of them is far better known
 BETTER_KNOWN = 5.0  # times the facts of the next one
 ALIKE = 0.7  # cosine of a word and the name of a well-known entity
+BEGINNING = 2  # letters that a name and a word made of it share
 
 
 def ground_names(question: Question) -> None:
@@ -204,7 +205,11 @@ class _Names:
                 self._add(span, [node], "fuzzy")
 
     def alike(self) -> None:
-        """A rare word that no name has, read as the well-known entity whose name means the same."""
+        """A rare word that no name has, read as the well-known entity whose name means the same.
+
+        What is written as a name has to begin like it too ("English": England): Spain means much the same as
+        Portugal, and is another country.
+        """
         question, hubs = self._question, self._index.hubs
         for i in range(question.n) if hubs else ():
             free = i not in question.operators and not any(a <= i < b for a, b in self._hit)
@@ -213,7 +218,10 @@ class _Names:
             if not rare or singular(word) in self._index.by_word:
                 continue
             cosines = self._index.hub_vecs @ question.vectors[i, i + 1]
-            if (best := int(np.argmax(cosines))) >= 0 and cosines[best] > ALIKE:
+            best = int(np.argmax(cosines))
+            beginnings = {name[:BEGINNING] for name in self._index.label_words[hubs[best]]}
+            is_name = i > 0 and question.tokens[i].capital
+            if cosines[best] > ALIKE and (not is_name or word[:BEGINNING] in beginnings):
                 self._add((i, i + 1), [hubs[best]], "cos", [("ent_cos_value", float(cosines[best]))])
 
     def unknown(self) -> None:
