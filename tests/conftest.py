@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.openai_server import OpenAIServer
+from triplewise.tools.core import secrets
 
 # The same examples each time; `--hypothesis-profile=default` draws others.
 settings.register_profile("repeatable", derandomize=True)
@@ -19,6 +20,13 @@ settings.load_profile("repeatable")
 # What a script starts in the background ignores Ctrl-C, and so would the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets_of_other_tests() -> Iterator[None]:
+    """Let no test hide a word that another one used as a password."""
+    yield
+    secrets._known.clear()
 
 
 @pytest.fixture

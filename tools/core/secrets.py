@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 HIDDEN = "***"
 """What stands for a secret."""
-SHORTEST = 4
+SHORTEST = 6
 """Characters of a secret; shorter ones would hide ordinary words."""
 REMEMBERED = 256
 """Secrets that a process knows; the least recently given ones are forgotten."""
