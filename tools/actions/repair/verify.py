@@ -32,10 +32,6 @@ FITTING = 5
 """Relations, the most alike to what was meant, that fixes may use besides the one that failed."""
 SHOWN = 3
 """Values shown of what a fix finds."""
-ONWARD = 3
-"""Relations tried to look through nodes without a name."""
-ONWARD_QUERIES = 4
-"""Queries that must be left for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +93,7 @@ def find_fixes(
                 break
             result = _carry_out(step, fix)
             if finds(result):
-                fixes.append(_lead_on(step, VerifiedFix(fix, _preview(step, fix, result), score, result)))
+                fixes.append(VerifiedFix(fix, _preview(step, fix, result), score, result))
     # What ends at nodes without a name is at best half the way.
     fixes.sort(key=lambda f: set(f.unnamed) >= set(f.feedback.values) != set())
     return tuple(fixes)
@@ -122,7 +118,7 @@ def _rank(step: FailedStep, fixes: Sequence[Fix]) -> list[tuple[float, Fix]]:
     to_question, to_failed = (step.similarity(t, texts) for t in (step.context.question, names[failed]))
     # That a relation finds something is no reason to offer it: it must be among those that fit best, and have
     # something to do with what was meant, or join two nodes that are known.
-    least = 0.0 if step.encoder is None else thresholds_of(step.encoder).unrelated / 2
+    least = 0.0 if step.encoder is None else thresholds_of(step.encoder).unrelated
     alike, best = dict[str, float](), list[str]()
     for relation, q, f in zip(relations, to_question, to_failed, strict=True):
         alike[relation] = TO_QUESTION * q + TO_FAILED * f
@@ -222,30 +218,3 @@ def _preview(step: FailedStep, fix: Fix, feedback: Feedback) -> str:
     new = [v for v in shown if f"?{v}" not in step.bound and v in named] or shown[:1]
     new = [v for v in new if set(feedback.values[v]) != {UNNAMED}] or new
     return "; ".join(f"?{v}: {listed(feedback.values[v], len(feedback.ids.get(v, ())))}" for v in new)
-
-
-def _lead_on(step: FailedStep, verified: VerifiedFix) -> VerifiedFix:
-    """Return a fix that finds only nodes without a name with the fact that leads on from them."""
-    new = [v for v in verified.unnamed if f"?{v}" not in step.bound]
-    if not new or verified.fix.calls[-1].name != "add_fact" or step.kg.left < ONWARD_QUERIES:
-        return verified
-    with suppress(SpentError, QueryFailedError, ActionError):
-        program = PyQL.parse(verified.feedback.program, step.kg.profile)
-        for _, fix in _rank(step, step.beyond(f"?{new[0]}", program))[:ONWARD]:
-            longer = replace(verified.fix, calls=(*verified.fix.calls, *fix.calls))
-            feedback = _carry_out(step, longer)
-            if finds(feedback) and _arrives(step, longer, verified.feedback, feedback):
-                return VerifiedFix(longer, _preview(step, longer, feedback), verified.score, feedback)
-    return verified
-
-
-def _arrives(step: FailedStep, fix: Fix, before: Feedback, after: Feedback) -> bool:
-    """Whether one more call finds names, and more than what the program and its calls start from."""
-    names = {name for v, names in after.values.items() if v not in before.values for name in names}
-    if not names - {UNNAMED}:
-        return False
-    ends = (end for fact in step.program.facts() for end in (fact.subject, fact.object))
-    start = {step.kg.profile.short(end) for end in ends if isinstance(end, IRI)}
-    start |= {a for call in fix.calls for a in call.arguments}
-    ids = {i for a in fix.calls[-1].arguments for i in after.ids.get(a[1:], ())}
-    return not ids or bool(ids - start)
