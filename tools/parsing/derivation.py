@@ -179,3 +179,7 @@ class Derivation:
             yield self
         for part in self.parts:
             yield from part.leaves()
+
+    def edge(self, side: Literal[0, -1]) -> Derivation:
+        """The first (0) or last (-1) anchor."""
+        return self.parts[side].edge(side) if self.parts else self

@@ -28,6 +28,7 @@ LONGEST = 5
 """Tokens of the longest span that is compared with relations and classes."""
 LEAST_LETTERS, SHORT = 5, 3
 """Letters that a word has at least to be misspelt, and at most to be no strange word."""
+QUESTION_WORDS = frozenset({"which", "what", "who", "whom", "where", "when"})
 HARD = frozenset({"skip_op", "skip_name", "skip_known", "skip_content", "skip_capital", "skip_unknown"})
 _MARKED = re.compile(r"\[([^\[\]]+)\]|\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
 
@@ -122,10 +123,33 @@ class Question:
         """The words of a span that are no function words."""
         return [word for word in self.words[start:end] if word not in lexicon().stop]
 
+    def has_article(self, span: Span) -> bool:
+        """Whether a new noun phrase begins inside a span: "starred by the actors"."""
+        return not {"the", "a", "an"}.isdisjoint(self.words[span[0] + 1 : span[1] - 1])
+
     def span_of(self, start: int, end: int) -> Span | None:
         """The tokens between two positions of the text."""
         inside = [i for i, token in enumerate(self.tokens) if token.start >= start and token.end <= end]
         return (inside[0], inside[-1] + 1) if inside else None
+
+    @cached_property
+    def other_cue(self) -> str:
+        """Which words tell whether named things are among the answers: "other", "same", "share", or none."""
+        words, cues = lexicon(), [word for word in self.words if word in lexicon().others]
+        if any(words.operators.get((word,)) != "same" for word in cues):
+            return "cued"
+        return "uncued" if not cues else "same" if "same" in cues else "shared"
+
+    @cached_property
+    def late(self) -> int | None:
+        """Where the question word is, if what is asked for stands last: "X starred in which films"."""
+        i = next((i for i, word in enumerate(self.words) if word in QUESTION_WORDS), 0)
+        if i < 2 or self.is_yes_no:
+            return None
+        classes = {a.start for a in self.of_kind("class") if a.features[0][0] in ("cls_exact", "cls_head")}
+        after_preposition = self.words[i - 1] in lexicon().prepositions and i + 1 in self.known
+        asked = self.words[i] in ("which", "what") and (i + 1 in classes or after_preposition)
+        return i if asked or i == self.n - 1 else None
 
     @cached_property
     def marked(self) -> tuple[Span, ...]:

@@ -98,6 +98,21 @@ def test_direction_follows_voice_and_word_order(
     assert answers(company, parser, question)[0] == sorted(expected)
 
 
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("the mentor of Jon Keita works on which projects", ["Kestrel"]),
+        ("the mentor of the employees of Kestrel works in which department", ["sales"]),
+        ("the project of Ida Brandt is worked on by who", [TOM]),
+        ("which employees share a department with Jon Keita", [IDA, LENA]),
+        ("which projects do employees who share a department with Jon Keita work on", ["Kestrel", "Osprey"]),
+        ("who is the mentor of the mentor of Jon Keita", [TOM]),
+    ],
+)
+def test_best_reading(company: GraphIndex, parser: Parser, question: str, expected: list[str]) -> None:
+    assert answers(company, parser, question)[0] == sorted(expected)
+
+
 def node(index: GraphIndex, label: str) -> Set:
     return Nodes(frozenset(i for i in range(len(index.terms)) if index.label(i) == label))
 
