@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -95,6 +96,6 @@ def stem(word: str) -> str:
     return found[0] if found else word
 
 
-def key(words: list[str] | tuple[str, ...]) -> str:
+def key(words: Sequence[str]) -> str:
     """Words run together, so that TR7 = TR 7 and horse power = horsepower."""
     return "".join(words).replace(".", "").replace(",", "")

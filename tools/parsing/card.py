@@ -163,4 +163,4 @@ def _shares(index: GraphIndex, nodes: Iterable[int]) -> tuple[Share, ...]:
     counts = Counter(c for i in nodes for c in index.types[i] if index.classes[c].real)
     named = [c for c in counts if index.classes[c].iri is not None] or list(counts)
     best = sorted(named, key=lambda c: (-counts[c], c))[:ENDS]
-    return tuple(Share(index.classes[c].names[0], counts[c], index.members.own_size(c)) for c in best)
+    return tuple(Share(index.classes[c].names[0], counts[c], index.of_classes.own[c]) for c in best)

@@ -1,4 +1,4 @@
-"""Classes of an index, and the paths of relations between them.
+"""Classes of an index, their members, and the paths of relations between them.
 
 A node without a class of the graph's is of one that the relations to or from it imply.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,12 @@ from triplewise.tools.parsing.facts import SCHEMA, SortedFacts, term_of
 from triplewise.tools.parsing.query import Path, Step
 from triplewise.tools.parsing.relations import Ints, Keep, Nodes, Relation, best_names, words_of
 
+T = TypeVar("T")
+
 WIDTH, PATHS = 200, 8  # paths that are made longer, and that are given
 MANY_CLASSES = 4  # classes of one set of nodes that paths are looked for from and to
 FEW_CLASSES = 300  # up to which longer paths are looked for where there are no short ones
-KEPT_PATHS, KEPT_GOALS = 100_000, 2_000  # pairs of ends, and ends, whose paths are kept
+KEPT_PATHS, KEPT_ENDS = 100_000, 2_000  # pairs of ends whose paths are kept, and ends
 Found: TypeAlias = tuple[Path, float, float]
 """A path between classes, and the shares of the members of either end that take it."""
 
@@ -43,12 +46,19 @@ class Class:
     names: tuple[str, ...]
     real: bool
     iri: IRI | None = None
-    steps: tuple[tuple[int, int], ...] = ()
+    steps: tuple[Step, ...] = ()
 
-    @property
-    def relation(self) -> int | None:
-        """The relation whose objects it holds, where it is implied by one."""
-        return self.steps[0][0] if len(self.steps) == 1 and self.steps[0][1] == 1 else None
+
+class Lazy(dict[int, T]):
+    """Values by number, each made when it is first asked for."""
+
+    def __init__(self, make: Callable[[int], T]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, number: int) -> T:
+        made = self[number] = self._make(number)
+        return made
 
 
 class Classes:
@@ -56,8 +66,10 @@ class Classes:
 
     Attributes:
         classes: those that the graph names, then those that relations imply.
+        members: of each class, of its subclasses too. own: how many nodes the graph says are of it itself.
         types: those of each node itself.
-        members: of each class, of its subclasses too.
+        steps: by class, the steps of its members, with the classes that each leads to and the share that can
+            take it.
     """
 
     def __init__(
@@ -71,7 +83,7 @@ class Classes:
         typed = np.zeros(len(read.ids), bool)
         for node, of in read.types:
             typed[node] = True
-            if not of[1:-1].decode().startswith(SCHEMA):
+            if not _is_schema(of):
                 direct[of].append(node)
         below = _descendants(direct, read.parents)
         numbers = {of: i for i, of in enumerate(below)}
@@ -86,48 +98,102 @@ class Classes:
             self.classes.append(implied)
             groups.append([len(own)])
             own.append(nodes)
-        self.members = Members(own, groups, keep)
-        found: dict[int, list[int]] = defaultdict(list)
-        for c, nodes in enumerate(own):
-            for node in nodes.tolist():
-                found[node].append(c)
+        self._relations, self._groups, self.own = relations, groups, [len(nodes) for nodes in own]
+        self.members: Lazy[Nodes] = Lazy(
+            lambda c: keep(frozenset().union(*(own[sub].tolist() for sub in groups[c])))
+        )
+        # The classes of node i, one after the other: flat[begin[i] : begin[i + 1]].
+        nodes = np.concatenate([*own, np.zeros(0, np.int32)])
+        flat = np.repeat(np.arange(len(own), dtype=np.int32), self.own)
+        self._flat = flat[np.argsort(nodes, kind="stable")]
+        self._begin = np.concatenate([[0], np.cumsum(np.bincount(nodes, minlength=len(read.ids)))])
         same: dict[tuple[int, ...], Nodes] = {}
-        self.types = [
-            same.setdefault(tuple(of), frozenset(of))
-            for of in (found.get(i, []) for i in range(len(read.ids)))
-        ]
+        found, begin = self._flat.tolist(), self._begin.tolist()
+        of_nodes = (tuple(found[a:b]) for a, b in pairwise(begin))
+        self.types = [same.setdefault(of, frozenset(of)) for of in of_nodes]
+        self.steps: Lazy[dict[Step, dict[int, float]]] = Lazy(self._steps_from)
+        self.paths = lru_cache(KEPT_PATHS)(self._paths)
+        self._leaving = lru_cache(KEPT_ENDS)(self._links_from)
+        self._goal = lru_cache(KEPT_ENDS)(self._goal_of)
+
+    def _paths(self, a: Nodes, b: Nodes) -> list[Found]:
+        """Chains of relations from classes a to classes b: (path, share of a, share of b); shortest first.
+
+        They have up to two steps, and in a graph with few classes three where there are none with less.
+        """
+        if not a or not b:
+            return []
+        goal, first = self._goal(self._largest(b)), self._leaving(self._largest(a))
+        through = np.array([of.real for of in self.classes], bool) & ~goal.classes
+        found = [first.where(goal.classes[first.end])]
+        if len(found[0].end) < PATHS:
+            found.append(first.where((through & goal.reached)[first.end]).best().then(goal.into))
+        if not any(len(ways.end) for ways in found) and len(self.classes) <= FEW_CLASSES:
+            second = first.where(through[first.end]).best().then(self._links)
+            found.append(second.where((through & goal.reached)[second.end]).best().then(goal.into))
+        best: dict[tuple[int, ...], float] = {}
+        for ways in found:
+            score = ways.share + goal.arriving[ways.codes[:, -1]]
+            for place in np.argsort(-score, kind="stable")[: 4 * PATHS].tolist():
+                way = tuple(ways.codes[place].tolist())
+                best[way] = max(best.get(way, 0.0), float(ways.share[place]))
+        ranked = sorted(best, key=lambda p: (len(p), -best[p] - goal.arriving[p[-1]], p))[:PATHS]
+        return [(tuple(map(_step, p)), min(best[p], 1.0), float(goal.arriving[p[-1]])) for p in ranked]
+
+    def _largest(self, classes: Nodes) -> Nodes:
+        """The classes with the most members, where there are many."""
+        if len(classes) <= MANY_CLASSES:
+            return classes
+        return frozenset(sorted(classes, key=lambda c: (-self.own[c], c))[:MANY_CLASSES])
+
+    def _links_from(self, classes: Nodes) -> _Ways:
+        """The single steps that leave some classes."""
+        bounds = (np.searchsorted(self._links.start, [c, c + 1]) for c in sorted(classes))
+        return self._links.where(np.concatenate([np.arange(*pair) for pair in bounds]))
+
+    def _goal_of(self, classes: Nodes) -> _Goal:
+        """What leads to some classes."""
+        backward = self._leaving(classes)
+        inside, reached = (np.zeros(len(self.classes), bool) for _ in range(2))
+        inside[list(classes)], reached[backward.end] = True, True
+        arriving = np.zeros(2 * len(self._relations))
+        np.maximum.at(arriving, backward.codes[:, 0] ^ 1, backward.share)
+        return _Goal(inside, reached, arriving, self._links.where(inside[self._links.end]))
+
+    @cached_property
+    def _links(self) -> _Ways:
+        """The single steps between classes, by the classes that nodes have themselves."""
+        near, code, far = _both_ways(self._relations)
+        classes, nodes = max(len(self.classes), 1), max(len(self.types), 1)
+        of, edges = self._classes_at(near)
+        to, rows = self._classes_at(far[edges])
+        step = (of[rows].astype(np.int64) * 2 * len(self._relations) + code[edges[rows]]) * classes + to
+        taken, counts = np.unique(np.unique(step * nodes + near[edges[rows]]) // nodes, return_counts=True)
+        before, end = np.divmod(taken, classes)
+        start, what = np.divmod(before, max(2 * len(self._relations), 1))
+        return _Ways(start, what[:, None], end, counts / np.array(self.own)[start])
+
+    def _classes_at(self, nodes: Ints) -> tuple[Ints, NDArray[np.int64]]:
+        """The classes of some nodes, side by side, each with the place of its node."""
+        sizes = self._begin[nodes + 1] - self._begin[nodes]
+        places = np.repeat(np.arange(len(nodes)), sizes)
+        return self._flat[_runs(self._begin[nodes], sizes)], places
+
+    def _steps_from(self, c: int) -> dict[Step, dict[int, float]]:
+        """The steps from a class to others, with the share of its members that can take each."""
+        found: dict[Step, dict[int, float]] = {}
+        size = max(len(self.members[c]), 1)
+        for sub in self._groups[c]:
+            links, weight = self._leaving(frozenset([sub])), self.own[sub] / size
+            columns = (links.codes[:, 0].tolist(), links.end.tolist(), links.share.tolist())
+            for code, to, share in zip(*columns, strict=True):
+                ends = found.setdefault(_step(code), {})
+                ends[to] = min(ends.get(to, 0.0) + weight * share, 1.0)
+        return found
 
 
-class Members(Sequence[Nodes]):
-    """The members of classes, their subclasses' too, put together when a class is first asked for."""
-
-    def __init__(
-        self,
-        own: Sequence[Ints],
-        groups: Sequence[Sequence[int]],
-        keep: Keep,
-    ) -> None:
-        self._own, self._groups, self._keep = own, groups, keep
-        self._made: dict[int, Nodes] = {}
-
-    def __len__(self) -> int:
-        return len(self._own)
-
-    def below(self, c: int) -> Sequence[int]:
-        """A class and those below it."""
-        return self._groups[c]
-
-    def own_size(self, c: int) -> int:
-        """How many nodes the graph says are of a class itself."""
-        return len(self._own[c])
-
-    def __getitem__(self, c: Any) -> Any:
-        if c not in self._made:
-            if not 0 <= c < len(self._own):
-                raise IndexError(c)
-            nodes = (self._own[sub].tolist() for sub in self._groups[c])
-            self._made[c] = self._keep(frozenset().union(*nodes))
-        return self._made[c]
+def _is_schema(of: bytes) -> bool:
+    return of[1:-1].decode().startswith(SCHEMA)
 
 
 def _descendants(
@@ -142,7 +208,7 @@ def _descendants(
                 if parent not in seen and parent.startswith(b"<"):
                     seen.add(parent)
                     todo.append(parent)
-                    if not parent[1:-1].decode().startswith(SCHEMA):
+                    if not _is_schema(parent):
                         below.setdefault(parent, [parent]).append(of)
     return below
 
@@ -168,151 +234,35 @@ def _implied(
             yield Class((name,), True, None, tuple((relation.i, -1) for relation in group)), nodes
 
 
-class ClassGraph:
-    """Which relations lead from class to class.
+class _Ways(NamedTuple):
+    """Paths of one length between classes; single steps are sorted by the class that they leave.
 
-    Attributes:
-        steps: by class, the steps of its members, with the classes that each leads to and the share that can
-            take it.
+    From which class by what (shape (paths, length); 2 * relation, + 1 against its direction) to which, and
+    the share of the members of `start` that can take it.
     """
 
-    def __init__(self, of: Classes, relations: Sequence[Relation]) -> None:
-        self._classes, self._members, self._types = of.classes, of.members, of.types
-        self._relations = relations
-        self.steps = _Steps(self._steps_from)
-        self._paths: dict[tuple[Nodes, Nodes], list[Found]] = {}
-        self._goals: dict[Nodes, _Goal] = {}
-        self._starts: dict[Nodes, _Level] = {}
-
-    def forget(self) -> None:
-        """Drop paths that were looked for when they have become many."""
-        if len(self._paths) > KEPT_PATHS:
-            self._paths, self._starts = {}, {}
-        if len(self._goals) > KEPT_GOALS:
-            self._goals = {}
-
-    def paths(self, a: Nodes, b: Nodes, longest: int = 2) -> list[Found]:
-        """Chains of relations from classes a to classes b: (path, share of a, share of b); shortest first.
-
-        In a graph with few classes they are one step longer than `longest` where none are found up to that.
-        """
-        if not a or not b:
-            return []
-        a, b = self._largest(a), self._largest(b)
-        if (known := self._paths.get((a, b))) is not None:
-            return known
-        goal = self._goal(b)
-        through = self._entity_classes & ~goal.classes
-        if (first := self._starts.get(a)) is None:
-            first = self._starts[a] = _Level.at(a).extended(self._links)
-        found = [first.where(goal.classes[first.ends])]
-        if len(found[0].ends) < PATHS and longest > 1:
-            found.append(first.where((through & goal.reached)[first.ends]).best().extended(goal.into))
-        if not any(len(level.ends) for level in found) and len(self._classes) <= FEW_CLASSES:
-            second = first.where(through[first.ends]).best().extended(self._links)
-            found.append(second.where((through & goal.reached)[second.ends]).best().extended(goal.into))
-        best: dict[tuple[int, ...], float] = {}
-        for level in found:
-            score = level.shares + goal.arriving[level.codes[:, -1]]
-            for place in np.argsort(-score, kind="stable")[: 4 * PATHS].tolist():
-                way = tuple(level.codes[place].tolist())
-                best[way] = max(best.get(way, 0.0), float(level.shares[place]))
-        ranked = sorted(best, key=lambda p: (len(p), -best[p] - goal.arriving[p[-1]], p))[:PATHS]
-        paths: list[Found] = [
-            (tuple(_step(code) for code in p), min(best[p], 1.0), float(goal.arriving[p[-1]])) for p in ranked
-        ]
-        self._paths[a, b] = paths
-        return paths
-
-    def _largest(self, classes: Nodes) -> Nodes:
-        """The classes with the most members, where there are many."""
-        if len(classes) <= MANY_CLASSES:
-            return classes
-        return frozenset(sorted(classes, key=lambda c: (-self._members.own_size(c), c))[:MANY_CLASSES])
-
-    def _goal(self, classes: Nodes) -> _Goal:
-        """What leads to some classes."""
-        if (goal := self._goals.get(classes)) is None:
-            links, backward = self._links, _Level.at(classes).extended(self._links)
-            inside, reached = (np.zeros(len(self._classes), bool) for _ in range(2))
-            inside[list(classes)], reached[backward.ends] = True, True
-            arriving = np.zeros(2 * len(self._relations))
-            np.maximum.at(arriving, backward.codes[:, 0] ^ 1, backward.shares)
-            order, ends = self._links_by_end
-            bounds = [np.searchsorted(ends, [c, c + 1]) for c in sorted(classes)]
-            into = links.where(np.sort(np.concatenate([order[begin:end] for begin, end in bounds])))
-            goal = self._goals[classes] = _Goal(inside, reached, arriving, into)
-        return goal
-
-    @cached_property
-    def _entity_classes(self) -> NDArray[np.bool_]:
-        """Which classes are of entities."""
-        return np.array([of.real for of in self._classes], bool)
-
-    @cached_property
-    def _links(self) -> _Links:
-        """The steps between classes, by the classes that nodes have themselves."""
-        near, code, far = _both_ways(self._relations)
-        counts = np.fromiter(map(len, self._types), np.int64, len(self._types))
-        flat = np.fromiter((c for of in self._types for c in of), np.int32, int(counts.sum()))
-        begin = np.concatenate([[0], np.cumsum(counts)])
-        of, edges = _spread(begin, flat, near)
-        to, rows = _spread(begin, flat, far[edges])
-        classes, nodes = max(len(self._classes), 1), max(len(self._types), 1)
-        step = (of[rows].astype(np.int64) * 2 * len(self._relations) + code[edges[rows]]) * classes + to
-        sizes = np.bincount(flat, minlength=classes)
-        taken, counts = np.unique(np.unique(step * nodes + near[edges[rows]]) // nodes, return_counts=True)
-        before, end = np.divmod(taken, classes)
-        start, what = np.divmod(before, max(2 * len(self._relations), 1))
-        return _Links(start, what, end, counts / sizes[start])
-
-    @cached_property
-    def _links_by_end(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Places in `_links` sorted by the class that each leads to, and these classes."""
-        order = np.argsort(self._links.to, kind="stable")
-        return order, self._links.to[order]
-
-    def _steps_from(self, c: int) -> dict[Step, dict[int, float]]:
-        """The steps from a class to others, with the share of its members that can take each."""
-        found: dict[Step, dict[int, float]] = {}
-        links, size = self._links, max(len(self._members[c]), 1)
-        for sub in self._members.below(c):
-            begin, end = np.searchsorted(links.of, [sub, sub + 1]).tolist()
-            weight = self._members.own_size(sub) / size
-            columns = (column[begin:end].tolist() for column in (links.code, links.to, links.share))
-            for code, to, share in zip(*columns, strict=True):
-                ends = found.setdefault(_step(code), {})
-                ends[to] = min(ends.get(to, 0.0) + weight * share, 1.0)
-        return found
-
-
-class _Steps(dict[int, dict[Step, dict[int, float]]]):
-    """Steps by class, worked out when a class is first asked for."""
-
-    def __init__(self, make: Callable[[int], dict[Step, dict[int, float]]]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, c: int) -> dict[Step, dict[int, float]]:
-        found = self[c] = self._make(c)
-        return found
-
-
-class _Links(NamedTuple):
-    """Steps between classes, sorted by the first.
-
-    From which class by what (2 * relation, + 1 against its direction) to which, and the share of the members
-    of `of` that can take the step.
-    """
-
-    of: NDArray[np.int64]
-    code: NDArray[np.int64]
-    to: NDArray[np.int64]
+    start: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    end: NDArray[np.int64]
     share: NDArray[np.float64]
 
-    def where(self, kept: NDArray[np.int64]) -> _Links:
+    def where(self, kept: NDArray[Any]) -> _Ways:
         """Some of them."""
-        return _Links(self.of[kept], self.code[kept], self.to[kept], self.share[kept])
+        return _Ways(*(column[kept] for column in self))
+
+    def best(self) -> _Ways:
+        """The `WIDTH` that most members take."""
+        return self.where(np.argsort(-self.share, kind="stable")[:WIDTH])
+
+    def then(self, links: _Ways) -> _Ways:
+        """All with one step more, but for those that go back at once."""
+        begins = np.searchsorted(links.start, self.end)
+        sizes = np.searchsorted(links.start, self.end, "right") - begins
+        rows, taken = np.repeat(np.arange(len(self.end)), sizes), _runs(begins, sizes)
+        onward = self.codes[rows, -1] != links.codes[taken, 0] ^ 1
+        before, more = self.where(rows[onward]), links.where(taken[onward])
+        codes = np.concatenate([before.codes, more.codes], axis=1)
+        return _Ways(before.start, codes, more.end, before.share * more.share)
 
 
 class _Goal(NamedTuple):
@@ -324,42 +274,7 @@ class _Goal(NamedTuple):
     classes: NDArray[np.bool_]
     reached: NDArray[np.bool_]
     arriving: NDArray[np.float64]
-    into: _Links
-
-
-class _Level(NamedTuple):
-    """Paths of one length: steps, shape (paths, length); classes at their ends; the shares that take them."""
-
-    codes: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    shares: NDArray[np.float64]
-
-    @classmethod
-    def at(cls, classes: Nodes) -> _Level:
-        """Paths without a step."""
-        return cls(
-            np.empty((len(classes), 0), np.int64), np.array(sorted(classes), np.int64), np.ones(len(classes))
-        )
-
-    def where(self, kept: NDArray[Any]) -> _Level:
-        """Some of them."""
-        return _Level(self.codes[kept], self.ends[kept], self.shares[kept])
-
-    def best(self) -> _Level:
-        """The `WIDTH` that most members take."""
-        return self.where(np.argsort(-self.shares, kind="stable")[:WIDTH])
-
-    def extended(self, links: _Links) -> _Level:
-        """All with one step more, but for those that go back at once."""
-        begins = np.searchsorted(links.of, self.ends)
-        sizes = np.searchsorted(links.of, self.ends, "right") - begins
-        rows = np.repeat(np.arange(len(self.ends)), sizes)
-        taken = np.arange(len(rows)) + np.repeat(begins - np.cumsum(sizes) + sizes, sizes)
-        if self.codes.shape[1]:
-            onward = self.codes[rows, -1] != links.code[taken] ^ 1
-            rows, taken = rows[onward], taken[onward]
-        codes = np.concatenate([self.codes[rows], links.code[taken, None]], axis=1)
-        return _Level(codes, links.to[taken], self.shares[rows] * links.share[taken])
+    into: _Ways
 
 
 def _both_ways(relations: Sequence[Relation]) -> tuple[Ints, Ints, Ints]:
@@ -376,8 +291,6 @@ def _step(code: int) -> Step:
     return code >> 1, -1 if code & 1 else 1
 
 
-def _spread(begin: NDArray[np.int64], flat: Ints, nodes: Ints) -> tuple[Ints, NDArray[np.int64]]:
-    """The values of some nodes, of rows side by side, each with the place of its node."""
-    sizes = begin[nodes + 1] - begin[nodes]
-    places = np.repeat(np.arange(len(nodes)), sizes)
-    return flat[np.arange(len(places)) + np.repeat(begin[nodes] - np.cumsum(sizes) + sizes, sizes)], places
+def _runs(begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers of runs one after the other, each by where it begins and how long it is."""
+    return np.arange(int(sizes.sum())) + np.repeat(begins - np.cumsum(sizes) + sizes, sizes)

@@ -7,15 +7,13 @@ cache folder. When they are old they are read again while they serve.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -29,19 +27,21 @@ from triplewise.tools.core.files import is_writable, whole_file
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple, text, whole_number
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, batches, memory_of, origin_of, terms_n3
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, batches, memory_of, origin_of
 from triplewise.tools.kg.rdf import QUESTIONS_IN, parse_term, safe_iri
 
 Pair: TypeAlias = tuple[bytes, bytes]
 """Subject and object of a fact in N-Triples form; numbers and booleans may also stand bare."""
 Facts: TypeAlias = Iterable[tuple[str, Iterable[Pair]]]
 """Facts by the IRI of their relation."""
+Kept: TypeAlias = dict[str, list[tuple[str, str]]]
+"""The same in the form in which those of an endpoint are kept."""
 
 SMALL = 400_000
 """Facts up to which a graph is read whole."""
 AT_ONCE = 30_000
 """Facts up to which the first question to an endpoint waits for them; more are read while it is answered."""
-PAGE, GROUP = 10_000, 200  # facts, and relations, that one request asks for
+PAGE = 10_000  # facts that one request asks for
 LOOK = 5.0  # seconds that an endpoint has to show that its graph is small
 COMPLETE = 0.98  # least share of an endpoint's facts that its pages have to give
 PAUSE = 0.1  # seconds between two rounds of requests to another machine
@@ -144,18 +144,20 @@ def whole_facts(kg: KnowledgeGraph) -> Facts | None:
         return _embedded(kg) if kg.size(SMALL) <= SMALL else None
     memory, folder = memory_of(kg, "facts"), next(filter(is_writable, kg.cache_dirs), None)
     path = None if folder is None or kg.is_local else folder / KEPT
-    kept: _Kept | None = memory.pop("kept", None) or (_kept(path, kg.profile) if path is not None else None)
-    is_good = kept is not None and time.time() - kept.since < DAYS * 86_400
-    if not is_good and "tried" not in memory:
-        memory["tried"], counts = True, _counts(kg)
-        task = partial(_read_all, kg, counts, path)
-        if counts and kept is None and (kg.is_local or sum(counts.values()) <= AT_ONCE):
-            kept = task()
-        elif counts:
+    found: Kept | None = memory.pop("read", None)
+    age = 0.0
+    if found is None and path is not None:
+        found, age = _kept(path, kg.profile)
+    if (found is None or age > DAYS * 86_400) and "tried" not in memory:
+        memory["tried"], size = True, _size(kg)
+        task = partial(_read_all, kg, size, path)
+        if size and found is None and (kg.is_local or size <= AT_ONCE):
+            found = task()
+        elif size:
             threading.Thread(target=task, name="triplewise-facts", daemon=True).start()
-    if kept is None:
+    if found is None:
         return None
-    return ((r, [(s.encode(), o.encode()) for s, o in pairs]) for r, pairs in sorted(kept.facts.items()))
+    return ((r, [(s.encode(), o.encode()) for s, o in pairs]) for r, pairs in sorted(found.items()))
 
 
 def with_laid(facts: Facts, laid: Mapping[Triple, ExtractedFact], profile: Profile) -> Facts:
@@ -176,90 +178,57 @@ def _embedded(kg: EmbeddedKG) -> Facts:
         yield relation, (line.split(b"\t", 1) for line in sorted(lines))  # type: ignore[misc]
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """Facts of an endpoint by relation, when they were read (seconds of the epoch), and by which profile."""
+def _kept(path: Path, profile: Profile) -> tuple[Kept | None, float]:
+    """The facts that a file keeps, and their age in seconds.
 
-    since: float
-    profile: str
-    facts: Mapping[str, Sequence[tuple[str, str]]]
-
-
-def _kept(path: Path, profile: Profile) -> _Kept | None:
-    """The facts that a file keeps; None where it is missing, damaged, or made by another profile."""
+    None where it is missing, damaged, or made by another profile.
+    """
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            kept = _Kept(**json.load(file))
-    except (OSError, EOFError, ValueError, TypeError):
-        return None
-    return kept if kept.profile == _shape(profile) else None
+            kept = json.load(file)
+        if kept["profile"] == repr(profile):
+            return dict(kept["facts"]), time.time() - path.stat().st_mtime
+    except (OSError, EOFError, ValueError, LookupError, TypeError):
+        pass  # they are read anew
+    return None, 0.0
 
 
-def _shape(profile: Profile) -> str:
-    return hashlib.sha256(repr(profile).encode()).hexdigest()
-
-
-def _counts(kg: KnowledgeGraph) -> dict[str, int]:
-    """How many facts each relation of a small graph has, if they are read; {} of a large or silent one."""
+def _size(kg: KnowledgeGraph) -> int:
+    """How many facts a small graph has; 0 of a large or silent one."""
     some = f"SELECT (COUNT(*) AS ?n) WHERE {{ {{ SELECT ?s WHERE {{ ?s ?p ?o }} LIMIT {SMALL + 1} }} }}"
-    size = kg.query(some, timeout=LOOK)
-    if size.outcome is not Outcome.ROWS or (whole_number(size.rows[0][0]) or SMALL + 1) > SMALL:
-        return {}
-    result = kg.query("SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p")
-    rows = result.rows if result.outcome is Outcome.ROWS else ()
-    counts = {p.value: whole_number(n) or 0 for p, n in rows if isinstance(p, IRI)}
-    return {p: n for p, n in counts.items() if is_read(p, kg.profile)}
+    result = kg.query(some, timeout=LOOK)
+    size = whole_number(result.rows[0][0]) if result.outcome is Outcome.ROWS else None
+    return size if size is not None and size <= SMALL else 0
 
 
-def _read_all(kg: KnowledgeGraph, counts: Mapping[str, int], path: Path | None) -> _Kept | None:
+def _read_all(kg: KnowledgeGraph, size: int, path: Path | None) -> Kept | None:
     """Read all facts of an endpoint, and keep them in a file; None where it does not give them all."""
-    facts: dict[str, list[tuple[str, str]]] = {}
-    pages = [(group, offset) for group, size in _groups(counts) for offset in range(0, size, PAGE)]
+    read: set[tuple[str, str, str]] = set()
     try:
-        for some in batches(pages, kg.connections):
-            for page in kg.together([partial(_page, kg, *place) for place in some]):
-                for relation, pair in page:
-                    facts.setdefault(relation, []).append(pair)
+        for some in batches(range(0, size, PAGE), kg.connections):
+            for page in kg.together([partial(_page, kg, offset) for offset in some]):
+                read.update(page)
             time.sleep(0 if kg.is_local else PAUSE)
-        facts = {r: sorted(set(pairs)) for r, pairs in facts.items()}
-        if sum(map(len, facts.values())) < COMPLETE * sum(counts.values()):
-            _log.info("%s gives other facts on each page: its graph is not read whole", kg.name)
-            return None
     except QueryFailedError as error:
         _log.info("the graph of %s cannot be read whole: %s", kg.name, error)
         return None
-    kept = _Kept(time.time(), _shape(kg.profile), facts)
+    if len(read) < COMPLETE * size:
+        _log.info("%s gives other facts on each page: its graph is not read whole", kg.name)
+        return None
+    facts: Kept = {}
+    for relation, subject, value in sorted(read):
+        if is_read(relation, kg.profile):
+            facts.setdefault(relation, []).append((subject, value))
     memory_of(kg, "graph index").clear()  # it is made anew
     if path is None:
-        memory_of(kg, "facts")["kept"] = kept
-        return kept
+        memory_of(kg, "facts")["read"] = facts
+        return facts
     with suppress(OSError), whole_file(path) as file:
-        file.write(gzip.compress(json.dumps(asdict(kept)).encode(), 6))
-    return kept
+        file.write(gzip.compress(json.dumps({"profile": repr(kg.profile), "facts": facts}).encode(), 6))
+    return facts
 
 
-def _groups(counts: Mapping[str, int]) -> Iterator[tuple[list[str], int]]:
-    """Relations that are read together, with how many facts they have."""
-    group: list[str] = []
-    size = 0
-    for relation, count in sorted(counts.items(), key=lambda item: (item[1], item[0])):
-        if group and (size + count > PAGE or len(group) == GROUP):
-            yield group, size
-            group, size = [], 0
-        group.append(relation)
-        size += count
-    if group:
-        yield group, size
-
-
-def _page(kg: KnowledgeGraph, relations: Sequence[str], offset: int) -> list[tuple[str, tuple[str, str]]]:
-    """Some facts of relations. Blank nodes have the names that the page gives them."""
-    sparql = (
-        f"SELECT ?s ?p ?o WHERE {{ VALUES ?p {{ {terms_n3(map(IRI, relations))} }} ?s ?p ?o }} "
-        f"LIMIT {PAGE} OFFSET {offset}"
-    )
-    return [
-        (p.value, (s.n3(), o.n3()))
-        for s, p, o in kg.query(sparql, limit=PAGE).rows
-        if isinstance(s, IRI) and isinstance(p, IRI) and o is not None
-    ]
+def _page(kg: KnowledgeGraph, offset: int) -> list[tuple[str, str, str]]:
+    """Some facts: relation, subject, value. Blank nodes have the names that the page gives them."""
+    rows = kg.query(f"SELECT ?s ?p ?o WHERE {{ ?s ?p ?o }} LIMIT {PAGE} OFFSET {offset}", limit=PAGE).rows
+    return [(p.value, s.n3(), o.n3()) for s, p, o in rows if isinstance(p, IRI) and s and o]

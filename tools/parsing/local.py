@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, Literal, Term, text
-from triplewise.tools.kg.protocol import KnowledgeGraph, Result, batches, memory_of, terms_n3
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.protocol import KnowledgeGraph, batches, memory_of, terms_n3
 from triplewise.tools.kg.vocabulary import find_classes
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.language.text import singular, tokens
@@ -91,32 +92,25 @@ class _Neighbourhood:
 
     def read(self, question: str, nodes: Sequence[IRI]) -> None:
         """Read what is around some nodes and the classes of a question: six rounds of queries."""
-        spans = _spans(question) if self._profile.type_predicates else []
-        self._together(
-            *(partial(self._look_around, node) for node in nodes),
-            *(partial(self._find, span) for span in spans),
-        )
+        together, spans = self._kg.together, _spans(question) if self._profile.type_predicates else []
+        together([*(partial(self._look_around, n) for n in nodes), *(partial(self._find, s) for s in spans)])
         kinds = list(dict.fromkeys(self._kinds))[:CLASSES]
-        self._together(*self._values(VALUES), *(partial(self._members, kind) for kind in kinds))
+        together([*self._values(VALUES), *(partial(self._members, kind) for kind in kinds)])
         far = self._spread(nodes)
         outgoing = [partial(self._outgoing, part) for part in batches(far, PART)]
-        self._together(*outgoing, partial(self._incoming, far[:BACK]))
-        self._together(*self._values(INTO))
+        together([*outgoing, *(partial(self._incoming, part) for part in batches(far[:BACK], BACK))])
+        together(self._values(INTO))
         named = self._named(t for pairs in self._facts.values() for pair in pairs for t in pair)
-        self._together(*(partial(self._types, part) for part in batches(named, LABELLED)))
+        together([partial(self._types, part) for part in batches(named, LABELLED)])
         found = list(dict.fromkeys(self._kinds))
         labelled = batches(dict.fromkeys((*named, *found)), LABELLED)
         called = [*nodes, *found[: LABELLED - NODES]]
-        self._together(*(partial(self._label, part) for part in labelled), partial(self._aliases, called))
+        together([*(partial(self._label, part) for part in labelled), partial(self._aliases, called)])
 
-    def _together(self, *tasks: Callable[[], None]) -> None:
-        """Run tasks side by side."""
-        self._kg.together(tasks)
-
-    def _query(self, sparql: str, limit: int) -> Result | None:
-        """An answer; None for a query that failed, for the others may do."""
+    def _rows(self, sparql: str, limit: int = ROWS) -> Sequence[Sequence[Any]]:
+        """The rows of an answer; none of a query that failed, for the others may do."""
         result = self._kg.query(sparql, limit=limit)
-        return result if result.outcome.ok else None
+        return result.rows if result.outcome.ok else ()
 
     def _look_around(self, node: IRI) -> None:
         """Read the relations of a node, both ways."""
@@ -141,28 +135,22 @@ class _Neighbourhood:
                 pattern = f"{node.n3()} {relation.n3()} ?x" if forward else f"?x {relation.n3()} {node.n3()}"
                 number = text(str(place)).n3()
                 selects.append(f"{{ SELECT ({number} AS ?w) ?x WHERE {{ {pattern} }} LIMIT {most} }}")
-            result = self._query(f"SELECT ?w ?x WHERE {{ {' UNION '.join(selects)} }}", most * len(part))
-            for way, end in result.rows if result else ():
-                if isinstance(way, Literal) and end is not None:
-                    self._add(part[int(way.value)], end)
+            for way, end in self._rows(
+                f"SELECT ?w ?x WHERE {{ {' UNION '.join(selects)} }}", most * len(part)
+            ):
+                node, relation, forward = part[int(way.value)]
+                if forward or isinstance(end, IRI):
+                    self._facts[relation].add((node, end) if forward else (end, node))
 
         return [partial(read, part) for part in batches(ways, TOGETHER)]
 
-    def _add(self, way: _Way, end: Term) -> None:
-        if way.forward:
-            self._facts[way.relation].add((way.node, end))
-        elif isinstance(end, IRI):
-            self._facts[way.relation].add((end, way.node))
-
     def _members(self, kind: IRI) -> None:
         """Read some members of a class, of its subclasses too."""
-        links = f"({self._profile.type_links})"
-        below = "|".join(IRI(p).n3() for p in self._profile.subclass_predicates)
-        path = f"{links}/({below})*" if below else links
-        result = self._query(f"SELECT DISTINCT ?x WHERE {{ ?x {path} {kind.n3()} }} LIMIT {MEMBERS}", MEMBERS)
-        for (node,) in result.rows if result else ():
-            if isinstance(node, IRI):
-                self._extra[self._profile.type_predicates[0]].add(_pair(node, kind))
+        path = instances_path(self._profile)
+        rows = self._rows(f"SELECT DISTINCT ?x WHERE {{ ?x {path} {kind.n3()} }} LIMIT {MEMBERS}", MEMBERS)
+        self._extra[self._profile.type_predicates[0]] |= {
+            _pair(x, kind) for (x,) in rows if isinstance(x, IRI)
+        }
 
     def _spread(self, nodes: Sequence[IRI]) -> list[IRI]:
         """Neighbours that are looked around: mediators first, then some of each relation and class."""
@@ -177,54 +165,52 @@ class _Neighbourhood:
 
     def _outgoing(self, nodes: Sequence[IRI]) -> None:
         """Read the facts that leave some nodes."""
-        sparql = f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {terms_n3(nodes)} }} ?s ?p ?o }}"
-        result = self._query(sparql, ROWS)
-        for s, p, o in result.rows if result else ():
-            if isinstance(s, IRI) and isinstance(p, IRI) and o and not is_left_out(p.value, self._profile):
+        for s, p, o in self._rows(f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {terms_n3(nodes)} }} ?s ?p ?o }}"):
+            if isinstance(p, IRI) and not is_left_out(p.value, self._profile):
                 self._facts[p].add((s, o))
 
     def _incoming(self, nodes: Sequence[IRI]) -> None:
         """Read the relations that arrive at some nodes."""
-        sparql = f"SELECT DISTINCT ?x ?p WHERE {{ VALUES ?x {{ {terms_n3(nodes)} }} ?y ?p ?x }}"
-        result = self._query(sparql, ROWS) if nodes else None
-        for x, p in result.rows if result else ():
-            if isinstance(x, IRI) and isinstance(p, IRI) and not is_left_out(p.value, self._profile):
+        for x, p in self._rows(
+            f"SELECT DISTINCT ?x ?p WHERE {{ VALUES ?x {{ {terms_n3(nodes)} }} ?y ?p ?x }}"
+        ):
+            if not is_left_out(p.value, self._profile):
                 self._ways.append(_Way(x, p, False))
+
+    def _linked(self, nodes: Sequence[IRI], links: Sequence[str]) -> list[tuple[IRI, Term]]:
+        """What some relations lead to from nodes: pairs of node and value."""
+        path = "|".join(IRI(p).n3() for p in links)
+        sparql = f"SELECT ?x ?y WHERE {{ VALUES ?x {{ {terms_n3(nodes)} }} ?x {path} ?y }}"
+        return [(x, y) for x, y in self._rows(sparql)] if nodes and links else []
 
     def _types(self, nodes: Sequence[IRI]) -> None:
         """Read the classes of some nodes."""
-        if not (links := self._profile.type_links):
-            return
-        result = self._query(
-            f"SELECT ?x ?c WHERE {{ VALUES ?x {{ {terms_n3(nodes)} }} ?x {links} ?c }}", ROWS
-        )
-        for x, c in result.rows if result else ():
-            if isinstance(x, IRI) and isinstance(c, IRI):
+        for x, c in self._linked(nodes, self._profile.type_predicates):
+            if isinstance(c, IRI):
                 self._extra[self._profile.type_predicates[0]].add(_pair(x, c))
                 self._kinds.append(c)
 
     def _label(self, nodes: Sequence[IRI]) -> None:
         """Read the labels of some nodes."""
         for node, label in self._kg.labels(nodes, partial=True).items():
-            self._extra[self._profile.label_predicates[0]].add(
-                _pair(node, text(label, self._profile.language))
-            )
+            name = text(label, self._profile.language)
+            self._extra[self._profile.label_predicates[0]].add(_pair(node, name))
 
     def _aliases(self, nodes: Sequence[IRI]) -> None:
         """Read further names of entities and classes."""
-        if not nodes or not (predicates := self._profile.alias_predicates):
-            return
-        links = "|".join(IRI(p).n3() for p in predicates)
-        result = self._query(
-            f"SELECT ?x ?n WHERE {{ VALUES ?x {{ {terms_n3(nodes)} }} ?x {links} ?n }}", ROWS
-        )
-        for node, name in result.rows if result else ():
-            if isinstance(node, IRI) and isinstance(name, Literal):
-                self._extra[predicates[0]].add(_pair(node, name))
+        for node, name in self._linked(nodes, self._profile.alias_predicates):
+            if isinstance(name, Literal):
+                self._extra[self._profile.alias_predicates[0]].add(_pair(node, name))
 
     def _named(self, terms: Iterable[Term]) -> list[IRI]:
         """The nodes among some terms that a query can name, each once, in a fixed order."""
         return sorted({t for t in terms if isinstance(t, IRI) and not t.value.startswith("_:")})
+
+
+def instances_path(profile: Profile) -> str:
+    """The SPARQL path from the members of a class, its subclasses' too, to the class."""
+    below = "|".join(IRI(p).n3() for p in profile.subclass_predicates)
+    return f"({profile.type_links})/({below})*" if below else f"({profile.type_links})"
 
 
 def _pair(subject: Term, value: Term) -> Pair:

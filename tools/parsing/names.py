@@ -96,7 +96,7 @@ class _Names:
         whole, less = key(tuple(words)), key((*words[:-1], singular(words[-1])))
         found, known = dict[str, list[int]](), set[int]()
         for form in dict.fromkeys((whole, less)):
-            for node, how in self._index.by_key.get(form, ()):
+            for node, how in self._index.named.by_key.get(form, ()):
                 if node not in known:
                     known.add(node)
                     found.setdefault(how if form == whole or how == "literal" else "norm", []).append(node)
@@ -121,7 +121,7 @@ class _Names:
         kept: dict[str, list[int]] | None = self._index.cache.get("initials")
         if kept is None:
             kept = {}
-            for node, words in self._index.label_words.items():
+            for node, words in self._index.named.words.items():
                 texts = {
                     tuple(words),
                     *(tuple(name.lower().split()) for name in self._index.names.get(node, ())),
@@ -137,7 +137,7 @@ class _Names:
         """All words of a name within a window ("Kobe Bean Bryant"), or a rare part of one (a surname)."""
         whole, parts = defaultdict[Span, set[int]](set), defaultdict[Span, set[int]](set)
         for node, at in self._words_of_names(self._question.folded).items():
-            need = {singular(word) for word in self._index.label_words[node]}
+            need = {singular(word) for word in self._index.named.words[node]}
             places = sorted({place for found in at.values() for place in found})
             if need <= set(at) and len(need) > 1:
                 if places[-1] - places[0] < len(need) + 3:
@@ -148,7 +148,7 @@ class _Names:
                     parts[run[0], run[-1] + 1].add(node)
         for span, nodes in whole.items():
             if span not in self._hit:
-                longest = max(len(self._index.label_words[node]) for node in nodes)
+                longest = max(len(self._index.named.words[node]) for node in nodes)
                 self._add(span, nodes, "bag", [("bag_gap", float(span[1] - span[0] - longest))])
         for span, nodes in parts.items():
             if not any(covers(other, span) for other in self._hit) and (known := self._best_known(nodes)):
@@ -159,7 +159,7 @@ class _Names:
         found = defaultdict[int, dict[str, list[int]]](dict)
         for i, word in enumerate(words):
             for piece in {singular(word), *(singular(part) for part in split_name(word).split())}:
-                nodes = self._index.by_word.get(piece, ())
+                nodes = self._index.named.by_word.get(piece, ())
                 if len(nodes) <= COMMON_WORD:
                     for node in nodes:
                         found[node].setdefault(piece, []).append(i)
@@ -197,7 +197,7 @@ class _Names:
             ]:
                 self._add(span, nodes, "fuzzy")
         for node, at in self._words_of_names(corrected).items() if changed else ():
-            need = {singular(word) for word in self._index.label_words[node]}
+            need = {singular(word) for word in self._index.named.words[node]}
             places = sorted({place for found in at.values() for place in found})
             span = (places[0], places[-1] + 1)
             fits = need <= set(at) and len(need) > 1 and span[1] - span[0] < len(need) + 3
@@ -210,16 +210,16 @@ class _Names:
         What is written as a name has to begin like it too ("English": England): Spain means much the same as
         Portugal, and is another country.
         """
-        question, hubs = self._question, self._index.hubs
+        question, (hubs, vectors) = self._question, self._index.hubs
         for i in range(question.n) if hubs else ():
             free = i not in question.operators and not any(a <= i < b for a, b in self._hit)
             word = question.words[i]
             rare = free and len(word) >= LEAST_LETTERS and i not in question.strange and self._is_rare(i)
-            if not rare or singular(word) in self._index.by_word:
+            if not rare or singular(word) in self._index.named.by_word:
                 continue
-            cosines = self._index.hub_vecs @ question.vectors[i, i + 1]
+            cosines = vectors @ question.vectors[i, i + 1]
             best = int(np.argmax(cosines))
-            beginnings = {name[:BEGINNING] for name in self._index.label_words[hubs[best]]}
+            beginnings = {name[:BEGINNING] for name in self._index.named.words[hubs[best]]}
             is_name = i > 0 and question.tokens[i].capital
             if cosines[best] > ALIKE and (not is_name or word[:BEGINNING] in beginnings):
                 self._add((i, i + 1), [hubs[best]], "cos", [("ent_cos_value", float(cosines[best]))])
@@ -232,7 +232,7 @@ class _Names:
             known = i in covered or question.words[i] in self._stop or question.words[i] in vocabulary.words
             if (
                 known
-                or singular(token.word) in self._index.by_word
+                or singular(token.word) in self._index.named.by_word
                 or singular(token.word) in vocabulary.words
             ):
                 continue

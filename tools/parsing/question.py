@@ -15,7 +15,7 @@ from triplewise.tools.language.lexicon import grammar_of, lexicon
 from triplewise.tools.language.text import singular, tokenise
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.denotation import Denotation
-from triplewise.tools.parsing.derivation import Category, Derivation, Features, Similarity
+from triplewise.tools.parsing.derivation import Category, Derivation, Features
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import Query
 from triplewise.tools.parsing.vocabulary import Vector, Vocabulary
@@ -92,18 +92,20 @@ class Question:
         """Embed all spans in one batch and compare them with the names of relations and of classes."""
         texts = [" ".join(self.words[i:j]) for i, j in self.spans]
         vectors: Vector = self.index.encode(texts) if texts else np.zeros((0, 384), np.float32)
-        relations, classes = self.vocabulary.similarity(vectors) if texts else (vectors, vectors)
-        self.vectors: Mapping[Span, Vector] = dict(zip(self.spans, vectors, strict=True))
-        self.relation_similarity: Mapping[Span, Similarity] = dict(zip(self.spans, relations, strict=True))
-        inverse = self.vocabulary.inverse_similarity(vectors) if texts else vectors
-        self.inverse_similarity: Mapping[Span, Similarity] = dict(zip(self.spans, inverse, strict=True))
-        self.class_similarity: Mapping[Span, Similarity] = dict(zip(self.spans, classes, strict=True))
+
+        def by_span(rows: Vector) -> Mapping[Span, Vector]:
+            return dict(zip(self.spans, rows, strict=True))
+
+        self.vectors = by_span(vectors)
+        self.relation_similarity = by_span(self.vocabulary.relations.similarity(vectors))
+        self.inverse_similarity = by_span(self.vocabulary.inverse.similarity(vectors))
+        self.class_similarity = by_span(self.vocabulary.classes.similarity(vectors))
 
     def _is_strange(self, word: str) -> bool:
         """Whether a word is neither in the graph nor in English."""
         if len(word) <= SHORT or not word.isalpha():
             return False
-        known = (self.vocabulary.words, self.index.by_word, english_words())
+        known = (self.vocabulary.words, self.index.named.by_word, english_words())
         return not any(form in words for form in (word, singular(word)) for words in known)
 
     def nearest_word(self, i: int, classes_only: bool = False) -> str | None:

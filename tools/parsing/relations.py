@@ -70,31 +70,30 @@ class NodeTable:
         )
 
 
+@dataclass(eq=False, repr=False)
 class Relation:
     """A relation between nodes, or two that a mediator joins.
 
     Attributes:
-        i: its number. path: what it stands for.
+        path: what it stands for. i: its number.
         names, inverse: as questions may name it from subject to object and back, the best first.
+        starts, ends: subject and object of each fact, sorted.
         kind: of its values: entity, number, date, boolean or string.
         dtype: number, date or time where its values can be compared, else "". datatype: IRI of most literals.
-        starts, ends: subject and object of each fact, sorted.
+        values_of: the number of each object, NaN for none; None where values cannot be compared.
     """
 
-    def __init__(
-        self,
-        path: Edges,
-        names: Sequence[str],
-        inverse: Sequence[str],
-        pairs: NDArray[np.int64],
-        keep: Keep,
-    ) -> None:
-        self._keep = keep
-        self.i, self.path, self.names, self.inverse = -1, path, list(names), list(inverse)
-        self.kind, self.dtype, self.datatype = "entity", "", ""
-        self.starts: Ints = (pairs >> 32).astype(np.int32)
-        self.ends: Ints = (pairs & 0xFFFFFFFF).astype(np.int32)
-        self.values_of: NDArray[np.float64] | None = None  # number of each object, NaN for none
+    path: Edges
+    names: list[str]
+    inverse: list[str]
+    starts: Ints
+    ends: Ints
+    keep: Keep
+    i: int = -1
+    kind: str = "entity"
+    dtype: str = ""
+    datatype: str = ""
+    values_of: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
         return self.names[0].replace(" ", "_")
@@ -113,12 +112,12 @@ class Relation:
     @cached_property
     def subjects(self) -> Nodes:
         """Everything it can be walked from."""
-        return self._keep(frozenset(self.starts.tolist()))
+        return self.keep(frozenset(self.starts.tolist()))
 
     @cached_property
     def objects(self) -> Nodes:
         """Everything it leads to."""
-        return self._keep(frozenset(self.ends.tolist()))
+        return self.keep(frozenset(self.ends.tolist()))
 
     @cached_property
     def numbers(self) -> dict[int, tuple[float, ...]]:
@@ -152,7 +151,7 @@ def relations_of(
         for s, o in zip(starts[through].tolist(), ends[through].tolist(), strict=True):
             at.add(k, s, o, joined)
         if not through.all():
-            found.append(Relation(((IRI(iri), True),), *named[k], pairs[~through], keep))
+            found.append(Relation(((IRI(iri), True),), *named[k], *_ends(pairs[~through]), keep))
     plain = {r.names[0]: r for r in found}
     joints = at.compositions(nodes.is_literal, nodes.profile.reciprocal)
     for (a, a_forward, b, b_forward), both in sorted(joints.items()):
@@ -160,11 +159,16 @@ def relations_of(
         pairs, direct = np.unique(np.array(both, np.int64)), plain.get(names[0])
         if direct is None or not np.isin(pairs, direct.starts.astype(np.int64) << 32 | direct.ends).all():
             path = ((IRI(iris[a]), a_forward), (IRI(iris[b]), b_forward))
-            found.append(Relation(path, names, inverse, pairs, keep))
+            found.append(Relation(path, names, inverse, *_ends(pairs), keep))
     for i, relation in enumerate(found):
         relation.i = i
         _describe(relation, nodes)
     return found
+
+
+def _ends(pairs: NDArray[np.int64]) -> tuple[Ints, Ints]:
+    """Subjects and objects of facts."""
+    return (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
 
 
 def _describe(relation: Relation, nodes: NodeTable) -> None:

@@ -7,9 +7,9 @@ thousands of them costs a question some milliseconds.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from weakref import WeakKeyDictionary
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,14 @@ Vector = NDArray[np.float32]
 
 SHORT = 3
 """Letters of words that are no correction of others."""
-_KEPT: WeakKeyDictionary[GraphIndex, Vocabulary] = WeakKeyDictionary()
 
 
 class Vocabulary:
     """The names of relations and classes of an index.
 
     Attributes:
+        relations, inverse, classes: names of relations from subject to object and back ("child of" for
+            parent), and of classes.
         words: the words of all names in the singular, and the adjectives of degree: what is no rare word.
         by_stems: names of classes, as their words in the singular -> the classes.
         by_head, by_part: last word, and any word, of a class's name -> the classes.
@@ -36,16 +37,16 @@ class Vocabulary:
 
     def __init__(self, index: GraphIndex) -> None:
         self._index = index
-        self._relations = _Names(list(index.rel_names), index.rel_vecs, len(index.rels))
-        inverse = index.inverse_vecs if index.inverse_names else index.rel_vecs[:0]
-        self._inverse = _Names(list(index.inverse_names), inverse, len(index.rels))
-        self._classes = _Names(list(index.class_names), index.class_vecs, len(index.classes))
-        names = [*self._relations.texts, *self._classes.texts]
-        self.words = {singular(word) for name in names for word in name.split()} | set(lexicon().adjectives)
+        self.relations = Names(index, [(r.i, n) for r in index.rels for n in r.names], len(index.rels))
+        self.inverse = Names(index, [(r.i, n) for r in index.rels for n in r.inverse], len(index.rels))
+        names = [(c, n) for c, of in enumerate(index.classes) for n in of.names]
+        self.classes = Names(index, names, len(index.classes))
+        texts = [*self.relations.texts, *self.classes.texts]
+        self.words = {singular(word) for name in texts for word in name.split()} | set(lexicon().adjectives)
         self.by_stems: dict[str, set[int]] = defaultdict(set)
         self.by_head: dict[str, set[int]] = defaultdict(set)
         self.by_part: dict[str, set[int]] = defaultdict(set)
-        for number, name in zip(self._classes.owners, self._classes.texts, strict=True):
+        for number, name in names:
             stems = [singular(word) for word in name.split()]
             self.by_stems[key(stems)].add(number)
             self.by_head[stems[-1]].add(number)
@@ -55,9 +56,9 @@ class Vocabulary:
     @classmethod
     def of(cls, index: GraphIndex) -> Vocabulary:
         """The vocabulary of an index, made at its first question."""
-        if (found := _KEPT.get(index)) is None:
-            found = _KEPT[index] = cls(index)
-        return found
+        if (found := index.kept.get("vocabulary")) is None:
+            found = index.kept["vocabulary"] = cls(index)
+        return cast(Vocabulary, found)
 
     @cached_property
     def words_by_letter(self) -> Mapping[str, list[str]]:
@@ -67,30 +68,14 @@ class Vocabulary:
     @cached_property
     def names_by_letter(self) -> Mapping[str, list[str]]:
         """The longer words of all names in the graph, by their first letter."""
-        return _by_letter({*self.words, *self._index.by_word})
-
-    def similarity(self, vectors: Vector) -> tuple[Vector, Vector]:
-        """Cosines of n texts with relations and classes, by the best name: (n, relations), (n, classes)."""
-        return self._relations.similarity(vectors), self._classes.similarity(vectors)
-
-    def overlap(self, roots: Iterable[str], content: Sequence[str]) -> Vector:
-        """F1 of a span's words (their roots) and each relation's best name; 1 where its content is a name."""
-        return self._relations.overlap(set(roots), key(tuple(content)))
-
-    def inverse_similarity(self, vectors: Vector) -> Vector:
-        """Cosines of texts with the names of relations read backwards, as `similarity` has them."""
-        return self._inverse.similarity(vectors)
-
-    def inverse_overlap(self, roots: Iterable[str], content: Sequence[str]) -> Vector:
-        """F1 with the names of relations read backwards, as `overlap` has it."""
-        return self._inverse.overlap(set(roots), key(tuple(content)))
+        return _by_letter({*self.words, *self._index.named.by_word})
 
     @cached_property
     def hints(self) -> Mapping[str, tuple[Vector, Vector]]:
         """What adjectives, quantities and wh-words stand for -> cosines with relations and with classes."""
-        words = lexicon().hints
-        relations, classes = self.similarity(self._index.encode(list(words)))
-        return {word: (relations[i], classes[i]) for i, word in enumerate(words)}
+        vectors = self._index.encode(lexicon().hints)
+        of_relations, of_classes = self.relations.similarity(vectors), self.classes.similarity(vectors)
+        return dict(zip(lexicon().hints, zip(of_relations, of_classes, strict=True), strict=True))
 
     def relations_like(self, words: Sequence[str]) -> Vector:
         """How well each relation goes with quantities, the likeliest first."""
@@ -112,43 +97,42 @@ def _by_letter(words: Iterable[str]) -> dict[str, list[str]]:
     return dict(found)
 
 
-class _Names:
-    """Names of numbered things, several a thing, and their vectors."""
+class Names:
+    """Names of numbered things, in the order of the things, several each, and how like them texts are.
 
-    def __init__(self, names: Sequence[tuple[int, str]], vectors: Vector, count: int) -> None:
-        ordered = sorted(range(len(names)), key=lambda i: names[i][0])
-        self.owners = [names[i][0] for i in ordered]
-        self.texts = [names[i][1] for i in ordered]
-        self._vectors, self._count = vectors[ordered].T, count
-        starts = [i for i, owner in enumerate(self.owners) if i == 0 or owner != self.owners[i - 1]]
-        self._starts, self._named = (
-            np.array(starts, np.int64),
-            np.array([self.owners[i] for i in starts], np.int64),
-        )
+    Attributes:
+        texts: the names.
+    """
+
+    def __init__(self, index: GraphIndex, names: Sequence[tuple[int, str]], count: int) -> None:
+        self.texts, self._count = [name for _, name in names], count
+        self._vectors: Vector = index.vectors(self.texts).T if names else np.zeros((0, 0), np.float32)
+        self._things, self._starts = np.unique(np.array([i for i, _ in names], np.int64), return_index=True)
         weak, lengths = lexicon().weak, []
-        by_root, by_key = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+        by_root, self._by_key = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
         for i, text in enumerate(self.texts):
             words = [word for word in text.split() if word not in weak] or text.split()
             lengths.append(len(words))
-            by_key[key(words)].append(i)
+            self._by_key[key(words)].append(i)
             for one in {root(word) for word in words}:
                 by_root[one].append(i)
         self._lengths = np.array(lengths, np.float32)
         self._by_root = {one: np.array(found) for one, found in by_root.items()}
-        self._by_key = by_key
 
     def similarity(self, vectors: Vector) -> Vector:
-        return self._best(vectors @ self._vectors)
+        """Cosines of n texts with the best name of each thing, at least 0: shape (n, things)."""
+        return self._best(vectors @ self._vectors if self.texts else vectors[:, :0])
 
-    def overlap(self, roots: set[str], joined: str) -> Vector:
-        hits = [self._by_root[one] for one in roots if one in self._by_root]
-        same = self._by_key.get(joined, ()) if joined else ()
+    def overlap(self, roots: Collection[str], content: Sequence[str]) -> Vector:
+        """F1 of a span's words (their roots) and each thing's best name; 1 where its content is a name."""
+        hits = [self._by_root[one] for one in set(roots) if one in self._by_root]
+        same = self._by_key.get(key(content), ()) if content else ()
         if not hits and not same:
             return np.zeros(self._count, np.float32)
         shared = np.zeros(len(self.texts), np.float32)
         for found in hits:
             shared[found] += 1
-        f1 = 2 * shared / (len(roots) + self._lengths) if roots else shared
+        f1 = 2 * shared / (len(set(roots)) + self._lengths) if roots else shared
         f1[list(same)] = 1.0
         best: Vector = self._best(f1[None])[0]
         return best
@@ -157,5 +141,5 @@ class _Names:
         """The best name's score of each thing, at least 0."""
         result = np.zeros((len(scores), self._count), np.float32)
         if len(self._starts) and len(scores):
-            result[:, self._named] = np.maximum(np.maximum.reduceat(scores, self._starts, axis=1), 0)
+            result[:, self._things] = np.maximum(np.maximum.reduceat(scores, self._starts, axis=1), 0)
         return result

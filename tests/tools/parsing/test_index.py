@@ -11,6 +11,7 @@ from triplewise.tools.kg import open_kg
 from triplewise.tools.parsing.facts import whole_facts
 from triplewise.tools.parsing.index import GraphIndex, texts_of
 from triplewise.tools.parsing.relations import Relation, number
+from triplewise.tools.parsing.vocabulary import Vocabulary
 
 EX = "http://ex.org/"
 HEAD = """
@@ -104,7 +105,7 @@ def test_members_of_subclasses_count(animals: GraphIndex) -> None:
 
 
 def test_what_has_no_class_is_of_the_class_that_a_relation_implies(animals: GraphIndex) -> None:
-    implied = next(of for of in animals.classes if of.relation == relation(animals, "livesIn").i)
+    implied = next(of for of in animals.classes if of.steps == ((relation(animals, "livesIn").i, 1),))
     assert implied.iri is None
     assert implied.real
     assert members(animals, "lives in") == {"Springfield", "Shelbyville"}
@@ -130,11 +131,11 @@ def test_nodes_that_only_join_others_are_one_step(tmp_path: Path) -> None:
 
 def test_names_by_key_and_word(animals: GraphIndex) -> None:
     (ann,), (tom,) = nodes(animals, "Ann Lee"), nodes(animals, "Tom")
-    assert animals.by_key["annlee"] == [(ann, "exact")]
-    assert animals.by_key["katertom"] == [(tom, "exact")]
-    assert ann in animals.by_word["lee"]
-    assert animals.by_key["mainstreet"][0][1] == "literal"
-    assert "dog" not in animals.by_key  # a class is no entity
+    assert animals.named.by_key["annlee"] == [(ann, "exact")]
+    assert animals.named.by_key["katertom"] == [(tom, "exact")]
+    assert ann in animals.named.by_word["lee"]
+    assert animals.named.by_key["mainstreet"][0][1] == "literal"
+    assert "dog" not in animals.named.by_key  # a class is no entity
 
 
 def test_paths_between_classes(animals: GraphIndex) -> None:
@@ -169,7 +170,8 @@ def test_an_index_is_made_once(tmp_path: Path) -> None:
     kg, encoder = open_kg(tmp_path / "graph.ttl"), open_encoder()
     index = GraphIndex.of(kg, encoder)
     assert GraphIndex.of(kg.session(), encoder) is index
-    assert index.rel_vecs.shape == (len(index.rel_names), encoder.dimension)
+    vectors = Vocabulary.of(index).relations.similarity(encoder.encode(["owned by"]))
+    assert vectors[0].argmax() == relation(index, "ownedBy").i
 
 
 @pytest.mark.parametrize(
