@@ -93,7 +93,8 @@ class _Neighbourhood:
     def read(self, question: str, nodes: Sequence[IRI]) -> None:
         """Read what is around some nodes and the classes of a question: six rounds of queries."""
         together, spans = self._kg.together, _spans(question) if self._profile.type_predicates else []
-        together([*(partial(self._look_around, n) for n in nodes), *(partial(self._find, s) for s in spans)])
+        looks: list[Callable[[], None]] = [partial(self._look_around, node) for node in nodes]
+        together([*looks, *(partial(self._find, span) for span in spans)])
         kinds = list(dict.fromkeys(self._kinds))[:CLASSES]
         together([*self._values(VALUES), *(partial(self._members, kind) for kind in kinds)])
         far = self._spread(nodes)
