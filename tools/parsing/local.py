@@ -93,20 +93,20 @@ class _Neighbourhood:
     def read(self, question: str, nodes: Sequence[IRI]) -> None:
         """Read what is around some nodes and the classes of a question: six rounds of queries."""
         together, spans = self._kg.together, _spans(question) if self._profile.type_predicates else []
-        looks: list[Callable[[], None]] = [partial(self._look_around, node) for node in nodes]
-        together([*looks, *(partial(self._find, span) for span in spans)])
+        tasks: list[Callable[[], None]] = [partial(self._look_around, node) for node in nodes]
+        together([*tasks, *(partial(self._find, span) for span in spans)])
+        tasks = self._values(VALUES)
         kinds = list(dict.fromkeys(self._kinds))[:CLASSES]
-        together([*self._values(VALUES), *(partial(self._members, kind) for kind in kinds)])
+        together([*tasks, *(partial(self._members, kind) for kind in kinds)])
         far = self._spread(nodes)
-        outgoing = [partial(self._outgoing, part) for part in batches(far, PART)]
-        together([*outgoing, *(partial(self._incoming, part) for part in batches(far[:BACK], BACK))])
+        tasks = [partial(self._outgoing, part) for part in batches(far, PART)]
+        together([*tasks, partial(self._incoming, far[:BACK])] if far else [])
         together(self._values(INTO))
         named = self._named(t for pairs in self._facts.values() for pair in pairs for t in pair)
         together([partial(self._types, part) for part in batches(named, LABELLED)])
         found = list(dict.fromkeys(self._kinds))
-        labelled = batches(dict.fromkeys((*named, *found)), LABELLED)
-        called = [*nodes, *found[: LABELLED - NODES]]
-        together([*(partial(self._label, part) for part in labelled), partial(self._aliases, called)])
+        tasks = [partial(self._label, part) for part in batches(dict.fromkeys((*named, *found)), LABELLED)]
+        together([*tasks, partial(self._aliases, [*nodes, *found[: LABELLED - NODES]])])
 
     def _rows(self, sparql: str, limit: int = ROWS) -> Sequence[Sequence[Any]]:
         """The rows of an answer; none of a query that failed, for the others may do."""
