@@ -92,21 +92,26 @@ class _Neighbourhood:
 
     def read(self, question: str, nodes: Sequence[IRI]) -> None:
         """Read what is around some nodes and the classes of a question: six rounds of queries."""
-        together, spans = self._kg.together, _spans(question) if self._profile.type_predicates else []
-        tasks: list[Callable[[], None]] = [partial(self._look_around, node) for node in nodes]
-        together([*tasks, *(partial(self._find, span) for span in spans)])
-        tasks = self._values(VALUES)
+        spans = _spans(question) if self._profile.type_predicates else []
+        self._together(
+            *(partial(self._look_around, node) for node in nodes),
+            *(partial(self._find, span) for span in spans),
+        )
         kinds = list(dict.fromkeys(self._kinds))[:CLASSES]
-        together([*tasks, *(partial(self._members, kind) for kind in kinds)])
+        self._together(*self._values(VALUES), *(partial(self._members, kind) for kind in kinds))
         far = self._spread(nodes)
-        tasks = [partial(self._outgoing, part) for part in batches(far, PART)]
-        together([*tasks, partial(self._incoming, far[:BACK])] if far else [])
-        together(self._values(INTO))
+        outgoing = [partial(self._outgoing, part) for part in batches(far, PART)]
+        self._together(*outgoing, *(partial(self._incoming, part) for part in batches(far[:BACK], BACK)))
+        self._together(*self._values(INTO))
         named = self._named(t for pairs in self._facts.values() for pair in pairs for t in pair)
-        together([partial(self._types, part) for part in batches(named, LABELLED)])
+        self._together(*(partial(self._types, part) for part in batches(named, LABELLED)))
         found = list(dict.fromkeys(self._kinds))
-        tasks = [partial(self._label, part) for part in batches(dict.fromkeys((*named, *found)), LABELLED)]
-        together([*tasks, partial(self._aliases, [*nodes, *found[: LABELLED - NODES]])])
+        labelled = batches(dict.fromkeys((*named, *found)), LABELLED)
+        called = [*nodes, *found[: LABELLED - NODES]]
+        self._together(*(partial(self._label, part) for part in labelled), partial(self._aliases, called))
+
+    def _together(self, *tasks: Callable[[], None]) -> None:
+        self._kg.together(tasks)
 
     def _rows(self, sparql: str, limit: int = ROWS) -> Sequence[Sequence[Any]]:
         """The rows of an answer; none of a query that failed, for the others may do."""
