@@ -23,11 +23,10 @@ from triplewise.tools.extraction.entity_names import mint, resolve
 from triplewise.tools.extraction.values import agree, literal
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches
 from triplewise.tools.kg.rdf import is_well_formed
-from triplewise.tools.kg.vocabulary import relation_texts, triple_text
+from triplewise.tools.kg.vocabulary import is_single_valued, relation_texts, triple_text
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 
 # Thresholds set by hand, checked on the cases of the tests and of SymAgent's figure 7; none is fitted.
-FUNCTIONAL = 0.95  # A relation is functional from this share of subjects on that have one object
 NEAR_RELATION = 0.6
 """Cosine from which on words are taken for a relation that is not called so (all-MiniLM-L6-v2)."""
 LEAST_SIMILARITY = 0.12  # Below this similarity to what a relation joins elsewhere, a node is of another kind
@@ -38,10 +37,9 @@ NOUNS, SELDOM = 0.5, 0.05
 CLOSEST = 4  # Nodes most similar to another that are compared with it
 UNKNOWN = 0.25
 """Similarity of a node of which nothing is known to those of a relation all of whose ends are written so."""
+SUBJECTS = 10  # Subjects seen from which on a relation may be taken for one with a single object
 MOST_RELATIONS = 80  # Relations of the two ends that words are compared with
 SAMPLE = 40  # Nodes looked at at each end of a relation
-SUBJECTS, FEWEST_SUBJECTS = 400, 10
-"""Subjects looked at to see whether a relation is functional, and below how many nothing is known."""
 PAIRS, BATCH, ROWS, SECONDS = 200, 200, 60_000, 5.0
 """Pairs and nodes of one query, its rows, and seconds it may take: without it, nothing is known."""
 
@@ -169,17 +167,7 @@ class _Aligner:
             for o in existing
             if not (isinstance(value, Literal) and isinstance(o, Literal) and agree(o, value))
         ]
-        if not others:
-            return ()
-        r = triple.relation.n3()
-        counts = self._kg.query(
-            f"SELECT ?s (COUNT(DISTINCT ?o) AS ?n) WHERE {{ {{ SELECT DISTINCT ?s WHERE {{ ?s {r} ?x }} "
-            f"LIMIT {SUBJECTS} }} ?s {r} ?o }} GROUP BY ?s",
-            timeout=SECONDS,
-            limit=SUBJECTS,
-        ).rows
-        single = sum(isinstance(n, Literal) and float(n.value) == 1 for _, n in counts)
-        if len(counts) < FEWEST_SUBJECTS or single < FUNCTIONAL * len(counts):
+        if not others or not is_single_valued(self._kg, triple.relation, SUBJECTS):
             return ()
         return tuple(triple_text(self._kg, [Triple(triple.subject, triple.relation, o) for o in others]))
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.terms import IRI, Literal
-from triplewise.tools.core.terms import text as plain
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.labels import LabelIndex
-from triplewise.tools.kg.protocol import KnowledgeGraph, batches
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.rdf import is_well_formed
 
 MINTED = "urn:triplewise:entity:"  # The beginning of ids of nodes that no KG gave
 NEAR_NAME = 0.92
 """Similarity of letters from which a name is taken for a misspelling of another: a safeguard, not tuned."""
 NODES_PER_NAME = 8  # Nodes of one name that are looked at, best known first
-NAMES_PER_QUERY = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +45,7 @@ def without_article(name: str) -> str:
 def resolve(kg: KnowledgeGraph, texts: Iterable[str]) -> dict[str, tuple[NamedNode, ...]]:
     """The nodes each text may mean: by id, by label or alias in full, else by a near name; best first.
 
-    One query for the ids of all texts; names come from the label index, or, on a KG without one, from one
-    query for the labels of all of them.
+    One query for the ids of all texts; names come from the label index, or the KG is asked for each.
     """
     distinct = list(dict.fromkeys(t.strip() for t in texts if t.strip()))
     expanded = {t: kg.profile.expand(t) for t in distinct}
@@ -61,38 +58,17 @@ def resolve(kg: KnowledgeGraph, texts: Iterable[str]) -> dict[str, tuple[NamedNo
             # Where ids are made of names, a text that is one is still no more than a name.
             is_name = normalise(labels.get(iri, "")) == normalise(text)
             nodes[text] = (NamedNode(iri, 1.0, by_id=not is_name),)
-    names = [t for t in distinct if t not in nodes]
-    nodes |= _nodes_by_label(kg, names) if index is None else {t: _nodes_in_index(index, t) for t in names}
-    return {t: nodes.get(t, ()) for t in distinct}
+    return {t: nodes[t] if t in nodes else _nodes_called(kg.names, t) for t in distinct}
 
 
-def _nodes_in_index(index: LabelIndex, text: str) -> tuple[NamedNode, ...]:
-    if entries := index.exact(text) or index.exact(without_article(text)):
+def _nodes_called(names: LabelIndex, text: str) -> tuple[NamedNode, ...]:
+    if entries := names.exact(text) or names.exact(without_article(text)):
         best = entries[:NODES_PER_NAME]
         return tuple(NamedNode(e.iri, 0.95 if e.alias else 1.0, e.popularity) for e in best)
     nodes = []
-    for hit in index.search(text, limit=NODES_PER_NAME, near=True):
+    for hit in names.search(text, limit=NODES_PER_NAME, near=True):
         # `Apollo 11` is no misspelling of `Apollo 12`.
         numbers = ([w for w in normalise(t).split() if w.isdigit()] for t in (text, hit.entry.text))
         if hit.score >= NEAR_NAME and len(normalise(text)) > 4 and next(numbers) == next(numbers):
             nodes.append(NamedNode(hit.iri, 0.85 * hit.score, hit.entry.popularity))
     return tuple(nodes)
-
-
-def _nodes_by_label(kg: KnowledgeGraph, texts: Sequence[str]) -> dict[str, tuple[NamedNode, ...]]:
-    """Nodes whose label or alias is one of the texts, as written or with other capitals."""
-    nodes: dict[str, dict[IRI, NamedNode]] = {}
-    predicates = "|".join(IRI(p).n3() for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates))
-    for portion in batches(texts, NAMES_PER_QUERY):
-        forms = {form: t for t in portion for form in (t.title(), t[:1].upper() + t[1:], t)}
-        values = " ".join(f"{plain(f).n3()} {plain(f, kg.profile.language).n3()}" for f in forms)
-        result = kg.query(
-            f"SELECT DISTINCT ?label ?node WHERE {{ VALUES ?label {{ {values} }} ?node {predicates} ?label }}"
-        )
-        for label, node in result.rows:
-            if isinstance(label, Literal) and isinstance(node, IRI) and kg.profile.linkable(node.value):
-                text = forms[label.value]
-                fit = 1.0 if text == label.value else 0.95
-                nodes.setdefault(text, {})[node] = NamedNode(node, fit)
-    best_first = {t: sorted(ns.values(), key=lambda n: (-n.fit, n.node.value)) for t, ns in nodes.items()}
-    return {text: tuple(ns[:NODES_PER_NAME]) for text, ns in best_first.items()}

@@ -213,19 +213,19 @@ def _with_instances(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> set[IRI]:
     return {row[0] for row in result.rows if isinstance(row[0], IRI)}
 
 
-def is_single_valued(kg: KnowledgeGraph, relation: IRI) -> bool:
-    """Whether nearly every subject of a relation has one value; False where too little is seen."""
+def is_single_valued(kg: KnowledgeGraph, relation: IRI, least: int = LEAST_SUBJECTS) -> bool:
+    """Whether nearly every subject of a relation has one value; False where fewer than `least` are seen."""
 
-    def ask() -> bool:
+    def ask() -> tuple[int, int]:
         # Subjects are drawn first, then all their values: an index may hold the facts of one value together.
         r = relation.n3()
         some = f"SELECT DISTINCT ?s WHERE {{ ?s {r} ?any }} LIMIT {SUBJECTS}"
         facts = kg.query(f"SELECT DISTINCT ?s ?o WHERE {{ {{ {some} }} ?s {r} ?o }}", limit=SAMPLE)
         values = Counter(row[0] for row in facts.rows)
-        single = sum(n == 1 for n in values.values())
-        return len(values) >= LEAST_SUBJECTS and single >= SINGLE_SHARE * len(values)
+        return len(values), sum(n == 1 for n in values.values())
 
-    return remembered(kg, "single-valued", relation, ask)
+    seen, single = remembered(kg, "single-valued", relation, ask)
+    return seen >= least and single >= SINGLE_SHARE * seen
 
 
 def is_mutual(kg: KnowledgeGraph, relation: IRI) -> bool:

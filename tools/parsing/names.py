@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -118,44 +119,43 @@ class _Names:
 
     def _index_of_initials(self) -> dict[str, list[int]]:
         """Initials of names of two words and more -> entities."""
-        kept: dict[str, list[int]] | None = self._index.cache.get("initials")
-        if kept is None:
-            kept = {}
-            for node, words in self._index.named.words.items():
-                texts = {
-                    tuple(words),
-                    *(tuple(name.lower().split()) for name in self._index.names.get(node, ())),
-                }
-                for name in texts if not self._index.is_literal[node] else ():
-                    for some in {name, tuple(word for word in name if word not in self._stop)}:
-                        if len(some) > 1 and node not in kept.setdefault("".join(w[0] for w in some), []):
-                            kept["".join(w[0] for w in some)].append(node)
-            self._index.cache["initials"] = kept
-        return kept
+        index = self._index
+        if "initials" not in index.kept:
+            kept: dict[str, dict[int, None]] = defaultdict(dict)
+            for node, words in index.named.words.items():
+                names = {tuple(words), *(tuple(name.lower().split()) for name in index.names.get(node, ()))}
+                for name in names if not index.is_literal[node] else ():
+                    for some in (name, [word for word in name if word not in self._stop]):
+                        if len(some) > 1:
+                            kept["".join(word[0] for word in some)][node] = None
+            index.kept["initials"] = {initials: list(nodes) for initials, nodes in kept.items()}
+        return cast("dict[str, list[int]]", index.kept["initials"])
 
     def in_any_order(self) -> None:
         """All words of a name within a window ("Kobe Bean Bryant"), or a rare part of one (a surname)."""
         whole, parts = defaultdict[Span, set[int]](set), defaultdict[Span, set[int]](set)
-        for node, at in self._words_of_names(self._question.folded).items():
-            need = {singular(word) for word in self._index.named.words[node]}
-            places = sorted({place for found in at.values() for place in found})
-            if need <= set(at) and len(need) > 1:
-                if places[-1] - places[0] < len(need) + 3:
-                    whole[places[0], places[-1] + 1].add(node)
-            elif len(need) > len(at):
+        for node, places, is_part, span in self._names_around(self._question.folded):
+            if span is not None:
+                whole[span].add(node)
+            elif is_part:
                 run = _first_run(places)
                 if any(self._is_rare(i) for i in run):
                     parts[run[0], run[-1] + 1].add(node)
+        words = self._index.named.words
         for span, nodes in whole.items():
             if span not in self._hit:
-                longest = max(len(self._index.named.words[node]) for node in nodes)
+                longest = max(len(words[node]) for node in nodes)
                 self._add(span, nodes, "bag", [("bag_gap", float(span[1] - span[0] - longest))])
         for span, nodes in parts.items():
             if not any(covers(other, span) for other in self._hit) and (known := self._best_known(nodes)):
                 self._add(span, known, "part")
 
-    def _words_of_names(self, words: Sequence[str]) -> dict[int, dict[str, list[int]]]:
-        """Nodes whose names have words of the question -> those words -> where they stand."""
+    def _names_around(self, words: Sequence[str]) -> Iterator[tuple[int, list[int], bool, Span | None]]:
+        """Nodes whose names have words of the question.
+
+        Each with the places of these words, whether they are only a part of the name, and the span of a name
+        of several words that all stand near each other.
+        """
         found = defaultdict[int, dict[str, list[int]]](dict)
         for i, word in enumerate(words):
             for piece in {singular(word), *(singular(part) for part in split_name(word).split())}:
@@ -163,7 +163,11 @@ class _Names:
                 if len(nodes) <= COMMON_WORD:
                     for node in nodes:
                         found[node].setdefault(piece, []).append(i)
-        return found
+        for node, at in found.items():
+            need = {singular(word) for word in self._index.named.words[node]}
+            places = sorted({place for some in at.values() for place in some})
+            near = need <= set(at) and len(need) > 1 and places[-1] - places[0] < len(need) + 3
+            yield node, places, len(need) > len(at), (places[0], places[-1] + 1) if near else None
 
     def _best_known(self, nodes: Iterable[int]) -> list[int]:
         """What a part of a name may mean: one of few nodes, or one far better known than all others."""
@@ -192,17 +196,13 @@ class _Names:
             if inside or not any(span[0] <= i < span[1] for i in changed):
                 continue
             called = self._called(corrected[slice(*span)])
-            if nodes := [
-                n for how, found in called.items() if how != "literal" or span[1] - span[0] > 1 for n in found
-            ]:
+            is_word = span[1] - span[0] == 1
+            if nodes := [n for how, some in called.items() if how != "literal" or not is_word for n in some]:
                 self._add(span, nodes, "fuzzy")
-        for node, at in self._words_of_names(corrected).items() if changed else ():
-            need = {singular(word) for word in self._index.named.words[node]}
-            places = sorted({place for found in at.values() for place in found})
-            span = (places[0], places[-1] + 1)
-            fits = need <= set(at) and len(need) > 1 and span[1] - span[0] < len(need) + 3
-            if fits and any(i in places for i in changed) and not any(covers(o, span) for o in self._hit):
-                self._add(span, [node], "fuzzy")
+        for node, places, _, whole in self._names_around(corrected) if changed else ():
+            is_new = whole and not any(covers(other, whole) for other in self._hit)
+            if whole and is_new and not set(changed).isdisjoint(places):
+                self._add(whole, [node], "fuzzy")
 
     def alike(self) -> None:
         """A rare word that no name has, read as the well-known entity whose name means the same.
@@ -226,15 +226,11 @@ class _Names:
 
     def unknown(self) -> None:
         """Note the words that stand for something the graph does not have, as far as spelling tells."""
-        question, vocabulary = self._question, self._question.vocabulary
+        question, known = self._question, self._question.vocabulary.words | self._stop
         covered = {i for start, end in self._hit for i in range(start, end)}
         for i, token in enumerate(question.tokens):
-            known = i in covered or question.words[i] in self._stop or question.words[i] in vocabulary.words
-            if (
-                known
-                or singular(token.word) in self._index.named.by_word
-                or singular(token.word) in vocabulary.words
-            ):
+            one = singular(token.word)
+            if i in covered or question.words[i] in known or one in self._index.named.by_word or one in known:
                 continue
             if i in question.strange or (i > 0 and token.capital):
                 question.unknown.add(i)
@@ -272,29 +268,20 @@ class _Names:
             question.named.update(range(start, end))
 
     def _node(self, span: Span, node: int, features: Features) -> None:
-        is_literal = bool(self._index.is_literal[node])
-        nodes = frozenset([node])
-        kind = "literal" if is_literal else "entity"
-        anchor = self._question.add(
-            Category.SET, span, features, kind=kind, query=Nodes(nodes), denotation=nodes, mentions=nodes
-        )
-        if not is_literal:
+        kind = "literal" if self._index.is_literal[node] else "entity"
+        anchor = self._set(span, frozenset([node]), features, kind)
+        if kind == "entity":
             self._members(anchor, node)
+
+    def _set(self, span: Span, nodes: frozenset[int], features: Features, kind: str = "entity") -> Derivation:
+        return self._question.add(Category.SET, span, features, kind=kind, query=Nodes(nodes), mentions=nodes)
 
     def _homonyms(self, span: Span, nodes: Sequence[int], features: Features) -> None:
         """All nodes of one name and class as one set: every Springfield."""
         for cls in sorted({c for node in nodes for c in self._index.types[node]}) if len(nodes) > 1 else ():
             same = frozenset(node for node in nodes if cls in self._index.types[node])
             if len(same) > 1:
-                self._question.add(
-                    Category.SET,
-                    span,
-                    features,
-                    kind="entity",
-                    query=Nodes(same),
-                    denotation=same,
-                    mentions=same,
-                )
+                self._set(span, same, features)
 
     def _members(self, anchor: Derivation, node: int) -> None:
         """What stands in a relation to an entity, its name used as a noun: the lanthanides, a Honda."""
@@ -302,12 +289,11 @@ class _Names:
         back = {r for c in index.types[node] for r, way in index.steps[c] if way == -1}
         counts = {r: len(index.rels[r].inv.get(node, ())) for r in back}
         several = sorted((r for r, count in counts.items() if count > 1), key=lambda r: (-counts[r], r))
+        features = [("members", 1.0), ("members_only", float(len(several) == 1))]
         for r in several[:2]:
             self._question.add(
-                Category.SET, (anchor.start, anchor.end),
-                [("members", 1.0), ("members_only", float(len(several) == 1))],
-                kind="members", query=Image(((r, -1),), Nodes(frozenset([node]))),
-                denotation=frozenset(index.rels[r].inv[node]), mentions=anchor.mentions, parts=(anchor,),
+                Category.SET, (anchor.start, anchor.end), features, kind="members",
+                query=Image(((r, -1),), anchor.tree), mentions=anchor.mentions, parts=(anchor,),
             )  # fmt: skip
 
 

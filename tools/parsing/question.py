@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 from rapidfuzz import process
@@ -14,7 +13,7 @@ from rapidfuzz.distance import OSA
 from triplewise.tools.language.lexicon import grammar_of, lexicon
 from triplewise.tools.language.text import singular, tokenise
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.parsing.denotation import Denotation
+from triplewise.tools.parsing.denotation import denotation
 from triplewise.tools.parsing.derivation import Category, Derivation, Features
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import Query
@@ -173,17 +172,15 @@ class Question:
         *,
         kind: str,
         query: Query | None = None,
-        denotation: Denotation | None = None,
         meaning: object = None,
         mentions: frozenset[int] = frozenset(),
         parts: tuple[Derivation, ...] = (),
     ) -> Derivation:
         """Add an anchor."""
-        if isinstance(denotation, frozenset):
-            denotation = self.index.keep(cast("frozenset[int]", denotation))
+        found = None if query is None else denotation(query, self.index)
         start, end = span
         anchor = Derivation(
-            category, start, end, features, query, denotation, meaning, kind, start, mentions, parts
+            category, start, end, features, query, found, meaning, kind, start, mentions, parts
         )
         self.anchors.append(anchor)
         return anchor

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from triplewise.tools.core.terms import Literal
 from triplewise.tools.language.lexicon import lexicon
-from triplewise.tools.parsing.denotation import denotation
 from triplewise.tools.parsing.derivation import Category
 from triplewise.tools.parsing.query import Nodes, Number
 from triplewise.tools.parsing.question import Question
@@ -42,13 +41,16 @@ def ground_values(question: Question) -> None:
             ends[-1] < question.n and question.words[ends[-1]] in lexicon().units and len(ends) <= MOST_UNITS
         ):
             ends.append(ends[-1] + 1)
-        found = denotation(value.number, question.index)
         for end in {ends[0], ends[-1]}:
             unit = [("number_unit", 1.0)] if end > value.end else []
             question.add(
-                Category.SET, (i, end), features + unit,
-                kind="value", query=value.number, denotation=found, meaning=value.number,
-            )  # fmt: skip
+                Category.SET,
+                (i, end),
+                features + unit,
+                kind="value",
+                query=value.number,
+                meaning=value.number,
+            )
         i = value.end
 
 
@@ -137,7 +139,6 @@ def _day_of_any_year(question: Question, i: int) -> int | None:
         first = min(found)
         number = Number(index.value[first], "date", str(getattr(index.terms[first], "value", ""))[:10])
         question.add(
-            Category.SET, (i, i + 2), [("number", 1.0)],
-            kind="value", query=Nodes(found), denotation=found, meaning=number,
-        )  # fmt: skip
+            Category.SET, (i, i + 2), [("number", 1.0)], kind="value", query=Nodes(found), meaning=number
+        )
     return i + 2
