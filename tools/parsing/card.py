@@ -8,20 +8,22 @@ question.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.core.terms import IRI, whole_number
+from triplewise.tools.kg.protocol import KnowledgeGraph, terms_n3
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.parsing.facts import whole_facts
 from triplewise.tools.parsing.index import GraphIndex, texts_of
-from triplewise.tools.parsing.relations import Edges, Relation
+from triplewise.tools.parsing.local import instances_path
+from triplewise.tools.parsing.relations import Relation
 from triplewise.tools.pyql.text import write_iri, write_node
 
 SAMPLES, ENDS, NAMES = 3, 3, 5  # values, classes at either end, and names that a line shows of a relation
+SECONDS = 5.0  # that a graph has to count the members of classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +40,15 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class ClassCard:
-    """A class: its id, names, best first, and the number of its members."""
+    """A class: its id, names, best first, how many members it has, and one of them as an action takes it."""
 
     id: str
     names: tuple[str, ...]
     members: int
+    sample: str = ""
 
     def __str__(self) -> str:
-        also = f" ({', '.join(self.names[1:NAMES])})" if len(self.names) > 1 else ""
-        return " ".join(filter(None, (self.id, f"{self.names[0]}{also}: {self.members:,}")))
+        return " ".join(filter(None, (self.id, f"{_names(self.names)}: {self.members:,}")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ class RelationCard:
         names, inverse: from subject to object, and back, best first.
         kind: of its values: entity, number, date, boolean or string.
         unit: of numbers, where a name says it, else "". facts: how many it has.
-        domains, ranges: classes of subjects, and of entities at the other end, largest first.
+        domains, ranges: classes of subjects, and of entities at the other end, largest first, with how many
+            members of each there are.
         samples: some values in the form that an action takes (`"1999-01-01"^^xsd:date`).
     """
 
@@ -73,14 +76,13 @@ class RelationCard:
     samples: tuple[str, ...]
 
     def __str__(self) -> str:
-        also = f" ({', '.join(self.names[1:NAMES])})" if len(self.names) > 1 else ""
         leads = ", ".join(share.name for share in self.ranges) if self.kind == "entity" else self.kind
         unit = f" in {self.unit}" if self.unit else ""
         of = ", ".join(map(str, self.domains)) or "anything"
         back = f"; backwards: {', '.join(self.inverse)}" if self.inverse else ""
         values = f"; e.g. {', '.join(self.samples)}" if self.samples else ""
         ends = f"{of} -> {leads or 'anything'}{unit}"
-        return f"{self.id} {self.names[0]}{also}: {ends}, {self.facts:,}{back}{values}"
+        return f"{self.id} {_names(self.names)}: {ends}, {self.facts:,}{back}{values}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ class SchemaCard:
     """Classes and relations, those with the most members and facts first.
 
     Attributes:
-        is_whole: whether it is of the whole graph, not of the part around a question.
+        is_whole: whether it is of the whole graph. Of the part around a question, classes have the number of
+            their members in the graph, relations that of their facts in this part.
     """
 
     classes: tuple[ClassCard, ...]
@@ -104,56 +107,69 @@ class SchemaCard:
         )
 
     @classmethod
-    def of_index(cls, index: GraphIndex, is_whole: bool = True) -> SchemaCard:
-        """The card of what an index holds."""
-        named = [c for c, of in enumerate(index.classes) if of.real and of.iri is not None]
+    def around(cls, kg: KnowledgeGraph, index: GraphIndex) -> SchemaCard:
+        """The card of a local index of a KG, which is asked how many members its classes have."""
+        return cls.of_index(index, _counts(kg, [of.iri for of in index.classes if of.iri is not None]))
+
+    @classmethod
+    def of_index(cls, index: GraphIndex, counts: Mapping[IRI, int] | None = None) -> SchemaCard:
+        """The card of what an index holds; `counts`: how many members classes have in the whole graph."""
         classes = (
-            ClassCard(_id(index, index.classes[c].iri), index.classes[c].names, len(index.members[c]))
-            for c in named
+            ClassCard(
+                write_iri(of.iri, index.profile),
+                of.names,
+                (counts or {}).get(of.iri, len(index.members[c])),
+                next((write_node(index.terms[i], index.profile) for i in index.members[c]), ""),
+            )
+            for c, of in enumerate(index.classes)
+            if of.real and of.iri is not None
         )
         relations = (_relation_card(index, relation) for relation in index.rels)
         return cls(
             tuple(sorted(classes, key=lambda card: (-card.members, card.names))),
             tuple(sorted(relations, key=lambda card: (-card.facts, card.id))),
-            is_whole,
+            counts is None,
         )
 
     def text(self, most: int = 100) -> str:
         """The card in lines, at most so many classes and so many relations."""
-        lines = ["Classes, with their members:" if self.classes else "No classes."]
-        lines += [f"  {card}" for card in self.classes[:most]]
-        if len(self.classes) > most:
-            lines.append(f"  and {len(self.classes) - most:,} more")
-        lines.append("Relations, with their facts:" if self.relations else "No relations.")
-        lines += [f"  {card}" for card in self.relations[:most]]
-        if len(self.relations) > most:
-            lines.append(f"  and {len(self.relations) - most:,} more")
+        lines: list[str] = []
+        for title, cards in (("Classes, with their members", self.classes),
+                             ("Relations, with their facts", self.relations)):  # fmt: skip
+            lines.append(f"{title}:" if cards else f"No {title.partition(',')[0].lower()}.")
+            lines += [f"  {card}" for card in cards[:most]]
+            lines += [f"  and {len(cards) - most:,} more"] if len(cards) > most else []
         return "\n".join(lines)
 
 
-def _id(index: GraphIndex, iri: IRI | None) -> str:
-    return "" if iri is None else write_iri(iri, index.profile)
+def _names(names: tuple[str, ...]) -> str:
+    return f"{names[0]} ({', '.join(names[1:NAMES])})" if len(names) > 1 else names[0]
 
 
-def _path_id(index: GraphIndex, path: Edges) -> str:
-    return " / ".join(f"{'' if forward else '^'}{_id(index, iri)}" for iri, forward in path)
+def _counts(kg: KnowledgeGraph, classes: list[IRI]) -> dict[IRI, int]:
+    """How many members classes have, their subclasses' too; {} where the KG does not say in time."""
+    pattern = f"VALUES ?c {{ {terms_n3(classes)} }} ?x {instances_path(kg.profile)} ?c"
+    counted = f"SELECT ?c (COUNT(DISTINCT ?x) AS ?n) WHERE {{ {pattern} }} GROUP BY ?c"
+    result = kg.query(counted, timeout=SECONDS, limit=len(classes)) if classes else None
+    rows = result.rows if result is not None and result.outcome.ok else ()
+    return {c: n for c, count in rows if isinstance(c, IRI) and (n := whole_number(count)) is not None}
 
 
 def _relation_card(index: GraphIndex, relation: Relation) -> RelationCard:
     subjects, objects = np.unique(relation.starts).tolist(), np.unique(relation.ends).tolist()
-    is_entity = relation.kind == "entity"
     words = [word for name in relation.names for word in name.split()]
     unit = next((word for word in words if word in lexicon().units), "") if relation.kind == "number" else ""
-    values = [] if is_entity else objects[:: max(1, len(objects) // SAMPLES)][:SAMPLES]
+    values = objects[:: max(1, len(objects) // SAMPLES)][:SAMPLES]
+    steps = ((write_iri(iri, index.profile), forward) for iri, forward in relation.path)
     return RelationCard(
-        _path_id(index, relation.path),
+        " / ".join(f"{'' if forward else '^'}{iri}" for iri, forward in steps),
         tuple(relation.names),
         tuple(relation.inverse),
         relation.kind,
         unit,
         len(relation.starts),
         _shares(index, subjects),
-        _shares(index, objects) if is_entity else (),
+        _shares(index, objects) if relation.kind == "entity" else (),
         tuple(write_node(index.terms[i], index.profile) for i in values),
     )
 

@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
 from triplewise.tools.parsing import facts
 from triplewise.tools.parsing.card import SchemaCard
+from triplewise.tools.parsing.local import local_index
+from triplewise.tools.retrieval.encoder import open_encoder
+
+MARS = IRI("http://www.wikidata.org/entity/Q111")
 
 GRAPH = """
 @prefix : <http://ex.org/> .
@@ -33,7 +38,8 @@ def card(tmp_path: Path) -> SchemaCard:
 
 
 def test_classes_by_their_members(card: SchemaCard) -> None:
-    assert [(of.names[0], of.members) for of in card.classes] == [("hill", 2), ("country", 1)]
+    found = [(of.names[0], of.members, of.sample) for of in card.classes]
+    assert found == [("hill", 2, "h1"), ("country", 1, "c1")]
 
 
 def test_relations_with_names_ends_and_coverage(card: SchemaCard) -> None:
@@ -48,6 +54,18 @@ def test_relations_with_names_ends_and_coverage(card: SchemaCard) -> None:
 def test_values_are_shown_as_actions_take_them(card: SchemaCard) -> None:
     climbed = next(r for r in card.relations if "climbed on" in r.names)
     assert climbed.samples == ('"1999-01-01"^^xsd:date',)
+    assert next(r for r in card.relations if "lies in" in r.names).samples == ("c1",)
+
+
+def test_a_card_of_a_part_has_the_counts_of_the_whole() -> None:
+    kg = open_kg("demo")
+    index = local_index(kg, open_encoder(), "How many moons does Mars have?", [MARS])
+    part, whole = SchemaCard.around(kg, index), SchemaCard.of(kg)
+    assert whole is not None
+    assert not part.is_whole
+    members = {of.id: of.members for of in whole.classes}
+    assert part.classes
+    assert all(of.members == members[of.id] for of in part.classes)
 
 
 def test_the_text_is_cut_at_a_number_of_lines(card: SchemaCard) -> None:
