@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyoxigraph as ox
 
-from triplewise.tools.core.isolation import Ended
+from triplewise.tools.core.isolation import Ended, IsolatedCalls
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.engine import NESTED, PARTS, ReadQuery, Workers, total_order
 from triplewise.tools.kg.isolated import isolate
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.profile import Profile
 
+EVERY_GRAPH = ("*",)
 _CLOCK_EVERY = 512
 
 
@@ -63,11 +64,18 @@ class EmbeddedKG(KnowledgeGraph):
             return build_adjacency(store, profile)
 
         self._store: ox.Store | None = store  # sessions look at that of `shared`, and so for the adjacency
+        self.path = path
+        self.graphs = EVERY_GRAPH if next(iter(store.named_graphs()), None) is not None else ()
         self._make_adjacency: Callable[[], Adjacency | None] | None = adjacency or build
         self._adjacency: Adjacency | None = None
-        self._union = next(iter(store.named_graphs()), None) is not None
         self._workers, self._lock = Workers(), threading.Lock()
-        self._isolated = isolate(store, path, self._union)
+        self._isolated = isolate(store, path, self.graphs)
+
+    @property
+    def store(self) -> ox.Store:
+        """The store of a KG that is open."""
+        assert self.shared._store is not None
+        return self.shared._store
 
     @property
     def closed(self) -> bool:
@@ -91,7 +99,7 @@ class EmbeddedKG(KnowledgeGraph):
         if (store := self.shared._store) is None:
             return 0
         some = f"SELECT (COUNT(*) AS ?n) WHERE {{ {{ SELECT * WHERE {{ ?s ?p ?o }} LIMIT {most + 1} }} }}"
-        answer: Any = store.query(some, use_default_graph_as_union=self._union)
+        answer: Any = store.query(some, **dataset(self.graphs))
         return int(next(answer)[0].value)
 
     def facts_by_relation(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, list[bytes]]]:
@@ -104,7 +112,7 @@ class EmbeddedKG(KnowledgeGraph):
             return
 
         def select(sparql: str) -> Any:
-            return store.query(sparql, use_default_graph_as_union=self._union)
+            return store.query(sparql, **dataset(self.graphs))
 
         for relation in sorted(row[0].value for row in select("SELECT DISTINCT ?p WHERE { ?s ?p ?o }")):
             if wanted(relation):
@@ -121,26 +129,45 @@ class EmbeddedKG(KnowledgeGraph):
         return graph if graph and all(map(self.profile.excludes, graph.left_out)) else None
 
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        if (store := self.shared._store) is None:
+        store = self.shared._store
+        return self.run_in(store, self.graphs, query, timeout, limit, self.deadline)
+
+    def _run_foreign(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+        return self.run_isolated(self._isolated, query, timeout, limit, self.deadline)
+
+    def run_in(
+        self,
+        store: ox.Store | None,
+        graphs: Sequence[str],
+        query: ReadQuery,
+        timeout: float,
+        limit: int,
+        within: Deadline | None,
+    ) -> Result:
+        """Run a query in a thread of this KG, over a store and those of its named graphs."""
+        if store is None or self.closed:
             return self._closed_result()
         if query.overflows:
             return _overflow()
 
         def job(cancelled: threading.Event) -> Result:
-            return evaluate(store, query, limit, self._union, cancelled)
+            return evaluate(store, query, limit, graphs, cancelled)
 
         try:
-            return self._workers.run(job, timeout, self.deadline)
+            return self._workers.run(job, timeout, within)
         except TimeoutError as error:
             return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
 
-    def _run_foreign(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        if self.shared._store is None:
+    def run_isolated(
+        self, calls: IsolatedCalls, query: ReadQuery, timeout: float, limit: int, within: Deadline | None
+    ) -> Result:
+        """Run a query that triplewise did not write in a process of its own."""
+        if self.closed:
             return self._closed_result()
         if query.overflows:
             return _overflow()
         try:
-            return self._isolated.run((query, limit), timeout, self.deadline)  # type: ignore[no-any-return]
+            return calls.run((query, limit), timeout, within)  # type: ignore[no-any-return]
         except Ended as ended:
             return Result(Outcome.TIMEOUT, message=str(ended))
 
@@ -149,7 +176,7 @@ class EmbeddedKG(KnowledgeGraph):
         if (store := self.shared._store) is None:
             return self._closed_result()
         start, rows = time.perf_counter(), []
-        graph = None if self._union else ox.DefaultGraph()
+        graph = None if self.graphs else ox.DefaultGraph()
         predicates = [IRI(p) for p in self.profile.label_predicates]
         for number, subject in enumerate(subjects):
             if number % _CLOCK_EVERY == 0 and deadline.passed:
@@ -177,12 +204,19 @@ def _overflow() -> Result:
     return Result(Outcome.SYNTAX, message=message)
 
 
+def dataset(graphs: Sequence[str]) -> dict[str, Any]:
+    """The options of `Store.query` that read the default graph and these named graphs as one."""
+    if tuple(graphs) == EVERY_GRAPH:
+        return {"use_default_graph_as_union": True}
+    return {"default_graph": [ox.DefaultGraph(), *map(ox.NamedNode, graphs)]} if graphs else {}
+
+
 def evaluate(
-    store: ox.Store, query: ReadQuery, limit: int, union: bool, cancelled: threading.Event
+    store: ox.Store, query: ReadQuery, limit: int, graphs: Sequence[str], cancelled: threading.Event
 ) -> Result:
     """Run a query to its end, its cap, or its cancellation. pyoxigraph's iterators stay in this thread."""
     try:
-        answer = store.query(total_order(query.capped(limit + 1)), use_default_graph_as_union=union)
+        answer = store.query(total_order(query.capped(limit + 1)), **dataset(graphs))
         if isinstance(answer, ox.QueryBoolean):
             return Result.ask(bool(answer))
         if not isinstance(answer, ox.QuerySolutions):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from triplewise.tools.kg.engine import ReadQuery
 
 
-def isolate(store: ox.Store, path: Path | None, union: bool) -> IsolatedCalls:
+def isolate(store: ox.Store, path: Path | None, graphs: Sequence[str]) -> IsolatedCalls:
     """Return what answers pairs of a query and a limit in rows with a `Result`.
 
     Args:
         store: the graph. path: where it lies on disk; one in memory is dumped when it is first asked.
-        union: whether all its named graphs are read as one.
+        graphs: named graphs that are read as one with the default graph.
     """
     dumps, lock = list[tempfile.TemporaryDirectory[str]](), threading.Lock()
 
@@ -35,7 +35,7 @@ def isolate(store: ox.Store, path: Path | None, union: bool) -> IsolatedCalls:
                     dumps.append(tempfile.TemporaryDirectory(prefix="triplewise-"))
                     store.dump(str(Path(dumps[0].name) / "graph.nq"), ox.RdfFormat.N_QUADS)
             source = Path(dumps[0].name) / "graph.nq"
-        return str(source), "union" if union else ""
+        return str(source), *graphs
 
     calls = IsolatedCalls(f"{__name__}:answerer", arguments)
     weakref.finalize(calls, _clean, dumps)
@@ -47,7 +47,7 @@ def _clean(dumps: list[tempfile.TemporaryDirectory[str]]) -> None:
         dumps.pop().cleanup()
 
 
-def answerer(source: str, union: str) -> Callable[[tuple[ReadQuery, int]], Result]:
+def answerer(source: str, *graphs: str) -> Callable[[tuple[ReadQuery, int]], Result]:
     """Open a store, or the dump of one; runs in the process of its own."""
     from triplewise.tools.kg.embedded import evaluate
 
@@ -56,4 +56,4 @@ def answerer(source: str, union: str) -> Callable[[tuple[ReadQuery, int]], Resul
     else:
         store = ox.Store()
         store.bulk_load(path=source, format=ox.RdfFormat.N_QUADS)
-    return lambda asked: evaluate(store, *asked, bool(union), threading.Event())
+    return lambda asked: evaluate(store, *asked, graphs, threading.Event())

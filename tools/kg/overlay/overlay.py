@@ -1,38 +1,49 @@
 """A KG with facts laid over it: one KG to whoever asks, and nothing is written into the KG (SymAgent 4.2.1).
 
-It answers like a KG that held all the facts: queries are rewritten (see `tools.kg.overlay.rewrite`), so
-aggregates, closures, limits and time-outs are the engine's own.
+A store in this process holds the facts as a named graph that is read as one with the KG: in a copy of it,
+which takes no room on disk. What an endpoint answers is completed by the facts at hand, or the result says
+that they are not in it.
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import threading
+import weakref
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyoxigraph as ox
 
 from triplewise.tools.core.facts import ExtractedFact
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text, whole_number
+from triplewise.tools.core.files import is_writable
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, text, whole_number
 from triplewise.tools.kg import protocol
 from triplewise.tools.kg.adjacency import Adjacency
 from triplewise.tools.kg.embedded import EmbeddedKG
-from triplewise.tools.kg.engine import Refused
+from triplewise.tools.kg.engine import ReadQuery
+from triplewise.tools.kg.isolated import isolate
 from triplewise.tools.kg.labels import Name
-from triplewise.tools.kg.overlay.rewrite import FactIndex, Path, UnreadableQuery, rewrite
-from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, Outcome, Result
+from triplewise.tools.kg.overlay.pattern import Pattern, UnreadableQuery, read_pattern
+from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, LRUCache, Outcome, Result
 
 OVERLAYS = 16  # kept open; the least recently used leave first
-ASKED = 100  # facts that the KG is asked for by one query
-REACHED = 1_000  # classes that a `*` path may reach by way of the facts
+BATCH = 100  # facts that an endpoint is asked for by one query
+REACHED = 2_000  # facts of an endpoint around a query's facts that are read at most
 
 
 class OverlaidKG(protocol.Layer):
-    """A KG and facts beside it. Closing it leaves the KG open for others.
-
-    A query that cannot be read (see `rewrite`) is answered by the KG alone, with outcome `truncated` and a
-    message that says so: its answer may lack what the facts add.
+    """A KG and facts over it. Closing it leaves the KG open for others.
 
     Attributes:
         origin: the KG itself. facts: triple -> the fact, for all that are laid over it, also for those that
-            the KG holds too.
+            the KG holds too. new: the triples that it does not hold, names of new nodes included.
     """
 
     def __init__(self, origin: KnowledgeGraph, facts: Sequence[ExtractedFact]) -> None:
@@ -40,50 +51,42 @@ class OverlaidKG(protocol.Layer):
         self._names = {IRI(i): label for f in facts for i, label in f.labels.items()}
         # Names of minted nodes are facts too, so that queries find them as they find others' names.
         labels = [IRI(p) for p in origin.profile.label_predicates[:1]]
-        names = (Triple(node, p, text(label)) for p in labels for node, label in self._names.items())
+        names = [Triple(node, p, text(label)) for p in labels for node, label in self._names.items()]
         # Blank nodes are left out: SPARQL has no name for them.
         named = [t for t in (*self.facts, *names) if not any(map(_is_blank, (t.subject, t.object)))]
-        self._new = FactIndex(_unknown(origin, named))
+        self.new = tuple(dict.fromkeys(_unknown(origin, named)))
         index = origin.index
         if index is not None and self._names:
-            popularity = {node.value: len(self._new.at(node)) for node in self._names}
-            index = index.with_names([Name(n.value, label) for n, label in self._names.items()], popularity)
+            degree = Counter(end.value for t in self.new for end in {t.subject, t.object})
+            index = index.with_names([Name(n.value, label) for n, label in self._names.items()], degree)
         super().__init__(origin, index)
-        self._apart = not isinstance(protocol.base_of(origin), EmbeddedKG)
-        self._reached: LRUCache[tuple[str, Term, bool], tuple[Term, ...]] = LRUCache(1_000)
+        self.deadline = origin.deadline
+        self._answers = None if origin._answers is None else protocol.AnswerCache()
         self._adjacency: tuple[Adjacency, Adjacency] | None = None
 
-    def close(self) -> None:
-        """Nothing of its own is held."""
+    def session(self, **settings: Any) -> OverlaidKG:
+        """The same over a session of the KG below; answers are remembered apart from its own."""
+        session = super().session(**settings)
+        session._answers = None if session.origin._answers is None else protocol.AnswerCache()
+        return session
 
-    def query(
-        self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
-    ) -> Result:
-        """Run one SELECT or ASK over KG and facts; see `KnowledgeGraph.query`."""
-        deadline = protocol.Deadline(self.timeout if timeout is None else timeout)
-        try:
-            rewritten = rewrite(sparql, self._new, self._reach, self._apart)
-            return self.origin.query(rewritten, timeout=deadline.left, limit=limit, foreign=foreign)
-        except Refused as refusal:
-            return Result(Outcome.SYNTAX, message=str(refusal))
-        except UnreadableQuery as error:
-            result = self.origin.query(sparql, timeout=deadline.left, limit=limit, foreign=foreign)
-            message = f"{len(self._new)} facts read from documents are not in this answer (not read: {error})"
-        if not result.outcome.ok:
-            return result
-        message = "; ".join(filter(None, (result.message, message)))
-        return replace(result, outcome=Outcome.TRUNCATED, message=message)
+    def close(self) -> None:
+        """The KG stays open."""
 
     def labels(self, terms: Iterable[Term], *, partial: bool = False) -> dict[Term, str]:
-        """Labels of many nodes: of the KG, else of the facts."""
+        """Labels of many nodes: of KG and facts, else those that the facts give new nodes."""
         nodes = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
-        facts = (t for p in self.profile.label_predicates for t in self._new.of(IRI(p)))
-        labelled = {t.subject for t in facts if t in self.facts}
-        mixed = {t for t in nodes if self.profile.label_subject(t) in labelled}
-        labels = self.origin.labels([t for t in nodes if t not in mixed], partial=partial) | (
-            super().labels(mixed, partial=partial) if mixed else {}
-        )
+        labels = super().labels(nodes, partial=partial)
         return {t: label for t in nodes if (label := labels.get(t) or self._names.get(t))}
+
+    def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
+        below = self.origin._label_rows(subjects, deadline)
+        wanted, by = set(subjects), set(self.profile.label_predicates)
+        own = [(t.subject, t.relation, t.object) for t in self.new if t.relation.value in by]
+        own = [row for row in own if row[0] in wanted and Triple(*row) in self.facts]
+        if not own or below.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+            return below
+        return replace(below, outcome=Outcome.ROWS, _rows=(*below.rows, *own))
 
     def adjacency(self) -> Adjacency | None:
         """The edges of KG and facts as whole numbers; None where the KG has none."""
@@ -91,44 +94,179 @@ class OverlaidKG(protocol.Layer):
         if below is None:
             return None
         if self._adjacency is None or self._adjacency[0] is not below:
-            permitted = [t for t in self._new.triples if not self.profile.excludes(t.relation)]
+            permitted = [t for t in self.new if not self.profile.excludes(t.relation)]
             self._adjacency = below, below.with_triples(permitted)
         return self._adjacency[1]
 
-    def _reach(self, path: Path, node: Term, backward: bool) -> tuple[Term, ...]:
-        """Nodes that a `*` path joins with a node by way of the facts alone."""
-        key = (path.n3(), node, backward)
-        if (reached := self._reached.get(key)) is not None:
-            return reached
-        inner = path.parts[0]
-        relations = inner.parts if isinstance(inner, Path) and inner.kind == "|" else (inner,)
-        if not all(isinstance(r, IRI) for r in relations):
-            raise UnreadableQuery("a nested * path over facts")
-        edges = [t for r in relations if isinstance(r, IRI) for t in self._new.of(r)]
-        steps = [(t.subject, t.object) if backward else (t.object, t.subject) for t in edges]
 
-        def reached_in_kg(start: Term) -> set[Term]:
-            if isinstance(start, Literal) and not backward:
-                return set()
-            ends = f"?m {path.n3()} {start.n3()}" if backward else f"{start.n3()} {path.n3()} ?m"
-            result = self.origin.query(f"SELECT DISTINCT ?m WHERE {{ {ends} }}")
-            if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
-                raise UnreadableQuery(f"what {path.n3()} reaches cannot be found out ({result.outcome})")
-            return {row[0] for row in result.rows if row[0] is not None}
+class LocalOverlay(OverlaidKG):
+    """Facts over a store in this process: a named graph of a copy of the store."""
 
-        alone = reached_in_kg(node)
-        every = alone | {node} if self._new.at(node) else set(alone)
-        grown = True
-        while grown:
-            grown = False
-            for start, end in steps:
-                if end in every and start not in every:
-                    every |= {start, *reached_in_kg(start)}
-                    grown = True
-            if len(every) - len(alone) > REACHED:
-                raise UnreadableQuery(f"a * path from {node.n3()} that reaches too much over the facts")
-        self._reached[key] = reached = tuple(sorted(every - alone, key=lambda t: t.n3()))
-        return reached
+    def __init__(self, origin: KnowledgeGraph, facts: Sequence[ExtractedFact]) -> None:
+        super().__init__(origin, facts)
+        base = protocol.base_of(origin)
+        assert isinstance(base, EmbeddedKG)
+        self.laid: tuple[Triple, ...] = (
+            *(origin.laid if isinstance(origin, LocalOverlay) else ()),
+            *self.new,
+        )
+        graph = ox.NamedNode(f"urn:triplewise:facts:{next(_numbers)}")
+        # Beside named graphs of its own, which are all read, the facts of other overlays must not stand.
+        copy = _Copy(base) if base.graphs else _copy_of(base)
+        copy.store.extend(_quad(t, graph) for t in self.laid)
+        copy.store.flush()
+        self._base, self._copy, self._graphs = base, copy, base.graphs or (graph.value,)
+        self._isolated = isolate(copy.store, copy.path, self._graphs)
+        weakref.finalize(self, _forget, copy.store, graph)
+
+    query = KnowledgeGraph.query
+
+    def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+        return self._base.run_in(self._copy.store, self._graphs, query, timeout, limit, self.deadline)
+
+    def _run_foreign(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+        return self._base.run_isolated(self._isolated, query, timeout, limit, self.deadline)
+
+
+_numbers = count(1)
+
+
+def _forget(store: ox.Store, graph: ox.NamedNode) -> None:
+    with suppress(OSError, RuntimeError):  # its folder may be gone already
+        store.remove_graph(graph)
+
+
+def _quad(triple: Triple, graph: ox.NamedNode) -> ox.Quad:
+    (quad,) = ox.parse(triple.n3().encode(), format=ox.RdfFormat.N_TRIPLES)
+    return ox.Quad(quad.subject, quad.predicate, quad.object, graph)
+
+
+class _Copy:
+    """A copy of a store that can be written to: on disk one of links to its files, in memory all facts."""
+
+    def __init__(self, kg: EmbeddedKG) -> None:
+        self.path: Path | None = None
+        if kg.path is None:
+            self.store = ox.Store()
+            self.store.bulk_extend(kg.quads())
+            return
+        beside = kg.path.parent if is_writable(kg.path.parent) else None
+        folder = tempfile.mkdtemp(prefix=".facts-", dir=beside)
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.path = Path(folder, "store")
+        kg.store.backup(str(self.path))  # links, no copies, on the same disk
+        self.store = ox.Store(str(self.path))
+
+
+_copies: weakref.WeakKeyDictionary[KnowledgeGraph, _Copy] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def _copy_of(kg: EmbeddedKG) -> _Copy:
+    with _lock:
+        if kg.shared not in _copies:
+            _copies[kg.shared] = _Copy(kg.shared)
+        return _copies[kg.shared]
+
+
+class RemoteOverlay(OverlaidKG):
+    """Facts over an endpoint: what a query finds by way of them is found here and added to its answer.
+
+    For that the endpoint's facts around them are read, by the relations that the query names. What another
+    fact can take away (NOT EXISTS, OPTIONAL, aggregates, an order) is the endpoint's answer alone, with
+    outcome `truncated` and a message that says so; counts over single triples are added up.
+    """
+
+    def query(
+        self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
+    ) -> Result:
+        """Run one SELECT or ASK over KG and facts; see `KnowledgeGraph.query`."""
+        deadline = Deadline(self._seconds(timeout))
+        result = self.origin.query(sparql, timeout=deadline.left, limit=limit, foreign=foreign)
+        if not result.outcome.ok or not self.new:
+            return result
+        try:
+            pattern = read_pattern(sparql)
+            if not any(map(pattern.may_match, self.new)):
+                return result
+            if pattern.obstacle:
+                raise UnreadableQuery(pattern.obstacle)
+            return self._completed(result, sparql, pattern, deadline, self.limit if limit is None else limit)
+        except UnreadableQuery as error:
+            message = f"{len(self.new)} facts read from documents are not in this answer (not read: {error})"
+            message = "; ".join(filter(None, (result.message, message)))
+            return replace(result, outcome=Outcome.TRUNCATED, message=message)
+
+    def _completed(
+        self, result: Result, sparql: str, pattern: Pattern, deadline: Deadline, limit: int
+    ) -> Result:
+        """The result with what holds by way of the facts. Raises `UnreadableQuery` where that is unknown."""
+        triples = (*self.new, *self._around(pattern, deadline))
+        store = ox.Store()
+        store.load("\n".join(t.n3() for t in triples).encode(), format=ox.RdfFormat.N_TRIPLES)
+        own = EmbeddedKG(store, self.profile, self.name).query(
+            sparql, timeout=deadline.left, limit=limit, foreign=True
+        )
+        if own.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+            raise UnreadableQuery(own.message)
+        if result.boolean is not None:
+            return replace(result, _boolean=result.boolean or own.boolean)
+        rows = dict.fromkeys(result.rows)
+        if pattern.keys is None:
+            new = tuple(row for row in own.rows if row not in rows)
+            rows_of_both = (*result.rows, *new)[: pattern.length]
+        else:
+            rows_of_both = _added(result, own, pattern.keys)
+        if result.outcome is Outcome.TRUNCATED:
+            return replace(result, _rows=rows_of_both[:limit])
+        both = Result.capped(result.variables or own.variables, rows_of_both, limit)
+        return replace(both, seconds=result.seconds)
+
+    def _around(self, pattern: Pattern, deadline: Deadline) -> list[Triple]:
+        """The endpoint's facts that a solution may join with the new ones, by the query's relations."""
+        found = dict.fromkeys(self.new)
+        near = list(dict.fromkeys(end for t in self.new for end in (t.subject, t.object)))
+        seen = set(near)
+        allowed = ""
+        if pattern.relations is not None:
+            allowed = f"VALUES ?p {{ {' '.join(f'<{r}>' for r in sorted(pattern.relations))} }} "
+        for _ in range(pattern.hops):
+            values = f"VALUES ?n {{ {protocol.terms_n3(near)} }}"
+            sides = (f"{{ {values} {allowed}{side} }}" for side in _SIDES)
+            sparql = f"SELECT DISTINCT ?n ?p ?o ?s WHERE {{ {' UNION '.join(sides)} }}"
+            result = self.origin.query(sparql, timeout=deadline.left, limit=REACHED)
+            if result.outcome not in (Outcome.ROWS, Outcome.EMPTY) or len(found) > REACHED:
+                raise UnreadableQuery("what the facts join is too much, or cannot be read")
+            near = []
+            for node, relation, value, subject in result.rows:
+                first, last = (node, value) if value is not None else (subject, node)
+                if isinstance(first, IRI) and isinstance(relation, IRI) and last is not None:
+                    found[Triple(first, relation, last)] = None
+                    near += [end for end in (first, last) if end not in seen]
+            seen.update(near)
+            if not near:
+                break
+        return [t for t in found if not any(map(_is_blank, (t.subject, t.object)))]
+
+
+_SIDES = ("?n ?p ?o", "?s ?p ?n")
+
+
+def _added(result: Result, own: Result, keys: frozenset[str]) -> tuple[tuple[Term | None, ...], ...]:
+    """The rows of two results of counts, added up where all other columns agree."""
+    places = [i for i, name in enumerate(result.variables) if name not in keys]
+    sums: dict[tuple[Term | None, ...], list[int]] = {}
+    for row in (*result.rows, *own.rows):
+        key = tuple(None if i in places else cell for i, cell in enumerate(row))
+        numbers = [whole_number(row[i]) or 0 for i in places]
+        sums[key] = [a + b for a, b in zip(sums.get(key, [0] * len(places)), numbers, strict=True)]
+    rows = []
+    for key, numbers in sums.items():
+        cells = list(key)
+        for i, number in zip(places, numbers, strict=True):
+            cells[i] = Literal(str(number), XSD + "integer")
+        rows.append(tuple(cells))
+    return tuple(rows)
 
 
 def _is_blank(node: Term) -> bool:
@@ -142,7 +280,7 @@ def _unknown(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[Triple]:
     for again by the next overlay.
     """
     held = protocol.memory_of(kg, "triples held")
-    for batch in protocol.batches([t for t in triples if t not in held], ASKED):
+    for batch in protocol.batches([t for t in triples if t not in held], BATCH):
         sides = (f"{{ {t.n3().removesuffix(' .')} BIND({i} AS ?i) }}" for i, t in enumerate(batch))
         result = kg.query(f"SELECT ?i WHERE {{ {' UNION '.join(sides)} }}", limit=len(batch))
         if result.outcome in (Outcome.ROWS, Outcome.EMPTY):
@@ -166,5 +304,6 @@ def overlaid(kg: KnowledgeGraph, facts: Iterable[ExtractedFact]) -> KnowledgeGra
     # An overlay holds its KG, so no other object has its id while the overlay is kept.
     key = (id(kg), frozenset((f.triple, f.source, f.sentence, *sorted(f.labels.items())) for f in chosen))
     if (overlay := _overlays.get(key)) is None:
-        overlay = _overlays[key] = OverlaidKG(kg, chosen)
+        is_local = isinstance(protocol.base_of(kg), EmbeddedKG)
+        overlay = _overlays[key] = (LocalOverlay if is_local else RemoteOverlay)(kg, chosen)
     return overlay

@@ -1,0 +1,153 @@
+"""What a query looks for, as far as further facts can add to its answer: read from rdflib's algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rdflib.paths import AlternativePath, InvPath, MulPath, NegatedPath, Path, SequencePath
+from rdflib.plugins.sparql.algebra import translateQuery
+from rdflib.plugins.sparql.parser import parseQuery
+from rdflib.plugins.sparql.parserutils import CompValue
+from rdflib.term import Literal, URIRef
+
+from triplewise.tools.core.terms import Triple
+
+REPEATED = 8  # hops that a repeated path is followed
+# Further facts can take rows away where these stand, or put other ones in their places.
+_OBSTACLES = {
+    "LeftJoin": "OPTIONAL",
+    "Minus": "MINUS",
+    "OrderBy": "ORDER BY",
+    "Graph": "GRAPH",
+    "Builtin_NOTEXISTS": "NOT EXISTS",
+    "Builtin_EXISTS": "EXISTS",
+    "datasetClause": "FROM",
+}
+
+
+class UnreadableQuery(ValueError):  # noqa: N818 - it says what happened to the text
+    """A query whose answer cannot be completed; the message says why."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What a query looks for.
+
+    Attributes:
+        triples: subject, relations and object of its triple patterns, None for anything.
+        hops: how far from a fact the other triples of a solution may lie.
+        length: rows that a LIMIT leaves, None for all.
+        keys: of a query that counts the columns that it counts by, None for any other.
+        obstacle: why its answer cannot be completed, "" if it can be.
+    """
+
+    triples: tuple[tuple[str | None, frozenset[str] | None, str | None], ...]
+    hops: int
+    length: int | None
+    keys: frozenset[str] | None
+    obstacle: str
+
+    @property
+    def relations(self) -> frozenset[str] | None:
+        """The relations that it names; None where any may match."""
+        named = [relations for _, relations, _ in self.triples]
+        return None if None in named else frozenset().union(*(r for r in named if r is not None))
+
+    def may_match(self, triple: Triple) -> bool:
+        """Whether a triple may be part of a solution, or keep others from being one."""
+        for subject, relations, value in self.triples:
+            matches = subject in (None, triple.subject.value) and value in (None, triple.object.value)
+            if matches and (relations is None or triple.relation.value in relations):
+                return True
+        return False
+
+
+def read_pattern(sparql: str) -> Pattern:
+    """What a SELECT or ASK looks for. Raises `UnreadableQuery` where rdflib cannot read it."""
+    try:
+        algebra = translateQuery(parseQuery(sparql)).algebra
+    except Exception as error:  # rdflib raises whatever its grammar meets
+        raise UnreadableQuery(f"rdflib: {error}") from error
+    nodes = list(_nodes(algebra))
+    kinds = {node.name for node in nodes} | ({"datasetClause"} if algebra.get("datasetClause") else set())
+    obstacle = next((words for kind, words in _OBSTACLES.items() if kind in kinds), "")
+    patterns = [triple for node in nodes for triple in _triples(node)]
+    hops, keys = max(0, _size(algebra) - 1), None
+    if "Group" in kinds:
+        keys = frozenset(str(v) for node in nodes if node.name == "Group" for v in node.get("expr") or ())
+        aggregates = [n for n in nodes if n.name.startswith("Aggregate_") and n.name != "Aggregate_Sample"]
+        counts = all(n.name == "Aggregate_Count" and not n.get("distinct") for n in aggregates)
+        if not counts or hops or kinds & {"Filter", "Slice"}:
+            obstacle = obstacle or "an aggregate"
+    slices = [node for node in nodes if node.name == "Slice"]
+    if slices and (slices != [algebra.p] or slices[0].start):
+        obstacle = obstacle or "LIMIT"
+    return Pattern(
+        triples=tuple((_fixed(s), _relations(p), _fixed(o)) for s, p, o in patterns),
+        hops=min(hops, REPEATED),
+        length=slices[0].length if slices else None,
+        keys=keys,
+        obstacle=obstacle,
+    )
+
+
+def _nodes(part: Any) -> Iterator[CompValue]:
+    """A part of the algebra and all below it."""
+    if isinstance(part, CompValue):
+        yield part
+        for key, value in part.items():
+            if key != "_vars":
+                yield from _nodes(value)
+    elif isinstance(part, list):
+        for each in part:
+            yield from _nodes(each)
+
+
+def _triples(node: CompValue) -> Iterator[tuple[Any, Any, Any]]:
+    """The triple patterns of one node; inside of EXISTS rdflib leaves them as flat lists."""
+    for block in node.get("triples") or ():
+        for i in range(0, len(block) - 2, 3):
+            yield tuple(block[i : i + 3])
+
+
+def _size(part: Any) -> int:
+    """How many triples a solution has at most."""
+    if isinstance(part, list):
+        return sum(map(_size, part))
+    if not isinstance(part, CompValue):
+        return 0
+    if part.name == "Union":
+        return max(_size(part.p1), _size(part.p2))
+    own = sum(_steps(relation) for _, relation, _ in _triples(part))
+    return own + sum(_size(value) for key, value in part.items() if key not in ("_vars", "triples"))
+
+
+def _steps(relation: Any) -> int:
+    if isinstance(relation, MulPath):
+        return REPEATED
+    if isinstance(relation, SequencePath):
+        return sum(map(_steps, relation.args))
+    if isinstance(relation, AlternativePath):
+        return max(map(_steps, relation.args))
+    return _steps(relation.arg) if isinstance(relation, InvPath) else 1
+
+
+def _relations(relation: Any) -> frozenset[str] | None:
+    """The relations that a predicate names; None where any may match."""
+    if isinstance(relation, URIRef):
+        return frozenset([str(relation)])
+    if isinstance(relation, NegatedPath) or not isinstance(relation, Path):
+        return None
+    parts = relation.args if isinstance(relation, SequencePath | AlternativePath) else [_part(relation)]
+    named = [_relations(part) for part in parts]
+    return None if None in named else frozenset().union(*(r for r in named if r is not None))
+
+
+def _part(path: Path) -> Any:
+    return path.path if isinstance(path, MulPath) else path.arg  # type: ignore[attr-defined]
+
+
+def _fixed(node: Any) -> str | None:
+    return str(node) if isinstance(node, URIRef | Literal) else None
