@@ -104,7 +104,7 @@ def _periphrastic(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
 
 
 def _apart(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
-    """More ... than, fewer ... than, no more ... than."""
+    """More ... than, fewer ... than, no more ... than; "more" of two ("who earns more, X or Y") is most."""
     flat = np.zeros(len(question.index.rels), np.float32)
     negated = question.words[i] in ("no", "not")
     degree = question.words[i + negated] if i + negated < question.n else ""
@@ -115,6 +115,8 @@ def _apart(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
         much: Comparison = "le" if negated else "gt"
         little: Comparison = "ge" if negated else "lt"
         yield Operator("comparison", 1, much if degree == "more" else little, flat), i + 1 + negated
+    elif degree in ("more", "less", "fewer") and not negated and "or" in question.words:
+        yield Operator("most", 1 if degree == "more" else -1), i + 1
 
 
 def _bound(question: Question, i: int) -> Iterator[tuple[Operator, int]]:

@@ -76,7 +76,8 @@ class Question:
         self.may_be_empty = self.is_yes_no or beginning.startswith(
             tuple(f"{text} " for text in words.counting)
         )
-        self.wh = next((word for word in self.words if word in words.kinds), None)
+        asking = next((word for word in self.words if word in QUESTION_WORDS), "")
+        self.wh = asking if asking in words.kinds else None
         self.strange = {i for i in range(self.n) if self._is_strange(self.words[i])}
         for i in self.strange:
             self.words[i] = self.nearest_word(i, classes_only=True) or self.words[i]
@@ -102,7 +103,9 @@ class Question:
 
     def _is_strange(self, word: str) -> bool:
         """Whether a word is neither in the graph nor in English."""
-        if len(word) <= SHORT or not word.isalpha():
+        words = lexicon()
+        degree = any(words.adjective_of(word, ending) in words.adjectives for ending in ("er", "est"))
+        if len(word) <= SHORT or not word.isalpha() or degree:
             return False
         known = (self.vocabulary.words, self.index.named.by_word, english_words())
         return not any(form in words for form in (word, singular(word)) for words in known)
@@ -132,6 +135,17 @@ class Question:
         """The tokens between two positions of the text."""
         inside = [i for i, token in enumerate(self.tokens) if token.start >= start and token.end <= end]
         return (inside[0], inside[-1] + 1) if inside else None
+
+    @cached_property
+    def names(self) -> dict[Span, frozenset[int]]:
+        """The names of entities that do not overlap, longest first, with what each may be."""
+        found = dict[Span, frozenset[int]]()
+        for anchor in sorted(self.of_kind("entity"), key=lambda a: a.start - a.end):
+            span = anchor.start, anchor.end
+            apart = all(span[1] <= start or end <= span[0] for start, end in found if (start, end) != span)
+            if apart and self.named.issuperset(range(*span)):
+                found[span] = found.get(span, frozenset()) | anchor.nodes
+        return found
 
     @cached_property
     def other_cue(self) -> str:

@@ -107,6 +107,10 @@ def test_direction_follows_voice_and_word_order(
         ("which employees share a department with Jon Keita", [IDA, LENA]),
         ("which projects do employees who share a department with Jon Keita work on", ["Kestrel", "Osprey"]),
         ("who is the mentor of the mentor of Jon Keita", [TOM]),
+        ("who earns more, Tom Wick or Ida Brandt", [IDA]),
+        ("who started first, Tom Wick or Ida Brandt", [TOM]),
+        ("which employees have a mentor", [TOM, IDA, JON]),
+        ("what is the floor area of the largest office", ["1200"]),
     ],
 )
 def test_best_reading(company: GraphIndex, parser: Parser, question: str, expected: list[str]) -> None:
