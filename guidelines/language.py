@@ -157,6 +157,16 @@ def _find(form: object, ids: Iterable[str]) -> str | None:
     return next((i for i in candidates if is_iri_of(text, i) or is_iri_of(i, text)), None)
 
 
+def _without(text: str, places: Iterable[tuple[int, int]]) -> str:
+    """Return a text with blanks in some places; of two that overlap, in the longer one."""
+    apart: list[tuple[int, int]] = []
+    for start, end in sorted(places, key=lambda s: (s[0] - s[1], s)):
+        if 0 <= start < end and all(end <= a or start >= b for a, b in apart):
+            apart.append((start, end))
+            text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
+    return text
+
+
 def wanted_kind(
     question: str, labels: Iterable[str] = (), spans: Sequence[tuple[int, int]] = ()
 ) -> OneOf["", "who", "when", "count", "yes_no"]:
@@ -169,12 +179,7 @@ def wanted_kind(
     text = question.casefold()
     folded = [label.casefold() for label in labels if label]
     places = {*spans, *((at, at + len(label)) for label in folded if (at := text.find(label)) >= 0)}
-    apart: list[tuple[int, int]] = []  # of two that overlap, the longer one
-    for start, end in sorted(places, key=lambda s: (s[0] - s[1], s)):
-        if 0 <= start < end and all(end <= a or start >= b for a, b in apart):
-            apart.append((start, end))
-    written = "".join(" " if any(a <= i < b for a, b in apart) else c for i, c in enumerate(text))
-    words = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", written)
+    words = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", _without(text, places))
     asking, begins = word_list("asking") & set(words), words[0] if words else ""
     if begins in word_list("verbs") and not asking and "or" not in words and "you" not in words[:2]:
         return "yes_no"  # "can you name ..." asks for no yes

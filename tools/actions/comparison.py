@@ -84,21 +84,21 @@ def _fitted_pattern(kg: KnowledgeGraph, clauses: tuple[Clause, ...], pattern: Pa
 
 def _fitted_filter(kg: KnowledgeGraph, clauses: tuple[Clause, ...], clause: Filter) -> Filter:
     sides: tuple[Node, ...] = (clause.left, clause.right)
-    words = [s for s in sides if isinstance(s, Literal) and is_text(s)]
-    if any(isinstance(s, IRI) for s in sides) or (clause.operator in MATCHES and not words):
+    has_text, matches = any(isinstance(s, Literal) and is_text(s) for s in sides), clause.operator in MATCHES
+    if any(isinstance(s, IRI) for s in sides) or (matches and not has_text):
         return clause
     values = sample(kg, clauses, clause.mentions)
-    if _are_nodes(values):
-        if clause.operator in COMPARISONS[2:] and not kg.profile.percent_names:
+    if _are_nodes(values) and not kg.profile.percent_names:
+        if clause.operator in COMPARISONS[2:]:
             raise _no_value(clause.mentions[0], "which have no order")
-        if kg.profile.percent_names and clause.operator in ("=", "!="):
-            # A literal among entities whose names are their ids is the name of one.
-            named = (read_iri(s.value, kg.profile) if isinstance(s, Literal) else None for s in sides)
-            left, right = (iri or side for iri, side in zip(named, sides, strict=True))
-            clause, sides = replace(clause, left=left, right=right), (left, right)
-        elif words and not kg.profile.percent_names:
+        if has_text:
             return replace(clause, kind="name")
-    if clause.operator in MATCHES:
+    elif _are_nodes(values) and clause.operator in ("=", "!="):
+        # A literal among entities whose names are their ids is the name of one.
+        named = (read_iri(s.value, kg.profile) if isinstance(s, Literal) else None for s in sides)
+        left, right = (iri or side for iri, side in zip(named, sides, strict=True))
+        clause, sides = replace(clause, left=left, right=right), (left, right)
+    if matches:
         return clause
     return replace(clause, kind=kind_of([*values, *(s for s in sides if isinstance(s, Literal))]))
 
@@ -156,22 +156,30 @@ def _described(kg: KnowledgeGraph, values: Sequence[Term], aim: str) -> str:
     traits = {_trait(v) for v in literals}
     if literals and (traits == {"number"} or kind_of(literals) == "number"):
         units = {short(IRI(v.datatype)) for v in literals if not (v.language or v.datatype.startswith(XSD))}
-        numbers = sorted({v.value for v in literals if _SAMPLE_NUMBER.fullmatch(v.value)}, key=float)
-        near = numbers
-        if _SAMPLE_NUMBER.fullmatch(aim):
-            near = sorted(numbers, key=lambda n: abs(float(n) - float(aim)))[:NEAREST]
-        in_units = f" ({', '.join(sorted(units)[:NEAREST])})" if units else ""
-        return _range("numbers", numbers, near) + in_units
+        return _numbers(literals, aim) + (f" ({', '.join(sorted(units)[:NEAREST])})" if units else "")
     if literals and traits <= {"date", *TEMPORAL}:
         dates = sorted(v.value for v in literals)
         return _range("dates", dates, dates)
+    return _nearest(kg, values, aim, "texts" if literals else "nodes")
+
+
+def _nearest(kg: KnowledgeGraph, values: Sequence[Term], aim: str, kind: str) -> str:
+    """Return the values whose names are nearest to a text, with ids; the first ones where there is no text."""
     from rapidfuzz import process
 
-    names = kg.labels([v for v in values if isinstance(v, IRI)])
+    short, names = kg.profile.short, kg.labels([v for v in values if isinstance(v, IRI)])
     texts = {names.get(v) or short(v): v for v in values}
     near = [m[0] for m in process.extract(aim, list(texts), limit=NEAREST)] if aim else list(texts)[:NEAREST]
     shown = [f"{t} [{short(texts[t])}]" if isinstance(texts[t], IRI) else f'"{t}"' for t in near]
-    return f"{'texts' if literals else 'nodes'}{' nearest to it' if aim else ' such as'}: {', '.join(shown)}"
+    return f"{kind}{' nearest to it' if aim else ' such as'}: {', '.join(shown)}"
+
+
+def _numbers(literals: Sequence[Literal], aim: str) -> str:
+    numbers = sorted({v.value for v in literals if _SAMPLE_NUMBER.fullmatch(v.value)}, key=float)
+    near = numbers
+    if _SAMPLE_NUMBER.fullmatch(aim):
+        near = sorted(numbers, key=lambda n: abs(float(n) - float(aim)))[:NEAREST]
+    return _range("numbers", numbers, near)
 
 
 def _range(kind: str, values: Sequence[str], near: Sequence[str]) -> str:

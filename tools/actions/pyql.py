@@ -190,10 +190,9 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
         return Feedback(outcome=result.outcome, message=result.message, observation=result.message)
     columns = {v: result.column(v) for v in result.variables}
     shown: dict[str, tuple[Term, ...]] = {v: column[:limit] for v, column in columns.items()}
-    paired = len(columns) > 1 and len(result.rows) > 1 and not context.published
-    rows = result.rows[:ROWS] if paired else ()
-    terms = (t for some in (*shown.values(), *rows) for t in some if t is not None)
-    named = names(kg, list(dict.fromkeys(terms)))
+    rows = result.rows[:ROWS] if min(len(columns), len(result.rows)) > 1 and not context.published else ()
+    terms = dict.fromkeys(t for some in (*shown.values(), *rows) for t in some if t is not None)
+    named = names(kg, list(terms))
     values = {v: [named[t] for t in column] for v, column in shown.items()}
     ids = {v: short_ids(kg, column) for v, column in shown.items()}
     sentences = []
@@ -206,10 +205,7 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
     if is_sample and not context.published:
         sentences.append(f"(Seen in the first {len(result.rows)} solutions only: there are more.)")
     if rows:
-        heading = " | ".join(f"?{v}" for v in columns)
-        lines = [" | ".join(named[t] if t is not None else "-" for t in row) for row in rows]
-        lines += ["..."] if len(rows) < len(result.rows) else []
-        sentences.append(f"Solutions ({heading}): {'; '.join(lines)}.")
+        sentences.append(_solutions(list(columns), rows, named, len(rows) < len(result.rows)))
     return Feedback(
         outcome=result.outcome,
         message=result.message,
@@ -218,6 +214,14 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
         ids=ids,
         detail=_result_facts(kg, program, context.memory, columns, named) if result.rows else {},
     )
+
+
+def _solutions(
+    columns: Sequence[str], rows: Sequence[Sequence[Term | None]], named: Mapping[Term, str], more: bool
+) -> str:
+    heading = " | ".join(f"?{v}" for v in columns)
+    lines = [" | ".join(named[t] if t is not None else "-" for t in row) for row in rows]
+    return f"Solutions ({heading}): {'; '.join([*lines, *(['...'] if more else [])])}."
 
 
 @action(example="execute()")
@@ -343,10 +347,13 @@ def _result_facts(
         facts["answer_kinds"] = dict(sum((kinds[v] for v in answers), Counter[str]()))
         facts["topics"] = _topics(kg, program, memory, columns)
     newest = program.clauses[-1]
-    looked_at = answers or [v.name for v in newest.mentions if isinstance(newest, Fact) and v.name in columns]
-    hidden = [v for v in looked_at if "unnamed" in kinds[v] and not set(kinds[v]) - {"unnamed", "unseen"}]
-    facts["ends"] = [v for v in hidden if _are_ends(kg, columns[v])]
-    if isinstance(newest, Extreme) and newest.variable.name in columns:
+    mentioned = newest.mentions if isinstance(newest, Fact) else ()
+    facts["ends"] = [
+        v
+        for v in answers or [v.name for v in mentioned if v.name in columns]
+        if {"unnamed"} <= set(kinds[v]) <= {"unnamed", "unseen"} and _are_ends(kg, columns[v])
+    ]
+    if isinstance(newest, Extreme):
         facts["tied"] = _tied(program, newest.variable, columns, kinds)
     return {key: value for key, value in facts.items() if value}
 
@@ -400,6 +407,8 @@ def _tied(
     kinds: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Any]:
     """Return what a superlative left several of; {} if one solution stands out."""
+    if best.name not in columns:
+        return {}
     holding = owners(program, best)
     if len(holding) == 1 and set(kinds.get(holding[0].name, ())) == {"unnamed"}:
         # Several statements about one thing are no tie: what matters is whose they are.

@@ -12,7 +12,7 @@ are plain SPARQL 1.1: every engine answers alike, samples included.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -96,6 +96,21 @@ class _Subgraph:
     visited: set[Term] = field(default_factory=set)
     facts: dict[tuple[Triple, ...], ScoredFact] = field(default_factory=dict)
 
+    def refine(
+        self, around: Mapping[Term, Sequence[Candidate]], ranker: PairRanker, settings: ObserveSettings
+    ) -> None:
+        """Append the top N candidates; the ends of their top P percent are looked from in the next turn."""
+        near = {c.key: c for n in self.frontier for c in around[n] if c.key not in self.facts}
+        candidates = list(near.items())
+        best = ranker.best([c.pair for _, c in candidates], settings.width)
+        self.visited.update(self.frontier)
+        for i, score in best:
+            key, candidate = candidates[i]
+            self.facts[key] = ScoredFact(tuple(h.triple for h in candidate.hops), score)
+        top = best[: max(1, round(len(best) * settings.keep / 100))]
+        ends = dict.fromkeys(candidates[i][1].hops[-1].far for i, _ in top)
+        self.frontier = [n for n in ends if isinstance(n, IRI) and n not in self.visited]
+
 
 def observe(
     kg: KnowledgeGraph,
@@ -117,17 +132,7 @@ def observe(
         frontier = dict.fromkeys(n for s in subgraphs for n in s.frontier)
         around |= neighbourhood.update([n for n in frontier if n not in around])
         for subgraph in subgraphs:
-            near = {c.key: c for n in subgraph.frontier for c in around[n] if c.key not in subgraph.facts}
-            candidates = list(near.items())
-            best = ranker.best([c.pair for _, c in candidates], settings.width)
-            # Refine: append the top N, and look from the ends of their top P percent in the next turn.
-            subgraph.visited.update(subgraph.frontier)
-            for i, score in best:
-                key, candidate = candidates[i]
-                subgraph.facts[key] = ScoredFact(tuple(h.triple for h in candidate.hops), score)
-            top = best[: max(1, round(len(best) * settings.keep / 100))]
-            ends = dict.fromkeys(candidates[i][1].hops[-1].far for i, _ in top)
-            subgraph.frontier = [n for n in ends if isinstance(n, IRI) and n not in subgraph.visited]
+            subgraph.refine(around, ranker, settings)
     facts: dict[tuple[Triple, ...], ScoredFact] = {}
     for subgraph in subgraphs:
         facts |= {key: fact for key, fact in subgraph.facts.items() if key not in facts}
@@ -296,27 +301,7 @@ def read_bundles(
         deadline: of all queries together.
     """
     order = sorted(counts, key=lambda b: b.place)
-    queries = []
-    for part in batches([b for b in order if sizes[b] <= counts[b]], BATCH):
-        forward, backward = (
-            " ".join(f"({b.node.n3()} {b.relation.n3()})" for b in part if b.forward == way)
-            for way in (True, False)
-        )
-        sides = [f"{{ VALUES (?n ?p) {{ {forward} }} ?n ?p ?o }}"] if forward else []
-        sides += [f"{{ VALUES (?n ?q) {{ {backward} }} ?s ?q ?n }}"] if backward else []
-        queries.append(_facts_query(sides))
-    # Samples are drawn by a digest of seed and far end: an engine's own order would be another one in each.
-    prefix = Literal(f"{seed} ", XSD + "string").n3()
-    for part in batches([b for b in order if sizes[b] > counts[b]], SAMPLES):
-        sides = []
-        for b in part:
-            n, r = b.node.n3(), b.relation.n3()
-            far, fact, names = ("?o", f"{n} {r} ?o", "?n ?p") if b.forward else ("?s", f"?s {r} {n}", "?n ?q")
-            digest = f"ORDER BY MD5(CONCAT({prefix}, STR({far}))) {far}"
-            drawn = f"{{ SELECT {far} WHERE {{ {fact} }} {digest} LIMIT {counts[b]} }}"
-            sides.append(f"{{ {drawn} VALUES ({names}) {{ ({n} {r}) }} }}")
-        queries.append(_facts_query(sides))
-    rows, problem = _rows(kg, queries, sum(counts.values()), deadline)
+    rows, problem = _rows(kg, _bundle_queries(order, counts, sizes, seed), sum(counts.values()), deadline)
     ends = [end for b in order for end in (b.node, b.relation)]
     given = {end.value: end for end in ends if isinstance(end, IRI)}
     hops: set[Hop] = set()
@@ -334,8 +319,33 @@ def read_bundles(
     return sorted(hops, key=place), problem
 
 
+def _bundle_queries(
+    order: Sequence[Bundle], counts: Mapping[Bundle, int], sizes: Mapping[Bundle, int], seed: int
+) -> Iterator[str]:
+    """Yield the queries of bundles: those that are taken whole together, then samples of the larger ones."""
+    for part in batches([b for b in order if sizes[b] <= counts[b]], BATCH):
+        forward, backward = (
+            " ".join(f"({b.node.n3()} {b.relation.n3()})" for b in part if b.forward == way)
+            for way in (True, False)
+        )
+        sides = [f"{{ VALUES (?n ?p) {{ {forward} }} ?n ?p ?o }}"] if forward else []
+        sides += [f"{{ VALUES (?n ?q) {{ {backward} }} ?s ?q ?n }}"] if backward else []
+        yield _facts_query(sides)
+    # Samples are drawn by a digest of seed and far end: an engine's own order would be another one in each.
+    prefix = Literal(f"{seed} ", XSD + "string").n3()
+    for part in batches([b for b in order if sizes[b] > counts[b]], SAMPLES):
+        sides = []
+        for b in part:
+            n, r = b.node.n3(), b.relation.n3()
+            far, fact, names = ("?o", f"{n} {r} ?o", "?n ?p") if b.forward else ("?s", f"?s {r} {n}", "?n ?q")
+            digest = f"ORDER BY MD5(CONCAT({prefix}, STR({far}))) {far}"
+            drawn = f"{{ SELECT {far} WHERE {{ {fact} }} {digest} LIMIT {counts[b]} }}"
+            sides.append(f"{{ {drawn} VALUES ({names}) {{ ({n} {r}) }} }}")
+        yield _facts_query(sides)
+
+
 def _rows(
-    kg: KnowledgeGraph, queries: Sequence[str], limit: int, deadline: Deadline
+    kg: KnowledgeGraph, queries: Iterable[str], limit: int, deadline: Deadline
 ) -> tuple[list[tuple[Term | None, ...]], str]:
     """The rows of some queries, and why they are not all there are."""
     rows: list[tuple[Term | None, ...]] = []

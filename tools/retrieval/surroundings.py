@@ -103,6 +103,14 @@ def _mediator_facts(kg: KnowledgeGraph, values: Iterable[Term], node: Term) -> d
     return facts
 
 
+def _relation_labels(kg: KnowledgeGraph, facts: Sequence[NearbyFact]) -> dict[str, str]:
+    """Return how the relations of some facts read, by short id, where their ids say nothing."""
+    if kg.profile.relation_text != "label":
+        return {}
+    used = dict.fromkeys(kg.profile.short(t.relation) for f in facts for t in (f.through, f.triple) if t)
+    return {r: text.label for r, text in relation_texts(kg, used).items()}
+
+
 def grouped_lines(
     kg: KnowledgeGraph, facts: Sequence[NearbyFact], topics: Sequence[str], most: int = 0
 ) -> dict[str, list[str]]:
@@ -114,12 +122,9 @@ def grouped_lines(
     Args:
         most: values shown of a relation, and how many there are; 0 takes the facts for a sample.
     """
-    profile, names = kg.profile, {}
+    profile, names = kg.profile, _relation_labels(kg, facts)
     ends = dict.fromkeys(n for f in facts for n in (f.triple.subject, f.triple.object))
     labels = kg.labels([t for t in ends if isinstance(t, IRI)])
-    if profile.relation_text == "label":
-        used = dict.fromkeys(profile.short(t.relation) for f in facts for t in (f.through, f.triple) if t)
-        names = {r: text.label for r, text in relation_texts(kg, used).items()}
 
     def relation(triple: Triple) -> str:
         short = profile.short(triple.relation)

@@ -18,7 +18,7 @@ from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.terms import IRI, whole_number
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.parsing.similarity import thresholds_of
-from triplewise.tools.pyql.program import Fact, Filter, PyQL, Typed, fresh
+from triplewise.tools.pyql.program import Clause, Fact, Filter, PyQL, Typed, fresh
 from triplewise.tools.pyql.text import Reader, apply
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -151,15 +151,8 @@ def _probe(
 
     One query tests them all. Those that were not tested stand behind those that were.
     """
-    patterns: dict[Fix, PyQL] = {}
-    for _, fix in scored:
-        program = programs[fix]
-        added = program.clauses[len(step.program.clauses) :] if program else ()
-        plain = (
-            isinstance(c, Fact | Typed) or (isinstance(c, Filter) and isinstance(c.right, IRI)) for c in added
-        )
-        if program and added and all(plain):
-            patterns[fix] = program
+    before = len(step.program.clauses)
+    patterns = {f: p for _, f in scored if (p := programs[f]) is not None and _is_plain(p.clauses[before:])}
     tested = list(patterns)[:PROBED]
     if len(tested) < 2:
         return scored
@@ -180,6 +173,14 @@ def _probe(
     alive = [s for s in scored if s[1] in holding or s[1] not in patterns]
     waiting = [s for s in scored if s[1] in patterns and s[1] not in tested]
     return [*alive, *waiting]
+
+
+def _is_plain(added: Sequence[Clause]) -> bool:
+    """Whether clauses are facts, types and filters by a node only."""
+    plain = (
+        isinstance(c, Fact | Typed) or (isinstance(c, Filter) and isinstance(c.right, IRI)) for c in added
+    )
+    return bool(added) and all(plain)
 
 
 def _carry_out(step: FailedStep, fix: Fix) -> Feedback:
