@@ -164,7 +164,7 @@ def _described(kg: KnowledgeGraph, values: Sequence[Term], aim: str) -> str:
 
 
 def _nearest(kg: KnowledgeGraph, values: Sequence[Term], aim: str, kind: str) -> str:
-    """Return the values whose names are nearest to a text, with ids; the first ones where there is no text."""
+    """Return the values with the names nearest to a text, with ids; the first ones where there is no text."""
     from rapidfuzz import process
 
     short, names = kg.profile.short, kg.labels([v for v in values if isinstance(v, IRI)])

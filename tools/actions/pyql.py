@@ -197,9 +197,8 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
     ids = {v: short_ids(kg, column) for v, column in shown.items()}
     sentences = []
     for v, column in columns.items():
-        more: bool | str = len(column) > limit
-        if more and not context.published:
-            more = f"{len(column)} {'or more' if is_sample else 'in all'}"
+        count = f"{len(column)} {'or more' if is_sample else 'in all'}"
+        more = len(column) > limit and (context.published or count)
         listed = list_values(told_apart(values[v], ids[v]), more)
         sentences.append(f"The value of variable ?{v} is {listed}.")
     if is_sample and not context.published:
