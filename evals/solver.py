@@ -18,7 +18,8 @@ from triplewise.evals.baselines import Baseline, check_model
 from triplewise.evals.systems import build_system, find_system
 from triplewise.graphs import Answer, Context, State
 from triplewise.graphs.trace import trace_of
-from triplewise.nodes.environment import Phase, environment
+from triplewise.nodes.environment import Environment
+from triplewise.nodes.phase import Phase
 from triplewise.nodes.state import Input
 from triplewise.tools.core.errors import ConfigurationError, RunError
 
@@ -201,7 +202,7 @@ def run_fields(values: Mapping[str, Any], seconds: float, context: Context) -> d
         raise ValueError("the graph ended without an answer")
     steps, usage, state = values.get("steps", ()), answer.usage, State.model_construct(**values)
     try:
-        trace = trace_of(state, environment(context).kg)
+        trace = trace_of(state, Environment(context).kg)
     except RunError:  # the graph gives no labels any more, but the answer is there and counts
         trace = trace_of(state)
     return {

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.presets import find_preset
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import Answer, AnswerStatus
 from triplewise.tools.actions.terms import triple_lines
 from triplewise.tools.core.errors import TriplewiseError
@@ -131,7 +131,7 @@ class AssistantTools:
     def __init__(self, kg: Any = "demo", preset: str = "agent", **settings: Any) -> None:
         self.context = Context(**{**settings, "kg": kg, "interactive": False, "review": False})
         self.graph: Any = build_graph(preset)
-        opened = environment(self.context.resolved(find_preset(preset).settings))
+        opened = Environment(self.context.resolved(find_preset(preset).settings))
         self.kg, self._encoder, self._seconds = opened.kg, opened.encoder, opened.context.query_timeout
         self.all = (self.ask, self.search, self.describe, self.relations, self.paths, self.query)
 

@@ -12,10 +12,10 @@ START → link → plan → observe → act → inspect ─┬─ error ──�
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from copy import copy
 from itertools import pairwise
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
@@ -24,12 +24,12 @@ from langgraph.runtime import Runtime
 
 from triplewise.graphs.presets import Preset, choose_phases, find_preset
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Phase, PhaseNode
+from triplewise.nodes.phase import Phase, PhaseNode
 from triplewise.nodes.review import choose, review
-from triplewise.nodes.state import Input, State
+from triplewise.nodes.state import Input, State, Working
 from triplewise.tools.kg.protocol import Outcome
 
-G = TypeVar("G", bound=CompiledStateGraph[Any, Any, Any, Any])
+MachineBuilder: TypeAlias = StateGraph[State, Context, Any, Any]
 
 RECURSION_LIMIT = 1_000
 """Node runs a question may take; the budgets of the context end it long before."""
@@ -90,36 +90,41 @@ def build_graph(
         checkpointer: any LangGraph checkpointer, which gives back the types of the state without being told;
             None for none, as `langgraph dev` wants it.
         context_schema: what makes the settings of a run from those that a server's client sends.
-        **phases: phase name -> variant name, `module:name`, or a callable `(state, runtime) -> update`.
+        **phases: phase name -> variant name, `module:name`, or a callable `(state, runtime) -> update` or
+            `(state) -> update`, `async` or not.
 
     Raises:
-        ConfigurationError: unknown preset, phase or variant; the message lists the legal ones.
+        ConfigurationError: unknown preset, phase or variant (the message lists the legal ones), or a callable
+            that cannot be called so.
     """
     chosen = find_preset(preset)
     # Inputs and outputs are dictionaries; their keys are those of `Input` and `State`.
-    graph: StateGraph[State, Context, Any, Any] = StateGraph(
-        State, context_schema=context_schema, input_schema=Input
-    )
+    graph: MachineBuilder = StateGraph(State, context_schema=context_schema, input_schema=Input)
     for name, phase in choose_phases(chosen, phases).items():
-        graph.add_node(name, PhaseNode(phase, chosen.settings, name))
-    graph.add_node("review", PhaseNode(review, chosen.settings))
-    graph.add_node("choose", PhaseNode(choose, chosen.settings))
+        add_phase(graph, name, phase, chosen.settings)
+    add_phase(graph, "review", review, chosen.settings)
+    add_phase(graph, "choose", choose, chosen.settings)
     for start, end in pairwise((START, "link", "plan", "observe", "act", "inspect")):
         graph.add_edge(start, end)
     graph.add_edge("correct", "act")
     graph.add_edge("review", "reflect")
     for name, (router, places) in BRANCHES.items():
         graph.add_conditional_edges(name, router, places)
-    compiled = graph.compile(
-        checkpointer=with_types(checkpointer), name=preset if isinstance(preset, str) else "own"
-    )
-    limited: QuestionGraph = as_kind(QuestionGraph, compiled).with_config(recursion_limit=RECURSION_LIMIT)
+    return compile_graph(graph, preset if isinstance(preset, str) else "own", checkpointer)
+
+
+def add_phase(graph: MachineBuilder, name: str, phase: Phase, settings: Mapping[str, Any]) -> None:
+    """Add a phase to a graph whose state is `State`."""
+    graph.add_node(name, PhaseNode(phase, settings, name), input_schema=Working)
+
+
+def compile_graph(graph: MachineBuilder, name: str, checkpointer: Any = None) -> QuestionGraph:
+    """Compile a graph of phases; streams show the state without the environment of the run."""
+    compiled: Any = graph.compile(checkpointer=with_types(checkpointer), name=name)
+    compiled.stream_channels = compiled.output_channels
+    compiled.__class__ = QuestionGraph
+    limited: QuestionGraph = compiled.with_config(recursion_limit=RECURSION_LIMIT)
     return limited
-
-
-def as_kind(kind: type[G], compiled: CompiledStateGraph[Any, Context, Any, Any]) -> G:
-    """Return a compiled machine as one of a subclass."""
-    return kind(**{name: value for name, value in vars(compiled).items() if name != "__orig_class__"})
 
 
 def serializer(*states: type) -> JsonPlusSerializer:

@@ -16,7 +16,7 @@ from langgraph.graph.state import CompiledStateGraph
 from triplewise.graphs.build import RECURSION_LIMIT, build_graph, with_types
 from triplewise.nodes.context import Context
 from triplewise.nodes.converse import Conversation, Messages, read, reply
-from triplewise.nodes.environment import Phase
+from triplewise.nodes.phase import Phase
 from triplewise.nodes.state import Input
 
 

@@ -32,7 +32,7 @@ from triplewise.graphs.build import build_graph
 from triplewise.graphs.cli.runs import open_saver
 from triplewise.graphs.presets import find_preset
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.learning import (
     TRAJECTORIES,
     VALIDATED,
@@ -130,7 +130,7 @@ def learn(
                 f"policy {config.policy} cannot learn with --model {context.model}: the embedded policy acts "
                 "without a language model, the model policy with one"
             )
-        opened = environment(context)
+        opened = Environment(context)
         if not context.embedded:
             _ = opened.model
         questions, validation = _read_questions(config)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from triplewise.nodes import act, answer, correct, inspect, link, observe, plan, reflect, sql
-from triplewise.nodes.environment import Phase
+from triplewise.nodes.phase import Phase
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.parts import find_part
 

@@ -38,7 +38,7 @@ from triplewise.graphs.page import render_service
 from triplewise.graphs.presets import find_preset
 from triplewise.graphs.trace import trace_of, whole_trace
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import State
 from triplewise.tools.core.errors import KGUnavailableError, RunError, TriplewiseError
 from triplewise.tools.kg import KnowledgeGraph
@@ -78,7 +78,7 @@ class ServedGraph:
             KGUnavailableError: an endpoint that does not answer.
         """
         context = Context(**settings)
-        opened = environment(context.resolved(find_preset(preset).settings))
+        opened = Environment(context.resolved(find_preset(preset).settings))
         served = cls(context.changed(interactive=False, review=False), preset, opened.kg)
         served.probe()
         if not opened.context.embedded:
@@ -208,7 +208,7 @@ class Service:
                     elif mode == "updates":
                         for phase, update in data.items():
                             yield "done", {"phase": phase, "detail": _detail(phase, update or {})}
-                state = State.model_validate((await self._graph.aget_state(config)).values)
+                state = State.model_validate((await self._graph.aget_state(config)).values).restored()
                 trace = await asyncio.to_thread(trace_of, state, self.main.kg.session())
             keys = ("question", "status", "confidence", "answer", "labels", "sparql")
             self._runs[run] = {name: trace[name] for name in keys}

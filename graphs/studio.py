@@ -35,7 +35,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from triplewise.graphs.build import as_kind, build_graph
+from triplewise.graphs.build import build_graph
 from triplewise.graphs.chat import build_chat
 from triplewise.graphs.presets import PRESETS
 from triplewise.nodes.context import OUTSIDE, Context
@@ -143,7 +143,8 @@ class ServedGraph(CompiledStateGraph[Any, Context, Any, Any]):
 
 def served(preset: str, build: Callable[..., Graph] = build_graph) -> Callable[[ServerRuntime[Any]], Graph]:
     """Return what the server makes the graph of a preset with."""
-    graph = as_kind(ServedGraph, build(preset, context_schema=ServedContext))
+    graph: Any = build(preset, context_schema=ServedContext)
+    graph.__class__ = ServedGraph
 
     def graph_for(runtime: ServerRuntime[Any]) -> Graph:
         """Return the graph, once no setting is unknown: the server would drop those without a word."""

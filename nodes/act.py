@@ -17,10 +17,11 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.embedded import GIVE_UP, decide, whole_program
-from triplewise.nodes.environment import CUT, SILENT, ModelPhase, Phase, Steps, Update, environment
+from triplewise.nodes.environment import CUT, SILENT, Environment, Update, environment
 from triplewise.nodes.extract import extractor
 from triplewise.nodes.history import encode
 from triplewise.nodes.models import ModelCall
+from triplewise.nodes.phase import Phase
 from triplewise.nodes.plan import is_sure, rule_service
 from triplewise.nodes.sql import require_model, sql_services, table_lines
 from triplewise.nodes.state import State, Step
@@ -52,20 +53,20 @@ OWN_STEPS = 1
 """Steps of its own that worked, from which a model sees the form without the worked example."""
 
 
-def carry_out(state: State, context: Context, thought: str, call: Call | ActionError, written: str) -> Update:
+def carry_out(state: State, env: Environment, thought: str, call: Call | ActionError, written: str) -> Update:
     """Execute one call (or record why there is none) as the next step."""
     if isinstance(call, ActionError):
         feedback = Feedback(
             error=call.code, message=call.message, detail=dict(call.detail), program=state.program
         )
     else:
-        feedback = environment(context).toolset.execute(action_context(state, context), call)
+        feedback = env.toolset.execute(action_context(state, env), call)
         written = call.text()
     return _recorded(state, thought, written, feedback)
 
 
 def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> Update:
-    """Return the trajectory with one more step."""
+    """Return one more step, the program after it, and the facts that it read."""
     step = Step(
         number=len(state.steps) + 1,
         thought=thought,
@@ -75,12 +76,11 @@ def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> U
         observation=feedback.observation,
         program_before=state.program,
     )
-    update: Update = {"steps": (*state.steps, step), "program": feedback.program}
+    update: Update = {"steps": (step,), "program": feedback.program}
     if feedback.facts:
         # Each triple once: the first reading stays, and so does its status.
-        facts = {f.triple: f for f in state.facts}
-        new = {f.triple: f for f in feedback.facts if f.triple not in facts}
-        update["facts"] = (*state.facts, *new.values())
+        known = {fact.triple for fact in state.facts}
+        update["facts"] = tuple(fact for fact in feedback.facts if fact.triple not in known)
     return update
 
 
@@ -89,14 +89,14 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
     context, env = runtime.context, environment(runtime)
     if env.toolset.name == "sparql":
         require_model(context, "writing SPARQL")
-    if context.fast_path and (whole := whole_program(state, action_context(state, context), env.toolset)):
+    if context.fast_path and (whole := whole_program(state, action_context(state, env), env.toolset)):
         return _recorded(state, *whole)
     choice = decide(state, env.kg, env.toolset.name)
     state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
     if choice.call == GIVE_UP:
         feedback = Feedback(action=GIVE_UP.name, observation=choice.thought, finished=True)
     else:
-        feedback = env.toolset.execute(action_context(state, context), choice.call)
+        feedback = env.toolset.execute(action_context(state, env), choice.call)
         if feedback.outcome and not Outcome(feedback.outcome).ok and not feedback.error:
             # Another reading would answer another question.
             raise QueryFailedError(feedback.outcome, feedback.message)
@@ -107,10 +107,9 @@ ANSWERS, EXECUTE = ("set_answer", "ask"), "execute"
 """Actions that say what a query returns, and the one that runs it for good."""
 
 
-def prompt_values(state: State, context: Context) -> dict[str, Any]:
+def prompt_values(state: State, env: Environment) -> dict[str, Any]:
     """Return what prompt templates may name; functions give what costs a query, once, where it is named."""
-    env, toolset = environment(context), environment(context).toolset
-    kg = env.kg
+    context, toolset, kg = env.context, env.toolset, env.kg
     meanings, plan = cache(lambda: entity_lines(kg, state.linked)), [r.text() for r in state.rules[:RULES]]
 
     def candidates() -> list[str]:
@@ -126,12 +125,12 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
         "entities": {e.label: e.id for e in state.linked},
         "meanings": meanings,
         "plan": plan,
-        "around": cache(lambda: around_lines(state, context, [*meanings(), *plan])),
+        "around": cache(lambda: around_lines(state, env, [*meanings(), *plan])),
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
         "observation": cache(lambda: observation_lines(kg, state)),
         "memory": cache(lambda: memory_texts(kg, state)),
         "history": cache(lambda: encode(state.steps, "short" if context.history == "short" else "full")),
-        "tables": cache(lambda: table_lines(state.question, context)),
+        "tables": cache(lambda: table_lines(state.question, env)),
         "dialect": lambda: env.database.engine.name if context.db is not None else "",
         "candidates": cache(candidates),
         "step": len(state.steps) + 1,
@@ -139,7 +138,7 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
     }
 
 
-def _ask(state: State, runtime: Runtime[Context], native: bool) -> Steps:
+def _ask(state: State, runtime: Runtime[Context], native: bool) -> Update:
     """One action of a model's: pending from its last reply, or the first of the next one.
 
     `fast_path` offers it the best reading as one program, for its yes or no. One that `cascade` is sure of is
@@ -147,15 +146,15 @@ def _ask(state: State, runtime: Runtime[Context], native: bool) -> Steps:
     """
     context, env = runtime.context, environment(runtime)
     if state.readings and not state.steps:
-        actions, sure = action_context(state, context), is_sure(state.readings, context)
+        actions, sure = action_context(state, env), is_sure(state.readings, context)
         if whole := whole_program(state, actions, env.toolset, not sure, no=sure):
             return _recorded(state, *whole)
     # What speaks against the query so far, a note of the inspector, is shown before it is executed.
     is_noted = state.verdict is not None and bool(state.verdict.note)
     if state.pending and not (is_noted and state.pending[0].name == EXECUTE):
         call, *rest = state.pending
-        return {**carry_out(state, context, "", call, ""), "pending": tuple(rest)}
-    values, schemas = prompt_values(state, context), env.toolset.schemas() if native else ()
+        return {**carry_out(state, env, "", call, ""), "pending": tuple(rest)}
+    values, schemas = prompt_values(state, env), env.toolset.schemas() if native else ()
     if context.history == "chat" and not native:
         messages = conversation(opening(env.prompt, values), turns_of(state.steps))
     else:
@@ -167,34 +166,32 @@ def _ask(state: State, runtime: Runtime[Context], native: bool) -> Steps:
     if context.earlier:  # an attempt to improve on
         messages[1] = {**messages[1], "content": f"{context.earlier}\n\n{messages[1]['content']}"}
     most, stop = context.max_actions, () if native else ("\nObservation",)
-    reply = yield ModelCall(messages, stop, schemas, parallel=most > 1)
+    reply = env.ask(ModelCall(messages, stop, schemas, parallel=most > 1))
     if native:
         thought, written, calls = read_tool_calls(reply, env.toolset, most)
     else:
         thought, written, calls = read_reply(reply.text, env.toolset, most)
     if isinstance(calls, ActionError):
-        return carry_out(state, context, thought, unusable(reply, context) or calls, written)
+        return carry_out(state, env, thought, unusable(reply, context) or calls, written)
     name = calls[0].name
     is_bare = name in env.toolset and env.toolset.action(name).name == "answer" and not calls[0].arguments
     if is_bare and "answer" in env.prompt:
         # ODA's answer action names no value: the model is asked for it, shown its memory (table 7).
-        reply = yield ModelCall(env.prompt.render("answer", **values))
+        reply = env.ask(ModelCall(env.prompt.render("answer", **values)))
         calls = [Call(name, read_values(reply.text))]
     pending, ends = list(calls[1:]), len(calls) > 1 or bool(state.program)
     if most > 1 and ends and calls[-1].name in ANSWERS and EXECUTE in env.toolset:
         # A reply that ends by saying what the query returns need not say that it is to be executed.
         pending.append(Call(EXECUTE))
-    return {**carry_out(state, context, thought, calls[0], written), "pending": tuple(pending)}
+    return {**carry_out(state, env, thought, calls[0], written), "pending": tuple(pending)}
 
 
-@ModelPhase
-def react(state: State, runtime: Runtime[Context]) -> Steps:
+def react(state: State, runtime: Runtime[Context]) -> Update:
     """Ask the model for one Thought and one Action as text, the papers' form."""
     return _ask(state, runtime, native=False)
 
 
-@ModelPhase
-def tools(state: State, runtime: Runtime[Context]) -> Steps:
+def tools(state: State, runtime: Runtime[Context]) -> Update:
     """Ask the model for native tool calls."""
     return _ask(state, runtime, native=True)
 
@@ -277,14 +274,14 @@ def read_tool_calls(
 LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")
 
 
-def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
+def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     """Return what was linked, looked up, bound and tried in the steps before (QueryAgent, Algorithm 1).
 
     Steps that were rolled back stay only as attempts: what they bound or showed is forgotten.
     """
     valid = [s for s in state.steps if not s.rolled_back]
     calls = [_call_text(s) for s in state.steps]
-    profile = environment(context).kg.profile
+    profile = env.kg.profile
     followed = PyQL.parse(state.followed.program if state.followed else "", profile)
     nodes, relations = named_nodes(followed, profile)
     nodes += [rule.anchor for rule in state.rules]
@@ -322,7 +319,7 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
         doubted=frozenset(call for at, call in failed if at == state.program or (at, call) in last),
         last=calls[-1] if calls else "",
         steps=len(state.steps),
-        budget=context.max_steps or 0,
+        budget=env.context.max_steps or 0,
         calls=tuple(calls),
         planned=tuple(dict.fromkeys(relations)),
     )
@@ -333,11 +330,13 @@ def _call_text(step: Step) -> str:
     return Call(step.feedback.action, step.feedback.arguments).text() if step.feedback.action else ""
 
 
-def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
+def ranker(question: str, env: Environment) -> Ranker:
     """Return what ranks and cuts the relations around a node for a question (QueryAgent, appendix B.3).
 
     Vectors of relation texts come from the store beside the KG, so that no text is embedded twice.
     """
+
+    kg, context = env.kg, env.context
 
     def rank(forward: list[str], backward: list[str]) -> tuple[list[str], list[str]]:
         names = list(dict.fromkeys([*forward, *backward]))
@@ -346,7 +345,7 @@ def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
             question,
             [(n, texts[n].label) for n in names],
             method=context.ranking,
-            encoder=environment(context).ranking_encoder,
+            encoder=env.ranking_encoder,
             cut=context.relation_cut,
             shuffle_seed=context.shuffle_seed,
             kg=kg,
@@ -356,21 +355,21 @@ def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
     return rank
 
 
-def action_context(state: State, context: Context) -> ActionContext:
+def action_context(state: State, env: Environment) -> ActionContext:
     """Everything an action may use in this step: the KG, the program, the memory, the plan, documents."""
-    env = environment(context)
-    services: dict[str, Any] = {"rules": rule_service(state, context)}
+    context = env.context
+    services: dict[str, Any] = {"rules": rule_service(state, env)}
     if context.db is not None:
-        services |= sql_services(state.question, context)
+        services |= sql_services(state.question, env)
     if context.documents is not None:
-        services["extract"] = extractor(state, context)
+        services["extract"] = extractor(state, env)
     return ActionContext(
         # One by one where the published loop is compared with.
         kg=env.kg if context.label_batch else UnbatchedLabels(env.kg),
         question=state.question,
         program=state.program,
-        memory=reasoning_memory(state, context),
-        rank=ranker(state.question, env.kg, context),
+        memory=reasoning_memory(state, env),
+        rank=ranker(state.question, env),
         preview=5 if context.history == "full" else 10,
         published=context.history == "full",
         services=services,
@@ -379,12 +378,11 @@ def action_context(state: State, context: Context) -> ActionContext:
     )
 
 
-@ModelPhase
-def auto(state: State, runtime: Runtime[Context]) -> Steps:
+def auto(state: State, runtime: Runtime[Context]) -> Update:
     """Follow the policy that the context asks for: Thought/Action text, native tool calls, or no model."""
     if runtime.context.embedded:
         return embedded(state, runtime)
-    return (yield from _ask(state, runtime, native=runtime.context.calling == "tools"))
+    return _ask(state, runtime, native=runtime.context.calling == "tools")
 
 
 VARIANTS: dict[str, Phase] = {"auto": auto, "react": react, "tools": tools, "embedded": embedded}
@@ -427,13 +425,13 @@ def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str
     return list(dict.fromkeys(lines))
 
 
-def around_lines(state: State, context: Context, spent: Sequence[str]) -> list[str]:
+def around_lines(state: State, env: Environment, spent: Sequence[str]) -> list[str]:
     """Return the relations around the task-relevant entities within the budget.
 
     Args:
         spent: hints that are told besides, within the same budget.
     """
-    kg = environment(context).kg
+    kg = env.kg
     budget = HINTS
     if any(not step.rolled_back for step in state.steps):
         budget //= LATER

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.plan import is_sure, readings_of
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, Rival, State
 from triplewise.nodes.text import contains_name
@@ -128,7 +128,7 @@ def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
 
 def _build(
     state: State,
-    context: Context,
+    env: Environment,
     values: tuple[str, ...],
     sparql: str,
     proof: Iterable[Triple],
@@ -136,7 +136,7 @@ def _build(
     calibrate: bool = True,
 ) -> Answer:
     """Return the answer; `note` is the reason of one that was found, and may stand in for a confidence."""
-    kg = environment(context).kg
+    context, kg = env.context, env.kg
     status, reason = _ending(state, values)
     missing = next((r.missing for r in state.readings if r.missing), "") if status == "not_found" else ""
     reason = missing or reason or note
@@ -146,7 +146,7 @@ def _build(
     confidence: float | None = None
     rivals: tuple[Rival, ...] = ()
     is_found = calibrate and status == "answered" and bool(values)
-    reading = _reading_of(state, context, values) if is_found else None
+    reading = _reading_of(state, env, values) if is_found else None
     if reading is not None and reading.features:
         calibration, confidence = calibration_for(kg, context.calibration), round(reading.confidence, 4)
         if reading is not state.followed:
@@ -190,28 +190,29 @@ def _build(
     )
 
 
-def _reading_of(state: State, context: Context, values: Sequence[str]) -> Reading | None:
+def _reading_of(state: State, env: Environment, values: Sequence[str]) -> Reading | None:
     """Return the reading that gave the answer, or a model's own query as one where it is calibrated."""
+    context = env.context
     reading = state.followed
     # A model that took over from `cascade` or `fast_path` answers with a query of its own.
     is_own = reading is not None and bool(state.steps) and state.last.feedback.arguments == (reading.text,)
     if context.embedded or (is_own and is_sure(state.readings, context)):
         return reading
-    calibration = calibration_for(environment(context).kg, context.calibration)
+    calibration = calibration_for(env.kg, context.calibration)
     calibration_of_model = calibration.models.get(context.name_of("model"))
-    if calibration_of_model is None or (own := reading_of_query(state, context, values)) is None:
+    if calibration_of_model is None or (own := reading_of_query(state, env, values)) is None:
         return None
     return replace(own, confidence=calibration_of_model.probability(own.features))
 
 
-def reading_of_query(state: State, context: Context, values: Sequence[str]) -> Reading | None:
+def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> Reading | None:
     """Return the answer of a model's own query as a reading, not calibrated; None where nothing was asked.
 
     It is compared with what the question is read as without a model: some KG queries, no model call.
     """
     if form_of(state.question) != "question":
         return None
-    readings = readings_of(state, context)
+    readings = readings_of(state, env)
     wrong = [s for s in state.steps if s.rolled_back or s.feedback.error or s.feedback.outcome == "empty"]
     same = next((r for r in readings if frozenset(r.values) == frozenset(values)), None)
     uncovered, evidence = (same.uncovered, same.features) if same is not None else ((), {})
@@ -253,12 +254,12 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
 
     Where the budget ran out before `execute()`, the query so far is asked for its newest variable.
     """
-    context, kg = runtime.context, environment(runtime).kg
-    toolset = environment(runtime).toolset
+    env = environment(runtime)
+    context, kg, toolset = env.context, env.kg, env.toolset
     if not state.program:
         return memory(state, runtime)
     if toolset.name == "sparql":
-        return {"answer": _of_sparql(state, context)}
+        return {"answer": _of_sparql(state, env)}
     query = toolset.to_pyql(state.program, kg.profile)
     finished = bool(state.steps) and state.last.feedback.finished
     values: tuple[str, ...] = state.last.feedback.answers if finished else ()
@@ -280,7 +281,7 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
                 proof = kg.neighbours(stated.subject, stated.relation, "forward", limit=PROOF_LIMIT).triples
             values = (str((values == ("true",)) != denies(state.question)).lower(),)
         proof = () if note == LINKED else proof
-    return {"answer": _build(state, context, values, query.sparql(kg.profile), proof, note)}
+    return {"answer": _build(state, env, values, query.sparql(kg.profile), proof, note)}
 
 
 def _values_of(query: PyQL, kg: KnowledgeGraph) -> tuple[str, ...]:
@@ -298,24 +299,24 @@ def _proof_of(query: PyQL, kg: KnowledgeGraph) -> Sequence[Triple]:
     return query.proof(kg.profile, kg.query(query.proof_sparql(kg.profile, answers), limit=PROOF_LIMIT * 4))
 
 
-def answer_of_reading(reading: Reading, state: State, context: Context, note: str) -> Answer:
+def answer_of_reading(reading: Reading, state: State, env: Environment, note: str) -> Answer:
     """Return the answer that a reading gives, with no confidence; `note` says why it is taken."""
-    kg = environment(context).kg
+    kg = env.kg
     query = compared(kg, PyQL(), PyQL.parse(reading.program, kg.profile))
     values = _values_of(query, kg)
     proof = _proof_of(query, kg)
-    return _build(state, context, values, query.sparql(kg.profile), proof, note, calibrate=False)
+    return _build(state, env, values, query.sparql(kg.profile), proof, note, calibrate=False)
 
 
-def _of_sparql(state: State, context: Context) -> Answer:
+def _of_sparql(state: State, env: Environment) -> Answer:
     """Answer from SPARQL that the model wrote: its patterns, instantiated, are the proof."""
-    kg, last = environment(context).kg, state.last.feedback
+    kg, last = env.kg, state.last.feedback
     values = last.answers if last.finished else ()
     patterns = parts_of(state.program).patterns if values else []
     rows = kg.query(proof_sparql(patterns), limit=PROOF_LIMIT * 4, foreign=True) if patterns else None
     shown = instantiate(patterns, rows) if rows is not None else ()
     proof = [t for t in shown if {kg.profile.short(t.subject), kg.profile.short(t.object)} & set(values)]
-    return _build(state, context, normal_values(state.question, values), state.program, proof or shown)
+    return _build(state, env, normal_values(state.question, values), state.program, proof or shown)
 
 
 def _claim_reading(state: State, context: Context) -> Reading | None:
@@ -334,7 +335,8 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
     Those that lead to the answer, or to it over facts seen in any step or observed, where memory holds none;
     for true and false, those between what the question names.
     """
-    context, kg = runtime.context, environment(runtime).kg
+    env = environment(runtime)
+    context, kg = env.context, env.kg
     given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
     values, claim = normal_values(state.question, given), _claim_reading(state, context)
     memorised = [t for path in state.memory for t in path]
@@ -370,7 +372,7 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
         if lost := sum(t.subject in starts or t.object in starts for t in others):
             limit = f"memory keeps {context.reflect_limit} facts a step (reflect_limit)"
             note = f"{limit}; {lost} more like these were seen"
-    return {"answer": _build(state, context, values, sparql, proof, note)}
+    return {"answer": _build(state, env, values, sparql, proof, note)}
 
 
 def _claim_facts(query: PyQL, facts: Sequence[Triple]) -> list[Triple]:

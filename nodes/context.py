@@ -13,9 +13,6 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, get_args, get_origi
 from triplewise.tools.core.addresses import hide_secrets
 from triplewise.tools.core.errors import ConfigurationError
 
-ENVIRONMENT = "_environment"
-"""Where a context carries what its run works with: no setting, and never pickled."""
-
 OPEN = ("toolset", "prompt", "max_steps")
 """Settings whose None stands for the preset's own value."""
 
@@ -188,9 +185,6 @@ class Context:
         context = super().__new__(cls)
         context.__dict__["_given"] = frozenset(given)
         return context
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != ENVIRONMENT}
 
     def changed(self, **settings: Any) -> Self:
         """These settings with some changed; those that nobody gave stay open to the preset."""

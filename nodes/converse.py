@@ -77,7 +77,7 @@ def read(state: Conversation, runtime: Runtime[Context]) -> Next:
     """Read the newest message; ask what it asks for, or reply where no question is to be asked."""
     if not state.messages:
         raise ConfigurationError("the conversation has no message; send one, e.g. 'Who wrote Dracula?'")
-    env, text = environment(runtime.context or Context()), str(state.messages[-1].text).strip()
+    env, text = environment(runtime), str(state.messages[-1].text).strip()
     turns = [exchange.turn for exchange in state.exchanges]
     message = FollowUp(text, turns, env.kg, env.encoder, state.unclear)
     purpose, rewrites = message.purpose, tuple[Rewrite, ...]()
@@ -115,7 +115,7 @@ def rewrite(message: FollowUp, turns: list[Turn], env: Environment) -> tuple[Pur
 def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
     """Say the answer; where it is not sure and the message may mean something else, ask that first."""
     assert state.answer is not None, "the machine ends with an answer"
-    env, reading = environment(runtime.context or Context()), ""
+    env, reading = environment(runtime), ""
     if env.context.embedded and state.answer.values and state.attempt < len(state.readings):
         reading = state.readings[state.attempt].text
     entities = {entity.mention: entity.id for entity in state.linked}

@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.act import EXECUTE, action_context
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Correction, State
 from triplewise.tools.actions.repair.sql import sql_fixes
@@ -45,8 +45,8 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()
         reason=verdict.reason,
     )
     return {
-        "steps": (*state.steps[:-1], failed),
-        "corrections": (*state.corrections, record),
+        "steps": (failed,),
+        "corrections": (record,),
         "program": step.program_before,
         "pending": kept,
     }
@@ -55,7 +55,7 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()
 def eraser(state: State, runtime: Runtime[Context]) -> Update:
     """Show the tailored guideline, and the fixes that find something on the KG."""
     assert state.verdict is not None
-    fixes = verified_fixes(state, runtime.context)
+    fixes = verified_fixes(state, environment(runtime))
     observation = f"ERROR_INFO: {state.verdict.text}"
     if fixes:
         values = [{"calls": f.fix.text(), "finds": f.finds} for f in fixes]
@@ -63,18 +63,19 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     return _roll_back(state, observation, fixes)
 
 
-def verified_fixes(state: State, context: Context) -> Sequence[VerifiedFix]:
+def verified_fixes(state: State, env: Environment) -> Sequence[VerifiedFix]:
     """Return fixes of the last step that find something; none where they are switched off.
 
     The policy without a model reads no observations, so nothing is tried for it.
     """
+    context = env.context
     if not context.verify_corrections or context.embedded:
         return ()
-    env, step, budget, most = environment(context), state.last, context.repair_queries, context.repair_offers
+    step, budget, most = state.last, context.repair_queries, context.repair_offers
     if context.db is not None:
         return tuple(sql_fixes(env.database, step.program_before, step.feedback, budget, most))
     earlier = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
-    encoder, actions = None if context.ranking == "none" else env.encoder, action_context(earlier, context)
+    encoder, actions = None if context.ranking == "none" else env.encoder, action_context(earlier, env)
     return find_fixes(actions, env.toolset, step.feedback, budget=budget, most=most, encoder=encoder)
 
 

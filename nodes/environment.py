@@ -1,46 +1,34 @@
-"""The environment of a run: what it works with, how its phases are carried out in it, and its budgets.
+"""The environment of a run: what it works with, and its budgets.
 
-An `Environment` is one value, made from the `Context` when a run begins, reached from a phase as
-`environment(runtime)`, and let go of when the answer is given. What is costly to open is opened when it is
-first used and shared by all runs of the process; what belongs to one run is here and nowhere else.
-
-A phase is a callable `(state, runtime) -> update`. One that asks a language model is written once, as a
-generator that yields what it asks and is sent the reply (`ModelPhase`): run plainly it waits in its thread,
-run with `ainvoke` it waits without holding one.
+An `Environment` is made from the `Context` when a run begins (`nodes/phase.py`), reached from a phase as
+`environment(runtime)`, and handed on to the functions that a phase calls. What is costly to open is opened
+when it is first used and shared by all runs of the process; what belongs to one run is here and nowhere else.
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
-import os
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
-from dataclasses import replace
-from functools import cache, cached_property, lru_cache, update_wrapper
-from inspect import iscoroutine, iscoroutinefunction
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.runtime import Runtime, get_runtime
+from langgraph.runtime import Runtime
 
 from triplewise.guidelines import Guidelines, load_guidelines
-from triplewise.nodes.context import ENVIRONMENT, Context
-from triplewise.nodes.state import Answer, State, Usage, Verdict, fresh_state
+from triplewise.nodes.context import Context
+from triplewise.nodes.state import State, Usage
 from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.addresses import whole_url
-from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError, QueryFailedError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.core.parts import find_part
 from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile, open_kg
 from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.overlay.store import FactFilter, FactStore, open_facts
-from triplewise.tools.kg.protocol import AnswerCache, Deadline, LRUCache, Outcome
+from triplewise.tools.kg.protocol import AnswerCache, Deadline
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 if TYPE_CHECKING:
@@ -50,19 +38,9 @@ if TYPE_CHECKING:
     from triplewise.tools.retrieval.documents import Documents
     from triplewise.tools.sql.database import RelationalDatabase
 
-T = TypeVar("T")
 Update: TypeAlias = dict[str, Any]
-Phase: TypeAlias = Callable[[State, Runtime[Context]], Update | Awaitable[Update]]
-"""What may stand for a phase: any callable of this shape, `async` or not."""
-Steps: TypeAlias = Generator["ModelCall", "Reply", Update]
-"""A phase that asks a model: yields each call, is sent the reply, returns the update."""
+"""What a phase returns: the keys of the state that it changes."""
 
-LIVE_RUNS = 256
-"""Runs whose environments are held while they are worked on; beyond that the least recent ones are let go."""
-THREADS = 64
-"""Phases that compute or wait for a KG at the same time under `ainvoke`; waiting for a model takes none."""
-GRACE = 2.0
-"""Seconds at least for the answer, which shows what there is when the budget of seconds is spent."""
 UNUSABLE = CUT, SILENT = "reply_cut", "reply_empty"
 """Errors of replies that the limit of tokens cut, or that hold no text; another try hardly mends that."""
 REPEATED = 6
@@ -72,11 +50,12 @@ NO_SEEDS = "none"
 
 
 class Environment:
-    """What a run works with; it stays with its context. Parts are opened on first use.
+    """What a run works with. Parts are opened on first use.
 
     Args:
         context: the settings, those of the preset filled in.
         answers: what the KG answered in this run, to be used again; None asks every time.
+        restored: whether the run goes on from a checkpoint (see `State.restored`).
 
     Attributes:
         meter: the queries that this run made of KGs and databases.
@@ -85,9 +64,9 @@ class Environment:
         deadline: when the run's budget of seconds ends, for all that waits; cancelled with the run.
     """
 
-    def __init__(self, context: Context, answers: AnswerCache | None = None) -> None:
-        vars(context)[ENVIRONMENT] = self
+    def __init__(self, context: Context, answers: AnswerCache | None = None, restored: bool = False) -> None:
         self.context, self.meter, self.deadline = context, Meter(), Deadline(math.inf)
+        self.restored = restored
         self.facts: tuple[ExtractedFact, ...] = ()
         self._answers = answers
         self._kg: tuple[tuple[ExtractedFact, ...], KnowledgeGraph] | None = None
@@ -109,14 +88,8 @@ class Environment:
         self.usage += usage
 
     def ask(self, call: ModelCall) -> Reply:
-        """Return a model's reply, waiting for it in this thread."""
+        """Return a model's reply."""
         reply = self.model.reply(call, self.deadline)
-        self.record(reply.usage)
-        return reply
-
-    async def ask_async(self, call: ModelCall) -> Reply:
-        """Return a model's reply, without holding a thread while waiting."""
-        reply = await self.model.areply(call, self.deadline)
         self.record(reply.usage)
         return reply
 
@@ -288,168 +261,16 @@ class Environment:
 _load_guidelines = lru_cache(maxsize=16)(load_guidelines)
 
 
-def environment(source: Runtime[Context] | Context) -> Environment:
-    """Return the environment of a run, by the runtime that a phase is given, or by its context.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run(Runtime[Context]):
+    """LangGraph's runtime as a phase is given it: with the environment of the run."""
 
-    For a context that belongs to no run, one is made that asks the KG every time, and stays with the context.
-    """
-    context = source.context if isinstance(source, Runtime) else source
-    attached: Environment | None = vars(context).get(ENVIRONMENT)
-    return attached or Environment(context)
+    env: Environment
 
 
-class ModelPhase:
-    """A phase that asks a model, made from its generator function."""
-
-    def __init__(self, steps: Callable[[State, Runtime[Context]], Steps]) -> None:
-        self.steps = steps
-        update_wrapper(self, steps)
-
-    def __call__(self, state: State, runtime: Runtime[Context]) -> Update:
-        """Run the phase, waiting in this thread."""
-        steps, ask = self.steps(state, runtime), environment(runtime).ask
-        try:
-            call = next(steps)
-            while True:
-                call = steps.send(ask(call))
-        except StopIteration as end:
-            return cast(Update, end.value)
-
-
-_live_runs: LRUCache[tuple[str, Any], Environment] = LRUCache(LIVE_RUNS)
-"""The environments of the runs that are being worked on, by the run's id and LangGraph's control object.
-
-That is another one for every invocation: two runs share nothing, and one that is resumed asks the KG anew.
-"""
-
-
-class PhaseNode(Runnable[State, Update]):
-    """A phase as the graph runs it: under the preset's settings, its cost added to the state's usage.
-
-    Where the run's seconds end or a query is not answered in time, the run is over: the phases that follow do
-    nothing, and the answer says why.
-
-    Args:
-        place: the name of the phase in the graph; `link` begins a run and `answer` ends it, whatever was.
-
-    Raises `ConfigurationError` when the phase returns a key the state does not have: LangGraph drops such
-    keys without a word.
-    """
-
-    def __init__(self, phase: Phase, settings: Mapping[str, Any], place: str = "") -> None:
-        self.phase, self.settings, self.place = phase, settings, place
-        self.name = getattr(phase, "__name__", type(phase).__name__)
-
-    def invoke(
-        self,
-        input: State,
-        config: RunnableConfig | None = None,
-        *,
-        runtime: Runtime[Context] | None = None,
-        **kwargs: Any,
-    ) -> Update:
-        """Run the phase in this thread, as `graph.invoke` does."""
-        runtime, env = self._begin(input, runtime or get_runtime(Context))
-        try:
-            update: Any = {} if self._is_over(input) else self.phase(input, runtime)
-            if iscoroutine(update):
-                from triplewise.nodes.models import wait_for
-
-                update = wait_for(update, env.deadline)
-        except (OutOfTimeError, QueryFailedError) as error:
-            update = self._over(env, error)
-        return self._end(input, runtime, env, update)
-
-    async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
-        """Run the phase for `graph.ainvoke`; nothing that takes long runs on the event loop."""
-        (runtime, env), phase = self._begin(input, get_runtime(Context)), self.phase
-        try:
-            if self._is_over(input):
-                update: Update = {}
-            elif isinstance(phase, ModelPhase):
-                update = await _advance(phase.steps(input, runtime), env)
-            elif iscoroutinefunction(phase) or iscoroutinefunction(type(phase).__call__):
-                update = await cast(Awaitable[Update], phase(input, runtime))
-            else:
-                update = cast(Update, await _in_thread(phase, input, runtime))
-        except (OutOfTimeError, QueryFailedError) as error:
-            update = self._over(env, error)
-        except asyncio.CancelledError:
-            env.deadline.cancel()  # wakes the threads that wait for a KG or a model
-            raise
-        return self._end(input, runtime, env, update)
-
-    def _is_over(self, state: State) -> bool:
-        """Whether an earlier phase has ended the run."""
-        spent = state.verdict is not None and state.verdict.status == "spent"
-        return spent and self.place not in ("link", "answer")
-
-    def _over(self, env: Environment, error: OutOfTimeError | QueryFailedError) -> Update:
-        """Return the end of a run that has no time left; raise what is no matter of time."""
-        note, update = f"the budget of {env.context.max_seconds:g} seconds is spent", Update()
-        if isinstance(error, QueryFailedError):
-            if not env.deadline.passed:
-                if error.outcome != Outcome.TIMEOUT:
-                    raise error
-                note = str(error)
-            # What the program would find is not known.
-            update = {"program": "", **(fresh_state() if self.place == "link" else {})}
-        if self.place == "answer":
-            update["answer"] = Answer("budget_spent", text=f"Not found: {note}.", reason=note)
-        return {**update, "verdict": Verdict("spent", note=note)}
-
-    def _begin(self, state: State, runtime: Runtime[Context]) -> tuple[Runtime[Context], Environment]:
-        """Return the runtime with the preset's settings, and the environment: a new one for a new run."""
-        env = _live_runs.pop((state.run, runtime.control), None)
-        if env is None:
-            context = (runtime.context or Context()).resolved(self.settings)
-            env = Environment(context, AnswerCache() if context.reuse_answers else None)
-        env.begin_phase(state, GRACE if self.place == "answer" else 0.0)
-        return runtime.override(context=env.context), env
-
-    def _end(self, state: State, runtime: Runtime[Context], env: Environment, update: Update) -> Update:
-        """Return the update with what the phase cost; the environment is held until the next phase."""
-        if unknown := sorted(set(update) - set(State.model_fields)):
-            legal = ", ".join(State.model_fields)
-            raise ConfigurationError(
-                f"phase {self.name} returned unknown state keys: {', '.join(unknown)}; legal keys: {legal}"
-            )
-        usage = update.get("usage", state.usage) + env.cost()
-        if (answer := update.get("answer")) is not None:
-            return {**update, "usage": usage, "answer": replace(answer, usage=usage)}
-        id_ = update.get("run", state.run) or uuid4().hex
-        _live_runs[id_, runtime.control] = env
-        return {**update, "usage": usage, "run": id_}
-
-
-async def _advance(steps: Steps, env: Environment) -> Update:
-    """Run a generator to its end, with everything but the model's replies in threads of the pool."""
-
-    def send(reply: Reply | None) -> tuple[ModelCall | None, Update]:
-        try:
-            return steps.send(cast(Any, reply)), {}
-        except StopIteration as end:
-            return None, end.value
-
-    call, update = await _in_thread(send, None)
-    while call is not None:
-        call, update = await _in_thread(send, await env.ask_async(call))
-    return update
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, "triplewise")
-
-
-if hasattr(os, "register_at_fork"):  # a child has none of the threads
-    os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
-async def _in_thread(function: Callable[..., T], *args: Any) -> T:
-    """Run a function in a thread of the pool; LangGraph's own has six of them on two cores."""
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_pool(), lambda context: context.run(function, *args), copy_context())
+def environment(runtime: Runtime[Context]) -> Environment:
+    """Return the environment of a run; outside of one, as in tests of a phase, a new one."""
+    return runtime.env if isinstance(runtime, Run) else Environment(runtime.context or Context())
 
 
 def spent(state: State, context: Context, failed: bool = False) -> str:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.models import ModelCall
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import State
@@ -27,8 +26,8 @@ CHARACTERS = 12_000
 """Characters of passages that a model is shown at once."""
 
 
-def extractor(state: State, context: Context) -> ExtractService:
-    """Return the service that searches the context's documents and reads facts from them for the question.
+def extractor(state: State, env: Environment) -> ExtractService:
+    """Return the service that searches the documents and reads facts from them for the question.
 
     Facts go to the store of the KG's facts, as proposed, with their provenance; what a person has rejected
     before is not proposed again.
@@ -36,11 +35,10 @@ def extractor(state: State, context: Context) -> ExtractService:
     Raises:
         DataError, ConfigurationError: documents that cannot be opened.
     """
-    env = environment(context)
     _ = env.documents
 
     def extract(entity: str, relation: str) -> Extraction:
-        done = complete(entity, relation, state.question, context, env.kg)
+        done = complete(entity, relation, state.question, env, env.kg)
         facts = tuple(f for f in env.fact_store.add(done.facts) if f.status != "rejected")
         rejected = len(done.facts) - len(facts)
         reasons = (f"{rejected} that a person has rejected before are left out",) if rejected else ()
@@ -49,7 +47,7 @@ def extractor(state: State, context: Context) -> ExtractService:
     return extract
 
 
-def complete(entity: str, relation: str, question: str, context: Context, kg: KnowledgeGraph) -> Extraction:
+def complete(entity: str, relation: str, question: str, env: Environment, kg: KnowledgeGraph) -> Extraction:
     """Search the documents, have the model read them as in figure 6, align its triples.
 
     Args:
@@ -59,7 +57,7 @@ def complete(entity: str, relation: str, question: str, context: Context, kg: Kn
         The passages that were found, best first; facts that the KG has not, most certain first; and what was
         left out and why.
     """
-    env, passages = environment(context), list[Passage]()
+    passages = list[Passage]()
     if env.documents is None:
         return Extraction((), (), ("no documents are configured",))
     request = fact_request(kg, entity, relation)
@@ -83,7 +81,7 @@ def complete(entity: str, relation: str, question: str, context: Context, kg: Kn
         document="\n\n".join(fitting_texts(passages)),
     )
     reading = supported_triples(env.ask(ModelCall(prompt)).text, passages, request, kg)
-    facts = align(reading.triples, kg, env.encoder, question, context.name_of("model"))
+    facts = align(reading.triples, kg, env.encoder, question, env.context.name_of("model"))
     return Extraction(tuple(p.text for p in passages), facts, reading.reasons)
 
 

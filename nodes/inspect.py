@@ -29,7 +29,7 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     before = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
     match = env.guidelines.match(
         step.feedback,
-        reasoning_memory(before, context),
+        reasoning_memory(before, env),
         question=state.question,
         budget_left=(context.max_steps or 0) - len(state.steps),
         actions=tuple(a.signature for a in env.toolset.actions.values()),
@@ -46,7 +46,7 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     noted = replace(step, guideline=match.id)
     if match.severity == "note" and step.feedback.finished:  # others are settled when they are reflected on
         noted = replace(noted, observation=f"{step.observation}\n{match.text}".strip())
-    return {"verdict": _verdict(state, context, match), "steps": (*state.steps[:-1], noted)}
+    return {"verdict": _verdict(state, context, match), "steps": (noted,)}
 
 
 def unchecked(state: State, runtime: Runtime[Context]) -> Update:

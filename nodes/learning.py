@@ -22,8 +22,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.nodes.act import opening, prompt_values, turns_of
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Phase, Update, environment
+from triplewise.nodes.environment import Environment, Update
 from triplewise.nodes.models import find_server, split_model
+from triplewise.nodes.phase import Phase
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, State, Step
 from triplewise.tools.actions.toolset import Feedback
@@ -208,7 +209,7 @@ class Attempts:
     def __init__(self, learning: LearningContext, state: LearningState, origin: Origin) -> None:
         self.learning, self.iteration, self.origin = learning, state.iteration, origin
         self.context = Context(**{**learning.config.context, **state.settings}).resolved(learning.defaults)
-        self._environment = environment(self.context)
+        self._environment = Environment(self.context)
 
     def explorer(self) -> Explorer:
         """Return what explores with the embedded policy."""
@@ -252,7 +253,7 @@ class Attempts:
 
     def _with_opening(self, trajectory: Trajectory, state: State) -> Trajectory:
         """Add what a model was shown before its first step, without any earlier attempt."""
-        shown = opening(self._environment.prompt, prompt_values(state, self.context))
+        shown = opening(self._environment.prompt, prompt_values(state, self._environment))
         return replace(trajectory, system=shown.system, prompt=shown.prompt)
 
     def _final_state(self, question: Question, context: Context, **phases: Phase) -> State:

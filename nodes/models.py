@@ -338,10 +338,6 @@ class ChatModel:
         """
         return wait_for(self._ask(call, deadline), deadline)
 
-    async def areply(self, call: ModelCall, deadline: Deadline | None = None) -> Reply:
-        """Ask as `reply` does, without holding a thread while waiting."""
-        return await asyncio.wrap_future(on_loop(self._ask(call, deadline)))
-
     async def _ask(self, call: ModelCall, deadline: Deadline | None) -> Reply:
         seconds = deadline.left if deadline is not None else None
         if seconds is not None and seconds <= 0:

@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.embedded import SCRIPTS
-from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
@@ -43,22 +43,21 @@ def _settings(context: Context, depth: int) -> ObserveSettings:
     )
 
 
-def _observe(state: State, context: Context, depth: int) -> Update:
+def _observe(state: State, env: Environment, depth: int) -> Update:
     """D turns of update and refine from the task-relevant entities."""
-    kg, encoder = environment(context).kg, environment(context).encoder
-    settings = _settings(context, depth)
-    observation = observe(kg, state.question, _entities(kg, state), encoder, settings)
+    entities, settings = _entities(env.kg, state), _settings(env.context, depth)
+    observation = observe(env.kg, state.question, entities, env.encoder, settings)
     return _update(state, observation.facts, observation.cuts)
 
 
 def oda(state: State, runtime: Runtime[Context]) -> Update:
     """The paper's recursive observation: D turns, top N, tails of the top P percent."""
-    return _observe(state, runtime.context, runtime.context.observe_depth)
+    return _observe(state, environment(runtime), runtime.context.observe_depth)
 
 
 def one_hop(state: State, runtime: Runtime[Context]) -> Update:
     """Only the neighbourhood of the task-relevant entities (ablation)."""
-    return _observe(state, runtime.context, 1)
+    return _observe(state, environment(runtime), 1)
 
 
 def by_relation(state: State, runtime: Runtime[Context]) -> Update:

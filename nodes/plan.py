@@ -15,9 +15,10 @@ import numpy as np
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import ModelPhase, Phase, Steps, Update, environment
+from triplewise.nodes.environment import Environment, Run, Update, environment
 from triplewise.nodes.link import link
 from triplewise.nodes.models import ModelCall
+from triplewise.nodes.phase import Phase
 from triplewise.nodes.state import State
 from triplewise.tools.actions.symbolic import RuleService
 from triplewise.tools.core.names import normalise
@@ -45,13 +46,14 @@ SHOWN_BY_SEEDS = 0.5
 """Evidence of seed questions from which what is a slot or a claim is read as they are."""
 
 
-def settings_of(context: Context) -> PlanSettings:
-    """Return what a context says about rules."""
+def settings_of(env: Environment) -> PlanSettings:
+    """Return what the settings say about rules."""
+    context = env.context
     return PlanSettings(
         seed_count=context.seed_count,
         rules=context.plan_rules,
         documents=context.documents is not None,
-        caps=environment(context).caps,
+        caps=env.caps,
     )
 
 
@@ -61,9 +63,9 @@ def given_entities(linked: Sequence[LinkedEntity]) -> Mapping[str, str] | None:
     return {e.mention: e.id for e in linked} if is_given else None
 
 
-def readings_of(state: State, context: Context) -> tuple[Reading, ...]:
+def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
     """Return the readings of what is asked, best first: of a question, a claim or a slot."""
-    env, question, form = environment(context), state.question, form_of(state.question)
+    context, question, form = env.context, state.question, form_of(state.question)
     readings: tuple[Reading, ...] = ()
     if form == "question" or env.seeds is not None:
         entities, seeds = given_entities(state.linked), None
@@ -121,18 +123,18 @@ def _rule_of(program: PyQL, profile: Profile) -> Rule | None:
 
 def mined(state: State, runtime: Runtime[Context]) -> Update:
     """The plan without a model call: readings, or for a model the rules of seed questions and readings."""
-    context = runtime.context
-    readings = readings_of(state, context)
+    env, context = environment(runtime), runtime.context
+    readings = readings_of(state, env)
     if context.embedded:
         return {"readings": readings}
-    plan = _mined_plan(state, context, readings)
+    plan = _mined_plan(state, env, readings)
     shown = readings if context.fast_path else ()
     return {"rules": plan.rules, "dropped": plan.dropped, "readings": shown}
 
 
-def _mined_plan(state: State, context: Context, readings: Sequence[Reading]) -> Plan:
+def _mined_plan(state: State, env: Environment, readings: Sequence[Reading]) -> Plan:
     """Return the rules of seed questions that lead somewhere, then those of readings."""
-    env, settings, plan = environment(context), settings_of(context), Plan()
+    settings, plan = settings_of(env), Plan()
     if env.seeds is not None and state.linked:
         plan = seed_plan(state.question, state.linked, env.kg, env.seeds, settings)
     known = {(rule.anchor, path_text(rule.body)) for rule in plan.rules}
@@ -142,8 +144,7 @@ def _mined_plan(state: State, context: Context, readings: Sequence[Reading]) -> 
     return replace(plan, rules=(*plan.rules, *others)[: settings.rules])
 
 
-@ModelPhase
-def proposed(state: State, runtime: Runtime[Context]) -> Steps:
+def proposed(state: State, runtime: Runtime[Context]) -> Update:
     """The model proposes rule bodies, shown like seed questions with their own mined ones (SymAgent, eq. 3).
 
     Proposals are aligned to relations the KG really has and grounded at the topic; mined rules follow them.
@@ -152,9 +153,10 @@ def proposed(state: State, runtime: Runtime[Context]) -> Steps:
     context = runtime.context
     if context.embedded or not state.linked:
         return mined(state, runtime)
-    env, settings = environment(context), settings_of(context)
-    plan = _mined_plan(state, context, readings_of(state, context))
-    demonstrations = demonstrations_for(state, context)
+    env = environment(runtime)
+    settings = settings_of(env)
+    plan = _mined_plan(state, env, readings_of(state, env))
+    demonstrations = demonstrations_for(state, env)
     prompt = env.prompt.render(
         "plan",
         question=state.question,
@@ -164,18 +166,17 @@ def proposed(state: State, runtime: Runtime[Context]) -> Steps:
         relations=relations_around(env.kg, env.encoder, state),
         limit=context.plan_rules,
     )
-    reply = yield ModelCall(prompt)
+    reply = env.ask(ModelCall(prompt))
     bodies, shown = parse_bodies(reply.text), not demonstrations
     plan = with_proposals(plan, bodies, state.linked, env.kg, env.encoder, settings, shown)
     return {"rules": plan.rules, "dropped": plan.dropped}
 
 
-def demonstrations_for(state: State, context: Context) -> list[dict[str, object]]:
+def demonstrations_for(state: State, env: Environment) -> list[dict[str, object]]:
     """Return seed questions like this one, each with its own rule bodies; [] without seeds."""
-    env, settings = environment(context), settings_of(context)
     if env.seeds is None:
         return []
-    return demonstrate(state.question, state.linked, env.kg, env.seeds, settings)
+    return demonstrate(state.question, state.linked, env.kg, env.seeds, settings_of(env))
 
 
 def relations_around(kg: KnowledgeGraph, encoder: Encoder, state: State) -> list[str]:
@@ -202,12 +203,12 @@ def auto(state: State, runtime: Runtime[Context]) -> Update:
     Rules that only fit the words of a question cost a model more than they gave: see docs/results.md. With
     `cascade`, the question is read as without a model, and the readings are kept where the best is sure.
     """
-    context = runtime.context
-    if context.cascade is not None and not context.embedded and environment(context).toolset.name == "pyql":
-        readings = readings_of(state, context)
+    env, context = environment(runtime), runtime.context
+    if context.cascade is not None and not context.embedded and env.toolset.name == "pyql":
+        readings = readings_of(state, env)
         if is_sure(readings, context):
             return {"readings": readings, "rules": ()}
-    is_guided = context.embedded or context.fast_path or environment(context).seeds is not None
+    is_guided = context.embedded or context.fast_path or env.seeds is not None
     return mined(state, runtime) if is_guided else {"rules": ()}
 
 
@@ -222,7 +223,7 @@ def none(state: State, runtime: Runtime[Context]) -> Update:
     return {"rules": ()}
 
 
-def rule_service(state: State, context: Context) -> RuleService:
+def rule_service(state: State, env: Environment) -> RuleService:
     """Return the service behind get_rules: the plan for the question, or one of its own for a part of it.
 
     A part is planned from the entities that it names, else from those of the question (SymAgent 4.2.1).
@@ -234,12 +235,11 @@ def rule_service(state: State, context: Context) -> RuleService:
         planned = {part for text in parts if (part := normalise(text)) not in whole}
         own: Update = {}
         if normalise(question) not in whole and len(planned) < REPLANNED:
-            runtime: Runtime[Context] = Runtime(context=context)
-            sub = State(question=question)
+            runtime, sub = Run(context=env.context, env=env), State(question=question)
             linked = link(sub, runtime)["linked"] or state.linked
-            plan = mined if context.embedded else proposed
+            plan = mined if env.context.embedded else proposed
             own = plan(sub.model_copy(update={"linked": linked}), runtime)
-        if context.embedded:
+        if env.context.embedded:
             return [r.text for r in own.get("readings") or state.readings]
         return [r.text() for r in own.get("rules") or state.rules]
 

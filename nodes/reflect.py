@@ -11,8 +11,9 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.act import ranker
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import ModelPhase, Phase, Steps, Update, environment
+from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.models import ModelCall
+from triplewise.nodes.phase import Phase
 from triplewise.nodes.state import State, Step, Usage
 from triplewise.nodes.text import (
     contains_name,
@@ -49,20 +50,20 @@ def remember(memory: PathNetwork, triples: Iterable[Triple]) -> PathNetwork:
 
 
 def _settled(state: State) -> tuple[Step, ...]:
-    """Return the steps, with a note of the inspector appended to the last observation."""
+    """Return the last step where a note of the inspector is to be appended to its observation; else none."""
     if state.verdict is None or not state.verdict.note:
-        return state.steps
+        return ()
     observation = f"{state.last.observation}\n{state.verdict.note}".strip()
-    return (*state.steps[:-1], replace(state.last, observation=observation))
+    return (replace(state.last, observation=observation),)
 
 
-def _update(state: State, context: Context, triples: tuple[Triple, ...]) -> Update:
-    """Return memory with `triples`, the next focus, and the steps with a note of the inspector.
+def _update(state: State, env: Environment, triples: tuple[Triple, ...]) -> Update:
+    """Return memory with `triples`, the next focus, and the last step with a note of the inspector.
 
     K tails of the reflected triples are the next task-relevant entities; without any, they stay. Where all of
     them only arrive at the entity that a model looked from, it goes on from their heads.
     """
-    short = environment(context).kg.profile.short
+    context, short = env.context, env.kg.profile.short
     tails = dict.fromkeys(short(t.object) for t in triples if isinstance(t.object, IRI))
     if tails and not context.embedded and tails.keys() <= set(state.last.feedback.arguments):
         tails = dict.fromkeys(short(t.subject) for t in triples)
@@ -75,24 +76,24 @@ def _update(state: State, context: Context, triples: tuple[Triple, ...]) -> Upda
 
 def similarity(state: State, runtime: Runtime[Context]) -> Update:
     """Keep the K triples most like the question (ablation, ODA 4.2)."""
-    context, triples = runtime.context, state.last.feedback.triples
-    return _update(state, context, _likest(state, context, triples, context.reflect_limit))
+    env, triples = environment(runtime), state.last.feedback.triples
+    return _update(state, env, _likest(state, env, triples, env.context.reflect_limit))
 
 
-def _likest(state: State, context: Context, triples: tuple[Triple, ...], limit: int) -> tuple[Triple, ...]:
+def _likest(state: State, env: Environment, triples: tuple[Triple, ...], limit: int) -> tuple[Triple, ...]:
     """The triples whose relation and tail are most like the question, best first, where there are more.
 
     The tail is the end that the action did not look from: an arriving triple is read from there.
     """
     if len(triples) <= limit:
         return triples
-    kg, looked = environment(context).kg, set(state.last.feedback.arguments)
+    kg, looked = env.kg, set(state.last.feedback.arguments)
     tails = [t.subject if kg.profile.short(t.object) in looked else t.object for t in triples]
     labels = node_labels(kg, tails, exact=False)
     relations = [kg.profile.short(t.relation) for t in triples]
     texts = relation_texts(kg, relations)
     pairs = [(texts[r].label, labels[tail]) for r, tail in zip(relations, tails, strict=True)]
-    best = PairRanker(kg, state.question, environment(context).encoder).best(pairs, limit)
+    best = PairRanker(kg, state.question, env.encoder).best(pairs, limit)
     return tuple(triples[i] for i, _ in best)
 
 
@@ -104,13 +105,12 @@ def chance(state: State, runtime: Runtime[Context]) -> Update:
     context, triples = runtime.context, state.last.feedback.triples
     draw = random.Random(f"{context.reflect_seed} {len(state.steps)} {state.question}")
     chosen = draw.sample(range(len(triples)), min(context.reflect_limit, len(triples)))
-    return _update(state, context, tuple(triples[i] for i in sorted(chosen)))
+    return _update(state, environment(runtime), tuple(triples[i] for i in sorted(chosen)))
 
 
-def _question(state: State, context: Context, part: str) -> ModelCall:
+def _question(state: State, env: Environment, part: str) -> ModelCall:
     """Return a part of the prompt about the last action's triples."""
-    env, feedback = environment(context), state.last.feedback
-    rank = ranker(state.question, env.kg, context)
+    feedback, rank = state.last.feedback, ranker(state.question, env)
     lines = neighbour_lines(env.kg, feedback.triples, feedback.arguments, lambda names: rank(names, [])[0])
     return ModelCall(
         env.prompt.render(
@@ -119,14 +119,13 @@ def _question(state: State, context: Context, part: str) -> ModelCall:
             triples=lines,
             observation=lambda: observation_lines(env.kg, state),
             memory=lambda: memory_texts(env.kg, state),
-            limit=context.reflect_limit,
+            limit=env.context.reflect_limit,
             form=form_of(state.question),
         )
     )
 
 
-@ModelPhase
-def oda(state: State, runtime: Runtime[Context]) -> Steps:
+def oda(state: State, runtime: Runtime[Context]) -> Update:
     """Let the model pick the triples that help to answer (ODA, table 8).
 
     Only what the last action really brought up is kept. Triples that share the relation and one end are one
@@ -136,15 +135,16 @@ def oda(state: State, runtime: Runtime[Context]) -> Steps:
     context, triples = runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
         return guided(state, runtime)
-    kg, reply = environment(context).kg, (yield _question(state, context, "reflect")).text
+    env = environment(runtime)
+    kg, reply = env.kg, env.ask(_question(state, env, "reflect")).text
     shown = [t for step in reversed(state.steps) for t in step.feedback.triples]
     observed = [s.triple for s in state.observation]
     given = list(dict.fromkeys([*shown, *observed, *(t for path in state.memory for t in path)]))
     if invented := made_up(kg, reply, given):
-        environment(context).record(Usage(hallucinated=len(invented)))
+        env.record(Usage(hallucinated=len(invented)))
     helpful = parse_triples(kg, reply, triples)
     kept = {t for alike in like_groups(helpful)[: context.reflect_limit] for t in alike}
-    return _update(state, context, tuple(t for t in helpful if t in kept))
+    return _update(state, env, tuple(t for t in helpful if t in kept))
 
 
 def guided(state: State, runtime: Runtime[Context]) -> Update:
@@ -153,21 +153,20 @@ def guided(state: State, runtime: Runtime[Context]) -> Update:
     First the triples of the relations of the followed reading, then those that were observed, best first,
     then the others by how like the question they are; K in all.
     """
-    context, triples = runtime.context, state.last.feedback.triples
-    profile, reading = environment(context).kg.profile, state.followed
+    env, triples = environment(runtime), state.last.feedback.triples
+    profile, reading = env.kg.profile, state.followed
     program = PyQL.parse(reading.program, profile) if reading is not None else PyQL()
     walked = {fact.relation for fact in all_facts(program.clauses)}
     planned = tuple(t for t in triples if t.relation in walked)
-    offered, limit = set(triples), context.reflect_limit
+    offered, limit = set(triples), env.context.reflect_limit
     observed = (s.triple for s in state.observation if s.triple in offered)
-    chosen = dict.fromkeys([*_likest(state, context, planned, limit), *observed])
+    chosen = dict.fromkeys([*_likest(state, env, planned, limit), *observed])
     best = tuple(chosen)[:limit]
     rest = tuple(t for t in triples if t not in set(best)) if len(best) < limit else ()
-    return _update(state, context, (*best, *_likest(state, context, rest, limit - len(best))))
+    return _update(state, env, (*best, *_likest(state, env, rest, limit - len(best))))
 
 
-@ModelPhase
-def generated(state: State, runtime: Runtime[Context]) -> Steps:
+def generated(state: State, runtime: Runtime[Context]) -> Update:
     """Let the model write K facts of its own instead of keeping triples (ablation, ODA 4.2).
 
     They stand apart from memory, marked as not from the KG, and prove nothing. What they name of the last
@@ -176,13 +175,14 @@ def generated(state: State, runtime: Runtime[Context]) -> Steps:
     context, triples = runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
         return similarity(state, runtime)
-    kg, reply = environment(context).kg, (yield _question(state, context, "generate")).text
+    env = environment(runtime)
+    kg, reply = env.kg, env.ask(_question(state, env, "generate")).text
     lines = (_BULLET.sub("", line).strip() for line in reply.splitlines())
     facts = list(dict.fromkeys(line for line in lines if line))[: context.reflect_limit]
     labels, text = kg.labels([t.object for t in triples]), "\n".join(facts)
     named = tuple(t for t in triples if contains_name(text, labels.get(t.object, "")))
     written = tuple(dict.fromkeys([*state.written, *facts]))
-    return {**_update(state, context, named), "memory": state.memory, "written": written}
+    return {**_update(state, env, named), "memory": state.memory, "written": written}
 
 
 def none(state: State, runtime: Runtime[Context]) -> Update:

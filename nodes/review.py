@@ -36,18 +36,18 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
 
     Rejected facts are out of this run, and are never proposed again.
     """
-    context, waiting = runtime.context, state.unreviewed
+    env, waiting = environment(runtime), state.unreviewed
     if not waiting:
         return {}
-    decisions = ask(waiting, environment(context).kg)
+    decisions = ask(waiting, env.kg)
     accepted = [f for f in waiting if decisions[f.id]]
     rejected = [f for f in waiting if not decisions[f.id]]
-    store = environment(context).fact_store
+    store = env.fact_store
     store.add(waiting)
     store.decide([f.id for f in accepted], "accepted")
     store.decide([f.id for f in rejected], "rejected")
     status: dict[str, FactStatus] = {f.id: "accepted" if decisions[f.id] else "rejected" for f in waiting}
-    facts = tuple(replace(f, status=status.get(f.id, f.status)) for f in state.facts)
+    facts = tuple(replace(f, status=status[f.id]) for f in waiting)
     if not rejected:
         return {"facts": facts}
     dropped, steps = {f.triple for f in rejected}, list[Step]()
@@ -93,9 +93,9 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
     The picked reading is the answer: status `answered`, confidence None, for nothing could calibrate a
     person. With another meaning the question is planned for anew; 0 leaves the answer as it is.
     """
-    context, answer = runtime.context, state.answer
+    env, answer = environment(runtime), state.answer
     assert answer is not None
-    own = state.followed.text if context.embedded and state.followed else "the query of the model"
+    own = state.followed.text if env.context.embedded and state.followed else "the query of the model"
     sure = answer.confidence or 0.0
     readings = [Rival(own, answer.values, answer.labels, answer.sparql, sure), *answer.rivals]
     meanings = [(e, c) for e in state.linked for c in e.candidates[:MEANINGS] if c.id != e.id]
@@ -129,7 +129,7 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
     rival = readings[number - 1]
     reading = next(r for r in state.readings if r.text == rival.reading)
     rivals = tuple(r for r in answer.rivals if r is not rival)
-    return {"answer": replace(answer_of_reading(reading, state, context, note), rivals=rivals)}
+    return {"answer": replace(answer_of_reading(reading, state, env, note), rivals=rivals)}
 
 
 def pick(readings: Sequence[Mapping[str, Any]], meanings: Sequence[Mapping[str, Any]]) -> int:

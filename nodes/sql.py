@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.answer import sentence
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.link import given
 from triplewise.nodes.state import Answer, AnswerStatus, State
 from triplewise.tools.actions.select import answer_values
@@ -35,32 +35,33 @@ def require_model(context: Context, doing: str = "asking a database") -> None:
         raise ConfigurationError(f"{doing} needs a language model; name one, e.g. --model openai:gpt-4o-mini")
 
 
-def rank_names(question: str, named: Sequence[tuple[str, str]], context: Context) -> list[str]:
+def rank_names(question: str, named: Sequence[tuple[str, str]], env: Environment) -> list[str]:
     """Ids of (id, text) pairs, those most like the question first, cut at `SHOWN_TABLES`."""
     if len(named) < 2:
         return [name for name, _ in named]
-    encoder = None if context.ranking in ("none", "openai") else environment(context).encoder
-    method = "none" if encoder is None else context.ranking
+    ranking = env.context.ranking
+    encoder = None if ranking in ("none", "openai") else env.encoder
+    method = "none" if encoder is None else ranking
     return rank_relations(question, list(named), method=method, encoder=encoder, cut=SHOWN_TABLES)
 
 
-def sql_services(question: str, context: Context) -> dict[str, Any]:
+def sql_services(question: str, env: Environment) -> dict[str, Any]:
     """Return what the actions of the SQL toolset ask for."""
     return {
-        "database": environment(context).database,
-        "rank_names": lambda named: rank_names(question, named, context),
+        "database": env.database,
+        "rank_names": lambda named: rank_names(question, named, env),
     }
 
 
-def table_lines(question: str, context: Context) -> list[str]:
+def table_lines(question: str, env: Environment) -> list[str]:
     """Tables with their columns for a prompt, one a line, those that fit the question first."""
-    if context.db is None:
+    if env.context.db is None:
         return []
-    schema = environment(context).database.schema
+    schema = env.database.schema
     tables = {t.name: t for t in schema.tables}
-    offered = rank_names(question, [(t.name, table_text(t)) for t in schema.tables], context)
+    offered = rank_names(question, [(t.name, table_text(t)) for t in schema.tables], env)
     more = [f"... and {len(tables) - len(offered)} more: get_tables()"] if len(tables) > len(offered) else []
-    bare = environment(context).toolset.name == "select"
+    bare = env.toolset.name == "select"
     if len(offered) == len(tables):
         offered = list(tables)  # where none is left out, prompts begin alike
     return [*(table_line(schema, tables[name], bare) for name in offered), *more]

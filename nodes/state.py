@@ -1,15 +1,17 @@
 """The state every phase reads and updates: frozen values, valid JSON when dumped.
 
-Pydantic validates it whenever a node starts, so a state edited in Studio as plain JSON works too.
+What grows (steps, corrections, facts) has a reducer: a phase returns what is new or changed. Pydantic reads
+the state whenever a node starts, so one edited in Studio as plain JSON works too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
-from langgraph.channels import EphemeralValue
-from pydantic import BaseModel, ConfigDict, Field
+from langgraph.channels import EphemeralValue, UntrackedValue
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.facts import ExtractedFact
@@ -18,6 +20,7 @@ from triplewise.tools.core.terms import Triple
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.reading import Reading
 
+T = TypeVar("T")
 AnswerStatus = Literal["answered", "unsure", "not_found", "budget_spent"]
 VerdictStatus = Literal["ok", "error", "finished", "spent"]
 
@@ -212,14 +215,32 @@ class Input(BaseModel):
     entities: dict[str, str | None] = Field({}, description="Mention -> id, or null to have it linked.")
 
 
+Reducer: TypeAlias = Callable[[tuple[T, ...], Iterable[T] | None], tuple[T, ...]]
+
+
+def merging(kind: type[T], key: Callable[[T], Any]) -> Reducer[T]:
+    """Return a reducer: new values are appended, those with a known key replace it; None empties it all."""
+    adapter: TypeAdapter[tuple[T, ...]] = TypeAdapter(tuple[kind, ...])  # type: ignore[valid-type]
+
+    def merged(values: tuple[T, ...], new: Iterable[T] | None) -> tuple[T, ...]:
+        if new is None:
+            return ()
+        return tuple({key(v): v for v in (*values, *adapter.validate_python(new))}.values())
+
+    return merged
+
+
+add_steps = merging(Step, lambda step: step.number)
+add_corrections = merging(Correction, lambda correction: correction.step)
+add_facts = merging(ExtractedFact, lambda fact: fact.triple)
+
+
 class State(BaseModel):
     """The state of one question."""
 
-    # Checkpoints give tuples inside values back as lists, so values are read anew too.
-    model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     question: str = Field(description="The question, in plain language.")
-    run: str = Field("", description="Which run this is; its caches are found by it.")
     # A channel for one step: what was given with one question of a thread must not reach the next one.
     entities: Annotated[dict[str, str | None], EphemeralValue] = Field(
         {}, description="Entities given by the caller, until they are linked."
@@ -235,12 +256,18 @@ class State(BaseModel):
     observation_cuts: tuple[str, ...] = Field((), description="What it left out of sight.")
     program: str = Field("", description="The PyQL program so far, one action a line.")
     pending: tuple[Call, ...] = Field((), description="Actions of the last reply still to be carried out.")
-    steps: tuple[Step, ...] = Field((), description="Thoughts, actions and observations so far.")
+    steps: Annotated[tuple[Step, ...], add_steps] = Field(
+        (), description="Thoughts, actions and observations so far."
+    )
     verdict: Verdict | None = Field(None, description="The inspector's word on the last step.")
-    corrections: tuple[Correction, ...] = Field((), description="Mistakes caught so far.")
+    corrections: Annotated[tuple[Correction, ...], add_corrections] = Field(
+        (), description="Mistakes caught so far."
+    )
     memory: tuple[tuple[Triple, ...], ...] = Field((), description="Memory: a network of paths (ODA).")
     written: tuple[str, ...] = Field((), description="Facts that the model made up: no proof.")
-    facts: tuple[ExtractedFact, ...] = Field((), description="Facts read from documents.")
+    facts: Annotated[tuple[ExtractedFact, ...], add_facts] = Field(
+        (), description="Facts read from documents."
+    )
     usage: Usage = Field(Usage(), description="Calls, tokens, cost, queries, seconds.")
     answer: Answer | None = Field(None, description="The answer, once there is one.")
 
@@ -264,7 +291,36 @@ class State(BaseModel):
         """Facts of the run that nobody has decided on."""
         return tuple(f for f in self.facts if f.status == "proposed")
 
+    def after(self, update: Mapping[str, Any]) -> Self:
+        """Return the state after an update of a phase, as the graph makes it."""
+        merged = {n: reducer(getattr(self, n), update[n]) for n, reducer in REDUCERS.items() if n in update}
+        return self.model_copy(update={**update, **merged})
+
+    def restored(self) -> State:
+        """Return the state with its values read anew: a checkpoint gives tuples inside them back as lists."""
+        read = _Restored(**{name: getattr(self, name) for name in State.model_fields})
+        return State.model_construct(**{name: getattr(read, name) for name in State.model_fields})
+
+
+REDUCERS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "steps": add_steps,
+    "corrections": add_corrections,
+    "facts": add_facts,
+}
+"""Keys of the state to which updates add."""
+
+
+class _Restored(State):
+    model_config = ConfigDict(revalidate_instances="always")
+
+
+class Working(State):
+    """The state as the nodes see it: with the environment of the run, which no checkpoint keeps."""
+
+    env: Annotated[Any, UntrackedValue] = Field(None, exclude=True, repr=False)
+
 
 def fresh_state() -> dict[str, Any]:
     """Return an update after which nothing of an earlier question of the same thread is left."""
-    return {**State(question="").model_dump(exclude={"question", "entities"}), "usage": Usage()}
+    empty = State(question="").model_dump(exclude={"question", "entities"})
+    return {**empty, **dict.fromkeys(REDUCERS), "usage": Usage()}

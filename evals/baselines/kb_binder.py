@@ -294,14 +294,13 @@ def build(
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
         """Draft one more program, bind it and run it; the last draft ends the run."""
-        context, number = runtime.context, len(state.steps)
-        kg, encoder = environment(context).kg, environment(context).encoder
-        shown = planner.exemplars(state, context, shots, partial(written, kg))[::-1]
+        env, number = environment(runtime), len(state.steps)
+        shown = planner.exemplars(state, env, shots, partial(written, env.kg))[::-1]
         if number:  # an order of this draft's own, the nearest not always last
             random.Random(f"{seed} {number} {state.question}").shuffle(shown)
         entities = [e.label for e in state.linked]
-        reply = loop.ask(state, context, "kb_binder", "draft", entities=entities, exemplars=shown).text
-        binder = Binder(kg, encoder, state.linked, beam)
+        reply = loop.ask(state, env, "kb_binder", "draft", entities=entities, exemplars=shown).text
+        binder = Binder(env.kg, env.encoder, state.linked, beam)
         feedback = binder.execute(read_draft(reply), last=number + 1 >= drafts)
         return loop.add_step(state, loop.make_step(state, reply, Call("draft", (str(number + 1),)), feedback))
 
@@ -310,7 +309,7 @@ def build(
 
 def vote(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with the set that most drafts find; of several such, the one that was found first."""
-    context, kg = runtime.context, environment(runtime.context).kg
+    context, kg = runtime.context, environment(runtime).kg
     voting = [step for step in state.steps if step.feedback.answers]
     if not voting:
         last = state.last.feedback.message if state.steps else ""

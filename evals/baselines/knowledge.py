@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.evals.baselines import loop
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.extract import fitting_texts
 from triplewise.nodes.state import State, Step
 from triplewise.tools.actions.toolset import Call, Feedback
@@ -55,11 +55,11 @@ def _replies(name: str, part: str, link: str, samples: int = 0, temperature: flo
     """Compile a baseline whose steps are replies to a part of the prompt: one, or `samples` to vote on."""
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
-        context, reasoned = runtime.context, part == "reasoned"
-        reply = loop.ask(state, context, "knowledge", part)
-        named, why = loop.name_reply(reply.text, state, context, reasoned=reasoned)
+        env, reasoned = environment(runtime), part == "reasoned"
+        reply = loop.ask(state, env, "knowledge", part)
+        named, why = loop.name_reply(reply.text, state, env, reasoned=reasoned)
         if reasoned and reply.truncated and not named:
-            why = f"the chain of thought was cut at {context.max_reply_tokens} tokens (max_reply_tokens)"
+            why = f"the chain of thought was cut at {env.context.max_reply_tokens} tokens (max_reply_tokens)"
         step = loop.answer_step(state, reply.text if reasoned else "", named, why)
         finished = len(state.steps) + 1 >= samples
         return loop.add_step(state, replace(step, feedback=replace(step.feedback, finished=finished)))
@@ -97,19 +97,19 @@ def documents(*, passages: int = PASSAGES, link: str = "index") -> loop.Graph:
             )
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
-        context = runtime.context
+        env = environment(runtime)
         if not state.steps:
-            return loop.add_step(state, retrieve(state, context, passages))
+            return loop.add_step(state, retrieve(state, env, passages))
         texts = fitting_texts([Passage(**p) for p in state.steps[0].feedback.detail["passages"]])
-        reply = loop.ask(state, context, "documents", "read", passages=texts).text
-        return loop.add_step(state, loop.answer_step(state, "", *loop.name_reply(reply, state, context)))
+        reply = loop.ask(state, env, "documents", "read", passages=texts).text
+        return loop.add_step(state, loop.answer_step(state, "", *loop.name_reply(reply, state, env)))
 
     return loop.build_loop("documents", act, loop.conclude, link=link, check_context=check_documents)
 
 
-def retrieve(state: State, context: Context, limit: int) -> Step:
+def retrieve(state: State, env: Environment, limit: int) -> Step:
     """Return passages for the question, best first, by BM25 and by vectors (Faiss), as a step."""
-    store = environment(context).documents
+    store = env.documents
     assert store is not None, "checked before the first step"
     # Plain words, as the index of the documents has them.
     question = normalise(loop.plain_question(state).replace("[SEP]", " "))

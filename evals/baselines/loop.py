@@ -28,13 +28,14 @@ from langgraph.runtime import Runtime
 
 from triplewise.evals.baselines import check_model
 from triplewise.evals.baselines.planner import decides, denies, form_of, slot_of
-from triplewise.graphs.build import RECURSION_LIMIT
+from triplewise.graphs.build import MachineBuilder, add_phase, compile_graph
 from triplewise.graphs.presets import PRESETS, choose_phases
 from triplewise.nodes.act import read_values
 from triplewise.nodes.answer import labels_of, normal_values, sentence
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Phase, PhaseNode, Update, environment, spent
+from triplewise.nodes.environment import Environment, Update, spent
 from triplewise.nodes.models import ModelCall, Reply
+from triplewise.nodes.phase import Phase
 from triplewise.nodes.plan import none
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, AnswerStatus, Input, State, Step, Verdict
@@ -75,16 +76,14 @@ def build_loop(
         check_model(name, runtime.context)
         return linking(state, runtime)
 
-    graph: StateGraph[State, Context, Any, Any] = StateGraph(
-        State, context_schema=Context, input_schema=Input
-    )
+    graph: MachineBuilder = StateGraph(State, context_schema=Context, input_schema=Input)
     phases = {"link": checked_link, "plan": plan, "check": check, "act": act, "answer": answer}
     for phase, run in phases.items():
-        graph.add_node(phase, PhaseNode(run, settings or {}, phase))
+        add_phase(graph, phase, run, settings or {})
     for edge in ((START, "link"), ("link", "plan"), ("plan", "check"), ("act", "check"), ("answer", END)):
         graph.add_edge(*edge)
     graph.add_conditional_edges("check", after_check)
-    return graph.compile(name=name).with_config(recursion_limit=RECURSION_LIMIT)
+    return compile_graph(graph, name)
 
 
 def check(state: State, runtime: Runtime[Context]) -> Update:
@@ -148,7 +147,7 @@ def plain_question(state: State) -> str:
     return state.question if slot_of(state.question) is not None else without_brackets(state.question)
 
 
-def ask(state: State, context: Context, prompt: str, part: str, **values: Any) -> Reply:
+def ask(state: State, env: Environment, prompt: str, part: str, **values: Any) -> Reply:
     """Ask the model a part of a prompt: of the file that the context names, else `prompts_PROMPT.yaml`."""
     about_question = {
         "question": plain_question(state),
@@ -156,8 +155,8 @@ def ask(state: State, context: Context, prompt: str, part: str, **values: Any) -
         "decides": decides(state.question),
         "entities": {e.label: e.id for e in state.linked},
     }
-    text = load_prompt(context.prompt or prompt_path(prompt)).render(part, **{**about_question, **values})
-    return environment(context).ask(ModelCall(text))
+    text = load_prompt(env.context.prompt or prompt_path(prompt)).render(part, **{**about_question, **values})
+    return env.ask(ModelCall(text))
 
 
 def read_answers(reply: str, reasoned: bool = False) -> tuple[str, ...]:
@@ -184,13 +183,13 @@ def read_answers(reply: str, reasoned: bool = False) -> tuple[str, ...]:
 def name_reply(
     reply: str,
     state: State,
-    context: Context,
+    env: Environment,
     *,
     reasoned: bool = False,
     shown: Mapping[str, str] = EMPTY,
 ) -> tuple[tuple[Named, ...], str]:
     """Return the answers of a reply, and why there are none; see `read_answers` and `name_answers`."""
-    if named := name_answers(read_answers(reply, reasoned), state, context, shown):
+    if named := name_answers(read_answers(reply, reasoned), state, env, shown):
         return named, ""
     words = " ".join(reply.split())
     if not words:
@@ -202,7 +201,7 @@ def name_reply(
 
 
 def name_answers(
-    texts: Sequence[str], state: State, context: Context, shown: Mapping[str, str] = EMPTY
+    texts: Sequence[str], state: State, env: Environment, shown: Mapping[str, str] = EMPTY
 ) -> tuple[Named, ...]:
     """Return what texts mean on the KG, each value once.
 
@@ -215,26 +214,25 @@ def name_answers(
         return (Named(truth[0], truth[0]),)
     named: dict[str, Named] = {}
     for text in texts:
-        whole = _linked(text, state, context, shown)
+        whole = _linked(text, state, env, shown)
         parts = [] if whole else [part for part in _PARTS.split(text) if part]
-        linked = [_linked(part, state, context, shown) for part in parts] if len(parts) > 1 else [None]
+        linked = [_linked(part, state, env, shown) for part in parts] if len(parts) > 1 else [None]
         several = [one for one in linked if one is not None]
         for one in several if len(several) == len(linked) else [whole or Named(text, text)]:
             named.setdefault(one.value, one)
     return tuple(named.values())
 
 
-def _linked(text: str, state: State, context: Context, shown: Mapping[str, str]) -> Named | None:
+def _linked(text: str, state: State, env: Environment, shown: Mapping[str, str]) -> Named | None:
     """A text as a number, a date, or the node of the KG that is called so in full; None if it is none."""
     if (id_ := shown.get(normalise(text))) is not None:
         return Named(id_, text)
     if value := literal(text, XSD + "date") or literal(text, XSD + "decimal"):
         return Named(value.value, text)
-    kg, encoder = environment(context).kg, environment(context).encoder
     for name in dict.fromkeys((text, _ARTICLE.sub("", text))):
         if normalise(name) and len(name) <= MOST:
             with suppress(ConfigurationError):
-                (mention,) = link(plain_question(state), kg, given={name: None}, encoder=encoder)
+                (mention,) = link(plain_question(state), env.kg, given={name: None}, encoder=env.encoder)
                 for node in mention.candidates:
                     if node.kind in (
                         "exact",
@@ -285,7 +283,7 @@ def answer_step(state: State, thought: str, named: Sequence[Named], why_none: st
 
 def add_step(state: State, step: Step, **more: Any) -> Update:
     """Return an update with one more step."""
-    return {"steps": (*state.steps, step), **more}
+    return {"steps": (step,), **more}
 
 
 def named_in(step: Step) -> tuple[Named, ...]:

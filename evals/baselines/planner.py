@@ -7,13 +7,13 @@ from dataclasses import replace
 from itertools import chain, islice, zip_longest
 from typing import Any
 
-from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.plan import demonstrations_for, readings_of, relations_around, rules_of, settings_of
 from triplewise.nodes.state import State
 from triplewise.tools.actions.pyql import script
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.rules import Rule
+from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.linking.linker import without_brackets
 from triplewise.tools.parsing.statements import decides, denies, form_of, slot_of
 from triplewise.tools.planning.bodies import answers, ground, rename, rule_program
@@ -27,49 +27,47 @@ __all__ = [
 ]  # fmt: skip
 
 
-def mined_rules(state: State, context: Context) -> list[Rule]:
+def mined_rules(state: State, env: Environment) -> list[Rule]:
     """Return rules of the seed questions most like this one; without seeds, those of its readings."""
-    kg, seeds = environment(context).kg, environment(context).seeds
+    kg, seeds = env.kg, env.seeds
     if seeds is None:
-        return list(rules_of(readings_of(state, context), kg.profile))
+        return list(rules_of(readings_of(state, env), kg.profile))
     caps, count = PlanSettings().caps, PlanSettings().seed_count
     mined = seed_rules(state.question, state.linked, kg, seeds, caps, count)
     return sorted(mined, key=lambda rule: -rule.score)
 
 
-def prompt_values(state: State, context: Context) -> dict[str, Any]:
+def prompt_values(state: State, env: Environment) -> dict[str, Any]:
     """Return what SymAgent's planning prompt shows: seed questions with their paths, relations nearby."""
-    kg, encoder = environment(context).kg, environment(context).encoder
-    shown = demonstrations_for(state, context)
-    return {"demonstrations": shown, "rules": [], "relations": relations_around(kg, encoder, state)}
+    around = relations_around(env.kg, env.encoder, state)
+    return {"demonstrations": demonstrations_for(state, env), "rules": [], "relations": around}
 
 
-def proposed_rules(reply: str, state: State, context: Context, limit: int) -> Plan:
+def proposed_rules(reply: str, state: State, env: Environment, limit: int) -> Plan:
     """Return the relation paths that a model wrote, aligned to relations of the graph."""
-    kg, encoder = environment(context).kg, environment(context).encoder
-    settings = replace(settings_of(context), documents=False, rules=limit)
-    return with_proposals(Plan(), parse_bodies(reply), state.linked, kg, encoder, settings)
+    settings = replace(settings_of(env), documents=False, rules=limit)
+    return with_proposals(Plan(), parse_bodies(reply), state.linked, env.kg, env.encoder, settings)
 
 
 def exemplars(
-    state: State, context: Context, limit: int, write: Callable[[Sequence[Call], Mapping[str, str]], str]
+    state: State, env: Environment, limit: int, write: Callable[[Sequence[Call], Mapping[str, str]], str]
 ) -> list[dict[str, str]]:
     """Return the seed questions most like a question, nearest first (BM25 over masked text), with programs.
 
     One of each wording comes before a second one of any, never the question itself; at most `limit`. `write`
     makes a program's text of its actions and form -> name of the topic entities, "" where it cannot.
     """
-    seeds = environment(context).seeds
+    seeds = env.seeds
     if seeds is None or not state.linked:
         return []
-    settings = settings_of(context)
-    miner = Miner(environment(context).kg, settings.caps, seeds.mined(settings.caps))
+    settings = settings_of(env)
+    miner = Miner(env.kg, settings.caps, seeds.mined(settings.caps))
 
     def of_wording(match: Match) -> Iterator[dict[str, str]]:
         """Seeds of one wording, mined as they are needed."""
         others = [s for s in match.seeds if without_brackets(s.question) != state.question]
         for seed in miner.choose(others) if others else ():
-            calls, topics = _best_program(seed, context, miner)
+            calls, topics = _best_program(seed, env.kg, miner)
             if calls and (program := write(calls, topics)):
                 yield {"question": without_brackets(seed.question), "program": program}
 
@@ -77,9 +75,9 @@ def exemplars(
     return list(islice(filter(None, chain.from_iterable(zip_longest(*wordings))), limit))
 
 
-def _best_program(seed: Seed, context: Context, miner: Miner) -> tuple[list[Call], dict[str, str]]:
+def _best_program(seed: Seed, kg: KnowledgeGraph, miner: Miner) -> tuple[list[Call], dict[str, str]]:
     """The actions of the rule that reproduces a seed's answers best, and form -> name of its entities."""
-    kg, anchors = environment(context).kg, miner.anchors(seed)
+    anchors = miner.anchors(seed)
     bodies = miner.of_seed(seed) if anchors else {}
     good = [(body, quality) for body, quality in bodies.items() if quality.f1 >= LEAST_F1]
     if not good:

@@ -16,7 +16,7 @@ from langgraph.runtime import Runtime
 from triplewise.evals.baselines import loop, planner
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_lines
 from triplewise.tools.actions.toolset import Call, Feedback
@@ -42,25 +42,25 @@ def build(*, plans: int = PLANS, link: str = "index") -> loop.Graph:
     def act(state: State, runtime: Runtime[Context]) -> Update:
         match len(state.steps):
             case 0:
-                return plan(state, runtime.context, plans)
+                return plan(state, environment(runtime), plans)
             case 1:
-                return retrieve(state, runtime.context)
+                return retrieve(state, environment(runtime).kg)
             case _:
-                return loop.add_step(state, reason(state, runtime.context))
+                return loop.add_step(state, reason(state, environment(runtime)))
 
     return loop.build_loop("rog", act, answer, link=link)
 
 
-def plan(state: State, context: Context, limit: int) -> Update:
+def plan(state: State, env: Environment, limit: int) -> Update:
     """Plan relation paths that may answer the question (RoG's planning module)."""
     thought, rules, why = "Which relation paths lead from the question's entities to its answer?", [], ""
     dropped = state.dropped
-    if state.linked and context.embedded:
-        rules = planner.mined_rules(state, context)[:limit]
+    if state.linked and env.context.embedded:
+        rules = planner.mined_rules(state, env)[:limit]
     elif state.linked:
-        values = planner.prompt_values(state, context)
-        thought = loop.ask(state, context, "rog", "plan", limit=limit, **values).text
-        found = planner.proposed_rules(thought, state, context, limit)
+        values = planner.prompt_values(state, env)
+        thought = loop.ask(state, env, "rog", "plan", limit=limit, **values).text
+        found = planner.proposed_rules(thought, state, env, limit)
         rules, dropped = list(found.rules), found.dropped
         why = "; ".join(f"{d.text}: {d.reason}" for d in dropped)
     text, why = "; ".join(rule.text() for rule in rules), why or "no relation path fits the question"
@@ -69,9 +69,8 @@ def plan(state: State, context: Context, limit: int) -> Update:
     return loop.add_step(state, step, rules=tuple(rules), dropped=dropped)
 
 
-def retrieve(state: State, context: Context) -> Update:
+def retrieve(state: State, kg: KnowledgeGraph) -> Update:
     """Retrieve the instances of the planned paths in the graph (RoG's retrieval module)."""
-    kg = environment(context).kg
     paths = list(dict.fromkeys(path for rule in state.rules for path in instances(kg, rule)))
     feedback = Feedback(
         action="retrieve",
@@ -98,19 +97,19 @@ def instances(kg: KnowledgeGraph, rule: Rule, limit: int = INSTANCES) -> list[tu
     return [tuple(triple for triple, _ in route.hops) for route in routes]
 
 
-def reason(state: State, context: Context) -> Step:
+def reason(state: State, env: Environment) -> Step:
     """Answer from the retrieved paths (RoG's reasoning module).
 
     Without a model the answers are the ends of the paths, those with most votes first; the vote of a plan is
     its score.
     """
-    kg = environment(context).kg
-    if not context.embedded:
-        reply = loop.ask(state, context, "rog", "reason", paths=memory_lines(kg, state.memory)).text
+    kg = env.kg
+    if not env.context.embedded:
+        reply = loop.ask(state, env, "rog", "reason", paths=memory_lines(kg, state.memory)).text
         ends = [n for path in state.memory for t in path[-1:] for n in (t.object, t.subject)]
         others = [n for path in state.memory for t in path for n in (t.object, t.subject)]
         shown = loop.shown_names(kg, [*ends, *others])
-        return loop.answer_step(state, "", *loop.name_reply(reply, state, context, shown=shown))
+        return loop.answer_step(state, "", *loop.name_reply(reply, state, env, shown=shown))
     votes: dict[Term, float] = defaultdict(float)
     for rule in state.rules:
         for end in planner.answers(kg, rule):

@@ -38,7 +38,7 @@ from langgraph.runtime import Runtime
 from triplewise.evals.baselines import loop, planner
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Update, environment, spent
+from triplewise.nodes.environment import Environment, Update, environment, spent
 from triplewise.nodes.state import State, Usage, Verdict
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.rules import Rule
@@ -155,7 +155,7 @@ def path_lines(kg: KnowledgeGraph, paths: Sequence[Path]) -> list[str]:
 
 
 def relations_around(
-    paths: Sequence[Path], question: str, context: Context
+    paths: Sequence[Path], question: str, env: Environment
 ) -> tuple[list[list[Bundle]], str]:
     """Return the relations by which each path may go on, both directions; and what is missing, in words.
 
@@ -163,7 +163,7 @@ def relations_around(
     more than `relation_cut` relations those most like the question are taken, so that no hub floods a prompt.
     A relation whose only fact the path has just come over is none.
     """
-    kg, encoder = environment(context).kg, environment(context).ranking_encoder
+    context, kg = env.context, env.kg
     sizes, problem = bundle_sizes(kg, list(dict.fromkeys(p.end for p in paths)), "both", Deadline(kg.timeout))
     around: dict[Term, list[Bundle]] = {}
     for bundle in sorted(sizes, key=lambda b: b.place):
@@ -177,7 +177,7 @@ def relations_around(
             question,
             [(str(i), text) for i, text in enumerate(step_texts(kg, steps))],
             method=context.ranking,
-            encoder=encoder,
+            encoder=env.ranking_encoder,
             cut=context.relation_cut,
             shuffle_seed=context.shuffle_seed,
             kg=kg,
@@ -186,14 +186,13 @@ def relations_around(
     return ways, problem
 
 
-def facts_ahead(paths: Sequence[Path], seed: int, context: Context) -> tuple[list[list[Hop]], str]:
+def facts_ahead(paths: Sequence[Path], seed: int, kg: KnowledgeGraph) -> tuple[list[list[Hop]], str]:
     """Return the facts behind the relation ahead of each path; and what is missing, in words.
 
     Nodes that the path has been at are left out. Where a relation has more than `ENTITIES` facts a sample is
     drawn, the same for the same seed from every engine. All paths are read in one query for each twenty
     relations.
     """
-    kg = environment(context).kg
     bundles = [p.ahead for p in paths if p.ahead is not None]
     # One more than is shown, for the way back may be among them; the size is not known, so all are sampled.
     most, sizes = dict.fromkeys(bundles, ENTITIES + 1), dict.fromkeys(bundles, ENTITIES + 2)
@@ -216,7 +215,7 @@ class Asker:
     """
 
     state: State
-    context: Context
+    env: Environment
     width: int = 0
     over: str = ""
     notes: list[str] = field(default_factory=list)
@@ -225,14 +224,14 @@ class Asker:
     @property
     def kg(self) -> KnowledgeGraph:
         """The graph that is searched."""
-        return environment(self.context).kg
+        return self.env.kg
 
     def ask(self, part: str, **values: Any) -> str | None:
         """Return the reply to a part of the prompt; None where a budget is spent (`over`)."""
-        usage = self.state.usage + environment(self.context).usage
+        usage = self.state.usage + self.env.usage
         usage += Usage(seconds=time.perf_counter() - self._start)
-        self.over = spent(self.state.model_copy(update={"usage": usage}), self.context)
-        return None if self.over else loop.ask(self.state, self.context, "tog", part, **values).text
+        self.over = spent(self.state.model_copy(update={"usage": usage}), self.env.context)
+        return None if self.over else loop.ask(self.state, self.env, "tog", part, **values).text
 
     def score_relations(self, path: Path, ways: Sequence[Bundle]) -> list[float]:
         """Return scores of the path with each relation to go on over."""
@@ -331,7 +330,7 @@ class Search:
 
     def act(self, state: State, runtime: Runtime[Context]) -> Update:
         """Search relations, then entities, then judge."""
-        asker = Asker(state, runtime.context, self.width)
+        asker = Asker(state, environment(runtime), self.width)
         paths = paths_of(state, asker.kg)
         match state.last.feedback.action if state.steps else "":
             case "search_relations":
@@ -343,7 +342,7 @@ class Search:
 
     def relations(self, asker: Asker, paths: Sequence[Path]) -> Update:
         """Search the relations around the ends of the paths and keep the best ways on (section 2.1.2)."""
-        ways, problem = relations_around(paths, asker.state.question, asker.context)
+        ways, problem = relations_around(paths, asker.state.question, asker.env)
         further = [
             replace(path, ahead=way, score=score)
             for path, steps in zip(paths, ways, strict=True)
@@ -358,7 +357,7 @@ class Search:
         ToG-R does not tell entities apart: as many paths as are kept are drawn, the same for the same seed,
         question and depth.
         """
-        hops, problem = facts_ahead(paths, self.seed, asker.context)
+        hops, problem = facts_ahead(paths, self.seed, asker.kg)
         longer: list[Path] = []
         for path, ahead in zip(paths, hops, strict=True):
             if ahead:
@@ -421,7 +420,8 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     What the paths prove is the proof; the reason marks as the model's own what it names besides. Where
     the run was broken off, the answer is all that the best path's chain of relations leads to.
     """
-    context, kg = runtime.context, environment(runtime.context).kg
+    env = environment(runtime)
+    context, kg = env.context, env.kg
     # The paths that have a fact, each once, without relations that were not walked.
     walked = {(p.start, p.hops): replace(p, ahead=None) for p in reversed(paths_of(state, kg)) if p.hops}
     paths = list(walked.values())[::-1]
@@ -429,7 +429,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     over = state.verdict.note if state.verdict is not None and state.verdict.status == "spent" else ""
     why, reply = over or state.last.feedback.message, None
     if not over:
-        asker = Asker(state, context)
+        asker = Asker(state, env)
         reply = asker.ask("answer", paths=path_lines(kg, paths), own=why != SUFFICIENT)
         if asker.over:
             why = asker.over
@@ -438,7 +438,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     why_none = why
     if reply is not None:
         shown = loop.shown_names(kg, [p.end for p in paths] + [n for p in paths for n in p.nodes])
-        named, why_none = loop.name_reply(reply, state, context, shown=shown)
+        named, why_none = loop.name_reply(reply, state, env, shown=shown)
         unproven = ", ".join(n.label for n in named if n.value not in {*shown.values(), "true", "false"})
         where = f"on no path: {unproven}" if unproven else "all of it stands on the paths"
         if not named:

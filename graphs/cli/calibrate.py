@@ -120,13 +120,13 @@ def calibrate(
         triplewise calibrate questions.jsonl --kg films --model openai:gpt-4o-mini
     """
     from triplewise.nodes.context import Context
-    from triplewise.nodes.environment import environment
+    from triplewise.nodes.environment import Environment
     from triplewise.tools.learning.calibration import train
     from triplewise.tools.parsing.confidence import calibration_for, own_file
 
     settings = options.context_settings()
     context = Context(**settings)
-    graph = environment(context).kg
+    graph = Environment(context).kg
     if (path := out_ or own_file(graph)) is None:
         raise ConfigurationError(
             f"{context.kg} is no folder that could keep a calibration; name a file with --out, and give it "

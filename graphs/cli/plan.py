@@ -120,11 +120,11 @@ def index(
         triplewise ask "..." --kg films
     """
     from triplewise.nodes.context import Context
-    from triplewise.nodes.environment import environment
+    from triplewise.nodes.environment import Environment
     from triplewise.tools.planning.seed_store import hold_out, index_seeds
 
     context = Context(**options.context_settings())
-    tools = environment(context)
+    tools = Environment(context)
     source = ",".join(map(str, files))
     with progress_bars("what is done is kept: run the same command again to go on") as progress:
         report = index_seeds(source, context.kg, tools.kg, tools.caps, progress, again=again)
@@ -202,8 +202,8 @@ def drop_seeds(
 def _seed_files(options: o.SettingOptions) -> list[Path]:
     """Return the files of seeds that are kept for a graph."""
     from triplewise.nodes.context import Context
-    from triplewise.nodes.environment import environment
+    from triplewise.nodes.environment import Environment
     from triplewise.tools.planning.seed_store import kept_seeds
 
     context = Context(**options.context_settings())
-    return kept_seeds(context.name_of("kg"), environment(context).kg)
+    return kept_seeds(context.name_of("kg"), Environment(context).kg)

@@ -17,7 +17,7 @@ from triplewise.graphs.page import Page, Question, RunBlock, write_page
 from triplewise.graphs.presets import find_preset
 from triplewise.graphs.trace import trace_of, whole_trace
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import Answer, State
 from triplewise.tools.core.errors import DataError, KGUnavailableError
 from triplewise.tools.kg import Outcome
@@ -62,7 +62,7 @@ class Run:
     ) -> None:
         self.request, self.context, self._reviewer = request, Context(**request.context), reviewer
         settings = self.context.resolved(find_preset(request.preset).settings)
-        tools = environment(settings)
+        tools = Environment(settings)
         self.kg, self.toolset = tools.kg, tools.toolset
         probe = self.kg.query("ASK { ?s ?p ?o }")
         if probe.outcome is Outcome.UNAVAILABLE:
@@ -97,7 +97,7 @@ class Run:
             steps = len(self._values.get("steps", ()))
             count = f"{steps} step{'' if steps == 1 else 's'}"
             say(f"going on after {count} (thread {self.request.thread})", "notice")
-        modes = ["tasks", "updates", *(["messages"] if on_token else [])]
+        modes = ["tasks", "updates", "values", *(["messages"] if on_token else [])]
         shown: Mapping[str, Any] | None = {}
         while shown is not None:
             shown = None
@@ -110,11 +110,12 @@ class Run:
                 elif mode == "tasks":
                     if status and "input" in data:
                         status.update(DOING.get(data["name"], data["name"]))
+                elif mode == "values":
+                    self._values = data
                 elif "__interrupt__" in data:
                     shown = data["__interrupt__"][0].value
                 else:
                     for phase, update in data.items():
-                        self._values |= update or {}
                         yield phase, update or {}
             if shown is not None:
                 if status:
@@ -137,7 +138,7 @@ class Run:
     @property
     def state(self) -> State:
         """The state that the run ended in."""
-        return State.model_validate(self._values)
+        return State.model_validate(self._values).restored()
 
     @property
     def answer(self) -> Answer:

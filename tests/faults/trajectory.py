@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from triplewise.nodes import correct, inspect
 from triplewise.nodes.act import carry_out, read_reply, reasoning_memory
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import State, Verdict
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.embedded import EmbeddedKG
@@ -68,9 +68,9 @@ class Trajectory:
 
     def step(self, reply: str) -> Verdict:
         """Carry out one reply and inspect it; an error is rolled back, as the machine does."""
-        thought, written, calls = read_reply(reply, environment(self.context).toolset)
+        thought, written, calls = read_reply(reply, Environment(self.context).toolset)
         call = calls if isinstance(calls, ActionError) else calls[0]
-        self._update(carry_out(self.state, self.context, thought, call, written))
+        self._update(carry_out(self.state, Environment(self.context), thought, call, written))
         self._update(inspect.eraser(self.state, self.runtime))
         verdict = self.state.verdict
         assert verdict is not None
@@ -81,10 +81,10 @@ class Trajectory:
     def triggered(self) -> set[str]:
         """Every guideline whose situation the last step is."""
         before = self.state.model_copy(update={"steps": self.state.steps[:-1]})
-        tools = environment(self.context)
+        tools = Environment(self.context)
         ids = tools.guidelines.triggered(
             self.state.last.feedback,
-            reasoning_memory(before, self.context),
+            reasoning_memory(before, Environment(self.context)),
             question=self.state.question,
             budget_left=(self.context.max_steps or 0) - len(self.state.steps),
             actions=tuple(a.signature for a in tools.toolset.actions.values()),
@@ -94,4 +94,4 @@ class Trajectory:
         return set(ids)
 
     def _update(self, update: Mapping[str, Any]) -> None:
-        self.state = self.state.model_copy(update=dict(update))
+        self.state = self.state.after(update)

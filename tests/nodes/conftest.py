@@ -11,7 +11,7 @@ import pytest
 from langgraph.runtime import Runtime
 
 from triplewise.graphs import Context, State
-from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.environment import Environment, Update
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.linking.linker import LinkedEntity
@@ -34,7 +34,7 @@ def runtime(context: Context) -> Runtime[Context]:
 
 @pytest.fixture
 def kg(context: Context) -> KnowledgeGraph:
-    return environment(context).kg
+    return Environment(context).kg
 
 
 @pytest.fixture

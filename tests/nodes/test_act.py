@@ -19,7 +19,7 @@ from triplewise.nodes.act import (
     read_values,
     reasoning_memory,
 )
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import ScoredTriple
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.actions.toolset import Call
@@ -77,7 +77,9 @@ def test_values_of_an_answer(reply: str, values: tuple[str, ...]) -> None:
 
 def test_a_step_holds_all_that_a_correction_needs(context: Context, state: Callable[..., State]) -> None:
     before = state(GOETHE, program="add_fact(Q5879, P451, ?partner)")
-    update = carry_out(before, context, "why", Call("add_fact", ("?partner", "P19", "?place")), "")
+    update = carry_out(
+        before, Environment(context), "why", Call("add_fact", ("?partner", "P19", "?place")), ""
+    )
     (step,) = update["steps"]
     assert (step.number, step.thought, step.program_before) == (1, "why", before.program)
     assert step.feedback.program == update["program"] != before.program
@@ -89,10 +91,12 @@ def test_a_failed_call_leaves_the_program(context: Context, state: Callable[...,
     before = state(GOETHE, program="add_fact(Q5879, P451, ?partner)")
     unread = ActionError("no_action", "nothing to do", thought="hm")
     for call in (unread, Call("add_fact", ("?partner",)), Call("dance")):
-        update = carry_out(before, context, "hm", call, "as written")
+        update = carry_out(before, Environment(context), "hm", call, "as written")
         assert update["program"] == before.program
         assert update["steps"][-1].feedback.error
-    assert carry_out(before, context, "hm", unread, "as written")["steps"][0].call == "as written"
+    assert (
+        carry_out(before, Environment(context), "hm", unread, "as written")["steps"][0].call == "as written"
+    )
 
 
 def test_the_prompt_shows_what_is_around_and_history(
@@ -100,9 +104,9 @@ def test_the_prompt_shows_what_is_around_and_history(
 ) -> None:
     fact = triple(GOETHE, "P451", "Q78495")
     seen = state(GOETHE, observation=(ScoredTriple(fact, 0.9),), observed=(GOETHE,))
-    seen = seen.model_copy(update=carry_out(seen, context, "look", Call("get_relation", (GOETHE,)), ""))
-    values = prompt_values(seen, context)
-    turn = environment(context).prompt.render("turn", **values)
+    seen = seen.after(carry_out(seen, Environment(context), "look", Call("get_relation", (GOETHE,)), ""))
+    values = prompt_values(seen, Environment(context))
+    turn = Environment(context).prompt.render("turn", **values)
     assert turn.count("-> P451 (unmarried partner): Lili Schöneman [Q78495]") == 1
     assert "Thought 1: look" in turn
     assert f"Action 1: get_relation({GOETHE})" in turn
@@ -162,7 +166,7 @@ def test_a_large_observation_is_shown_best_first_and_bounded(
     seen = state(GOETHE, observed=(GOETHE,), observation_cuts=("900 facts",)).model_copy(
         update={"observation": tuple(ScoredTriple(t, 0.5) for t in (best, *facts))}
     )
-    lines = prompt_values(seen, context)["observation"]()
+    lines = prompt_values(seen, Environment(context))["observation"]()
     assert lines[1] == "-> P451 (unmarried partner): Lili Schöneman [Q78495]"
     assert sum(map(len, lines)) < 10_000
     assert lines[-2].endswith(" more relations")
@@ -170,7 +174,7 @@ def test_a_large_observation_is_shown_best_first_and_bounded(
 
 
 def test_candidates_have_names_and_ids_each_once(context: Context, state: Callable[..., State]) -> None:
-    values = prompt_values(state(GOETHE, focus=(GOETHE, "Q99999999")), context)
+    values = prompt_values(state(GOETHE, focus=(GOETHE, "Q99999999")), Environment(context))
     assert values["candidates"]() == ["Johann Wolfgang von Goethe [Q5879]", "Q99999999"]
 
 
@@ -215,7 +219,7 @@ def test_an_id_that_a_hint_has_shown_is_known(
 ) -> None:
     fact = triple(GOETHE, "P451", "Q78495")
     seen = state(GOETHE, observation=(ScoredTriple(fact, 0.9),), observed=(GOETHE,))
-    assert "Q78495" in reasoning_memory(seen, context).seen
+    assert "Q78495" in reasoning_memory(seen, Environment(context)).seen
 
 
 def test_without_a_linker_the_agent_searches(context: Context, openai_server: Server) -> None:

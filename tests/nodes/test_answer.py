@@ -15,6 +15,7 @@ from langgraph.runtime import Runtime
 from triplewise.graphs import Answer, Context, State, build_graph
 from triplewise.nodes.act import carry_out
 from triplewise.nodes.answer import find_routes, memory, program, route_query
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import Step, Verdict
 from triplewise.tools.actions import TOOLSETS, parse_call
 from triplewise.tools.actions.toolset import Feedback
@@ -31,7 +32,7 @@ def ran(state: State, context: Context, *calls: str) -> State:
     """The state after some calls."""
     for text in calls:
         call = parse_call(text, TOOLSETS[context.toolset or "pyql"])
-        state = state.model_copy(update=carry_out(state, context, "", call, text))
+        state = state.after(carry_out(state, Environment(context), "", call, text))
     return state
 
 

@@ -13,7 +13,7 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
 from triplewise.graphs.presets import find_preset
 from triplewise.nodes.act import opening, prompt_values
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import State
 from triplewise.tools.learning.trajectory import Trajectory, Turn, training_conversation
 
@@ -68,7 +68,7 @@ def test_what_is_trained_on_is_what_was_shown(
     given = context(graph, server, max_steps=len(replies) - (preset == "symagent"))
     found = State.model_validate(build_graph(preset).invoke(ASKED, context=given))
     filled = given.resolved(find_preset(preset).settings)
-    begin = opening(environment(filled).prompt, prompt_values(found, filled))
+    begin = opening(Environment(filled).prompt, prompt_values(found, Environment(filled)))
     turns = tuple(Turn(s.thought, s.call, s.observation) for s in found.steps)
     told = training_conversation(
         Trajectory("q", "", (), turns=turns, system=begin.system, prompt=begin.prompt), 4096

@@ -14,7 +14,7 @@ from tests.support.openai_server import Messages, OpenAIServer
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.act import action_context, reasoning_memory
 from triplewise.nodes.correct import VARIANTS, verified_fixes
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Environment, environment
 from triplewise.nodes.inspect import eraser as inspect_step
 from triplewise.nodes.inspect import unchecked
 from triplewise.nodes.state import Step, Verdict
@@ -57,7 +57,7 @@ STARTS = {
 def test_the_failed_step_is_rolled_back(
     variant: str, start: str, failed: State, runtime: Runtime[Context]
 ) -> None:
-    judged = failed.model_copy(update=inspect_step(failed, runtime))
+    judged = failed.after(inspect_step(failed, runtime))
     assert judged.verdict is not None
     assert (judged.verdict.status, judged.verdict.guideline) == ("error", "fact_empty_not_looked_up")
     update = VARIANTS[variant](judged, runtime)
@@ -75,7 +75,7 @@ def test_what_was_rolled_back_is_no_longer_known(failed: State, context: Context
     step = replace(failed.steps[2], feedback=shown)
     for rolled_back in (False, True):
         steps = (*failed.steps[:2], replace(step, rolled_back=rolled_back))
-        memory = reasoning_memory(failed.model_copy(update={"steps": steps}), context)
+        memory = reasoning_memory(failed.model_copy(update={"steps": steps}), Environment(context))
         assert ("?x" in memory.bound) is not rolled_back
         assert ("Q1" in memory.seen) is not rolled_back
         assert ("add_fact(?partner, P99, ?x)" in memory.failed) is rolled_back
@@ -105,7 +105,9 @@ MEANT = f"add_fact({WILD}, P840, ?place)"
 def turned(state: Callable[..., State], context: Context) -> State:
     """A fact in the wrong direction, as the inspector leaves it to be corrected."""
     start = state(WILD, question="Where is The Call of the Wild set?")
-    feedback = environment(context).toolset.execute(action_context(start, context), parse_call(TURNED))
+    feedback = Environment(context).toolset.execute(
+        action_context(start, Environment(context)), parse_call(TURNED)
+    )
     step = Step(1, "", TURNED, replace(feedback, outcome=str(feedback.outcome)), feedback.observation)
     verdict = Verdict("error", "fact_empty", "kb", "Nothing found. Regenerate only Thought 2 and Action 2.")
     return start.model_copy(update={"steps": (step,), "program": feedback.program, "verdict": verdict})
@@ -139,7 +141,7 @@ def test_fixes_that_are_switched_off_take_no_query(
 def test_fixes_keep_to_their_budget(budget: int, turned: State, context: Context) -> None:
     runtime = scripted(context, repair_queries=budget, repair_offers=1)
     with environment(runtime).kg.meter.block() as meter:
-        fixes = verified_fixes(turned, runtime.context)
+        fixes = verified_fixes(turned, Environment(runtime.context))
     assert meter.queries <= budget
     assert len(fixes) <= 1
 

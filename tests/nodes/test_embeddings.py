@@ -14,7 +14,7 @@ from triplewise.nodes import embeddings
 from triplewise.nodes.act import ranker
 from triplewise.nodes.context import Context
 from triplewise.nodes.embeddings import BATCH, OpenAIEncoder, open_embeddings
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 from triplewise.tools.kg.open import close_all
@@ -124,7 +124,7 @@ def test_relations_are_ranked_by_the_server(
     server = openai_server(models=["letters"], embed=letters, key="sk-ranked")
     context = Context(kg=films, ranking="openai", ranking_model="letters", base_url=server.url)
     monkeypatch.setenv(context.api_key_env, "sk-ranked")
-    rank = ranker("zzzz", environment(context).kg, context)
+    rank = ranker("zzzz", Environment(context))
     forward, backward = rank(["directed_by", "has_genre", "zzz"], ["zzz"])
     rank(["directed_by", "has_genre", "zzz"], [])
     assert (forward[0], backward) == ("zzz", ["zzz"])
@@ -135,10 +135,10 @@ def test_relations_are_ranked_by_the_server(
 def test_the_next_process_embeds_no_relation_again(openai_server: Start, films: str, ranking: Any) -> None:
     server = openai_server(models=["letters"], embed=letters)
     context = Context(kg=films, ranking=ranking, ranking_model="letters", base_url=server.url)
-    first = ranker("zzzz", environment(context).kg, context)(["directed_by", "has_genre", "zzz"], [])
+    first = ranker("zzzz", Environment(context))(["directed_by", "has_genre", "zzz"], [])
     close_all()  # another KG object and another encoder: only what lies on disk is left
     embeddings._opened.cache_clear()
-    again = ranker("zzzz", environment(context).kg, context)(["directed_by", "has_genre", "zzz"], [])
+    again = ranker("zzzz", Environment(context))(["directed_by", "has_genre", "zzz"], [])
     assert again == first
     assert [t for batch in server.embedded for t in batch].count("has genre") == (ranking == "openai")
 
@@ -146,5 +146,5 @@ def test_the_next_process_embeds_no_relation_again(openai_server: Start, films: 
 def test_without_ranking_nothing_is_embedded(films: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triplewise.nodes.environment.open_encoder", None)
     context = Context(kg=films, ranking="none", relation_cut=2)
-    rank = ranker("anything", environment(context).kg, context)
+    rank = ranker("anything", Environment(context))
     assert rank(["directed_by", "has_genre"], ["zzz"]) == (["directed_by", "has_genre"], [])

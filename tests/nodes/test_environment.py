@@ -9,7 +9,8 @@ import pytest
 from langgraph.runtime import Runtime
 
 from triplewise.graphs import Answer, Context, State
-from triplewise.nodes.environment import PhaseNode, Update, environment, spent
+from triplewise.nodes.environment import Update, environment, spent
+from triplewise.nodes.phase import PhaseNode
 from triplewise.nodes.state import Correction, Usage
 from triplewise.tools.core.errors import ConfigurationError
 
@@ -24,7 +25,7 @@ def test_only_open_settings_are_filled() -> None:
 
 def test_a_phase_is_billed_for_its_queries(runtime: Runtime[Context], state: Callable[..., State]) -> None:
     def asks(state: State, runtime: Runtime[Context]) -> Update:
-        kg = environment(runtime.context).kg
+        kg = environment(runtime).kg
         kg.query("ASK { ?s ?p ?o }")
         kg.query("ASK { ?s ?p 1 }")
         return {"answer": Answer("answered")}

@@ -13,6 +13,7 @@ from langchain_core.retrievers import BaseRetriever
 from tests.support.cinema import iri, write_cinema
 from tests.support.openai_server import OpenAIServer
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.extract import CHARACTERS, complete
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
@@ -44,8 +45,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def settings_of(graph: Path, server: OpenAIServer, documents: Path | str | BaseRetriever | None) -> Context:
-    return Context(kg=str(graph), model="openai:scripted", base_url=server.url, documents=documents)
+def settings_of(
+    graph: Path, server: OpenAIServer, documents: Path | str | BaseRetriever | None
+) -> Environment:
+    context = Context(kg=str(graph), model="openai:scripted", base_url=server.url, documents=documents)
+    return Environment(context)
 
 
 def test_the_prompt_and_the_facts_of_a_model(

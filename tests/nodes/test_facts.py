@@ -15,7 +15,7 @@ from langgraph.types import Command
 from tests.support.early_frost import EX, QUESTION, film_model, write_films
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.review import read_decisions
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Triple
@@ -169,10 +169,10 @@ def test_words_of_a_person(reply: Any, said: dict[str, bool]) -> None:
     [("proposed", False, 1), ("proposed", True, 0), ("accepted", True, 1), ("rejected", False, 0)],
 )
 def test_what_a_run_sees_of_its_own_facts(context: Context, status: Any, review: bool, found: int) -> None:
-    env = environment(replace(context, review=review))
+    env = Environment(replace(context, review=review))
     env.facts = (replace(FACT, status=status),)
     assert len(env.kg.neighbours(FACT.triple.subject, FACT.triple.relation).triples) == found
-    assert environment(context).kg.neighbours(FACT.triple.subject, FACT.triple.relation).triples == ()
+    assert Environment(context).kg.neighbours(FACT.triple.subject, FACT.triple.relation).triples == ()
 
 
 def test_rules_of_another_question_are_planned_for(context: Context) -> None:
@@ -182,11 +182,11 @@ def test_rules_of_another_question_are_planned_for(context: Context) -> None:
 
     given: Callable[..., State] = lambda **more: State(question="Who directed Amber Road?", **more)  # noqa: E731
     context = replace(context, model="embedded", documents=None)
-    rules = rule_service(given(), context)("Where was Bert Boyle born?")
+    rules = rule_service(given(), Environment(context))("Where was Bert Boyle born?")
     assert any("born in" in rule for rule in rules)
-    assert rule_service(given(), context)("who directed Amber Road") == []
+    assert rule_service(given(), Environment(context))("who directed Amber Road") == []
     asked = tuple(
         Step(i, "", "", Feedback(action="get_rules", arguments=(f"where was {i} born?",)), "")
         for i in range(REPLANNED)
     )
-    assert rule_service(given(steps=asked), context)("Where was Bert Boyle born?") == []
+    assert rule_service(given(steps=asked), Environment(context))("Where was Bert Boyle born?") == []

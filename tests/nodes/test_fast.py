@@ -13,7 +13,7 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.act import action_context, auto
 from triplewise.nodes.embedded import whole_program
-from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.environment import Environment, Update
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.state import Verdict
 
@@ -64,8 +64,8 @@ def test_otherwise_nothing_is_recorded(
     fast: Context, state: Make, changed: dict[str, Any], settings: dict[str, Any]
 ) -> None:
     before, context = state(GOETHE, **changed), replace(fast, **settings)
-    toolset = environment(context).toolset
-    assert whole_program(before, action_context(before, context), toolset) is None
+    toolset = Environment(context).toolset
+    assert whole_program(before, action_context(before, Environment(context)), toolset) is None
 
 
 @pytest.mark.parametrize(

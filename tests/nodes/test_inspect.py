@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 from triplewise.graphs import Context, State
 from triplewise.nodes.act import carry_out
 from triplewise.nodes.correct import raw
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.state import Verdict
 from triplewise.tools.actions import parse_call
@@ -23,8 +24,8 @@ def taken(state: State, context: Context, *calls: str) -> State:
     for text in calls:
         call = parse_call(text, ())
         assert isinstance(call, Call)
-        state = state.model_copy(update=carry_out(state, context, "", call, text))
-        state = state.model_copy(update=eraser(state, Runtime(context=context)))
+        state = state.after(carry_out(state, Environment(context), "", call, text))
+        state = state.after(eraser(state, Runtime(context=context)))
     return state
 
 
@@ -58,7 +59,7 @@ def test_a_doubt_holds_for_the_program_it_was_raised_on(
     partner = (f"get_relation({GOETHE})", f"add_fact({GOETHE}, P451, ?x)", "set_answer(?x)")
     doubted = taken(start, context, *partner)
     assert verdict(doubted).guideline == "answer_type_when"
-    back = doubted.model_copy(update=raw(doubted, Runtime(context=context)))
+    back = doubted.after(raw(doubted, Runtime(context=context)))
     insisting = taken(back, context, "set_answer(?x)")
     assert verdict(insisting).guideline == ""
     assert verdict(taken(insisting, context, "execute()")).status == "finished"

@@ -30,11 +30,9 @@ def test_given_entities_are_taken_as_they_are(runtime: Runtime[Context]) -> None
 def test_everything_else_starts_anew(runtime: Runtime[Context], state: Callable[..., State]) -> None:
     used = state(WILD, question="Where is White Fang set?", program="add_fact(?x, P19, ?y)", attempt=3)
     update = link(used, runtime)
-    fresh = State(question=used.question)
-    kept = {"question", "entities", "linked", "focus"}
-    assert {k: v for k, v in update.items() if k not in kept} == {
-        k: getattr(fresh, k) for k in State.model_fields if k not in kept
-    }
+    kept = {"linked": update["linked"], "focus": update["focus"]}
+    assert used.after(update) == State(question=used.question, **kept)
+    assert update.keys() == State.model_fields.keys() - {"question", "entities"}
 
 
 def test_mistakes_of_the_caller_are_told(runtime: Runtime[Context]) -> None:

@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State
-from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.environment import Environment, Update
 from triplewise.nodes.plan import auto, mined, proposed, rules_of
 from triplewise.tools.core.rules import DroppedRule
 from triplewise.tools.linking.linker import LinkedEntity
@@ -220,7 +220,7 @@ def test_a_model_is_told_rules_of_seed_questions_only(films: Path, seeds: Path) 
 def test_the_rule_of_a_reading_is_the_chain_that_its_program_walks(
     films: Path, lines: tuple[str, ...], rule: str
 ) -> None:
-    profile = environment(Context(kg=str(films))).kg.profile
+    profile = Environment(Context(kg=str(films))).kg.profile
     end = lines[-1] if lines[-1].startswith(("set_answer", "ask")) else f"set_answer(?{rule[-1]})"
     found = reading(*dict.fromkeys((*lines, end)), values=("scott",), confidence=0.7)
     rules = rules_of([found, found], profile)
@@ -228,7 +228,7 @@ def test_the_rule_of_a_reading_is_the_chain_that_its_program_walks(
 
 
 def test_a_reading_that_finds_nothing_is_a_rule_with_a_gap_where_there_are_documents(films: Path) -> None:
-    profile = environment(Context(kg=str(films))).kg.profile
+    profile = Environment(Context(kg=str(films))).kg.profile
     nothing = reading("add_fact(weaver, birthplace, ?x)", "set_answer(?x)")
     assert rules_of([nothing], profile) == ()
     (rule,) = rules_of([nothing], profile, documents=True)

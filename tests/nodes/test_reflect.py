@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Environment, Run
 from triplewise.nodes.reflect import (
     chance,
     generated,
@@ -120,7 +120,7 @@ def test_a_whole_group_is_one_choice_and_one_line_of_memory(
     shown = server.chats[0].text
     assert "... (21 in all)" in shown
     assert shown.count("Q90") == 10
-    lines = memory_texts(environment(model).kg, asked.model_copy(update=update))
+    lines = memory_texts(Environment(model).kg, asked.after(update))
     assert len(lines) == 2
     assert lines[0].startswith("(Johann Wolfgang von Goethe [Q5879], notable work, Q9000; Q9001; ")
     assert lines[0].endswith("; Q9020)")
@@ -153,8 +153,9 @@ def test_invented_triples_are_counted(
         server = openai_server([reply])
         asked = state(GOETHE, steps=(step(triples=(partner,)),), memory=((born,),))
         model = replace(context, model="openai:scripted", base_url=server.url, prompt="oda")
-        update = oda(asked, Runtime(context=model))
-        assert environment(model).usage.hallucinated == invented, reply
+        run = Run(context=model, env=Environment(model))
+        update = oda(asked, run)
+        assert run.env.usage.hallucinated == invented, reply
         assert {t for path in update["memory"] for t in path} <= {partner, born}
 
 
@@ -170,7 +171,7 @@ def test_written_facts_stand_apart_from_memory(
     assert update["memory"] == ()
     assert update["focus"] == ("Q78495",)
     assert "at most 2 short facts" in server.chats[0].text
-    noted = asked.model_copy(update={k: v for k, v in update.items() if k != "steps"})
+    noted = asked.after({k: v for k, v in update.items() if k != "steps"})
     oda(noted, Runtime(context=model))
     assert "- Goethe was born on Mars. (not from the knowledge graph)" in server.chats[1].text
 

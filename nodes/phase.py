@@ -1,0 +1,186 @@
+"""A phase as a node of the graph: under the preset's settings, within the budgets, its cost added up.
+
+A phase is a callable `(state, runtime) -> update` or `(state) -> update`, `async` or not. With `ainvoke` one
+that is not runs in a thread, where it may wait for a KG or a model; hundreds of questions may wait at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import fields, replace
+from functools import cache
+from inspect import iscoroutine, iscoroutinefunction, signature
+from typing import Any, TypeAlias
+
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.runtime import Runtime, get_runtime
+
+from triplewise.nodes.context import Context
+from triplewise.nodes.environment import Environment, Run, Update
+from triplewise.nodes.state import Answer, State, Verdict, Working, fresh_state
+from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError, QueryFailedError
+from triplewise.tools.kg.protocol import AnswerCache, Outcome
+
+Phase: TypeAlias = Callable[..., Update | Awaitable[Update]]
+"""What may stand for a phase: a callable of state and runtime, or of the state alone, `async` or not."""
+
+THREADS = 256
+"""Phases at work at the same time under `ainvoke`; asyncio's own pool has six threads on two cores."""
+GRACE = 2.0
+"""Seconds at least for the answer, which shows what there is when the budget of seconds is spent."""
+
+
+class PhaseNode(Runnable[State, Update]):
+    """A phase as the graph runs it.
+
+    Where the run's seconds end or a query is not answered in time, the run is over: the phases that follow do
+    nothing, and the answer says why.
+
+    Args:
+        place: the name of the phase in the graph; `link` begins a run and `answer` ends it in any case.
+
+    Raises `ConfigurationError` for a phase of a wrong signature when it is made, and when a phase returns
+    anything but an update or a key that the state does not have: LangGraph drops such keys without a word.
+    """
+
+    def __init__(self, phase: Phase, settings: Mapping[str, Any], place: str = "") -> None:
+        self.phase, self.settings, self.place = phase, settings, place
+        self.name = getattr(phase, "__name__", type(phase).__name__)
+        self._is_async = iscoroutinefunction(phase) or iscoroutinefunction(type(phase).__call__)
+        self._takes_runtime = takes_runtime(phase, self.name)
+
+    def invoke(
+        self,
+        input: State,
+        config: RunnableConfig | None = None,
+        *,
+        runtime: Runtime[Context] | None = None,
+        **kwargs: Any,
+    ) -> Update:
+        """Run the phase in this thread, as `graph.invoke` does."""
+        state, run = self._begin(input, runtime or get_runtime(Context), config)
+        try:
+            update = self._call(state, run)
+            if iscoroutine(update):
+                from triplewise.nodes.models import wait_for
+
+                update = wait_for(update, run.env.deadline)
+        except (OutOfTimeError, QueryFailedError) as error:
+            update = self._over(run.env, error)
+        return self._end(input, run.env, update)
+
+    async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
+        """Run the phase for `graph.ainvoke`; nothing that takes long runs on the event loop."""
+        state, run = self._begin(input, get_runtime(Context), config)
+        try:
+            if self._is_async:
+                update = self._call(state, run)
+                update = await update if iscoroutine(update) else update
+            else:
+                call, loop = copy_context().run, asyncio.get_running_loop()
+                update = await loop.run_in_executor(_pool(), call, self._call, state, run)
+        except (OutOfTimeError, QueryFailedError) as error:
+            update = self._over(run.env, error)
+        except asyncio.CancelledError:
+            run.env.deadline.cancel()  # wakes the threads that wait for a KG or a model
+            raise
+        return self._end(input, run.env, update)
+
+    def _begin(
+        self, state: State, runtime: Runtime[Context], config: RunnableConfig | None
+    ) -> tuple[State, Run]:
+        """Return the state, and the runtime with the environment of the run: a new one for a new run."""
+        env: Environment | None = getattr(state, "env", None)
+        if env is None and isinstance(runtime, Run):
+            env = runtime.env
+        if env is None:
+            refuse_configurable(config, runtime.context)
+            context = (runtime.context or Context()).resolved(self.settings)
+            answers = AnswerCache() if context.reuse_answers else None
+            env = Environment(context, answers, restored=self.place != "link")
+        env.begin_phase(state, GRACE if self.place == "answer" else 0.0)
+        given = {f.name: getattr(runtime, f.name) for f in fields(Runtime)}
+        return state.restored() if env.restored else state, Run(**{**given, "context": env.context}, env=env)
+
+    def _call(self, state: State, run: Run) -> Any:
+        """Call the phase, unless an earlier one has ended the run."""
+        spent = state.verdict is not None and state.verdict.status == "spent"
+        if spent and self.place not in ("link", "answer"):
+            return {}
+        return self.phase(state, run) if self._takes_runtime else self.phase(state)
+
+    def _over(self, env: Environment, error: OutOfTimeError | QueryFailedError) -> Update:
+        """Return the end of a run that has no time left; raise an error that has nothing to do with time."""
+        note, update = f"the budget of {env.context.max_seconds:g} seconds is spent", Update()
+        if isinstance(error, QueryFailedError):
+            if not env.deadline.passed:
+                if error.outcome != Outcome.TIMEOUT:
+                    raise error
+                note = str(error)
+            # What the program would find is not known.
+            update = {"program": "", **(fresh_state() if self.place == "link" else {})}
+        if self.place == "answer":
+            update["answer"] = Answer("budget_spent", text=f"Not found: {note}.", reason=note)
+        return {**update, "verdict": Verdict("spent", note=note)}
+
+    def _end(self, state: State, env: Environment, update: Any) -> Update:
+        """Return the update with what the phase cost, and the environment for the phases that follow."""
+        if not isinstance(update, Mapping):
+            raise ConfigurationError(
+                f"phase {self.name} returned {update!r}; a phase returns a dictionary of the state keys "
+                "that it changes, {} for none"
+            )
+        if unknown := sorted(set(update) - set(State.model_fields)):
+            legal = ", ".join(State.model_fields)
+            raise ConfigurationError(
+                f"phase {self.name} returned unknown state keys: {', '.join(unknown)}; legal keys: {legal}"
+            )
+        usage = update.get("usage", state.usage) + env.cost()
+        added: Update = {"usage": usage}
+        if (answer := update.get("answer")) is not None:
+            added["answer"] = replace(answer, usage=usage)
+        if isinstance(state, Working) and state.env is None:
+            added["env"] = env
+        return {**update, **added}
+
+
+def takes_runtime(phase: Phase, name: str) -> bool:
+    """Return whether a phase takes the runtime besides the state. Raises `ConfigurationError` for others."""
+    try:
+        taken = signature(phase)
+    except (TypeError, ValueError):  # some callables do not say
+        return True
+    for arguments in ((None, None), (None,)):
+        try:
+            taken.bind(*arguments)
+        except TypeError:
+            continue
+        return len(arguments) == 2
+    raise ConfigurationError(f"phase {name}{taken}: a phase takes (state, runtime) or (state)")
+
+
+def refuse_configurable(config: RunnableConfig | None, context: Context | None) -> None:
+    """Raise `ConfigurationError` where settings stand in the config, which nothing reads.
+
+    A LangGraph server repeats the context there.
+    """
+    given = vars(context)["_given"] if context is not None else frozenset[str]()
+    names = {setting.name for setting in fields(Context)} - given
+    if wrong := sorted(names & (config or {}).get("configurable", {}).keys()):
+        raise ConfigurationError(
+            f'{wrong[0]} in config={{"configurable": ...}} is not read: settings are given as '
+            f"context=Context({wrong[0]}=...)"
+        )
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, "triplewise")
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of the threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
