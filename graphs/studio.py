@@ -143,7 +143,7 @@ class ServedGraph(CompiledStateGraph[Any, Context, Any, Any]):
 
 def served(preset: str, build: Callable[..., Graph] = build_graph) -> Callable[[ServerRuntime[Any]], Graph]:
     """Return what the server makes the graph of a preset with."""
-    graph: Any = build(preset, context_schema=ServedContext)
+    graph = build(preset, context_schema=ServedContext)
     graph.__class__ = ServedGraph
 
     def graph_for(runtime: ServerRuntime[Any]) -> Graph:

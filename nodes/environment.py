@@ -262,7 +262,7 @@ _load_guidelines = lru_cache(maxsize=16)(load_guidelines)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run(Runtime[Context]):
+class Run(Runtime[Context]):  # type: ignore[misc]  # mypy does not see that Runtime is frozen
     """LangGraph's runtime as a phase is given it: with the environment of the run."""
 
     env: Environment

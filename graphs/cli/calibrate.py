@@ -31,6 +31,7 @@ def collect(group: str, questions: Sequence[Labelled], kg: KnowledgeGraph, **set
     from triplewise.graphs.build import build_graph
     from triplewise.nodes.answer import reading_of_query
     from triplewise.nodes.context import Context
+    from triplewise.nodes.environment import Environment
     from triplewise.nodes.state import State
     from triplewise.tools.core.overlap import best_overlap
     from triplewise.tools.learning.calibration import Row
@@ -44,7 +45,8 @@ def collect(group: str, questions: Sequence[Labelled], kg: KnowledgeGraph, **set
         context = Context(**{"seeds": "none", **settings, **fixed})
         values = graph.invoke({"question": question, "entities": dict(entities)}, context=context)
         state, answer = State(**values), values["answer"]
-        reading = state.followed if context.embedded else reading_of_query(state, context, answer.values)
+        env = Environment(context)
+        reading = state.followed if context.embedded else reading_of_query(state, env, answer.values)
         ids = [short_answers(kg, answers) for answers in gold]
         # Yes-or-no answers may stand in words.
         f1 = max(best_overlap(answer.values, ids).f1, best_overlap(answer.labels, gold, "names").f1)

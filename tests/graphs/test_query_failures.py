@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.sparql_server import Scripted, SparqlServer
 from triplewise.graphs import Answer, Context, build_graph
-from triplewise.nodes import environment
+from triplewise.nodes import phase
 from triplewise.tools.core.errors import KGUnavailableError
 from triplewise.tools.kg import Outcome, Result, open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
@@ -80,8 +80,8 @@ def test_a_run_ends_with_its_seconds() -> None:
 
 
 def test_a_cancelled_run_frees_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "THREADS", 2)
-    environment._pool.cache_clear()
+    monkeypatch.setattr(phase, "THREADS", 2)
+    phase._pool.cache_clear()
     graph = build_graph()
 
     async def cancel_two(url: str) -> Answer:
@@ -101,7 +101,7 @@ def test_a_cancelled_run_frees_its_threads(monkeypatch: pytest.MonkeyPatch) -> N
         with SparqlServer([Scripted(delay=60.0)]) as server:
             assert asyncio.run(cancel_two(server.url)).labels == ("Bram Stoker",)
     finally:
-        environment._pool.cache_clear()
+        phase._pool.cache_clear()
 
 
 def test_a_child_has_threads_of_its_own() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.film_library import film_context
 from triplewise.evals.baselines.loop import name_answers, read_answers
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import State
 from triplewise.tools.linking.linker import LinkedEntity
 
@@ -94,12 +95,12 @@ def test_what_is_written_as_asked_is_read_as_meant(names: list[str]) -> None:
 def test_names_become_ids_and_keep_their_words(
     tmp_path: Path, question: str, texts: list[str], values: tuple[str, ...], labels: tuple[str, ...]
 ) -> None:
-    named = name_answers(texts, State(question=question), film_context(tmp_path))
+    named = name_answers(texts, State(question=question), Environment(film_context(tmp_path)))
     assert tuple(n.value for n in named) == values
     assert tuple(n.label for n in named) == labels
 
 
 def test_nodes_that_were_shown_go_before_others_of_their_name(tmp_path: Path) -> None:
     state = State(question="who?", linked=(LinkedEntity("a", 0, 1, "a", "a", 1.0),))
-    (named,) = name_answers(["Alien"], state, film_context(tmp_path), {"alien": "Other_Alien"})
+    (named,) = name_answers(["Alien"], state, Environment(film_context(tmp_path)), {"alien": "Other_Alien"})
     assert named == ("Other_Alien", "Alien")
