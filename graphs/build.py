@@ -121,10 +121,9 @@ def add_phase(graph: MachineBuilder, name: str, phase: Phase, settings: Mapping[
 def compile_graph(graph: MachineBuilder, name: str, checkpointer: Any = None) -> QuestionGraph:
     """Compile a graph of phases; streams show the state without the environment of the run."""
     compiled: Any = graph.compile(checkpointer=with_types(checkpointer), name=name)
-    compiled.stream_channels = compiled.output_channels
     compiled.__class__ = QuestionGraph
-    limited: QuestionGraph = compiled.with_config(recursion_limit=RECURSION_LIMIT)
-    return limited
+    shown: QuestionGraph = compiled.copy({"stream_channels": compiled.output_channels})
+    return shown.with_config(recursion_limit=RECURSION_LIMIT)
 
 
 def serializer(*states: type) -> JsonPlusSerializer:
