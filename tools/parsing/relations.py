@@ -241,7 +241,9 @@ def _names_of(
     label, subject = _NOTE.sub("", text.label), text.subject_type
     short = label.removeprefix(f"{subject} ") if subject else label
     names = words_of(relation, [short, label, *sorted(text.aliases)], profile)
-    return names, [fold(text.inverse)] if text.inverse else []
+    inverse = [fold(text.inverse)] if text.inverse else []
+    nouns = (name.removesuffix(" of") for name in names if name.endswith(" of"))  # X is the capital of Y
+    return names, list(dict.fromkeys([*inverse, *nouns]))
 
 
 def _composed_names(
