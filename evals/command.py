@@ -55,6 +55,7 @@ BaseURL = Annotated[str | None, typer.Option(metavar="URL", help="OpenAI-compati
 _SET = "A parameter of the task, a phase of the system, or a setting of a run. Repeatable."
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=_SET)]
 Jobs = Annotated[int, typer.Option(min=1, help="Questions in flight; more than 1 stretches the seconds.")]
+Markdown = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")]
 LogDir = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Folder of logs. [dim](the user's state folder)[/dim]")
 ]
@@ -168,11 +169,11 @@ def print_summary(log: EvalLog) -> None:
 
     logs = read_logs([log_path(log)])
     print_report(logs)
-    arguments = logs[0].arguments.items()
-    own = ", ".join(f"{name}={value}" for name, value in arguments if name not in NO_VARIANT)
-    note = logs[0].about.get("note")
-    for line in filter(None, (f"Of the task: {own}." if own else "", f"Note: {note}." if note else "")):
-        wide_console().print(line)
+    own = {name: value for name, value in logs[0].arguments.items() if name not in NO_VARIANT}
+    lines = {"Of the task": ", ".join(f"{k}={v}" for k, v in own.items()), "Note": logs[0].about.get("note")}
+    for name, line in lines.items():
+        if line:
+            wide_console().print(f"{name}: {line}.")
     out().print(f"log: {log_path(log)}", soft_wrap=True)
 
 
@@ -217,9 +218,7 @@ def report(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write one self-contained page, every question on it.")
     ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")
-    ] = None,
+    markdown: Markdown = None,
     as_json: Json = False,
 ) -> None:
     """Make tables, tests between systems, and plots from logs of `triplewise eval` and `eval grid`.
@@ -336,6 +335,7 @@ def list_systems(as_json: Json = False) -> None:
         "triplewise eval grid queryagent-table-3 --model openai:NAME --jobs 8",
         "triplewise eval grid oda-table-4 --model GPT4=openai:gpt-4o",
         "triplewise eval grid mine.yaml --only 'w*/GrailQA' --set plan_hops=2",
+        "triplewise eval grid results --limit 200 --markdown RESULTS.md",
     ),
 )
 def grid(
@@ -343,10 +343,7 @@ def grid(
         str | None, typer.Argument(metavar="[FILE]", help="A YAML file, or the name of a shipped grid.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Most questions a cell. [dim](as in the grid)[/dim]")
-    ] = None,
-    train: Annotated[
-        int | None, typer.Option(min=1, help="Most training questions where a cell learns first.")
+        int | None, typer.Option(min=0, help="Most questions a cell, 0 for all. [dim](as in the grid)[/dim]")
     ] = None,
     models: Annotated[
         list[str] | None,
@@ -366,6 +363,7 @@ def grid(
         typer.Option(metavar="ROW/COLUMN", help="Only these cells; patterns with * and ?. Repeatable."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the cells and run nothing.")] = False,
+    markdown: Markdown = None,
     jobs: Jobs = 1,
     log_dir: LogDir = None,
 ) -> None:
@@ -378,7 +376,10 @@ def grid(
     on.
     """
     from triplewise.evals.grids.grid import EMBEDDED, Choices, cells_of, load_grid, shipped
+    from triplewise.evals.report.page import markdown as as_markdown
 
+    if markdown:
+        check_place(markdown)
     if file is None:
         grids = [load_grid(name).grid for name in shipped()]
         rows = [(one.name, str(len(one.rows)), str(len(one.columns)), one.title) for one in grids]
@@ -387,7 +388,7 @@ def grid(
     loaded, backbones = load_grid(file), _backbones(models or ())
     given = parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {})
     model = backbones.pop("", EMBEDDED)
-    choices = Choices(model, backbones, limit, train, given, only or (), seeds or ())
+    choices = Choices(model, backbones, limit, given, only or (), seeds or ())
     cells = cells_of(loaded, choices)
     if dry_run:
         wide_console().print(_plan(loaded, cells))
@@ -395,6 +396,10 @@ def grid(
     outcomes, logs = _run(loaded, cells, log_dir, jobs)
     if logs:
         print_report(logs)
+    if logs and markdown:
+        lead = [f"Made by: triplewise eval grid {file}", *loaded.grid.notes.splitlines()]
+        lead += [f"NOT RUN TO ITS END: {o.cell.column}: {o.why}" for o in outcomes if o.why]
+        write_text(markdown, as_markdown(logs, loaded.grid.title, lead, tasks=True))
     _end(cells, outcomes)
 
 
@@ -407,47 +412,6 @@ def _backbones(models: Sequence[str]) -> dict[str, str]:
     if len(backbones) < len(given):
         raise ConfigurationError("--model is given twice for the same rows; NAME=openai:M is for some")
     return backbones
-
-
-@app.command(
-    "results",
-    epilog=examples(
-        "triplewise eval results",
-        "triplewise eval results --limit 1000 --log-dir runs/results --out RESULTS.md",
-    ),
-)
-def results(
-    limit: Annotated[int, typer.Option(min=0, help="Questions of each task, 0 for all.")] = 200,
-    log_dir: LogDir = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the tables are written.")] = Path(
-        "RESULTS.md"
-    ),
-    tasks: Annotated[
-        list[str] | None, typer.Option("--task", metavar="NAME", help="Only this task. Repeatable.")
-    ] = None,
-) -> None:
-    """Run every shipped task with the embedded default, no key needed, and write the tables of the runs.
-
-    These are the cells of the grid `results`, which goes on where it was as any grid does.
-    """
-    from triplewise.evals.grids.grid import Choices, cells_of, load_grid
-    from triplewise.evals.report.page import markdown
-
-    check_place(out)
-    if unknown := set(tasks or ()) - set(TASKS):
-        raise ConfigurationError.unknown("task", unknown.pop(), TASKS)
-    loaded = load_grid("results")
-    cells = [c for c in cells_of(loaded, Choices(limit=limit)) if not tasks or c.spec.task in tasks]
-    outcomes, logs = _run(loaded, cells, log_dir, jobs=1)
-    if logs:
-        command = f"triplewise eval results --limit {limit} --out evals/RESULTS.md"
-        lead = [
-            f"Made by {command}; change nothing here by hand, run it again.",
-            *loaded.grid.notes.splitlines(),
-        ]
-        lead += [f"NOT RUN TO ITS END: {o.cell.column}: {o.why}" for o in outcomes if o.why]
-        write_text(out, markdown(logs, loaded.grid.title, lead, tasks=True))
-    _end(cells, outcomes)
 
 
 def _run(

@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import io
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
@@ -34,6 +35,7 @@ from inspect_ai.util import store_from_events
 
 from triplewise.evals.data import checksum
 from triplewise.evals.provenance import code_checksum, own_code
+from triplewise.evals.scorers import plain_name
 from triplewise.evals.solver import CRASHED
 from triplewise.evals.systems import parts_of
 from triplewise.evals.tasks import TASKS
@@ -233,15 +235,13 @@ def _latest_log(folder: Path) -> EvalLog | None:
     return None
 
 
-def plain_name(task: str) -> str:
-    """Return a task's name without the package that Inspect puts before it."""
-    return task.rpartition("/")[2]
-
-
 def scores_of(log: EvalLog) -> dict[str, float]:
     """Return every figure of a log as `score.metric`; none of an evaluation that did not end."""
     scores = log.results.scores if log.results else []
-    return {f"{s.name}.{plain_name(name)}": float(m.value) for s in scores for name, m in s.metrics.items()}
+    figures = {
+        f"{s.name}.{plain_name(name)}": float(m.value) for s in scores for name, m in s.metrics.items()
+    }
+    return {name: value for name, value in figures.items() if not math.isnan(value)}
 
 
 def crashes(log: EvalLog) -> list[tuple[str, str]]:

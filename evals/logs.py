@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from inspect_ai.analysis import SampleColumn, samples_df
 from inspect_ai.log import EvalSample, EvalSpec, read_eval_log
 
 from triplewise.evals.data import catalog
+from triplewise.evals.scorers import MAIN, figures_of, plain_name
 from triplewise.evals.solver import CRASHED, Run, error_class
 from triplewise.tools.core.errors import DataError
 
@@ -27,8 +27,6 @@ QUALITY = ("f1", "hits_at_1", "exact_match", "accuracy", "denotation")
 """Measures of how right answers are, strictly; 1 is right."""
 LENIENT = ("substring_hits_at_1", "substring_hits_at_1_single")
 """The substring matching of some published code, under its own name."""
-PRIMARY = ("denotation", "f1", "accuracy", "hits_at_1", "exact_match")
-"""The main measure of a task is the first of these that it has."""
 FAILURES = {
     "failed_ia": ("invalid_action",),
     "failed_ea": ("argument_error",),
@@ -111,7 +109,7 @@ class Log:
     @property
     def metric(self) -> str:
         """The main measure of the task."""
-        return next((name for name in PRIMARY if name in self.questions), "f1")
+        return next((name for name in MAIN if name in self.questions), "f1")
 
     @property
     def crashes(self) -> pd.DataFrame:
@@ -139,29 +137,18 @@ class Log:
         return float(self.scores(measure).mean())
 
 
-def _figures(sample: EvalSample) -> dict[str, float]:
-    """The scores of a sample by measure; of two with one name the first."""
-    figures: dict[str, float] = {}
-    for scorer, score in (sample.scores or {}).items():
-        for name, value in (score.value if isinstance(score.value, dict) else {scorer: score.value}).items():
-            if isinstance(value, int | float) and not math.isnan(value):
-                figures.setdefault(name, float(value))
-    if "input_tokens" in figures:
-        figures["tokens"] = figures["input_tokens"] + figures["output_tokens"]
-    return figures
-
-
 def _question(sample: EvalSample) -> str:
     """A sample as a row (see `Log.questions`), in JSON: a cell of a dataframe holds one value."""
-    run, about, figures = sample.store_as(Run), sample.metadata, _figures(sample)
+    run, about, figures = sample.store_as(Run), sample.metadata, figures_of(sample.scores or {})
     limit = f"stopped by the limit on {sample.limit.type} ({sample.limit.limit})" if sample.limit else ""
     error = sample.error.message if sample.error else limit
-    main = next((figures[name] for name in PRIMARY if name in figures), 0.0)
-    target = [sample.target] if isinstance(sample.target, str) else sample.target
+    main = next((figures[name] for name in MAIN if name in figures), 0.0)
+    if "input_tokens" in figures:
+        figures["tokens"] = figures["input_tokens"] + figures["output_tokens"]
     return json.dumps({
         "id": f"{sample.id}" if sample.epoch == 1 else f"{sample.id} (epoch {sample.epoch})",
         "question": str(sample.input),
-        "gold": about.get("gold_labels") or target,
+        "gold": [sample.target] if isinstance(sample.target, str) else sample.target,
         "tags": {n: str(v) for n, v in (about.get("tags") or {}).items() if v not in (None, "")},
         "answerable": about.get("answerable"),
         "trivial": bool(about.get("trivial")),
@@ -169,16 +156,13 @@ def _question(sample: EvalSample) -> str:
         "error_class": CRASHED if error else error_class(run, main),
         "guidelines": run.corrections,
         **{name: getattr(run, name) for name in ("status", "reason", "sparql", "labels", "values")},
+        "figures": figures,
     })  # fmt: skip
 
 
-def _trace(sample: EvalSample) -> str:
-    return sample.store.get("Run:trace_json") or "{}"
-
-
-COLUMNS = [SampleColumn("row", path=_question, full=True), SampleColumn("score_*", path=_figures, full=True)]
+COLUMNS = [SampleColumn("row", path=_question, full=True)]
 """What is read of a question; `TRACE` on demand."""
-TRACE = SampleColumn("trace", path=_trace, full=True)
+TRACE = SampleColumn("trace", path=lambda sample: sample.store.get("Run:trace_json") or "{}", full=True)
 
 
 def read_logs(paths: Iterable[Path | str], *, traces: bool = False) -> list[Log]:
@@ -225,7 +209,7 @@ def read_log(path: Path, *, traces: bool = False) -> Log:
     settings = solver.get("settings") or {}
     return Log(
         path=str(path),
-        task=spec.task.rpartition("/")[2],
+        task=plain_name(spec.task),
         version=str(spec.task_version),
         name=_variant(spec),
         arguments={name: value for name, value in spec.task_args.items() if value is not None},
@@ -241,7 +225,7 @@ def read_log(path: Path, *, traces: bool = False) -> Log:
 
 def _variant(spec: EvalSpec) -> str:
     """A task with the arguments that make another task of it; `hops=1` also by default."""
-    task, given = spec.task.rpartition("/")[2], spec.task_args_passed
+    task, given = plain_name(spec.task), spec.task_args_passed
     of = catalog().benchmarks.get(task)
     parts = {key.partition("=")[0] for key in of.counts} if of else set()
     words = [
@@ -254,11 +238,11 @@ def _variant(spec: EvalSpec) -> str:
 
 def _questions(read: pd.DataFrame, whole: bool) -> pd.DataFrame:
     """Return questions by id; `whole`: the graph can answer all of the task's."""
-    frame = pd.DataFrame(read["row"].map(json.loads).tolist()).astype(object)
+    rows = pd.DataFrame(read["row"].map(json.loads).tolist()).astype(object)
+    figures = pd.DataFrame(rows.pop("figures").tolist(), dtype=float)
+    frame = pd.concat([rows, figures], axis=1)
     if "trace" in read:
         frame["trace"] = read["trace"].astype(object)
-    for column in (name for name in read if name.startswith("score_")):
-        frame[column.removeprefix("score_")] = read[column].to_numpy(dtype=float, na_value=math.nan)
     if whole:
         frame["answerable"] = True
     frame = frame.set_index("id", drop=False)

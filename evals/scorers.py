@@ -53,24 +53,55 @@ _NAMES_AT_ONCE = 500
 _MOST_NAMES = 100_000
 
 
+def _sum(scores: list[SampleScore]) -> float:
+    return sum(score.score.as_float() for score in scores)
+
+
+def _mean(scores: list[SampleScore]) -> float:
+    return _sum(scores) / len(scores) if scores else math.nan
+
+
+# Inspect reads the annotation of a metric's argument: no lambdas here.
+
+
 @metric
 def total() -> Metric:
     """The sum over questions."""
 
-    def add(scores: list[SampleScore]) -> float:
-        return sum(score.score.as_float() for score in scores)
+    def of(scores: list[SampleScore]) -> float:
+        return _sum(scores)
 
-    return add
+    return of
 
 
 @metric
 def count() -> Metric:
     """The number of questions scored."""
 
-    def n(scores: list[SampleScore]) -> int:
+    def of(scores: list[SampleScore]) -> int:
         return len(scores)
 
-    return n
+    return of
+
+
+@metric
+def answerable() -> Metric:
+    """The mean over the questions that the graph can answer (`answerable` of the samples' metadata)."""
+
+    def of(scores: list[SampleScore]) -> float:
+        return _mean([s for s in scores if (s.sample_metadata or {}).get("answerable")])
+
+    return of
+
+
+@metric
+def nontrivial() -> Metric:
+    """The mean without the `trivial` questions, which a graph that knows nothing answers right ("no", 0)."""
+
+    def of(scores: list[SampleScore]) -> float:
+        return _mean([s for s in scores if not (s.sample_metadata or {}).get("trivial")])
+
+    return of
 
 
 @metric
@@ -83,6 +114,11 @@ def by_aggregation() -> Metric:
 def by_conditions() -> Metric:
     """The mean for each number of conditions of the gold query (`conditions` of the samples' metadata)."""
     return grouped(mean(), "conditions", all=False)
+
+
+FIGURE = [mean(), stderr(), count(), answerable(), nontrivial()]
+OVERLAP = dict.fromkeys(("f1", "hits_at_1", "exact_match", "precision", "recall"), FIGURE)
+LENIENT = dict.fromkeys(("substring_hits_at_1", "substring_hits_at_1_single"), FIGURE)
 
 
 def substring_figures(
@@ -110,12 +146,7 @@ def substring_figures(
     }
 
 
-MACRO = [mean(), stderr()]
-PART = [mean(), stderr(), count()]
-OVERLAP = {"f1": PART, "hits_at_1": MACRO, "exact_match": MACRO, "precision": [mean()], "recall": [mean()]}
-
-
-@scorer(metrics={**OVERLAP, "substring_hits_at_1": MACRO, "substring_hits_at_1_single": PART})
+@scorer(metrics={**OVERLAP, **LENIENT})
 def strict(compare: Compare = "ids") -> Scorer:
     """F1 of the answer set, Hits@1 and exact match, each per question, macro-averaged.
 
@@ -221,39 +252,7 @@ def _names_of(kg: KnowledgeGraph, ids: Iterable[str]) -> dict[str, list[str]]:
     return names
 
 
-@scorer(metrics={"answerable_f1": PART, "answerable_hits_at_1": MACRO})
-def answerable(compare: Compare = "ids") -> Scorer:
-    """The figures of `strict` over the questions that the graph can answer (`answerable` of the metadata)."""
-
-    async def score(state: TaskState, target: Target) -> Score:
-        f1 = hits_at_1 = UNSCORED
-        if state.metadata.get("answerable"):
-            _, _, f1, hits_at_1, _ = await strict_overlap(state, target, compare)
-        return Score(value={"answerable_f1": f1, "answerable_hits_at_1": hits_at_1})
-
-    return score
-
-
-@scorer(metrics={"nontrivial_f1": PART, "nontrivial_hits_at_1": MACRO, "nontrivial_accuracy": PART})
-def nontrivial() -> Scorer:
-    """The figures of `strict` and `accuracy` without the questions that are `trivial` by their metadata.
-
-    Trivial is what a partial graph that knows nothing answers right: "no", 0, or nothing.
-    """
-
-    async def score(state: TaskState, target: Target) -> Score:
-        f1 = hits_at_1 = accurate = UNSCORED
-        if not state.metadata.get("trivial"):
-            _, _, f1, hits_at_1, _ = await strict_overlap(state, target)
-            if (gold := list(target)) in YES_NO:
-                accurate = float(is_verdict(state.store_as(Run), gold))
-        figures = {"f1": f1, "hits_at_1": hits_at_1, "accuracy": accurate}
-        return Score(value={f"nontrivial_{name}": figure for name, figure in figures.items()})
-
-    return score
-
-
-@scorer(metrics=PART)
+@scorer(metrics=FIGURE)
 def accuracy() -> Scorer:
     """Share of yes/no questions that were answered right; other questions are not scored."""
 
@@ -271,7 +270,7 @@ def is_verdict(run: Run, gold: Sequence[str]) -> bool:
     return not run.crashed and len(run.values) == 1 and overlap(run.values, gold).exact_match == 1.0
 
 
-@scorer(metrics={"denotation": [*PART, by_aggregation(), by_conditions()], "multiset": [mean()]})
+@scorer(metrics={"denotation": [*FIGURE, by_aggregation(), by_conditions()], "multiset": [mean()]})
 def denotation() -> Scorer:
     """Denotation accuracy: the answers are the gold answers, as sets, and as multisets.
 
@@ -341,14 +340,7 @@ def shown(values: Sequence[str]) -> str:
     return "; ".join(values[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 
 
-@scorer(
-    metrics={
-        "hits_at_1": PART,
-        "answerable_hits_at_1": PART,
-        "substring_hits_at_1": MACRO,
-        "substring_hits_at_1_single": PART,
-    }
-)
+@scorer(metrics={"hits_at_1": FIGURE, **LENIENT})
 def slot() -> Scorer:
     """Hits@1 of slot filling: is the first value one of the accepted ones (the answer and its aliases)?
 
@@ -363,12 +355,8 @@ def slot() -> Scorer:
             names = await names_for(state, list(target), "names")
             first = (run.values[0], run.labels[0])
             right = is_accepted(first, list(target), names.get(first[1], ()))
-        value = {
-            "hits_at_1": float(right),
-            "answerable_hits_at_1": float(right) if state.metadata.get("answerable") else UNSCORED,
-            **substring_figures(run, state.metadata, list(target), right),
-        }
-        return _scored(run, value)
+        lenient = substring_figures(run, state.metadata, list(target), right)
+        return _scored(run, {"hits_at_1": float(right), **lenient})
 
     return score
 
@@ -382,15 +370,7 @@ def is_accepted(answer: tuple[str, str], accepted: Sequence[str], aliases: Colle
     return any(normal_text(text) in names or (dated and same(given, read_value(text))) for text in accepted)
 
 
-@scorer(
-    metrics={
-        "accuracy": PART,
-        "answerable_accuracy": PART,
-        "proven_accuracy": PART,
-        "proven": [mean()],
-        "majority": [mean()],
-    }
-)
+@scorer(metrics={"accuracy": FIGURE, "proven_accuracy": FIGURE, "proven": [mean()], "majority": [mean()]})
 def verdict() -> Scorer:
     """Accuracy of fact checking. What is neither true nor false is wrong, and so is a claim that crashed.
 
@@ -403,7 +383,6 @@ def verdict() -> Scorer:
         right = float(is_verdict(run, list(target)))
         value = {
             "accuracy": right,
-            "answerable_accuracy": right if state.metadata.get("answerable") else UNSCORED,
             "proven_accuracy": right if run.proof else UNSCORED,
             "proven": float(run.proof > 0),
             "majority": float([state.metadata.get("majority")] == list(target)),
@@ -413,24 +392,18 @@ def verdict() -> Scorer:
     return score
 
 
-MAIN = ("denotation", "accuracy", "f1", "hits_at_1")
-"""Figures that decide whether a question was answered right; the first that was scored counts."""
-COUNTS = ("queries", "steps", "model_calls", "input_tokens", "output_tokens", "rolled_back", "hallucinated")
+MAIN = ("denotation", "f1", "accuracy", "hits_at_1", "exact_match")
+"""The first of these that was scored says whether an answer is right, and is a task's main measure."""
+COUNTS = (
+    "seconds", "queries", "steps", "model_calls", "input_tokens", "output_tokens", "rolled_back",
+    "hallucinated",
+)  # fmt: skip
 """Attributes of a run that are figures as they are."""
 MEANS = (*COUNTS, "corrections", "notes", "not_found", "budget_spent")
+TOTALS = ("corrected", "corrected_right", "crashed", *(f"error_{name}" for name in ERROR_CLASSES))
 
 
-@scorer(
-    metrics={
-        "seconds": [mean()],
-        **{name: [mean()] for name in MEANS},
-        "cost": [mean(), total()],
-        "corrected": [total()],
-        "corrected_right": [total()],
-        "crashed": [total()],
-        **{f"error_{name}": [total()] for name in ERROR_CLASSES},
-    }
-)
+@scorer(metrics={**{m: [mean()] for m in MEANS}, "cost": [mean(), total()], **{t: [total()] for t in TOTALS}})
 def effort() -> Scorer:
     """What a question cost, how it ended, and of which kind its error was; goes behind the other scorers.
 
@@ -443,34 +416,39 @@ def effort() -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         run, main = state.store_as(Run), main_figure(state.scores or {})
-        error, corrected = error_class(run, main), bool(run.corrections)
-        return Score(
-            value={
-                "seconds": run.seconds,
-                **{name: getattr(run, name) for name in COUNTS},
-                "cost": UNSCORED if run.cost is None else run.cost,
-                "corrections": len(run.corrections),
-                "corrected": float(corrected),
-                "corrected_right": float(corrected and main == 1.0),
-                "notes": len(run.notes),
-                "not_found": float(run.status == "not_found"),
-                "budget_spent": float(run.status == "budget_spent"),
-                "crashed": float(run.crashed),
-                **{f"error_{name}": float(error == name) for name in ERROR_CLASSES},
-            },
-            metadata={"error_class": error},
-        )
+        error = error_class(run, main)
+        value = {
+            **{name: getattr(run, name) for name in COUNTS},
+            "cost": UNSCORED if run.cost is None else run.cost,
+            "corrections": len(run.corrections),
+            "corrected": float(bool(run.corrections)),
+            "corrected_right": float(bool(run.corrections) and main == 1.0),
+            "notes": len(run.notes),
+            **{status: float(run.status == status) for status in ("not_found", "budget_spent", "crashed")},
+            **{f"error_{name}": float(error == name) for name in ERROR_CLASSES},
+        }
+        return Score(value=value, metadata={"error_class": error})
 
     return score
 
 
+def figures_of(scores: Mapping[str, Score]) -> dict[str, float]:
+    """Return the scores of a question by figure; of two with one name the first, without those not scored."""
+    figures: dict[str, float] = {}
+    for scorer_name, score in scores.items():
+        value = score.value if isinstance(score.value, Mapping) else {plain_name(scorer_name): score.value}
+        for name, figure in value.items():
+            if isinstance(figure, int | float) and not math.isnan(figure):
+                figures.setdefault(name, float(figure))
+    return figures
+
+
 def main_figure(scores: Mapping[str, Score]) -> float:
     """The figure that decides whether a question was answered right, 0 to 1; 0 without one."""
-    figures: dict[str, float] = {}
-    for name, score in scores.items():
-        if isinstance(score.value, Mapping):
-            figures.update({key: float(v) for key, v in score.value.items() if isinstance(v, int | float)})
-        elif isinstance(score.value, int | float):
-            figures[name.rpartition("/")[2]] = float(score.value)
-    main = (figures[name] for name in MAIN if name in figures and not math.isnan(figures[name]))
-    return next(main, 0.0)
+    figures = figures_of(scores)
+    return next((figures[name] for name in MAIN if name in figures), 0.0)
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a task or scorer without the package that Inspect puts before it."""
+    return name.rpartition("/")[2]

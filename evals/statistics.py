@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -25,13 +24,10 @@ Scores: TypeAlias = "pd.Series[float]"
 """Question id -> value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """An average with its confidence interval.
+class Interval(NamedTuple):
+    """An average over `n` questions with its confidence interval, NaN where none can be had.
 
-    Attributes:
-        mean: the average. low, high: ends of the interval; NaN where none can be had. n: questions.
-        seeds: how many runs were averaged. spread: standard deviation of the runs' averages.
+    `seeds`: how many runs were averaged; `spread`: standard deviation of the runs' averages.
     """
 
     mean: float
@@ -47,8 +43,7 @@ class Interval:
         return not math.isnan(self.low)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """Two systems on the same questions.
 
     Attributes:
@@ -78,8 +73,7 @@ def interval(values: Iterable[float], *, resamples: int = RESAMPLES) -> Interval
     Where every value is 0, or every value 1, nothing can be resampled: the exact binomial interval is given.
     """
     numbers = np.asarray(list(values), dtype=np.float64)
-    n = len(numbers)
-    mean = float(numbers.mean()) if n else math.nan
+    n, mean = len(numbers), float(numbers.mean()) if len(numbers) else math.nan
     if n and np.ptp(numbers) == 0 and mean in (0.0, 1.0):
         exact = binomtest(n if mean else 0, n).proportion_ci(LEVEL, "exact")
         return Interval(mean, float(exact.low), float(exact.high), n)
@@ -87,14 +81,9 @@ def interval(values: Iterable[float], *, resamples: int = RESAMPLES) -> Interval
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DegenerateDataWarning)  # then the ends are NaN
             ends = bootstrap(
-                [numbers],
-                np.mean,
-                n_resamples=resamples,
-                batch=max(1, _BLOCK // n),
-                confidence_level=LEVEL,
-                method=method,
-                rng=np.random.default_rng(SEED),
-            ).confidence_interval
+                [numbers], np.mean, n_resamples=resamples, batch=max(1, _BLOCK // n),
+                confidence_level=LEVEL, method=method, rng=np.random.default_rng(SEED),
+            ).confidence_interval  # fmt: skip
         if not math.isnan(ends.low + ends.high):
             return Interval(mean, float(ends.low), float(ends.high), n)
     return Interval(mean, math.nan, math.nan, n)
@@ -111,7 +100,7 @@ def interval_of_seeds(seeds: Sequence[Scores]) -> Interval:
         return interval(())
     together = pd.concat(filled, axis=1, join="inner")
     spread = float(together.mean().std()) if len(filled) > 1 else 0.0
-    return replace(interval(together.mean(axis=1)), seeds=len(filled), spread=spread)
+    return interval(together.mean(axis=1))._replace(seeds=len(filled), spread=spread)
 
 
 def compare(
@@ -131,14 +120,9 @@ def compare(
         p = binomtest(int((nonzero > 0).sum()), len(nonzero)).pvalue if len(nonzero) else 1.0
     elif len(nonzero) > 1:
         p = permutation_test(
-            (nonzero,),
-            np.sum,
-            permutation_type="samples",
-            vectorized=True,
-            n_resamples=resamples,
-            batch=max(1, _BLOCK // len(nonzero)),
-            rng=np.random.default_rng(SEED),
-        ).pvalue
+            (nonzero,), np.sum, permutation_type="samples", vectorized=True, n_resamples=resamples,
+            batch=max(1, _BLOCK // len(nonzero)), rng=np.random.default_rng(SEED),
+        ).pvalue  # fmt: skip
     n, unpaired = len(pairs), len(set(first[1].index) ^ set(second[1].index))
     # Where all differences are the same there is nothing to resample.
     same = Interval(float(differences[0]), math.nan, math.nan, n)
@@ -150,4 +134,4 @@ def corrected(family: Sequence[Comparison]) -> list[Comparison]:
     """Return the same comparisons with Holm's step-down correction for how many there are."""
     p = pd.Series([comparison.p for comparison in family], dtype=float).sort_values(kind="stable")
     steps = (p * np.arange(len(p), 0, -1)).cummax().clip(upper=1.0).sort_index()
-    return [replace(one, p_corrected=float(value)) for one, value in zip(family, steps, strict=True)]
+    return [one._replace(p_corrected=float(value)) for one, value in zip(family, steps, strict=True)]

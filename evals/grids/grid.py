@@ -41,13 +41,12 @@ class _Strict(BaseModel):
 
 
 class Learn(_Strict):
-    """Self-learning of the embedded policy before the questions are asked (SymAgent 4.3, recipes of table 4).
+    """Self-learning of the embedded policy before the questions are asked (SymAgent, section 4.3).
 
     `train` is how many training questions are taken, 0 for all; 0 `iterations` learn nothing.
     """
 
     benchmark: Literal["webqsp", "wikiwebquestions"]
-    recipe: Literal["full", "no-refine", "no-merge"] = "full"
     iterations: int = Field(default=2, ge=0)
     train: int = Field(default=300, ge=0)
 
@@ -134,7 +133,7 @@ class Grid(_Strict):
     cells: list[Override] = Field(default_factory=list)
 
 
-_MODELS: Mapping[str, type[BaseModel]] = {
+_MODELS = {
     "defaults": CellSpec,
     "columns": Column,
     "rows": Row,
@@ -155,8 +154,8 @@ class GridFile:
 
     def metrics(self, column: Column) -> list[str]:
         """Return the scores of our logs that a column shows."""
-        shown = self.table.columns.get(column.column) if self.table else None
-        return column.metrics or [shown.ours.get(m, m) if shown else m for m in self.grid.metrics]
+        ours = self.table.columns.get(column.column, {}).get("ours", {}) if self.table else {}
+        return column.metrics or [ours.get(metric, metric) for metric in self.grid.metrics]
 
     def error(self, message: str, *place: object) -> DataError:
         """Return an error about what keys and positions lead to."""
@@ -188,28 +187,33 @@ def load_grid(name: str | Path) -> GridFile:
         first = error.errors(include_url=False)[0]
         place, message = first["loc"], f"{first['msg'][:1].lower()}{first['msg'][1:]}"
         if first["type"] == "extra_forbidden":
-            parents = [str(key) for key in place[:-1] if str(key) in _MODELS]
-            legal = _MODELS[parents[-1]] if parents else Grid
-            message = f"unknown key; choose one of: {', '.join(sorted(legal.model_fields))}"
+            under: list[type[_Strict]] = [_MODELS[key] for key in map(str, place[:-1]) if key in _MODELS]
+            message = f"unknown key; choose one of: {', '.join(sorted([Grid, *under][-1].model_fields))}"
         elif first["type"] != "missing":
             message = f"{message}, got {first['input']!r}"
         raise document.error(f"{'.'.join(map(str, place))}: {message}", *place) from error
     file = GridFile(grid, document, published().get(grid.published))
-    if grid.published and file.table is None:
+    _check_names(file)
+    return file
+
+
+def _check_names(file: GridFile) -> None:
+    """Raise `DataError` where a row or column is there twice, or a name refers to none."""
+    grid, table = file.grid, file.table
+    if grid.published and table is None:
         raise file.error(unknown("published table", grid.published, published()), "published")
-    rows, columns = [row.row for row in grid.rows], [column.column for column in grid.columns]
-    for key, names in (("rows", rows), ("columns", columns)):
-        if twice := [i for i, name in enumerate(names) if name in names[:i]]:
-            raise file.error(f"{names[twice[0]]!r} is there twice", key, twice[0])
-    for i, row in enumerate(grid.rows if file.table and grid.layout == "cells" else ()):
-        if file.table and not row.own and row.row not in file.table.rows:
-            message = unknown(f"row of {grid.published}", row.row, file.table.rows)
+    names = {"rows": [row.row for row in grid.rows], "columns": [column.column for column in grid.columns]}
+    for key, given in names.items():
+        if twice := [i for i, name in enumerate(given) if name in given[:i]]:
+            raise file.error(f"{given[twice[0]]!r} is there twice", key, twice[0])
+    for i, row in enumerate(grid.rows):
+        if table and grid.layout == "cells" and not row.own and row.row not in table.rows:
+            message = unknown(f"row of {grid.published}", row.row, table.rows)
             raise file.error(f"{message}; or say `own: true`", "rows", i, "row")
     for i, override in enumerate(grid.cells):
-        for key, names in (("row", rows), ("column", columns)):
-            if not any(fnmatchcase(name, getattr(override, key)) for name in names):
-                raise file.error(unknown(key, getattr(override, key), names), "cells", i, key)
-    return file
+        for key, given in (("row", names["rows"]), ("column", names["columns"])):
+            if not any(fnmatchcase(name, getattr(override, key)) for name in given):
+                raise file.error(unknown(key, getattr(override, key), given), "cells", i, key)
 
 
 def unknown(what: str, given: str, legal: Iterable[str]) -> str:
@@ -252,7 +256,7 @@ class Choices:
 
     Attributes:
         model: of cells without a backbone. backbones: backbone -> model, `*` for all others.
-        limit, train: most questions of a cell, most training questions where a cell learns.
+        limit: most questions of a cell, 0 for all.
         given: task parameters, phases, settings: those of `--set`, for the cells that have such a name.
         only: patterns `row/column`, any of which a cell has to match; none for all.
         seeds: in the place of the grid's; none for those.
@@ -261,7 +265,6 @@ class Choices:
     model: str = EMBEDDED
     backbones: Mapping[str, str] = field(default_factory=dict)
     limit: int | None = None
-    train: int | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
     only: Sequence[str] = ()
     seeds: Sequence[int] = ()
@@ -284,13 +287,11 @@ class Choices:
 
     def applied(self, spec: CellSpec) -> CellSpec:
         """Return a cell with what was chosen: limits, and the settings that it has a name for."""
-        names, learn = names_of(spec.task, spec.system), spec.learn
+        names = names_of(spec.task, spec.system)
         given = {name: value for name, value in self.given.items() if name in names}
         limits = [limit for limit in (spec.limit, self.limit) if limit is not None]
-        if learn and self.train is not None:
-            learn = learn.model_copy(update={"train": min(learn.train or self.train, self.train)})
         limit = min((limit or max(limits) for limit in limits), default=None)  # 0 is all
-        return spec.model_copy(update={"limit": limit, "learn": learn, "set": spec.set | given})
+        return spec.model_copy(update={"limit": limit, "set": spec.set | given})
 
 
 def cells_of(file: GridFile, choices: Choices | None = None) -> list[Cell]:

@@ -188,7 +188,6 @@ def learned_encoder(learn: Learn, seed: int, progress: Progress) -> str:
     config = LearningConfig(
         str(questions),
         context={"kg": kg.path, "profile": kg.profile, "plan_hops": LEARNED_HOPS},
-        recipe=learn.recipe,
         iterations=learn.iterations,
         seed=seed,
     )

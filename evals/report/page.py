@@ -30,9 +30,8 @@ from triplewise.evals.report.tables import (
 from triplewise.graphs.page import Cell, Chart, Page, Question, RunBlock, Table, footnotes, interval
 
 TITLE = "Evaluation report"
-ROWS_SHOWN, HEADS, MOST_TURNED = 30, 2, 3
-"""Of tables on the terminal: rows shown, columns before every part of a wide one, most rows to turn."""
-_SHAPES = ("circle", "square", "triangle-up", "diamond")
+ROWS_SHOWN, TURNED = 30, 3
+"""Rows of a table that the terminal shows, and how many of a turned one next to each other."""
 _LOG_RATIO = 20
 """A cost this many times another is shown on a logarithmic scale."""
 _MARKS = re.compile(r"[\\|*`\[\]]|(?<!\w)_|_(?!\w)")
@@ -94,46 +93,38 @@ def is_numeric(table: Table, column: int) -> bool:
 
 
 def show(table: Table, console: Console) -> None:
-    """Print a table; one too wide for the terminal is turned, or comes in parts where it has many rows."""
-    numbers, heads, more = footnotes(table), min(HEADS, len(table.columns) - 1), below(table)
+    """Print a table; one too wide for the terminal is turned, a few of its rows at a time."""
+    numbers, right = footnotes(table), [is_numeric(table, i) for i in range(len(table.columns))]
 
-    def lines(cell: Cell) -> list[str]:
-        return [cell.text + (f" [{numbers[cell.note]}]" if cell.note else ""), *small_lines(cell)]
+    def text(cell: Cell) -> Text:
+        main = cell.text + (f" [{numbers[cell.note]}]" if cell.note else "")
+        style = "italic cyan" if cell.published else "bold" if cell.best else ""
+        return Text.assemble((main, style), *((f"\n{line}", "dim") for line in small_lines(cell)))
 
-    def width(column: int) -> int:
-        cells = [table.columns[column], *(line for row in table.rows for line in lines(row[column]))]
-        full = max(map(len, cells))
-        return 3 + (full if is_numeric(table, column) else min(full, console.width // (HEADS + 2)))
-
-    if sum(map(width, range(len(table.columns)))) >= console.width and len(table.rows) <= MOST_TURNED:
-        turned = zip(table.columns[1:], *(row[1:] for row in table.rows), strict=True)
-        first = [" ".join(lines(row[0])) for row in table.rows]
-        rows = [[Cell(name), *cells] for name, *cells in turned]
-        table, heads = replace(table, columns=[table.columns[0], *first], rows=rows), 1
-    room, parts = console.width - 1 - sum(map(width, range(heads))), [list[int]()]
-    for column in range(heads, len(table.columns)):
-        if parts[-1] and sum(map(width, (*parts[-1], column))) > room:
-            parts.append([])
-        parts[-1].append(column)
-    for number, part in enumerate(parts):
-        drawn = RichTable(title=Text("" if number else table.title), title_justify="left", show_lines=True)
-        for column in (*range(heads), *part):
-            right = is_numeric(table, column)
-            drawn.add_column(
-                Text(table.columns[column]), justify="right" if right else "left", overflow="fold",
-                no_wrap=right, max_width=width(column) - 3,
-            )  # fmt: skip
-        for row in table.rows[:ROWS_SHOWN]:
-            shown = []
-            for cell in (row[column] for column in (*range(heads), *part)):
-                style = "italic cyan" if cell.published else "bold" if cell.best else ""
-                main, *small = lines(cell)
-                shown.append(Text.assemble((main, style), *((f"\n{line}", "dim") for line in small)))
-            drawn.add_row(*shown)
+    def draw(
+        title: str, heads: Sequence[Text], rows: Sequence[Sequence[Text]], right: Sequence[bool]
+    ) -> None:
+        drawn = RichTable(title=Text(title), title_justify="left", show_lines=True)
+        for head, is_number in zip(heads, right, strict=True):
+            drawn.add_column(head, justify="right" if is_number else "left", overflow="fold")
+        for row in rows:
+            drawn.add_row(*row)
         console.print(drawn)
+
+    heads, rows = list(map(Text, table.columns)), [list(map(text, row)) for row in table.rows[:ROWS_SHOWN]]
+    widths = (
+        max(len(w) for cell in column for w in str(cell).split("\n"))
+        for column in zip(heads, *rows, strict=True)
+    )
+    if sum(min(width, console.width // 4) + 3 for width in widths) < console.width:
+        draw(table.title, heads, rows, right)
+    else:
+        for at in range(0, len(rows), TURNED):
+            first, *others = zip(heads, *rows[at : at + TURNED], strict=True)
+            draw("" if at else table.title, first, others, [False] * len(first))
     rest = len(table.rows) - ROWS_SHOWN
-    more += [f"... and {rest} more; --markdown and --html have all of them"] if rest > 0 else []
-    for line in more:
+    more = [f"... and {rest} more; --markdown and --html have all of them"] if rest > 0 else []
+    for line in [*below(table), *more]:
         console.print(Text(line, style="dim"))
 
 
@@ -158,8 +149,7 @@ def report_page(logs: Sequence[Log]) -> Page:
         }
         questions = [_question(row, log.metric) for _, row in log.questions.iterrows()]
         blocks[name] = RunBlock(name, about, questions, measure(log.metric).heading)
-    tables = report_tables(logs)
-    return Page(TITLE, subtitle(logs), notes(logs), tables, charts(logs), list(blocks.values()))
+    return Page(TITLE, subtitle(logs), notes(logs), report_tables(logs), charts(logs), list(blocks.values()))
 
 
 def _question(row: pd.Series[Any], metric: str) -> Question:
@@ -172,11 +162,8 @@ def _question(row: pd.Series[Any], metric: str) -> Question:
     ending = {name: row[name] for name in ("question", "status", "sparql", "labels")}
     ending["reason"] = row["error"] or row["reason"]  # in a trace's form, for a run without one
     return Question(
-        id=row["id"],
-        question=row["question"],
-        gold=row["gold"],
+        **{name: row[name] for name in ("id", "question", "gold", "status")},
         answer=tuple(row["labels"] or row["values"]),
-        status=row["status"],
         score=None if math.isnan(score) else min(1.0, max(0.0, score)),
         error_class=row["error_class"].replace("_", " "),
         tags=tags,
@@ -198,30 +185,27 @@ def cost_charts(logs: Sequence[Log]) -> Iterator[Chart]:
     """Yield accuracy with its interval against each kind of cost."""
     rows, labels = [], system_labels(logs)
     for log in logs:
-        of = measure(log.metric)
-        value = figure([log], of)
-        low, high = (round(100 * end, 2) if value.known else None for end in (value.low, value.high))
+        value, of = figure([log], measure(log.metric)), measure(log.metric)
+        ends = {end: round(100 * getattr(value, end), 2) if value.known else None for end in ("low", "high")}
         task, system = log.cell.get("column") or log.name, log.cell.get("row") or labels[log.path]
-        row = {"task": str(task), "system": str(system), "measure": of.heading, "low": low, "high": high}
+        row = {"task": str(task), "system": str(system), "measure": of.heading, **ends}
         costs = {kind.name: log.mean(kind.name) for kind in COST}
         rows.append({**row, "score": round(100 * value.mean, 2), **costs})
     points = pd.DataFrame(rows)
     for kind in COST:
         spent = points.dropna(subset=kind.name)
-        cost = spent[kind.name]
+        cost, name = spent[kind.name], {"cost": "US$"}.get(kind.name, kind.name.replace("_", " "))
         if cost.nunique() < 2:
             continue
-        name = {"cost": "US$"}.get(kind.name, kind.name.replace("_", " "))
         wide = cost.min() > 0 and cost.max() > _LOG_RATIO * cost.min()
         scale = alt.Scale(type="log", padding=12) if wide else alt.Scale(domain=[0, 1.05 * float(cost.max())])
         values = spent.astype(object).where(spent.notna(), None).to_dict("records")
-        base = alt.Chart(alt.InlineData(values=values)).encode(
-            x=alt.X(f"{kind.name}:Q", title=f"{name} a question", scale=scale)
-        )
+        x = alt.X(f"{kind.name}:Q", title=f"{name} a question", scale=scale)
+        base = alt.Chart(alt.InlineData(values=values)).encode(x=x)
         marks = base.mark_point().encode(
             y=alt.Y("score:Q", title="main score, %", scale=alt.Scale(domain=[0, 100])),
             color=alt.Color("system:N", title=None, sort=None, legend=alt.Legend(columns=2)),
-            shape=alt.Shape("task:N", title=None, sort=None, scale=alt.Scale(range=_SHAPES)),
+            shape=alt.Shape("task:N", title=None, sort=None),
             tooltip=["task:N", "system:N", "measure:N", "score:Q", "low:Q", "high:Q", f"{kind.name}:Q"],
         )
         ranges = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title="main score, %"), y2="high:Q")

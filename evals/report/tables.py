@@ -47,20 +47,20 @@ COST = (
     Measure("seconds", "Seconds (TPQ)", 2, 1),
 )
 """What a question takes on average; the figures of QueryAgent's table 4."""
-_NAMED = (
-    *COST,
+ENDINGS = (
     Measure("corrections", "Corrections", 1, 1),
-    Measure("f1", "F1"),
-    Measure("hits_at_1", "Hits@1"),
-    Measure("exact_match", "EM"),
-    Measure("substring_hits_at_1", "Substring (lenient)"),
-    Measure("substring_hits_at_1_single", "Substring, one gold (lenient)"),
     Measure("not_found", "Not found %"),
     Measure("budget_spent", "Budget spent %"),
-    *(Measure(f"failed_{name}", name.upper()) for name in ("ia", "ea", "ems", "re")),
-    Measure("failed_crashed", "Crashed"),
 )
-MEASURES = {measure.name: measure for measure in _NAMED}
+HEADINGS = {
+    "f1": "F1",
+    "hits_at_1": "Hits@1",
+    "exact_match": "EM",
+    "substring_hits_at_1": "Substring (lenient)",
+    "substring_hits_at_1_single": "Substring, one gold (lenient)",
+    "failed_crashed": "Crashed",
+    **{f"failed_{name}": name.upper() for name in ("ia", "ea", "ems", "re")},
+}
 INTERVALS = (
     f"Ranges are {LEVEL:.0%} confidence intervals over questions (bootstrap, {RESAMPLES:,} resamples; exact "
     "binomial where all are right or all wrong)."
@@ -82,7 +82,8 @@ SOURCES = {
 
 def measure(name: str) -> Measure:
     """Return a measure by its name in logs; one that nobody described is taken for a share."""
-    return MEASURES.get(name) or Measure(name, name.replace("_", " ").capitalize())
+    named = next((one for one in (*COST, *ENDINGS) if one.name == name), None)
+    return named or Measure(name, HEADINGS.get(name, name.replace("_", " ").capitalize()))
 
 
 def report_tables(logs: Sequence[Log]) -> list[Table]:
@@ -112,11 +113,8 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
         (name, measure(same[0].metric), [(labels[log.path], log.scores(same[0].metric)) for log in same])
         for name, same in groups(logs, lambda log: log.name)
     ]
-    return [
-        answers_table(logs, labels),
-        cost_table(logs, labels),
-        comparison_table("Differences between systems", "Task", families),
-    ]
+    compared = comparison_table("Differences between systems", "Task", families)
+    return [answers_table(logs, labels), cost_table(logs, labels), compared]
 
 
 def answers_table(logs: Sequence[Log], labels: Mapping[str, str]) -> Table:
@@ -151,15 +149,14 @@ def answers_table(logs: Sequence[Log], labels: Mapping[str, str]) -> Table:
 
 def cost_table(logs: Sequence[Log], labels: Mapping[str, str]) -> Table:
     """Return what a question took, and how runs ended."""
-    measures = [*COST, *map(measure, ("corrections", "not_found", "budget_spent"))]
+    measures = (*COST, *ENDINGS)
     rows = []
     for log in logs:
         cells = []
         for one in measures:
             scores = log.scores(one.name)
             part = f"of {len(scores):,} questions" if 0 < len(scores) < len(log.questions) else ""
-            mean = float(scores.mean())
-            cells.append(Cell(one.text(mean), part, number=None if math.isnan(mean) else mean * one.scale))
+            cells.append(number_cell(float(scores.mean()) * one.scale, one.digits, part))
         rows.append([*_head(log, labels), *cells, number_cell(len(log.crashes))])
     note = (
         "Averages over questions. QPQ: queries that reached the graph; CPQ: US dollars at list prices; TPQ: "
@@ -187,8 +184,8 @@ def crash_table(logs: Sequence[Log]) -> Table:
         for log in logs
         for row in log.crashes.itertuples()
     ]
-    title, note = "Questions that failed", "Each counts as wrong."
-    return Table(title, ["Task", "Question", "Text", "Error"], rows, note)
+    heads = ["Task", "Question", "Text", "Error"]
+    return Table("Questions that failed", heads, rows, "Each counts as wrong.")
 
 
 Family = tuple[str, Measure, Sequence[tuple[str, Scores]]]
@@ -209,7 +206,7 @@ def comparison_table(title: str, where: str, families: Iterable[Family]) -> Tabl
             and (len(systems) <= ALL_PAIRS or first is systems[0])
         ]
         for one in corrected([compare(first, second) for first, second in pairs]):
-            mean, low, high = (getattr(one.difference, end) * of.scale for end in ("mean", "low", "high"))
+            mean, low, high = (end * of.scale for end in one.difference[:3])
             ends = f"{low:+.1f} to {high:+.1f}" if one.difference.known else ""
             ps = [("< 0.001" if p < 0.001 else f"{p:.3f}", p) for p in (one.p, one.p_corrected)]
             rows.append([
@@ -244,11 +241,9 @@ def grid_columns(logs: Sequence[Log], table: PublishedTable | None) -> list[Colu
     own = [*(logs[0].cell.get("columns") or ()), *(log.cell["column"] for log in logs)]
     columns = []
     for name in dict.fromkeys([*printed, *map(str, own)]):
-        theirs = {ours: metric for metric, ours in printed[name].ours.items()} if name in printed else {}
-        ours = (metric for log in logs if log.cell["column"] == name for metric in log.cell["metrics"])
-        columns += [
-            Column(name, measure(one), theirs.get(one, "")) for one in dict.fromkeys([*theirs, *ours])
-        ]
+        theirs = {ours: metric for metric, ours in printed[name]["ours"].items()} if name in printed else {}
+        ours = [metric for log in logs if log.cell["column"] == name for metric in log.cell["metrics"]]
+        columns += [Column(name, measure(m), theirs.get(m, "")) for m in dict.fromkeys([*theirs, *ours])]
     return columns
 
 
@@ -257,12 +252,13 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -
     columns, present = grid_columns(logs, table), {str(log.cell["row"]): log for log in reversed(logs)}
     own = [str(row) for row in logs[0].cell.get("rows") or () if row in present]
     names = list(dict.fromkeys([*(table.rows if table else ()), *own, *reversed(present)]))
+    # The newest log of each seed.
+    newest = {(str(log.cell["row"]), log.cell["column"], log.seed): log for log in logs}
     cells = {
-        (row, c.name): [log for log in logs if (log.cell["row"], log.cell["column"]) == (row, c.name)]
+        (row, c.name): [log for (r, column, _), log in newest.items() if (r, column) == (row, c.name)]
         for row in present
         for c in columns
     }
-    cells = {key: list({log.seed: log for log in same}.values()) for key, same in cells.items()}  # the newest
     figures = {(row, c): figure(cells[row, c.name], c.of) for row in present for c in columns}
     rows: list[list[Cell]] = []
     for name in names:
@@ -278,13 +274,12 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -
             rows.append([head, _origin(table, printed.model), *map(_printed, values)])
     single = len({c.of for c in columns}) == 1
     heads = [c.name if single else f"{c.name} {c.of.heading}" for c in columns]
-    firsts = {c.name: c.of for c in reversed(columns)}  # the first measure of each column
     families: list[Family] = []
-    for column, of in reversed(firsts.items()):
+    for column, of in {c.name: c.of for c in reversed(columns)}.items():  # the first measure of each column
         seeds = {row: [log.scores(of.name) for log in cells[row, column]] for row in names if row in present}
         # Averaged over seeds; only questions that all seeds were asked.
         means = [(r, pd.concat(s, axis=1, join="inner").mean(axis=1)) for r, s in seeds.items() if s]
-        families.append((column, of, [(row, values) for row, values in means if len(values)]))
+        families.insert(0, (column, of, [(row, values) for row, values in means if len(values)]))
     note = f"{_grid_note(logs, table)} Ours: {INTERVALS} ± is the standard deviation over seeds."
     compared = comparison_table(f"{title}: differences between rows", "Column", families)
     return [Table(title, ["Method", "Figures", *heads], rows, note), compared]
@@ -316,45 +311,42 @@ def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | Non
     """
     fired = Counter(name for log in logs for names in log.questions["guidelines"] for name in names)
     sources = {one.id: SOURCES.get(str(one.source), str(one.source)) for one in load_guidelines()}
-    counts = pd.DataFrame(
-        [(name, sources.get(name, "unknown"), 1, fired[name]) for name in {**sources, **fired}],
-        columns=["guideline", "source", "number", "times"],
-    )
     if top:
-        counts = counts[counts["times"] > 0].nlargest(TOP_GUIDELINES, "times")
+        counts = [(name, sources.get(name, "unknown"), 1, n) for name, n in fired.most_common(TOP_GUIDELINES)]
     else:
-        counts = counts.groupby("source", as_index=False)[["number", "times"]].sum()
-        counts["guideline"] = counts["source"]
+        number, times = Counter(sources.values()), Counter[str]()
+        for name, n in fired.items():
+            times[sources.get(name, "unknown")] += n
+        counts = [(name, name, number[name], times[name]) for name in sorted({*number, *times})]
     rows = [
-        [*map(Cell, (one.guideline, "ours", one.source)), *map(number_cell, (one.number, one.times))]
-        for one in counts.itertuples(index=False)
+        [*map(Cell, (name, "ours", source)), *map(number_cell, (number_, times_))]
+        for name, source, number_, times_ in counts
     ]
-    for row in table.rows.values() if table is not None else ():
-        assert table is not None
-        first, last = (Cell(text, published=True) for text in (row.row, row.group or row.row))
-        (values,) = row.values.values()
-        printed = (_printed(values.get(metric)) for metric in ("number", "triggers"))
-        rows.append([first, _origin(table, row.model), last, *printed])
-    count = sum(len(log.questions) for log in logs)
-    note = f"{_grid_note(logs, table)} Corrections of {count:,} questions."
+    if table:
+        for row in table.rows.values():
+            (values,) = row.values.values()
+            first, last = (Cell(text, published=True) for text in (row.row, row.group or row.row))
+            printed = (_printed(values.get(metric)) for metric in ("number", "triggers"))
+            rows.append([first, _origin(table, row.model), last, *printed])
+    note = f"{_grid_note(logs, table)} Corrections of {sum(len(log.questions) for log in logs):,} questions."
     return Table(title, ["Guideline", "Whose", "Feedback from", "Guidelines", "Triggered"], rows, note)
 
 
 def _grid_note(logs: Sequence[Log], table: PublishedTable | None) -> str:
     """Whose figures a grid's table shows, and the grid's own notes."""
-    lines = dict.fromkeys(" ".join(str(log.cell.get("notes") or "").split()) for log in logs)
+    lines = " ".join(dict.fromkeys(" ".join(str(log.cell.get("notes") or "").split()) for log in logs))
     if not table:
-        return " ".join(lines)
+        return lines
     about, of = " ".join(table.note.split()).rstrip("."), table.source
     return (
-        f"Rows marked published are figures of {of.title} ({of.venue}, {of.date}), {table.place}, in "
-        f"{table.unit}: {about}. They are other models, other samples and other graphs than ours: no "
-        f"comparison of systems. {' '.join(lines)}"
+        f"Rows marked published are figures of {of['title']} ({of['venue']}, {of['date']}), {table.place}, "
+        f"in {table.unit}: {about}. They are other models, other samples and other graphs than ours: no "
+        f"comparison of systems. {lines}"
     )
 
 
 def _origin(table: PublishedTable, model: str) -> Cell:
-    return Cell("published", f"{model}, {table.source.venue}, {table.source.date}", published=True)
+    return Cell("published", f"{model}, {table.source['venue']}, {table.source['date']}", published=True)
 
 
 def _printed(value: float | None) -> Cell:
@@ -381,7 +373,11 @@ def figure_cell(value: Interval, of: Measure, rivals: Sequence[float] = (), deta
 
 def number_cell(value: float, digits: int = 0, detail: str = "") -> Cell:
     """Return a plain number."""
-    return Cell(NOTHING) if math.isnan(value) else Cell(f"{value:,.{digits}f}", detail, number=value)
+    return (
+        Cell(NOTHING)
+        if math.isnan(value)
+        else Cell(f"{value:,.{digits if value else 0}f}", detail, number=value)
+    )
 
 
 def groups(logs: Sequence[Log], key: Callable[[Log], Any]) -> list[tuple[Any, list[Log]]]:
@@ -393,18 +389,20 @@ def system_labels(logs: Sequence[Log]) -> dict[str, str]:
     """Return path of a log -> its system, with what distinguishes it from others of its task and system."""
     labels: dict[str, str] = {}
     for (_, system), same in groups(logs, lambda log: (log.name, log.system)):
-        own = [{n: log.arguments.get(n) for n in ("n", "sample_seed", "seed")} for log in same]
         features = [
-            {"model": log.model, **log.phases, **log.settings, **more}
-            for log, more in zip(same, own, strict=True)
+            {"model": log.model, **log.phases, **log.settings}
+            | {name: log.arguments.get(name) for name in ("n", "sample_seed", "seed")}
+            for log in same
         ]
-        apart = pd.DataFrame(features, dtype=object).fillna("none").map(str)
-        apart = apart.loc[:, apart.nunique() > 1]
-        if apart.empty and len(same) > 1:  # the code or the day, only where nothing else differs
-            apart = pd.DataFrame({"commit": log.commit, "on": log.created} for log in same)
-            apart = apart.loc[:, apart.nunique() > 1].iloc[:, :1]
-        for log, values in zip(same, apart.to_dict("records"), strict=True):
-            words = ", ".join(f"{name}={value}" for name, value in values.items())
+        if all(one == features[0] for one in features):  # the code, only where nothing else differs
+            features = [{"commit": log.commit} for log in same]
+        differing = [
+            n
+            for n in dict.fromkeys(key for one in features for key in one)
+            if len({str(one.get(n)) for one in features}) > 1
+        ]
+        for log, one in zip(same, features, strict=True):
+            words = ", ".join(f"{n}={'none' if one.get(n) is None else one[n]}" for n in differing)
             labels[log.path] = f"{system} ({words})" if words else system
     return labels
 
@@ -428,9 +426,8 @@ def notes(logs: Sequence[Log]) -> list[str]:
         whole = about.get("drawn_from", 0)
         part = f"{log.total:,} of {whole:,}, seed {seed}" if log.total < whole else f"all {log.total:,}"
         draws[f"{log.name} {part}"] = None
-        sums |= {f"{name} {sha[:8]}": None for name, sha in (about.get("data_files") or {}).items()}
-        names = {"kg_checksum": "graph", "prices_sha256": "prices"}
-        sums |= {f"{name} {about[key][:8]}": None for key, name in names.items() if about.get(key)}
+        named = {**(about.get("data_files") or {}), "graph": about.get("kg_checksum")}
+        sums |= {f"{name} {sum_[:8]}": None for name, sum_ in named.items() if sum_}
     models = sorted({"none (embedded)" if log.model == "embedded" else log.model for log in logs})
     lines += [
         f"Questions, drawn at random where limited: {'; '.join(draws)}.",

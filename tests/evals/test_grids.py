@@ -63,12 +63,12 @@ def test_a_shipped_grid_mirrors_its_table_with_legal_names(name: str) -> None:
         assert set(table.rows) == {row.row for row in file.grid.rows if not row.own}
         columns = [name for name in table.columns if name != "Average"]
         assert columns == [c.column for c in file.grid.columns]
-    tasks = {name: c.task for name, c in table.columns.items()}
+    tasks = {name: c["task"] for name, c in table.columns.items()}
     assert all(c.task in ("", tasks[c.column]) for c in file.grid.columns)
     for model in ("embedded", "openai:any"):
         cells = cells_of(file, Choices(model, {} if model == "embedded" else {"*": model}))
         assert len(cells) == len(file.grid.rows) * len(file.grid.columns)
-        reasons = ["no documents", "models that others", "the same"]
+        reasons = ["no documents", "models that others", "the same", "a recipe"]
         reasons += ["needs a language model"] * (model == "embedded")
         assert all(not c.why_not or c.why_not.startswith(tuple(reasons)) for c in cells)
 
@@ -298,7 +298,7 @@ def test_a_thinned_graph_is_asked_and_named(closed: Path, tmp_path: Path) -> Non
     assert f1(thin) < f1(whole)
 
 
-def test_a_cell_that_learns_asks_with_the_encoder_of_its_seed_and_recipe(
+def test_a_cell_that_learns_asks_with_the_encoder_of_its_seed(
     closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders: list[LearningConfig] = []
@@ -312,13 +312,13 @@ def test_a_cell_that_learns_asks_with_the_encoder_of_its_seed_and_recipe(
     monkeypatch.setattr("triplewise.graphs.learning.learn", learn)
     monkeypatch.setattr(grid_run, "seeds_of", lambda *given: Seeds(str(training)))
     monkeypatch.setattr(grid_run, "graph", lambda name: graph("metaqa"))
-    text = GRID + "  - {row: learned, learn: {benchmark: webqsp, recipe: no-merge}}\n"
-    cells = cells_of(write(tmp_path, text), Choices(train=7, seeds=[4], only=["learned"]))
+    text = GRID + "  - {row: learned, learn: {benchmark: webqsp, train: 7}}\n"
+    cells = cells_of(write(tmp_path, text), Choices(seeds=[4], only=["learned"]))
     (outcome,) = run(write(tmp_path, text), tmp_path / "logs", cells)
     (order,) = orders
-    assert (order.recipe, order.iterations, order.seed) == ("no-merge", 2, 4)
+    assert (order.iterations, order.seed) == (2, 4)
     assert len(Path(order.questions).read_text(encoding="utf-8").splitlines()) == 7
-    learned = {"benchmark": "webqsp", "recipe": "no-merge", "iterations": 2, "train": 7}
+    learned = {"benchmark": "webqsp", "iterations": 2, "train": 7}
     assert about(outcome)["learned"] == learned
 
 

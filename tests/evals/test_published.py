@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from triplewise.evals.data import read_data
 from triplewise.evals.report.published import PublishedTable, published
 
 GRIDS = (
@@ -17,8 +18,8 @@ GRIDS = (
 @pytest.mark.parametrize("key", GRIDS)
 def test_every_table_says_where_when_and_how_it_was_measured(key: str) -> None:
     table = published()[key]
-    assert table.source.date[:2] == "20"
-    assert all([table.source.title, table.place, table.note, *(row.model for row in table.rows.values())])
+    assert table.source["date"][:2] == "20"
+    assert all([table.source["title"], table.place, table.note, *(row.model for row in table.rows.values())])
 
 
 def test_every_figure_is_of_a_column_and_a_metric_of_its_table() -> None:
@@ -26,7 +27,15 @@ def test_every_figure_is_of_a_column_and_a_metric_of_its_table() -> None:
         for row in table.rows.values():
             assert set(row.values) <= set(table.columns), row.row
             assert all(set(figures) <= set(table.metrics) for figures in row.values.values()), row.row
-        assert all(set(column.ours) == set(table.metrics) for column in table.columns.values()), table.title
+        assert all(set(column["ours"]) == set(table.metrics) for column in table.columns.values()), (
+            table.title
+        )
+
+
+def test_no_row_or_column_is_there_twice() -> None:
+    for key, table in read_data("report/published.yaml")["tables"].items():
+        assert len(table["rows"]) == len(published()[key].rows), key
+        assert len(table["columns"]) == len(published()[key].columns), key
 
 
 def test_no_percentage_is_outside_0_to_100() -> None:

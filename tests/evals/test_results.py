@@ -1,4 +1,4 @@
-"""`eval results`: what is run, what is kept, and the file that is made from the logs."""
+"""The grid of all tasks: what is run, what is kept, and the file that is made from the logs."""
 
 from __future__ import annotations
 
@@ -45,8 +45,18 @@ def test_every_task_is_run_and_those_that_need_a_model_are_skipped() -> None:
 
 def test_results_are_written_and_what_is_finished_is_kept(made: list[str], tmp_path: Path) -> None:
     out = tmp_path / "RESULTS.md"
-    tasks = ["--task", "ck25", "--task", "creak", "--task", "grailqa"]
-    given = ["results", *tasks, "--limit", "11", "--log-dir", str(tmp_path / "logs"), "--out", str(out)]
+    tasks = ["--only", "*/ck25", "--only", "*/creak", "--only", "*/grailqa"]
+    given = [
+        "grid",
+        "results",
+        *tasks,
+        "--limit",
+        "11",
+        "--log-dir",
+        str(tmp_path / "logs"),
+        "--markdown",
+        str(out),
+    ]
     first = CliRunner().invoke(app, given)
     close_all()
     assert first.exit_code == 3, first.output  # one task has no data
@@ -60,7 +70,7 @@ def test_results_are_written_and_what_is_finished_is_kept(made: list[str], tmp_p
         "commit 1234567",
         "## Questions that failed",
         "the graph fell over",
-        "--limit 11 --out evals/RESULTS.md",
+        "Made by: triplewise eval grid results",
     ):
         assert words in text
     again = CliRunner().invoke(app, given)
@@ -75,8 +85,8 @@ def test_what_other_code_measured_is_run_again(
     logs = []
     for code in ("one", "one", "two"):
         monkeypatch.setattr(evaluation, "code_checksum", lambda code=code: code)
-        out = ["--log-dir", str(tmp_path / "logs"), "--out", str(tmp_path / "RESULTS.md")]
-        CliRunner().invoke(app, ["results", "--task", "ck25", *out])
+        given = ["--only", "*/ck25", "--limit", "11", "--log-dir", str(tmp_path / "logs")]
+        CliRunner().invoke(app, ["grid", "results", *given])
         logs.append(len(list((tmp_path / "logs").rglob("*.eval"))))
         close_all()
     assert logs == [1, 1, 2]
@@ -84,9 +94,9 @@ def test_what_other_code_measured_is_run_again(
 
 def test_impossible_arguments_are_refused_before_anything_runs(tmp_path: Path) -> None:
     for given, kind, message in (
-        (["--task", "triviaqa"], ConfigurationError, "unknown task 'triviaqa'"),
-        (["--out", str(tmp_path / "no" / "R.md")], DataError, "no folder .*; make it first"),
+        (["--only", "triviaqa"], ConfigurationError, "no cell matches --only triviaqa; there are: "),
+        (["--markdown", str(tmp_path / "no" / "R.md")], DataError, "no folder .*; make it first"),
     ):
-        result = CliRunner().invoke(app, ["results", *given])
+        result = CliRunner().invoke(app, ["grid", "results", *given])
         with pytest.raises(kind, match=message):
             raise result.exception or AssertionError(result.output)

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai.model import ModelName
-from inspect_ai.scorer import Score, Scorer, Target
+from inspect_ai.scorer import SampleScore, Score, Scorer, Target
 from inspect_ai.solver import TaskState
 
 from triplewise.evals.scorers import (
     accuracy,
+    answerable,
     denotation,
     effort,
     is_accepted,
@@ -91,12 +92,13 @@ def test_yes_is_true_and_one_is_not() -> None:
     assert _score(verdict(), both, ["true"])["accuracy"] == 0.0
 
 
-def test_trivial_questions_are_left_out_of_the_figures_without_them() -> None:
-    no = {"status": "answered", "values": ["false"]}
-    assert all(map(math.isnan, _score(nontrivial(), no, ["false"], trivial=True).values()))
-    assert set(_score(nontrivial(), no, ["false"]).values()) == {1.0}
-    found = _score(nontrivial(), no, ["Q1"])
-    assert (found["nontrivial_f1"], math.isnan(found["nontrivial_accuracy"])) == (0.0, True)
+def test_trivial_questions_and_those_the_graph_cannot_answer_are_left_out_of_their_own_means() -> None:
+    def sample(value: float, **metadata: bool) -> SampleScore:
+        return SampleScore(score=Score(value=value), sample_metadata=metadata)
+
+    scores = [sample(1.0, trivial=True), sample(0.0, answerable=True), sample(1.0, answerable=False)]
+    assert (nontrivial()(scores), answerable()(scores)) == (0.5, 0.0)
+    assert math.isnan(answerable()(scores[:1]))
 
 
 def test_substrings_count_only_under_their_own_name() -> None:
