@@ -477,7 +477,7 @@ def test_tasks_are_listed_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
     one = " ".join(CliRunner().invoke(app, ["tasks", "cwq"]).stdout.split())
     for words in (
         "3,106, of which 170 can be answered (127 without the facts made from gold answers)",
-        "F1 and Hits@1 of the questions that the graph can answer",
+        "scores F1, Hits@1 and exact match of the set of answers",
         "kg_exact false ask only questions whose gold query gives the gold answers on the graph.",
     ):
         assert words in one
