@@ -160,9 +160,13 @@ def _question(sample: EvalSample) -> str:
     })  # fmt: skip
 
 
+def _trace(sample: EvalSample) -> str:
+    return sample.store.get("Run:trace_json") or "{}"
+
+
 COLUMNS = [SampleColumn("row", path=_question, full=True)]
 """What is read of a question; `TRACE` on demand."""
-TRACE = SampleColumn("trace", path=lambda sample: sample.store.get("Run:trace_json") or "{}", full=True)
+TRACE = SampleColumn("trace", path=_trace, full=True)
 
 
 def read_logs(paths: Iterable[Path | str], *, traces: bool = False) -> list[Log]:

@@ -133,14 +133,9 @@ class Grid(_Strict):
     cells: list[Override] = Field(default_factory=list)
 
 
-_MODELS = {
-    "defaults": CellSpec,
-    "columns": Column,
-    "rows": Row,
-    "cells": Override,
-    "learn": Learn,
-    "thin": Thin,
-}
+_MODELS: Mapping[str, type[BaseModel]] = {
+    "defaults": CellSpec, "columns": Column, "rows": Row, "cells": Override, "learn": Learn, "thin": Thin,
+}  # fmt: skip
 """Key of a file -> what stands under it."""
 
 
@@ -187,8 +182,8 @@ def load_grid(name: str | Path) -> GridFile:
         first = error.errors(include_url=False)[0]
         place, message = first["loc"], f"{first['msg'][:1].lower()}{first['msg'][1:]}"
         if first["type"] == "extra_forbidden":
-            under: list[type[_Strict]] = [_MODELS[key] for key in map(str, place[:-1]) if key in _MODELS]
-            message = f"unknown key; choose one of: {', '.join(sorted([Grid, *under][-1].model_fields))}"
+            under = [_MODELS[key].model_fields for key in map(str, place[:-1]) if key in _MODELS]
+            message = f"unknown key; choose one of: {', '.join(sorted([Grid.model_fields, *under][-1]))}"
         elif first["type"] != "missing":
             message = f"{message}, got {first['input']!r}"
         raise document.error(f"{'.'.join(map(str, place))}: {message}", *place) from error
