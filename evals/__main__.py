@@ -3,8 +3,8 @@
 import sys
 
 from triplewise.evals.command import app
-from triplewise.graphs.cli.app import relax_collector, run
+from triplewise.graphs.console import relax_collector, run_command
 
 if __name__ == "__main__":
     relax_collector()
-    sys.exit(run(sys.argv[1:], app, "python -m triplewise.evals"))
+    sys.exit(run_command(sys.argv[1:], app, "python -m triplewise.evals"))

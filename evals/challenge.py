@@ -16,7 +16,7 @@ import pyoxigraph as ox
 import yaml
 
 from triplewise.evals.servers import OxigraphServer
-from triplewise.graphs.cli.console import say
+from triplewise.graphs.console import say
 from triplewise.tools.core.files import json_lines
 
 DATASET = "https://text2sparql.aksw.org/2025/corporate/"

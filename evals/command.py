@@ -31,8 +31,7 @@ from triplewise.evals.evaluation import (
 from triplewise.evals.systems import systems
 from triplewise.evals.tasks import TASKS
 from triplewise.evals.tasks.registry import describe
-from triplewise.graphs.cli.console import columns, echo_json, examples, out, pairs, progress_bars, say
-from triplewise.graphs.cli.options import Json
+from triplewise.graphs.console import Json, columns, echo_json, examples, out, pairs, progress_bars, say
 from triplewise.graphs.page import check_place, write_page
 from triplewise.graphs.presets import PRESETS
 from triplewise.tools.core.errors import ConfigurationError

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import yaml
 from platformdirs import user_cache_path
 
-from triplewise.graphs.cli.console import progress_bars
+from triplewise.graphs.console import progress_bars
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import Record, json_lines
 from triplewise.tools.kg.load import load_kg

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from functools import wraps
 from inspect import getdoc
 from typing import Annotated, Any, TypeAlias
-from typing import Literal as OneOf
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
+from triplewise.graphs.around import DESCRIBED, EntityFacts, LinkedNode, Named, facts_around, find_entity
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.presets import find_preset
 from triplewise.nodes.context import Context
@@ -25,47 +25,12 @@ from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import Answer, AnswerStatus
 from triplewise.tools.actions.terms import triple_lines
 from triplewise.tools.core.errors import TriplewiseError
-from triplewise.tools.core.terms import IRI, Literal, whole_number
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Deadline
-from triplewise.tools.kg.vocabulary import node_descriptions, node_labels, relation_texts, triple_labels
-from triplewise.tools.linking.linker import link
-from triplewise.tools.linking.search import KINDS, Match, MatchKind, node_types, search_kg
+from triplewise.tools.linking.search import KINDS, Match, MatchKind, search_kg
 from triplewise.tools.pyql.raw_sparql import run_query
-from triplewise.tools.pyql.text import read_iri
-from triplewise.tools.retrieval.surroundings import closest_relations, facts_by_relation
 
-DESCRIBED = 30
-"""Relations that a description has at most."""
-COUNT_SECONDS = 5.0
-"""Seconds that counting the facts of an entity may take; then its relations are listed without."""
-
-Side: TypeAlias = tuple[IRI, bool]
-"""A relation of an entity, and whether it leaves it."""
 Entity: TypeAlias = Annotated[str, Field(description="The entity's id or its name.")]
-
-
-class Named(BaseModel):
-    """An entity, relation or literal. The id of a literal is its value."""
-
-    id: str
-    label: str
-
-
-class LinkedNode(Named):
-    """The entity that a name was taken for. `others` are called so too."""
-
-    description: str = ""
-    types: tuple[str, ...] = ()
-    others: tuple[Named, ...] = ()
-
-
-class RelationFacts(Named):
-    """A relation that leaves the entity (`out`) or arrives at it (`in`), with some of its values."""
-
-    direction: OneOf["out", "in"]
-    count: int | None = Field(None, description="Its facts about the entity; null if they are too many.")
-    values: tuple[Named, ...] = ()
 
 
 class AskResult(BaseModel):
@@ -94,14 +59,6 @@ class SearchResult(BaseModel):
     """What a text may mean, best first within each kind. What is not `close` is merely the nearest."""
 
     matches: tuple[Match, ...]
-
-
-class EntityFacts(BaseModel):
-    """Relations of an entity. `notice` says what was left out."""
-
-    entity: LinkedNode
-    relations: tuple[RelationFacts, ...]
-    notice: str = ""
 
 
 class PathsResult(BaseModel):
@@ -159,11 +116,11 @@ class AssistantTools:
         values: Annotated[int, Field(ge=1, le=50, description="Values of each relation.")] = 10,
     ) -> EntityFacts:
         """Describe an entity: label, description, classes, and its facts by relation, in both directions."""
-        return self._around(entity, about, values, DESCRIBED)
+        return facts_around(self._session(), self._encoder, entity, about, values, DESCRIBED)
 
     def relations(self, entity: Entity) -> EntityFacts:
         """List all relations of an entity in both directions, with the number of its facts by each."""
-        return self._around(entity)
+        return facts_around(self._session(), self._encoder, entity)
 
     def paths(
         self,
@@ -174,7 +131,7 @@ class AssistantTools:
     ) -> PathsResult:
         """Find how two entities are connected: the paths of facts between them, shortest first."""
         kg = self._session()
-        (start, linked_source), (end, linked_target) = _link(kg, source), _link(kg, target)
+        (start, linked_source), (end, linked_target) = find_entity(kg, source), find_entity(kg, target)
         result = kg.paths(start, end, hops, limit=limit)
         triples = [hop.triple for path in result.paths for hop in path]
         lines = iter(triple_lines(kg, triples, len(triples)))
@@ -195,75 +152,6 @@ class AssistantTools:
 
     def _session(self) -> KnowledgeGraph:
         return self.kg.session(deadline=Deadline(self._seconds))
-
-    def _around(self, entity: str, about: str = "", values: int = 0, most: int | None = None) -> EntityFacts:
-        """Return some relations of an entity, all for None, with some values of each."""
-        kg = self._session()
-        node, linked = _link(kg, entity)
-        counts = _relation_counts(kg, node)
-        sides = list(counts)[:most]
-        if about:
-            sides = closest_relations(kg, about, list(counts), self._encoder, DESCRIBED)
-        facts = facts_by_relation(kg, node, sides, values) if sides and values else []
-        # What an entity is called; a mediator, by what it holds.
-        names: dict[Side, dict[str, list[str]]] = {side: {} for side in sides}
-        labels = triple_labels(kg, [fact.triple for fact in facts], exact=False)
-        for fact, (subject, relation, obj) in zip(facts, labels, strict=True):
-            hop = fact.through or fact.triple
-            out = hop.subject == node
-            end, name = (hop.object, obj) if out else (hop.subject, subject)
-            id = end.value if isinstance(end, Literal) else kg.profile.short(end)
-            name = f"{relation}: {obj}" if fact.through else name
-            names[hop.relation, out].setdefault(id, []).append(name)
-        ids, relations = {side: kg.profile.short(side[0]) for side in sides}, []
-        texts = relation_texts(kg, list(ids.values()))
-        for side, ends in names.items():
-            shown = [Named(id=end, label="; ".join(parts)) for end, parts in ends.items()]
-            about_it: dict[str, Any] = {
-                "id": ids[side],
-                "label": texts[ids[side]].label,
-                "count": counts[side],
-            }
-            relations.append(about_it | {"direction": "out" if side[1] else "in", "values": shown})
-        left = len(counts) - len(sides)
-        notice = f"{left} more relations: say what it is `about`, or call `relations`" if left else ""
-        return EntityFacts.model_validate({"entity": linked, "relations": relations, "notice": notice})
-
-
-def _link(kg: KnowledgeGraph, text: str) -> tuple[IRI, LinkedNode]:
-    """Return the entity of an id or a name. Raises `ConfigurationError` if there is none."""
-    node, others = read_iri(text, kg.profile), list[Named]()
-    exists = "ASK {{ {{ {0} ?p ?o }} UNION {{ ?s ?q {0} }} }}"
-    if node is None or not kg.query(exists.format(node.n3())).boolean:
-        (linked,) = link(text, kg, {text: None})
-        node = read_iri(linked.id, kg.profile)
-        assert node is not None, "what is linked by its name is no literal"
-        others = [Named(id=c.id, label=c.label) for c in linked.candidates if c.id != linked.id]
-    return node, LinkedNode(
-        id=kg.profile.short(node),
-        label=node_labels(kg, [node])[node],
-        description=node_descriptions(kg, [node]).get(node, ""),
-        types=node_types(kg, [node]).get(node, ()),
-        others=tuple(others),
-    )
-
-
-def _relation_counts(kg: KnowledgeGraph, node: IRI) -> dict[Side, int | None]:
-    """Return how many facts an entity has by each relation, outgoing ones first; None if unknown."""
-    n = node.n3()
-    result = kg.query(
-        f"SELECT ?p ?out (COUNT(*) AS ?n) WHERE {{ {{ {n} ?p ?x BIND(1 AS ?out) }} UNION "
-        f"{{ ?x ?p {n} BIND(0 AS ?out) }} }} GROUP BY ?p ?out ORDER BY DESC(?out) ?p",
-        timeout=min(COUNT_SECONDS, kg.timeout),
-    )
-    if not result.outcome.ok:
-        around = kg.relations(node)
-        return dict.fromkeys([*((r, True) for r in around.forward), *((r, False) for r in around.backward)])
-    return {
-        (relation, whole_number(out) == 1): whole_number(number)
-        for relation, out, number in result.rows
-        if isinstance(relation, IRI) and not kg.profile.excludes(relation)
-    }
 
 
 def with_errors(

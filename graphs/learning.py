@@ -29,8 +29,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from triplewise.graphs.build import build_graph
-from triplewise.graphs.cli.runs import open_saver
 from triplewise.graphs.presets import find_preset
+from triplewise.graphs.runs import open_saver
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.learning import (

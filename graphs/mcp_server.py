@@ -15,7 +15,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from triplewise.graphs.assistant_tools import AskResult, AssistantTools, with_errors
-from triplewise.graphs.cli.run import DOING
+from triplewise.graphs.trace import DOING
 from triplewise.tools.core.errors import TriplewiseError
 
 READ_ONLY = ToolAnnotations(

@@ -1,26 +1,25 @@
 """The web service: a page, its API, and the API of the TEXT2SPARQL challenge, all told in docs/serve.md.
 
-Graph, model and settings are the operator's. A client gives a question, the number of a reading, a rating or
-a read-only query, and chooses nothing else. An error is `{"error": "..."}` in words for the person.
+Graph, model and settings are the operator's. A client gives a question, the number of a reading, a rating, a
+name of a relation or a read-only query, and chooses nothing else. An error is `{"error": "..."}` in words.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
+from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from platformdirs import user_data_path
 from pydantic import TypeAdapter, ValidationError
 from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
@@ -32,24 +31,31 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from triplewise.graphs.around import example_questions, held_around, schema_of
 from triplewise.graphs.build import build_graph
-from triplewise.graphs.cli.run import DOING
-from triplewise.graphs.page import render_service
+from triplewise.graphs.console import csv_text
+from triplewise.graphs.page import render_docs, render_service
 from triplewise.graphs.presets import find_preset
-from triplewise.graphs.trace import trace_of, whole_trace
+from triplewise.graphs.trace import DOING, trace_of, whole_trace
 from triplewise.nodes.context import Context
+from triplewise.nodes.converse import rewrite
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import State
 from triplewise.tools.core.errors import KGUnavailableError, RunError, TriplewiseError
+from triplewise.tools.core.taught import keep
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.vocabulary import add_name
+from triplewise.tools.parsing.follow_up import FollowUp, Rewrite, Turn, with_names
 from triplewise.tools.pyql.raw_sparql import run_query
 
-MOST_CHARACTERS, MOST_BYTES, MOST_ROWS = 2_000, 64_000, 1_000
-"""Most characters of a question, bytes of a body, and rows of a query by hand."""
+MOST_CHARACTERS, MOST_BYTES, MOST_ROWS, LONGEST_NAME = 2_000, 64_000, 1_000, 80
+"""Most characters of a question, bytes of a body, rows of a query by hand, and characters of a name."""
 MOST_WAITING = 32
 """Questions that may wait for their turn; beyond that the service is busy."""
-HELD_RUNS = 128
-"""Runs that can still be rated, and gone on with; the oldest is let go first."""
+HELD_RUNS, KEPT_TURNS = 128, 10
+"""Runs that can still be rated and gone on with, and conversations; questions remembered of one."""
+SURE = 0.9
+"""Confidence from which nothing else that a message may mean is asked."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -68,6 +74,11 @@ class ServedGraph:
     context: Context
     preset: str
     kg: KnowledgeGraph
+
+    @property
+    def source(self) -> str:
+        """What the graph was opened by, "" for one that has no name."""
+        return self.context.kg if isinstance(self.context.kg, str) else ""
 
     @classmethod
     def open(cls, preset: str, settings: Mapping[str, Any]) -> ServedGraph:
@@ -111,25 +122,31 @@ class Service:
         local: bool = True,
         examples: Sequence[str] = (),
     ) -> None:
-        self.main, self.datasets = main, datasets
+        self.main, self.datasets, self._local = main, datasets, local
         self._model = "no language model" if main.context.embedded else str(main.context.model)
         html, policy = render_service(main.kg.name, self._model, examples)
         self._page = HTMLResponse(html, headers={"Content-Security-Policy": policy})
+        self._examples, self._schema, self._reads_schema = examples, dict[str, Any](), asyncio.Lock()
         self._saver = InMemorySaver()
         self._graph_alone: Any = build_graph(main.preset)
         self._graph: Any = build_graph(main.preset, checkpointer=self._saver)
         self._turns, self._jobs, self._present = asyncio.Semaphore(jobs), jobs, 0
         self._runs: dict[str, Mapping[str, Any]] = {}
-        self._ratings = user_data_path("triplewise") / "ratings.jsonl"
+        self._talks: dict[str, list[Turn]] = {}
+        both = ["GET", "POST"]
         self.app = Starlette(
             routes=[
                 Route("/", lambda request: self._page),
                 Route("/health", self._health),
-                Route("/api/ask", self._ask),
-                Route("/api/stream", self._stream),
-                Route("/api/query", self._query, methods=["POST"]),
+                Route("/api/ask", self._ask, methods=both),
+                Route("/api/stream", self._stream, methods=both),
+                Route("/api/query", self._query, methods=both),
+                Route("/api/schema", self._about),
                 Route("/api/rate", self._rate, methods=["POST"]),
+                Route("/api/name", self._name, methods=["POST"]),
                 Route("/text2sparql", self._text2sparql),
+                Route("/openapi.json", lambda request: JSONResponse(openapi())),
+                Route("/docs", lambda request: _documentation()),
             ],
             middleware=[Middleware(SameOrigin, hosts=LOOPBACK if local else ())],
             exception_handlers={TriplewiseError: _failure, HTTPException: _failure},
@@ -140,12 +157,39 @@ class Service:
         return JSONResponse({"status": "ok", "graph": self.main.kg.name, "triplewise": version("triplewise")})
 
     async def _ask(self, request: Request) -> Response:
-        state = await self._answer(self.main, _question(request))
-        return JSONResponse(whole_trace(state))
+        given = await _given(request)
+        state = await self._answer(self.main, _question(given))
+        document = await asyncio.to_thread(self._whole, state)
+        if _form(given) == "csv":
+            rows = zip(document["answer"], document["iris"], document["labels"], strict=True)
+            return _csv(("value", "iri", "label"), rows)
+        return JSONResponse(document)
+
+    def _whole(self, state: State) -> dict[str, Any]:
+        """Return a run with nothing left out, and what the graph holds where it gave no sure answer."""
+        document = whole_trace(state, self.main.kg.profile)
+        held = held_around(state, self._session(), self._encoder, self.main.source)
+        return document | ({"held": held.model_dump()} if held is not None else {})
+
+    def _session(self) -> KnowledgeGraph:
+        return self.main.kg.session()
+
+    @property
+    def _encoder(self) -> Any:
+        return Environment(self.main.context).encoder
+
+    async def _about(self, request: Request) -> Response:
+        """Return classes and relations of the graph, and questions that it answers; read once."""
+        async with self._reads_schema:
+            if not self._schema:
+                self._schema = await asyncio.to_thread(schema_of, self._session(), self._encoder)
+                made = await asyncio.to_thread(example_questions, self._session(), self._encoder)
+                self._schema["questions"] = list(self._examples) or made
+        return JSONResponse(self._schema)
 
     async def _text2sparql(self, request: Request) -> Response:
         """Return the query for a question, as the challenge's client expects it; "" where none is known."""
-        dataset, question = request.query_params.get("dataset", ""), _question(request)
+        dataset, question = request.query_params.get("dataset", ""), _question(request.query_params)
         served = self.datasets.get(dataset) if self.datasets else self.main
         if served is None:
             known = ", ".join(self.datasets)
@@ -156,47 +200,73 @@ class Service:
 
     async def _stream(self, request: Request) -> Response:
         """Send each phase of a run as it happens, then its trace, and what may be picked if it is unsure."""
+        given = await _given(request)
         # An EventSource reads no body of an error: what fails is an event too.
         return EventSourceResponse(
-            {"event": event, "data": json.dumps(data)} async for event, data in self._events(request)
+            {"event": event, "data": json.dumps(data)} async for event, data in self._events(given)
         )
 
     async def _query(self, request: Request) -> Response:
-        sparql = (await _body(request)).get("query")
+        given = await _given(request)
+        sparql = given.get("query")
         if not isinstance(sparql, str) or not sparql.strip():
             raise RefusedError(400, 'no query: send {"query": "SELECT ..."}')
         async with self._turn():
             timeout = self.main.context.query_timeout
-            run = partial(run_query, self.main.kg.session(), sparql, timeout=timeout, limit=MOST_ROWS)
+            run = partial(run_query, self._session(), sparql, timeout=timeout, limit=MOST_ROWS)
             result = await asyncio.to_thread(run)
+        if _form(given) == "csv" and "variables" in result:
+            names = result["variables"]
+            rows = [[(row.get(name) or {}).get("value", "") for name in names] for row in result["rows"]]
+            return _csv(names, rows)
         return JSONResponse(result)
 
     async def _rate(self, request: Request) -> Response:
-        """Keep a person's word on an answer as a line in the user's data folder."""
-        body = await _body(request)
+        """Keep a person's word on an answer; it teaches where only this machine is listened to."""
+        body = await _given(request)
         if (answered := self._runs.get(str(body.get("run")))) is None:
             raise RefusedError(404, "no such run here any more; ask the question again")
         if (rating := body.get("rating")) not in ("right", "wrong"):
             raise RefusedError(400, f'rating: "right" or "wrong", got {rating!r}')
-        record = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "rating": rating}
-        record |= {"graph": self.main.kg.name, "model": self._model, **answered}
-        self._ratings.parent.mkdir(parents=True, exist_ok=True)
-        with self._ratings.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
-        return JSONResponse({"rating": rating})
+        source = self.main.source if self._local and answered["program"] else None
+        about = {"graph": self.main.kg.name, "model": self._model}
+        await asyncio.to_thread(partial(keep, "ratings", source, rating=rating, **about, **answered))
+        return JSONResponse({"rating": rating, "teaches": source is not None})
 
-    async def _events(self, request: Request) -> AsyncIterator[tuple[str, Any]]:
+    async def _name(self, request: Request) -> Response:
+        """Give a relation of the graph another name, which is kept in its profile."""
+        body = await _given(request)
+        relation, name = (" ".join(str(body.get(key) or "").split()) for key in ("relation", "name"))
+        kg = self._session()
+        iri = kg.profile.expand(relation, relation=True)
+        if not self._local or not self.main.source:
+            raise RefusedError(
+                403, "relations are named on the machine that serves the graph, by `triplewise kg name`"
+            )
+        if not name or len(name) > LONGEST_NAME:
+            raise RefusedError(400, f"`name` needs 1 to {LONGEST_NAME} characters, got {len(name):,}")
+        if iri is None or not kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean:
+            raise RefusedError(404, f"the graph has no relation {relation!r}")
+        await asyncio.to_thread(keep, "names", self.main.source, relation=kg.profile.short(iri), name=name)
+        add_name(kg, kg.profile.short(iri), name)
+        self._schema = {}
+        return JSONResponse({"relation": kg.profile.short(iri), "name": name})
+
+    async def _events(self, given: Mapping[str, Any]) -> AsyncIterator[tuple[str, Any]]:
         """Yield name and data of the events of a new run, or of one that goes on with a picked reading."""
-        run = request.query_params.get("run") or uuid4().hex
+        run = str(given.get("run") or uuid4().hex)
         config: Any = {"configurable": {"thread_id": run}}
         choices = None
+        talk = str(given.get("conversation") or "")[:64]
         try:
-            if "run" in request.query_params:
+            if "run" in given:
                 if not (await self._graph.aget_state(config)).next:
                     raise RefusedError(404, "this run waits for no choice any more; ask the question again")
-                start: Any = Command(resume=request.query_params.get("pick", "0"))
+                start: Any = Command(resume=str(given.get("pick", "0")))
             else:
-                start = {"question": _question(request), "entities": {}}
+                turns = () if given.get("alone") else self._talks.get(talk, ())
+                asked = await self._read(_question(given), turns)
+                start = {"question": asked.question, "entities": dict(asked.entities)}
             context = self.main.context.changed(interactive=True)
             async with self._turn():
                 stream = self._graph.astream(start, config, context=context, stream_mode=["tasks", "updates"])
@@ -209,19 +279,79 @@ class Service:
                         for phase, update in data.items():
                             yield "done", {"phase": phase, "detail": _detail(phase, update or {})}
                 state = State.model_validate((await self._graph.aget_state(config)).values).restored()
-                trace = await asyncio.to_thread(trace_of, state, self.main.kg.session())
-            keys = ("question", "status", "confidence", "answer", "labels", "sparql")
-            self._runs[run] = {name: trace[name] for name in keys}
-            if len(self._runs) > HELD_RUNS:
-                oldest = next(iter(self._runs))
-                del self._runs[oldest]
-                self._saver.delete_thread(oldest)
-            yield "answer", {"run": run, "trace": trace, "choices": choices}
+                session = self._session()
+                trace = await asyncio.to_thread(trace_of, state, session)
+                held = await asyncio.to_thread(held_around, state, session, self._encoder, self.main.source)
+            self._remember(run, talk, state)
+            yield (
+                "answer",
+                {
+                    "run": run,
+                    "trace": trace,
+                    "choices": choices,
+                    "held": held.model_dump() if held is not None else None,
+                    "asked": given.get("question", ""),
+                    "teaches": self._local,
+                },
+            )
         except TriplewiseError as error:
             yield "failed", {"error": str(error)}
         finally:
             if choices is None:
                 self._saver.delete_thread(run)
+
+    def _remember(self, run: str, talk: str, state: State) -> None:
+        """Keep what a rating or the next message of a conversation needs of a run."""
+        answer, reading = state.answer, state.followed
+        assert answer is not None, "a run that ends has an answer"
+        is_read = reading is not None and reading.values == answer.values
+        self._runs[run] = {
+            **{name: getattr(answer, name) for name in ("status", "confidence", "labels", "sparql")},
+            "question": state.question,
+            "answer": answer.values,
+            "program": reading.program if reading is not None and is_read else state.program,
+            "entities": {e.mention: e.id for e in state.linked},
+        }
+        if len(self._runs) > HELD_RUNS:
+            oldest = next(iter(self._runs))
+            del self._runs[oldest]
+            self._saver.delete_thread(oldest)
+        if talk:
+            entities = {e.mention: e.id for e in state.linked}
+            turn = with_names(Turn(state.question, entities, answer.values, answer.labels), self._session())
+            turns = self._talks.pop(talk, [])
+            self._talks[talk] = [*(t for t in turns if t.question != turn.question), turn][-KEPT_TURNS:]
+            if len(self._talks) > HELD_RUNS:
+                del self._talks[next(iter(self._talks))]
+
+    async def _read(self, text: str, turns: Sequence[Turn]) -> Rewrite:
+        """Return what a message asks that may lean on earlier ones: of several readings the surest."""
+        if not turns:
+            return Rewrite(text, {})
+        rewrites = await asyncio.to_thread(self._rewrites, text, turns)
+        ranked = []
+        for asked in rewrites if len(rewrites) > 1 else ():
+            run = {"question": asked.question, "entities": dict(asked.entities)}
+            async with self._turn():
+                answer = (await self._graph_alone.ainvoke(run, context=self.main.context))["answer"]
+            rank = answer.status == "answered", bool(answer.values), answer.confidence or 0.0
+            ranked.append((rank, asked))
+            if rank[0] and (answer.confidence is None or answer.confidence >= SURE):
+                break
+        return max(ranked, key=lambda pair: pair[0])[1] if ranked else rewrites[0]
+
+    def _rewrites(self, text: str, turns: Sequence[Turn]) -> Sequence[Rewrite]:
+        env = Environment(self.main.context)
+        message = FollowUp(text, turns, env.kg, env.encoder)
+        if message.is_alone:
+            return (Rewrite(text, {}),)
+        if message.purpose != "question":  # its proof and its query are on the page
+            return (Rewrite(turns[-1].question, turns[-1].entities),)
+        rewrites = message.rewrites if env.context.embedded else rewrite(message, list(turns), env)[1]
+        if not rewrites:
+            what = f"what {message.reference.match[0]!r} stands for" if message.reference else "what is asked"
+            raise RefusedError(400, f"I cannot tell {what}. Give the name, or ask in full.")
+        return rewrites
 
     async def _answer(self, served: ServedGraph, question: str) -> State:
         """Return the state that a question ends in."""
@@ -282,17 +412,31 @@ class SameOrigin:
         return "" if is_link or site in ("none", "same-origin") else "pages of other sites may not ask"
 
 
-def _question(request: Request) -> str:
+def _question(given: Mapping[str, Any]) -> str:
     """Return the question of a request. Raises `RefusedError` without one, or if it is too long."""
-    question = request.query_params.get("question", "").strip()
+    question = given.get("question", "")
+    question = question.strip() if isinstance(question, str) else ""
     if not question or len(question) > MOST_CHARACTERS:
         message = f"`question` needs 1 to {MOST_CHARACTERS:,} characters, got {len(question):,}"
         raise RefusedError(400, message)
     return question
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    """Return the JSON object of a request. Raises `RefusedError` for anything else."""
+def _form(given: Mapping[str, Any]) -> str:
+    """Return the form in which a reply is wanted. Raises `RefusedError` for one that there is not."""
+    if (form := given.get("format", "json")) not in ("json", "csv"):
+        raise RefusedError(400, f"format: json or csv, got {form!r}")
+    return str(form)
+
+
+def _csv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> Response:
+    return Response(csv_text(names, rows), media_type="text/csv; charset=utf-8")
+
+
+async def _given(request: Request) -> Mapping[str, Any]:
+    """Return the parameters of a GET, or the JSON object of a POST. Raises `RefusedError` for others."""
+    if request.method == "GET":
+        return dict(request.query_params)
     # A reader of its own, for a body may be sent without its length.
     content = bytearray()
     async for chunk in request.stream():
@@ -304,6 +448,41 @@ async def _body(request: Request) -> dict[str, Any]:
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
         raise RefusedError(400, f"the body needs to be a JSON object: {reason}") from error
+
+
+@cache
+def described() -> dict[str, Any]:
+    """Return what the API is, as `api.yaml` has it."""
+    import yaml
+
+    api: dict[str, Any] = yaml.safe_load((files("triplewise.graphs.page") / "api.yaml").read_text("utf-8"))
+    return api
+
+
+def openapi() -> dict[str, Any]:
+    """Return the description of the API by OpenAPI 3.1: a POST has its parameters as a JSON object."""
+    api = described()
+    replies, paths = {code: {"description": text} for code, text in api["replies"].items()}, {}
+    for path, does in api["paths"].items():
+        given, texts = (
+            does.get("parameters", {}),
+            {k: does[k] for k in ("summary", "description") if k in does},
+        )
+        names = {name: {**p["schema"], "description": p["description"]} for name, p in given.items()}
+        needed = [name for name, p in given.items() if p.get("required")]
+        schema = {"type": "object", "properties": names, "required": needed}
+        in_query = [{"name": name, "in": "query", **p} for name, p in given.items()]
+        methods = {
+            "get": {"parameters": in_query},
+            "post": {"requestBody": {"content": {"application/json": {"schema": schema}}}},
+        }
+        paths[path] = {m: {**texts, **methods[m], "responses": replies} for m in does["methods"]}
+    return {"openapi": "3.1.0", "info": {**api["info"], "version": version("triplewise")}, "paths": paths}
+
+
+def _documentation() -> Response:
+    html, policy = render_docs(described(), version("triplewise"))
+    return HTMLResponse(html, headers={"Content-Security-Policy": policy})
 
 
 def _failure(request: Request, error: Exception) -> Response:

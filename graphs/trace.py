@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from ast import literal_eval
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -10,14 +12,32 @@ from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
 from triplewise.tools.kg.literals import readable
 
 if TYPE_CHECKING:
-    from triplewise.nodes.state import State
+    from triplewise.nodes.state import Answer, State
+    from triplewise.tools.kg.profile import Profile
     from triplewise.tools.kg.protocol import KnowledgeGraph
 
+DOING = {
+    "link": "finding the entities",
+    "plan": "planning",
+    "observe": "looking around",
+    "act": "acting",
+    "inspect": "inspecting",
+    "correct": "correcting",
+    "review": "waiting for your word",
+    "choose": "waiting for your word",
+    "reflect": "reflecting",
+    "answer": "collecting the proof",
+}
+"""What each phase does, in words."""
 LENGTH = 1_200
 """Most characters of a step's observation in a trace."""
 MOST = {"answer": 200, "labels": 200, "memory": 60, "rules": 12, "dropped": 12, "facts": 20, "written": 20}
-MOST |= {"readings": 8, "rows": 40, "proof": 40, "observation": 40}
+MOST |= {"iris": 200, "readings": 8, "rows": 40, "proof": 40, "observation": 40}
 """Most entries of a list in a trace; of memory, triples in all."""
+_QUOTED = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+_LIST = re.compile(rf"\[({_QUOTED}(?:, {_QUOTED})*)(, \.\.\.[^\]']*)?\]")
+"""A list as Python writes it, which a model is shown."""
+_NUMBER = re.compile(r"[-+]?\d[\d.,:TZ+-]*")
 
 
 def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
@@ -25,7 +45,8 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
 
     It has the keys of `whole_trace`, and besides:
 
-    - `program`; `written`: facts that a model wrote by itself.
+    - `program`; `written`: facts that a model wrote by itself. `followed`: index of the reading that gave the
+      answer, or None. `types`: relations that lead to a class.
     - `memory`: paths of (subject, relation, object). `observation`: `from` entities, `facts` of (subject,
       relation, object, score), and in words what was left out of sight as `cuts`.
     - `names`: id -> label of what is mentioned by id. Facts of the proof, and those read, get `ids`.
@@ -47,12 +68,13 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     def ids(triple: Triple) -> list[str]:
         return [shown(triple.subject), shown(triple.relation), shown(triple.object)]
 
-    trace = whole_trace(state)
+    trace = whole_trace(state, kg.profile if kg is not None else None)
     trace["corrections"] = [
         {name: value for name, value in correction.items() if name != "text"}
         for correction in trace["corrections"]
     ]
     for step, whole in zip(trace["steps"], (s.feedback.observation for s in state.steps), strict=True):
+        whole = whole if whole.startswith("{") else in_words(whole)
         step["observation"] = part = whole[:LENGTH]
         if len(whole) > LENGTH:
             # Cut between two lines, where there are some.
@@ -60,6 +82,8 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
             step |= {"observation": part, "cut": len(whole) - len(part)}
     trace |= {
         "program": state.program,
+        "followed": state.attempt if state.followed is not None and state.followed.features else None,
+        "types": [kg.profile.short(IRI(p)) for p in kg.profile.type_predicates] if kg is not None else [],
         "written": list(state.written),
         "memory": [[ids(t) for t in path] for path in state.memory],
         "observation": [[*ids(o.triple), round(o.score, 3)] for o in state.observation],
@@ -70,7 +94,7 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
         for fact, extracted in zip(trace["facts"], state.facts, strict=True):
             fact["ids"] = ids(extracted.triple)
 
-    cut = {name: len(trace[name]) - most for name, most in MOST.items() if name != "memory"}
+    cut = {name: len(trace.get(name, ())) - most for name, most in MOST.items() if name != "memory"}
     cut = {name: count for name, count in cut.items() if count > 0}
     trace |= {name: trace[name][: MOST[name]] for name in cut}
     paths, free = [], MOST["memory"]
@@ -85,8 +109,35 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     return trace | {"names": _names(state, trace, kg)}
 
 
-def whole_trace(state: State) -> dict[str, Any]:
-    """Return an ended run, nothing left out: answer, query, proof, plan, steps, corrections, cost."""
+def in_words(observation: str) -> str:
+    """Return an observation for people: lists without brackets and quotes."""
+
+    def plain(match: re.Match[str]) -> str:
+        return ", ".join(str(literal_eval(part)) for part in re.findall(_QUOTED, match[1])) + (match[2] or "")
+
+    return _LIST.sub(plain, observation)
+
+
+def iris_of(answer: Answer, profile: Profile) -> list[str]:
+    """Return the full IRI of each value of an answer, "" for a literal."""
+    terms = [term for fact in answer.proof for term in (fact.triple.subject, fact.triple.object)]
+    nodes = {profile.short(term): term.value for term in terms if isinstance(term, IRI)}
+    literals = {"true", "false", *(profile.short(term) for term in terms if isinstance(term, Literal))}
+
+    def full(value: str) -> str:
+        if value in nodes or value in literals or _NUMBER.fullmatch(value):
+            return nodes.get(value, "")
+        iri = profile.expand(value)
+        return iri.value if iri is not None else ""
+
+    return [full(value) for value in answer.values]
+
+
+def whole_trace(state: State, profile: Profile | None = None) -> dict[str, Any]:
+    """Return an ended run, nothing left out: answer, query, proof, plan, steps, corrections, cost.
+
+    With a profile it has `iris` too, the full IRI of each value of the answer.
+    """
     answer = state.answer
     assert answer is not None, "a run that ends has an answer"
     plain = asdict(answer)
@@ -113,6 +164,7 @@ def whole_trace(state: State) -> dict[str, Any]:
         "question": state.question,
         "status": answer.status,
         "answer": answer.values,
+        **({"iris": iris_of(answer, profile)} if profile is not None else {}),
         **{name: plain[name] for name in words},
         "proof": proof,
         "facts": facts,

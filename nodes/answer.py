@@ -32,6 +32,8 @@ from triplewise.tools.pyql.text import read_term
 _TRUE = {"true", "yes", "correct", "right", "supported"}
 _FALSE = {"false", "no", "incorrect", "wrong", "refuted", "not true"}
 
+YES_NO = {"true": "Yes", "false": "No"}
+
 PROOF_LIMIT = 50
 """Most facts shown as proof."""
 UNSURE = "Not sure, perhaps: "
@@ -63,6 +65,8 @@ class Route:
 def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
     """Return the readable text of answer values, in their order; numbers are grouped, dates are in words."""
     values = list(values)
+    if len(values) == 1 and values[0] in YES_NO:
+        return (YES_NO[values[0]],)
     iris = {v: iri for v in values if (iri := kg.profile.expand(v)) is not None}
     labels = kg.labels(iris.values(), partial=True)
     texts = []
@@ -91,8 +95,6 @@ def normal_values(text: str, values: Sequence[str]) -> tuple[str, ...]:
 
 def sentence(labels: tuple[str, ...]) -> str:
     """Return the answer in words."""
-    if labels in (("true",), ("false",)):
-        return "Yes." if labels == ("true",) else "No."
     if len(labels) > 1:
         return f"{', '.join(labels[:-1])} and {labels[-1]}."
     return f"{labels[0]}." if labels else ""

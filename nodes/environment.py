@@ -249,9 +249,11 @@ class Environment:
         """
         if self.context.seeds == NO_SEEDS or self.context.db is not None:
             return None
+        from triplewise.tools.core.taught import right_answers
         from triplewise.tools.planning.seeds import FOLDER
 
-        if self.context.seeds is None and not any((f / FOLDER).is_dir() for f in self.kg.cache_dirs):
+        is_kept = any((f / FOLDER).is_dir() for f in self.kg.cache_dirs)
+        if self.context.seeds is None and not is_kept and not right_answers(self.context.name_of("kg")):
             return None
         from triplewise.tools.planning.seed_store import seeds_for
 

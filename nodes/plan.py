@@ -23,6 +23,7 @@ from triplewise.nodes.state import State
 from triplewise.tools.actions.symbolic import RuleService
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Atom, Rule, path_text
+from triplewise.tools.core.taught import ratings_of
 from triplewise.tools.core.terms import Node, Variable
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.profile import Profile
@@ -42,6 +43,8 @@ SHOWN = 60
 """Relations around the topic that a model is shown, the likest to the question first where there are more."""
 REPLANNED = 3
 """Sub-questions that are planned for in one run: each may take a model call and dozens of queries."""
+MARKED_RIGHT = 0.99
+"""Confidence of a reading that a person marked right."""
 SHOWN_BY_SEEDS = 0.5
 """Evidence of seed questions from which what is a slot or a claim is read as they are."""
 
@@ -64,7 +67,13 @@ def given_entities(linked: Sequence[LinkedEntity]) -> Mapping[str, str] | None:
 
 
 def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
-    """Return the readings of what is asked, best first: of a question, a claim or a slot."""
+    """Return the readings of what is asked, best first; what a person said of them goes before all else."""
+    kg = env.context.kg
+    return rated(_read(state, env), ratings_of(kg, state.question) if isinstance(kg, str) else {})
+
+
+def _read(state: State, env: Environment) -> tuple[Reading, ...]:
+    """Return the readings of a question, a claim or a slot."""
     context, question, form = env.context, state.question, form_of(state.question)
     readings: tuple[Reading, ...] = ()
     if form == "question" or env.seeds is not None:
@@ -77,10 +86,18 @@ def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
         if (slot := slot_of(question)) is not None:
             return slot_readings(slot[1], state.linked, env.kg, env.encoder)
         return claim_readings(question, state.linked, env.kg, env.encoder, context.closed_world)
-    if context.calibration is None:
-        return readings
-    calibration = calibration_for(env.kg, context.calibration)
-    return tuple(replace(r, confidence=calibration.probability(r.features)) for r in readings)
+    if context.calibration is not None:
+        calibration = calibration_for(env.kg, context.calibration)
+        readings = tuple(replace(r, confidence=calibration.probability(r.features)) for r in readings)
+    return readings
+
+
+def rated(readings: Sequence[Reading], ratings: Mapping[str, str]) -> tuple[Reading, ...]:
+    """Return readings without those that a person marked wrong; one marked right is the first, and sure."""
+    left = [r for r in readings if ratings.get(r.program) != "wrong"]
+    right = [r for r in left if r.program in ratings]
+    sure = (replace(r, confidence=MARKED_RIGHT, provenance="a person marked it right") for r in right)
+    return (*sure, *(r for r in left if r not in right))
 
 
 def rules_of(readings: Sequence[Reading], profile: Profile, documents: bool = False) -> tuple[Rule, ...]:

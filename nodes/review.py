@@ -127,9 +127,10 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
         text = answer.text.removeprefix(UNSURE)
         return {"answer": replace(answer, status="answered", text=text, confidence=None, reason=note)}
     rival = readings[number - 1]
-    reading = next(r for r in state.readings if r.text == rival.reading)
-    rivals = tuple(r for r in answer.rivals if r is not rival)
-    return {"answer": replace(answer_of_reading(reading, state, env, note), rivals=rivals)}
+    place = next(i for i, r in enumerate(state.readings) if r.text == rival.reading)
+    reading, rivals = state.readings[place], tuple(r for r in answer.rivals if r is not rival)
+    picked = replace(answer_of_reading(reading, state, env, note), rivals=rivals)
+    return {"attempt": place, "program": reading.program, "answer": picked}
 
 
 def pick(readings: Sequence[Mapping[str, Any]], meanings: Sequence[Mapping[str, Any]]) -> int:

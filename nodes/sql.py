@@ -7,7 +7,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from triplewise.nodes.answer import sentence
+from triplewise.nodes.answer import YES_NO, sentence
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.link import given
@@ -110,8 +110,8 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
         "answer": Answer(
             status=status,
             values=values,
-            labels=values,
-            text=sentence(values) or f"Not found: {reason}.",
+            labels=(labels := tuple(YES_NO.get(value, value) for value in values)),
+            text=sentence(labels) or f"Not found: {reason}.",
             sql=sql if values else "",
             rows=_lines(rows) if values else (),
             reason=reason,

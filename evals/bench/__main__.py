@@ -15,7 +15,7 @@ from triplewise.evals.bench.latency import latency
 from triplewise.evals.bench.observe import observe
 from triplewise.evals.bench.savings import savings
 from triplewise.evals.bench.soak import soak
-from triplewise.graphs.cli.console import columns
+from triplewise.graphs.console import columns
 from triplewise.tools.core.errors import TriplewiseError
 
 

@@ -16,7 +16,7 @@ import typer
 
 from triplewise.evals import scripted_model
 from triplewise.evals.evaluation import make_task, parse_settings, run
-from triplewise.graphs.cli.app import relax_collector
+from triplewise.graphs.console import relax_collector
 
 
 def inflight(

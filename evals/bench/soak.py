@@ -20,8 +20,7 @@ from triplewise.evals import scripted_model
 from triplewise.evals.bench.proxy import Proxy
 from triplewise.evals.data import benchmark, locate, read_records
 from triplewise.graphs import Context, build_graph
-from triplewise.graphs.cli.app import relax_collector
-from triplewise.graphs.cli.console import say
+from triplewise.graphs.console import relax_collector, say
 from triplewise.tools.core.errors import RunError
 from triplewise.tools.linking.linker import without_brackets
 

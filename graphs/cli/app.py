@@ -1,26 +1,19 @@
-"""The commands put together, and the one place where errors become lines on stderr and exit codes."""
+"""The commands put together."""
 
 from __future__ import annotations
 
-import gc
 import importlib.metadata
 import json
 import os
-import sqlite3
 import sys
-import traceback
 from collections.abc import Sequence
-from typing import Any
 
 import typer
 
 from triplewise.graphs.cli import ask, calibrate, chat, facts, guidelines, kg, learn, plan, query, serve
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import EXIT_CODES, Interrupted, out, pairs, say
-from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
-from triplewise.tools.core.secrets import redact
-
-USER_ERROR, RUN_ERROR, INTERRUPTED = 2, 3, 130
+from triplewise.graphs.console import EXIT_CODES, out, pairs, relax_collector, run_command, say
+from triplewise.tools.core.errors import ConfigurationError
 
 # Read by LangGraph when it is imported, which is later: nothing but the types that the state is made of is
 # ever loaded from a checkpoint.
@@ -148,69 +141,12 @@ def evaluate(context: typer.Context) -> object:
     return result
 
 
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
+    return run_command(arguments, app)
+
+
 def main() -> None:
     """Run the command line and leave with its exit code."""
     relax_collector()
     sys.exit(run(sys.argv[1:]))
-
-
-def relax_collector() -> None:
-    """Look for garbage less often: imports make objects by the hundred thousand, and they all stay.
-    Looking among them takes a twentieth of the time to an answer, a seventh of an evaluation's."""
-    gc.set_threshold(50_000, 20, 20)
-
-
-def run(arguments: Sequence[str], commands: typer.Typer = app, name: str = "triplewise") -> int:
-    """Run one command and return its exit code. Errors end as one or two lines on stderr.
-
-    Args:
-        arguments: what follows the program's name. commands: where the command is looked for.
-        name: the program's, as help and errors give it.
-    """
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
-        # Labels of a KG hold any character: one the terminal cannot show must not end the run. Nor must
-        # bytes that are not text.
-        reconfigure: Any = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace")
-    debug = "--debug" in arguments
-    for argument in arguments:
-        if argument.encode("utf-8", "replace").decode() != argument:
-            say(f"the argument {argument!r} is not UTF-8 text: set the terminal's encoding to UTF-8", "error")
-            return USER_ERROR
-    command = typer.main.get_command(commands)
-    try:
-        result = command.main([a for a in arguments if a != "--debug"], prog_name=name, standalone_mode=False)
-    except Exception as error:  # noqa: BLE001 - the last place: it is reported, and the exit code says it failed
-        if debug:
-            traceback.print_exc()
-        return _explain(error)
-    if result == INTERRUPTED:
-        say("interrupted", "error")
-    return result if isinstance(result, int) else 0
-
-
-def _explain(error: Exception) -> int:
-    """Say what went wrong and what to do about it; return the exit code."""
-    match error:
-        case Interrupted():
-            say(f"interrupted{f'; {error}' if str(error) else ''}", "error")
-            return INTERRUPTED
-        case typer.TyperException():
-            context = getattr(error, "ctx", None)
-            command = context.command_path if context is not None else "triplewise"
-            if error.format_message():  # empty where the help was printed instead
-                say(f"{error.format_message()} (see: {command} --help)", "error")
-            return USER_ERROR
-        case UserError() | RunError():
-            say(str(error), "error")
-            return USER_ERROR if isinstance(error, UserError) else RUN_ERROR
-        case sqlite3.Error():
-            say(f"the checkpoints failed ({error}); repeat with --no-checkpoints to do without", "error")
-            return RUN_ERROR
-        case OSError():
-            say(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", "error")
-            return RUN_ERROR
-    say(f"unexpected {type(error).__name__}: {redact(str(error))}", "error")
-    say("This is a bug in triplewise; repeat with --debug for the traceback to report.")
-    return RUN_ERROR

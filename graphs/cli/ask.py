@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import EXIT_CODES, Interrupted, echo, echo_json, out, say
+from triplewise.graphs.console import EXIT_CODES, Interrupted, echo, echo_json, out, say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from triplewise.graphs.cli.run import Run
-    from triplewise.graphs.cli.runs import RunRequest
+    from triplewise.graphs.runs import RunRequest
     from triplewise.nodes.state import Answer
 
 NEEDS_TERMINAL = {
@@ -138,7 +138,7 @@ def ask(
         triplewise ask --file questions.csv --out answers.csv --jobs 8
         triplewise ask --resume
     """
-    from triplewise.graphs.cli.runs import open_checkpoints
+    from triplewise.graphs.runs import open_checkpoints
 
     if (page := output.trace) is not None:
         from triplewise.graphs.page import check_page

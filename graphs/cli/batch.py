@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from triplewise.graphs.build import build_graph
-from triplewise.graphs.cli.console import progress_bars, say
-from triplewise.graphs.cli.runs import RunRequest
+from triplewise.graphs.console import progress_bars, say
+from triplewise.graphs.runs import RunRequest
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Answer
 from triplewise.tools.core.errors import (

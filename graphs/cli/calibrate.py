@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, out, pairs, progress_bars, say
+from triplewise.graphs.console import columns, out, pairs, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:

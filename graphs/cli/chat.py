@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import echo, out, say
 from triplewise.graphs.cli.query import run_by_hand
+from triplewise.graphs.console import echo, out, say
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
 
 if TYPE_CHECKING:
-    from triplewise.graphs.cli.runs import Checkpoints, RunRequest
+    from triplewise.graphs.runs import Checkpoints, RunRequest
 
 HELP = """\
 Ask; then ask on: "And where was she born?", "Only those after 1950", "How many are there?", "And of Italy?"
@@ -42,7 +42,7 @@ def chat(
         triplewise chat --kg films.ttl --model openai:gpt-4o-mini
         triplewise chat --resume
     """
-    from triplewise.graphs.cli.runs import open_checkpoints
+    from triplewise.graphs.runs import open_checkpoints
 
     if resume and (extra := o.given(context, "resume", "thread", "checkpoints", *o.LOGIN_OPTIONS)):
         raise ConfigurationError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, echo, echo_json, out, pairs, say
+from triplewise.graphs.console import columns, echo, echo_json, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import FactStatus
 from triplewise.tools.core.files import writing

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, out, pairs, say
+from triplewise.graphs.console import columns, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import read_text
 

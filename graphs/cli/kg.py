@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import echo, out, pairs, progress_bars, say
+from triplewise.graphs.console import echo, out, pairs, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
 SAMPLE, PATIENCE = 2_000, 10.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, out, progress_bars, say
+from triplewise.graphs.console import columns, out, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:

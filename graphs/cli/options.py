@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hi
 import typer
 from typer.core import TyperArgument, TyperOption
 
-from triplewise.graphs.cli.console import examples
+from triplewise.graphs.console import Json as Json
+from triplewise.graphs.console import examples
 from triplewise.tools.core.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
-    from triplewise.graphs.cli.runs import RunRequest
+    from triplewise.graphs.runs import RunRequest
     from triplewise.tools.kg import KnowledgeGraph
 
 Function = TypeVar("Function", bound=Callable[..., None])
@@ -46,7 +47,6 @@ Checkpoints = Annotated[
         "workers go on with each other's runs.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 _type_of_option = TyperOption.display_type_rich
@@ -267,8 +267,8 @@ class RunOptions(ModelOptions):
         Raises:
             ConfigurationError: something that cannot be run, found before anything is opened.
         """
-        from triplewise.graphs.cli.runs import RunRequest
         from triplewise.graphs.presets import find_preset
+        from triplewise.graphs.runs import RunRequest
         from triplewise.nodes.context import Context
         from triplewise.nodes.sql import require_model
         from triplewise.tools.actions import DATABASE_TOOLSETS

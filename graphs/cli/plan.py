@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, echo_json, out, pairs, progress_bars, say
+from triplewise.graphs.console import columns, echo_json, out, pairs, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
 SHOWN = 8

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, echo, echo_json, out, say
+from triplewise.graphs.console import columns, echo, echo_json, out, say
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import read_text
 

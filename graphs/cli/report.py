@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
-from triplewise.graphs.cli.console import columns
+from triplewise.graphs.console import columns
 from triplewise.nodes.state import Answer, ProofTriple, Step, Usage
 from triplewise.tools.actions import DATABASE_TOOLSETS
 from triplewise.tools.core.terms import Term, Triple
@@ -297,8 +297,8 @@ class Report:
 
     def _answer(self, answer: Answer) -> None:
         shown = list(zip(answer.values, answer.labels, strict=True))[:VALUES]
-        if answer.labels in (("true",), ("false",)):
-            shown = [("Yes", "Yes") if answer.labels == ("true",) else ("No", "No")]
+        if answer.labels in (("Yes",), ("No",)):
+            shown = [(answer.labels[0], answer.labels[0])]
         unsure = answer.status == "unsure"
         texts = [self.labels.tagged(value, label, DOUBTFUL if unsure else GOOD) for value, label in shown]
         if unsure:

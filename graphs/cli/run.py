@@ -11,11 +11,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from triplewise.graphs.build import build_graph
-from triplewise.graphs.cli.console import say
-from triplewise.graphs.cli.runs import RunRequest
+from triplewise.graphs.console import say
 from triplewise.graphs.page import Page, Question, RunBlock, write_page
 from triplewise.graphs.presets import find_preset
-from triplewise.graphs.trace import trace_of, whole_trace
+from triplewise.graphs.runs import RunRequest
+from triplewise.graphs.trace import DOING, trace_of, whole_trace
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import Answer, State
@@ -25,19 +25,6 @@ from triplewise.tools.kg import Outcome
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from rich.status import Status
-
-DOING = {
-    "link": "finding the entities",
-    "plan": "planning",
-    "observe": "looking around",
-    "act": "acting",
-    "inspect": "inspecting",
-    "correct": "correcting",
-    "review": "waiting for your word",
-    "choose": "waiting for your word",
-    "reflect": "reflecting",
-    "answer": "collecting the proof",
-}
 
 
 class Run:
@@ -151,7 +138,7 @@ class Run:
         """Return answer, labels, query, proof, steps, corrections, usage, and what was asked of what."""
         asked = {name: getattr(self.context, name) for name in ("kg", "db", "model")}
         request = {"preset": self.request.preset, "thread": self.request.thread}
-        return whole_trace(self.state) | asked | request
+        return whole_trace(self.state, self.kg.profile) | asked | request
 
 
 def write_run(path: Path, run: Run) -> None:

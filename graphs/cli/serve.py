@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import say
+from triplewise.graphs.console import say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:

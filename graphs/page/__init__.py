@@ -175,6 +175,14 @@ def render_service(graph: str, model: str, examples: Sequence[str]) -> tuple[str
     return template.render(graph=graph, model=model, examples=examples, style=style, script=script), policy
 
 
+def render_docs(api: Mapping[str, Any], version: str) -> tuple[str, str]:
+    """Return the page of the service's API as HTML, and the content security policy to send with it."""
+    template, _ = _template("docs.html.jinja", (), strict=False)
+    style = f"\n{_read('page.css')}\n"
+    policy = f"default-src 'none'; style-src {_digest(style)}; img-src data:; base-uri 'none'"
+    return template.render(api=api, version=version, style=style), f"{policy}; frame-ancestors 'none'"
+
+
 def write_page(path: Path | str, page: Page) -> Path:
     """Write the page to a file, whole or not at all, and return where it is.
 
@@ -298,14 +306,14 @@ def _digest(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-def _template(name: str, scripts: Sequence[str]) -> tuple[Template, str]:
+def _template(name: str, scripts: Sequence[str], strict: bool = True) -> tuple[Template, str]:
     """Return a template, which escapes all but what it marks as safe, and its page's whole script."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined, Undefined
 
     environment = Environment(
         autoescape=True,
         loader=FunctionLoader(_read),
-        undefined=StrictUndefined,
+        undefined=StrictUndefined if strict else Undefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -66,11 +66,10 @@ function answerChips(question, trace) {
   const values = trace.answer || [];
   if (!values.length && !question.answer.length) return el("p", { class: "none" }, "none");
   const labels = values.length ? trace.labels : question.answer;
-  const yesNo = { true: "Yes", false: "No" };
   const items = labels.map((label, i) => {
-    const id = values[i] && values[i] !== label ? el("span", { class: "id" }, " ", values[i]) : null;
+    const id = values[i] && values[i] !== label.replaceAll(",", "") && !["true", "false"].includes(values[i]) ? el("span", { class: "id" }, " ", values[i]) : null;
     const mark = trace.status === "unsure" && outcomeOf(question) === "open" ? "unsure" : judged(question, label, values[i]);
-    return el("li", { class: mark }, labels.length === 1 && yesNo[label] ? yesNo[label] : label, id);
+    return el("li", { class: mark }, label, id);
   });
   return [chips(items), leftOut((trace.cut || {}).answer, "answer")];
 }
@@ -125,7 +124,7 @@ function planCard(trace, terms) {
   const readings = trace.readings || [], rules = trace.rules || [], dropped = trace.dropped || [];
   if (!readings.length && !rules.length && !dropped.length) return null;
   const cut = trace.cut || {};
-  const read = readings.map((r) => el("li", {}, el("div", { class: "rule" }, r.reading), el("p", { class: "under" }, `${r.provenance} · ${Math.round(r.confidence * 100)} %`)));
+  const read = readings.map((r, i) => el("li", {}, el("div", { class: "rule" }, r.reading), el("p", { class: "under" }, `${r.provenance} · ${Math.round(r.confidence * 100)} % `, i === trace.followed ? badge("plain", trace.picked ? "picked by you" : "followed") : null)));
   const kept = rules.map((rule) => el("li", {}, el("div", { class: "rule" }, terms.rule(rule.rule)), el("p", { class: "under" }, figuresOf(rule))));
   const left = dropped.map((rule) => el("li", {}, el("div", { class: "rule" }, terms.rule(rule.text)), el("p", { class: "under" }, `dropped: ${rule.reason}`)));
   return section(
@@ -242,8 +241,10 @@ const proofFact = (p) => p.ids || [p.subject, p.relation, p.object];
 
 // The memory of the run; where it kept none, the proof.
 function graphCard(trace, terms, question) {
-  const memory = distinct((trace.memory || []).flat());
-  const facts = memory.length ? memory : distinct((trace.proof || []).map(proofFact));
+  // That a member is of its class says nothing that the answer does not.
+  const types = new Set(trace.types || []), drawn = (facts) => distinct(facts).filter(([, relation]) => !types.has(relation));
+  const memory = drawn((trace.memory || []).flat());
+  const facts = memory.length ? memory : drawn((trace.proof || []).map(proofFact));
   if (!facts.length) return null;
   const place = el("div", {});
   const topics = new Set((trace.entities || []).map((e) => e.id));

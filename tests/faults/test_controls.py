@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs.cli.app import run
-from triplewise.graphs.cli.console import echo, escape_controls, out
+from triplewise.graphs.console import echo, escape_controls, out
 from triplewise.tools.actions.terms import names
 from triplewise.tools.core.terms import CONTROLS, IRI, Literal, one_line
 from triplewise.tools.core.terms import text as literal

@@ -18,7 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from tests.graphs.conftest import Cli
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.graphs.cli.run import Run
-from triplewise.graphs.cli.runs import Checkpoints, RunRequest
+from triplewise.graphs.runs import Checkpoints, RunRequest
 from triplewise.tools.core.errors import ConfigurationError, DataError, RunError, UserError
 
 QUESTION = "Where was Goethe's partner born?"

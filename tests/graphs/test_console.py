@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from triplewise.graphs.cli.console import columns
+from triplewise.graphs.console import columns
 
 ID = "http://example.org/resource/Early_Frost"
 LONG = "a description that is longer than what is left of the line"

@@ -13,7 +13,7 @@ from tests.graphs.conftest import Cli
 from tests.graphs.test_cli_runs import COMMAND, QUESTION, REPLIES, order
 from tests.support.openai_server import Fault, OpenAIServer
 from tests.support.sql_servers import PASSWORD, Postgres
-from triplewise.graphs.cli.runs import open_checkpoints
+from triplewise.graphs.runs import open_checkpoints
 from triplewise.tools.core.errors import RunError
 
 

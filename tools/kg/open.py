@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from triplewise.tools.core.addresses import whole_url
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import kept_json
+from triplewise.tools.core.taught import names_of
 from triplewise.tools.kg.profile import Profile, load_profile, profile_names
 from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache
 
@@ -89,7 +91,12 @@ def open_kg(
             future = _opened[key] = Future()
     if new:  # outside the lock: other graphs can be opened while this one loads
         try:
-            future.set_result(_open(source, profile))
+            kg = _open(source, profile)
+            taught = names_of(text)
+            kg.profile = (
+                replace(kg.profile, aliases={**kg.profile.aliases, **taught}) if taught else kg.profile
+            )
+            future.set_result(kg)
         except BaseException as error:
             _opened.pop(key, None)
             future.set_exception(error)

@@ -94,7 +94,7 @@ def _read_texts(kg: KnowledgeGraph, names: Sequence[str], path: Path | None) -> 
     aliases: dict[IRI, list[str]] = {}
     for subject, alias in named:
         aliases.setdefault(subject, []).append(alias)
-    texts: dict[str, RelationText] = {}
+    texts, known = dict[str, RelationText](), origin_of(kg).profile.aliases
     for name, iri in iris.items():
         if iri is None:
             texts[name] = RelationText(label=name)
@@ -102,7 +102,8 @@ def _read_texts(kg: KnowledgeGraph, names: Sequence[str], path: Path | None) -> 
         subject, label = subjects[iri], labels.get(subjects[iri])
         is_label = label != kg.profile.local_text(subject)
         own = replace(kg.profile.relation_label(iri, label if is_label else None), **schema.get(subject, {}))
-        more = [a for a in aliases.get(subject, ()) if a not in own.aliases][:ALIASES]
+        given = known.get(name) or known.get(iri.value, ())
+        more = [a for a in (*given, *aliases.get(subject, ())) if a not in own.aliases][:ALIASES]
         texts[name] = replace(own, aliases=(*own.aliases, *more))
     if not all(Outcome(outcome).ok for outcome in asked.outcomes):
         return texts
@@ -115,6 +116,15 @@ def _read_texts(kg: KnowledgeGraph, names: Sequence[str], path: Path | None) -> 
         kept = {name: asdict(t) for name, t in memory.items()}
         write_json(path, {"since": ages[TEXTS], "profile": _shape(base.profile), "texts": kept})
     return texts
+
+
+def add_name(kg: KnowledgeGraph, relation: str, name: str) -> None:
+    """Give a relation of an open KG another name; what was worked out from its names is worked out anew."""
+    base = origin_of(kg)
+    names = dict.fromkeys((*base.profile.aliases.get(relation, ()), name))
+    base.profile = replace(base.profile, aliases={**base.profile.aliases, relation: tuple(names)})
+    for topic in ("relation texts", "graph index", "local indexes"):
+        memory_of(base, topic).clear()
 
 
 def _schema_of(kg: KnowledgeGraph, relations: Iterable[IRI]) -> dict[IRI, dict[str, Any]]:

@@ -14,6 +14,7 @@ import json
 import os
 import random
 import time
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple
 from functools import lru_cache
@@ -22,10 +23,11 @@ from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError, QueryFailedError
 from triplewise.tools.core.files import exclusive, is_writable, writing
+from triplewise.tools.core.taught import right_answers
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg.open import DEMO, MANIFEST, MEMORY_BYTES, graph_files, is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, memory_of
@@ -110,7 +112,8 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> 
     """Return the seed questions of a graph opened by `source`. Raises `DataError`: a file or line is broken.
 
     Args:
-        path: seed files joined by commas; None for the latest that are kept for the graph.
+        path: seed files joined by commas; None for the latest that are kept for the graph, with the answers
+            that people marked right.
         caps: how far mining goes; seeds kept under other caps are read, but mined anew.
     """
     if path is None:
@@ -118,14 +121,33 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> 
     else:
         name = _file_name(_kg_fingerprint(source, kg), path, caps)
         kept = [file for cache in kg.cache_dirs if (file := cache / FOLDER / name).is_file()]
+    index = open_index(kept[0]) if kept else None
     if kept or path is None:
-        return open_index(kept[0]) if kept else None
+        return index if path is not None else _with_taught(index, source, kg)
     indexes, key = memory_of(kg, "seeds"), f"{path} {_seeds_fingerprint(path)}"
     with _lock:
         if key not in indexes:
             indexes[key] = SeedIndex(_grouped(path, kg))  # holds no graph
-        index: SeedIndex = indexes[key]
+        found: SeedIndex = indexes[key]
+        return found
+
+
+def _with_taught(index: SeedIndex | None, source: str, kg: KnowledgeGraph) -> SeedIndex | None:
+    """Return an index with the answers to questions of the graph that people marked right."""
+    right, indexes = right_answers(source), memory_of(kg, "seeds")
+    if not right:
         return index
+    seeds = [Seed(r["question"], (*(e := r["entities"]),), (*r["answer"],), (*e.values(),)) for r in right]
+    if not any(seed.spans and seed.answers for seed in seeds):
+        return index
+    with _lock:
+        if (key := ("taught", index, tuple(seeds))) not in indexes:
+            kept: Any = index.groups if index is not None else {}
+            groups: Any = {text: [*kept.get(text, ()), *more] for text, more in group_seeds(seeds).items()}
+            mined = (index.stored, index.caps) if index is not None else ()
+            indexes[key] = SeedIndex(ChainMap(groups, kept), *mined)
+        found: SeedIndex = indexes[key]
+        return found
 
 
 def kept_seeds(source: str, kg: KnowledgeGraph) -> list[Path]:

@@ -158,8 +158,8 @@ class SeedIndex:
     def __init__(
         self, groups: Mapping[str, Sequence[Seed]], stored: MinedSeeds | None = None, caps: Caps | None = None
     ) -> None:
-        self._texts, self._groups = list(groups), groups
-        self._stored, self.caps = stored or {}, caps
+        self._texts, self.groups = list(groups), groups
+        self.stored, self.caps = stored or {}, caps
         self._mined = LRUCache[Caps, MinedSeeds](8)
         self._index = Bm25(list(map(_terms, self._texts)))
 
@@ -170,7 +170,7 @@ class SeedIndex:
         """Return what its seeds gave under some caps."""
         mined = self._mined.get(caps)
         if mined is None:
-            stored = [self._stored] if caps == self.caps else []
+            stored = [self.stored] if caps == self.caps else []
             mined = self._mined[caps] = ChainMap(LRUCache[str, Mined](REMEMBERED), *stored)
         return mined
 
@@ -184,10 +184,10 @@ class SeedIndex:
         order = np.argsort(-scores, kind="stable")[:k]
         best = float(scores[order[0]]) or 1.0
         ranked = {self._texts[i]: float(scores[i]) / best for i in order}
-        if wording in self._groups:
+        if wording in self.groups:
             ranked = {wording: 1.0} | {t: score for t, score in ranked.items() if t != wording}
         return tuple(
-            Match(t, tuple(self._groups[t]), score, similarity_of(wording, t))
+            Match(t, tuple(self.groups[t]), score, similarity_of(wording, t))
             for t, score in ranked.items()
             if score > 0
         )

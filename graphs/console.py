@@ -1,16 +1,24 @@
-"""What every command prints through: consoles, notices, tables, progress, and the examples under `--help`."""
+"""What every command is run and prints through: exit codes, consoles, notices, tables, progress, examples."""
 
 from __future__ import annotations
 
+import csv
+import gc
+import io
 import json
 import re
+import sqlite3
+import sys
 import textwrap
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from triplewise.tools.core.errors import RunError, UserError
+from triplewise.tools.core.secrets import redact
 from triplewise.tools.core.terms import CONTROLS
 
 if TYPE_CHECKING:
@@ -22,6 +30,11 @@ EXIT_CODES = (
     "Exit codes: 0 answered, 1 not found (or a budget was spent first), 2 something you can fix, "
     "3 the run failed (a service, a disk), 4 not sure (--set min_confidence), 130 interrupted."
 )
+
+USER_ERROR, RUN_ERROR, INTERRUPTED = 2, 3, 130
+_FORMULA = re.compile(r"[=+@\t\r]|-(?!\d)")
+"""How a cell begins that a spreadsheet would run."""
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 class Interrupted(Exception):  # noqa: N818 - no error, and no one else's to catch
@@ -177,3 +190,75 @@ def progress_bars(interrupted: str = "") -> Iterator[Callable[..., None]]:
         raise
     finally:
         progress.stop()
+
+
+def csv_text(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table as CSV, with no cell that a spreadsheet would run as a formula."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow(f"'{v}" if isinstance(v, str) and _FORMULA.match(v) else v for v in row)
+    return text.getvalue()
+
+
+def relax_collector() -> None:
+    """Look for garbage less often: imports make objects by the hundred thousand, and they all stay.
+    Looking among them takes a twentieth of the time to an answer, a seventh of an evaluation's."""
+    gc.set_threshold(50_000, 20, 20)
+
+
+def run_command(arguments: Sequence[str], commands: typer.Typer, name: str = "triplewise") -> int:
+    """Run one command and return its exit code. Errors end as one or two lines on stderr.
+
+    Args:
+        arguments: what follows the program's name. commands: where the command is looked for.
+        name: the program's, as help and errors give it.
+    """
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        # Labels of a KG hold any character: one the terminal cannot show must not end the run. Nor must
+        # bytes that are not text.
+        reconfigure: Any = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+    debug = "--debug" in arguments
+    for argument in arguments:
+        if argument.encode("utf-8", "replace").decode() != argument:
+            say(f"the argument {argument!r} is not UTF-8 text: set the terminal's encoding to UTF-8", "error")
+            return USER_ERROR
+    command = typer.main.get_command(commands)
+    try:
+        result = command.main([a for a in arguments if a != "--debug"], prog_name=name, standalone_mode=False)
+    except Exception as error:  # noqa: BLE001 - the last place: it is reported, and the exit code says it failed
+        if debug:
+            traceback.print_exc()
+        return _explain(error)
+    if result == INTERRUPTED:
+        say("interrupted", "error")
+    return result if isinstance(result, int) else 0
+
+
+def _explain(error: Exception) -> int:
+    """Say what went wrong and what to do about it; return the exit code."""
+    match error:
+        case Interrupted():
+            say(f"interrupted{f'; {error}' if str(error) else ''}", "error")
+            return INTERRUPTED
+        case typer.TyperException():
+            context = getattr(error, "ctx", None)
+            command = context.command_path if context is not None else "triplewise"
+            if error.format_message():  # empty where the help was printed instead
+                say(f"{error.format_message()} (see: {command} --help)", "error")
+            return USER_ERROR
+        case UserError() | RunError():
+            say(str(error), "error")
+            return USER_ERROR if isinstance(error, UserError) else RUN_ERROR
+        case sqlite3.Error():
+            say(f"the checkpoints failed ({error}); repeat with --no-checkpoints to do without", "error")
+            return RUN_ERROR
+        case OSError():
+            say(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", "error")
+            return RUN_ERROR
+    say(f"unexpected {type(error).__name__}: {redact(str(error))}", "error")
+    say("This is a bug in triplewise; repeat with --debug for the traceback to report.")
+    return RUN_ERROR

@@ -1,0 +1,323 @@
+"""What a graph holds: around an entity, around a question that found nothing, and as a whole."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import chain, islice, zip_longest
+from typing import Any, TypeAlias
+from typing import Literal as OneOf
+
+from pydantic import BaseModel, Field
+
+from triplewise.nodes.state import State
+from triplewise.tools.core.terms import IRI, Literal, Triple, whole_number
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.infer import ENGINE_SPACES
+from triplewise.tools.kg.vocabulary import node_descriptions, node_labels, relation_texts, triple_labels
+from triplewise.tools.language.lexicon import lexicon
+from triplewise.tools.linking.linker import link
+from triplewise.tools.linking.search import Match, node_types, search_kg
+from triplewise.tools.parsing.card import RelationCard, SchemaCard
+from triplewise.tools.parsing.confidence import calibration_for
+from triplewise.tools.parsing.index import GraphIndex
+from triplewise.tools.parsing.reading import read_question
+from triplewise.tools.pyql.text import read_iri
+from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.surroundings import closest_relations, facts_by_relation
+
+DESCRIBED = 30
+"""Relations that a description has at most."""
+COUNT_SECONDS = 5.0
+"""Seconds that counting the facts of an entity may take; then its relations are listed without."""
+ENTITIES, HELD, VALUES, NEAR = 2, 8, 3, 3
+"""Entities, relations of each, and values of these that are shown where nothing was found; near names."""
+EXAMPLES, TRIED, ROWS, SAMPLED = 6, 24, 200, 40
+"""Questions made from a graph, and tried at most; facts read of a relation; relations shown of a sample."""
+
+Side: TypeAlias = tuple[IRI, bool]
+"""A relation of an entity, and whether it leaves it."""
+
+
+class Named(BaseModel):
+    """An entity, relation or literal. The id of a literal is its value."""
+
+    id: str
+    label: str
+
+
+class LinkedNode(Named):
+    """The entity that a name was taken for. `others` are called so too."""
+
+    description: str = ""
+    types: tuple[str, ...] = ()
+    others: tuple[Named, ...] = ()
+
+
+class RelationFacts(Named):
+    """A relation that leaves the entity (`out`) or arrives at it (`in`), with some of its values."""
+
+    direction: OneOf["out", "in"]
+    count: int | None = Field(None, description="Its facts about the entity; null if they are too many.")
+    values: tuple[Named, ...] = ()
+
+
+class EntityFacts(BaseModel):
+    """Relations of an entity. `notice` says what was left out."""
+
+    entity: LinkedNode
+    relations: tuple[RelationFacts, ...]
+    notice: str = ""
+
+
+class Cure(BaseModel):
+    """What may help a question that found nothing, and how it is done."""
+
+    text: str
+    command: str
+
+
+class Held(BaseModel):
+    """What a graph holds around a question that it does not answer surely.
+
+    Attributes:
+        words: of the question that no relation covers. entities: facts about what it names, nearest first.
+        near: what is called most like the question's words, where it names no entity.
+    """
+
+    words: str = ""
+    entities: tuple[EntityFacts, ...] = ()
+    near: tuple[Match, ...] = ()
+    cures: tuple[Cure, ...] = ()
+
+
+def find_entity(kg: KnowledgeGraph, text: str) -> tuple[IRI, LinkedNode]:
+    """Return the entity of an id or a name. Raises `ConfigurationError` if there is none."""
+    node, others = read_iri(text, kg.profile), list[Named]()
+    exists = "ASK {{ {{ {0} ?p ?o }} UNION {{ ?s ?q {0} }} }}"
+    if node is None or not kg.query(exists.format(node.n3())).boolean:
+        (linked,) = link(text, kg, {text: None})
+        node = read_iri(linked.id, kg.profile)
+        assert node is not None, "what is linked by its name is no literal"
+        others = [Named(id=c.id, label=c.label) for c in linked.candidates if c.id != linked.id]
+    return node, LinkedNode(
+        id=kg.profile.short(node),
+        label=node_labels(kg, [node])[node],
+        description=node_descriptions(kg, [node]).get(node, ""),
+        types=node_types(kg, [node]).get(node, ()),
+        others=tuple(others),
+    )
+
+
+def facts_around(
+    kg: KnowledgeGraph,
+    encoder: Encoder,
+    entity: str,
+    about: str = "",
+    values: int = 0,
+    most: int | None = None,
+) -> EntityFacts:
+    """Return some relations of an entity, all for None, with some values of each; the nearest to words first.
+
+    Raises:
+        ConfigurationError: there is no such entity.
+    """
+    node, linked = find_entity(kg, entity)
+    counts = _relation_counts(kg, node)
+    sides = list(counts)[:most]
+    if about:
+        sides = closest_relations(kg, about, list(counts), encoder, most or len(counts))
+    facts = facts_by_relation(kg, node, sides, values) if sides and values else []
+    # What an entity is called; a mediator, by what it holds.
+    names: dict[Side, dict[str, list[str]]] = {side: {} for side in sides}
+    labels = triple_labels(kg, [fact.triple for fact in facts], exact=False)
+    for fact, (subject, relation, obj) in zip(facts, labels, strict=True):
+        hop = fact.through or fact.triple
+        out = hop.subject == node
+        end, name = (hop.object, obj) if out else (hop.subject, subject)
+        id = end.value if isinstance(end, Literal) else kg.profile.short(end)
+        name = f"{relation}: {obj}" if fact.through else name
+        names[hop.relation, out].setdefault(id, []).append(name)
+    ids, relations = {side: kg.profile.short(side[0]) for side in sides}, []
+    texts = relation_texts(kg, list(ids.values()))
+    for side, ends in names.items():
+        shown = tuple(Named(id=end, label="; ".join(parts)) for end, parts in ends.items())
+        direction: OneOf["out", "in"] = "out" if side[1] else "in"
+        label, count = texts[ids[side]].label, counts[side]
+        relations.append(
+            RelationFacts(id=ids[side], label=label, direction=direction, count=count, values=shown)
+        )
+    left = len(counts) - len(sides)
+    notice = f"{left} more relations: say what it is `about`, or call `relations`" if left else ""
+    return EntityFacts(entity=linked, relations=tuple(relations), notice=notice)
+
+
+def _relation_counts(kg: KnowledgeGraph, node: IRI) -> dict[Side, int | None]:
+    """Return how many facts an entity has by each relation, outgoing ones first; None if unknown."""
+    n = node.n3()
+    result = kg.query(
+        f"SELECT ?p ?out (COUNT(*) AS ?n) WHERE {{ {{ {n} ?p ?x BIND(1 AS ?out) }} UNION "
+        f"{{ ?x ?p {n} BIND(0 AS ?out) }} }} GROUP BY ?p ?out ORDER BY DESC(?out) ?p",
+        timeout=min(COUNT_SECONDS, kg.timeout),
+    )
+    if not result.outcome.ok:
+        around = kg.relations(node)
+        return dict.fromkeys([*((r, True) for r in around.forward), *((r, False) for r in around.backward)])
+    return {
+        (relation, whole_number(out) == 1): whole_number(number)
+        for relation, out, number in result.rows
+        if isinstance(relation, IRI) and not kg.profile.excludes(relation)
+    }
+
+
+def held_around(state: State, kg: KnowledgeGraph, encoder: Encoder, source: str = "") -> Held | None:
+    """Return what a graph holds around a question without a sure answer, and what may help; None for others.
+
+    Args:
+        source: what the graph was opened by, for the commands that help.
+    """
+    answer = state.answer
+    if answer is None or answer.status not in ("not_found", "unsure") or answer.sql:
+        return None
+    uncovered = next((r.uncovered for r in state.readings if r.uncovered), ())
+    words = " ".join(answer.unaccounted or uncovered) or _content(state)
+    if not state.linked:
+        near = search_kg(kg, words, encoder=encoder, limit=NEAR) if words else ()
+        return Held(words=words, near=near, cures=_cures(state, kg, source, words, ""))
+    about = _content(state) or state.question
+    found = tuple(facts_around(kg, encoder, e.id, about, VALUES, HELD) for e in state.linked[:ENTITIES])
+    naming = {kg.profile.short(IRI(p)) for p in (*kg.profile.label_predicates, *kg.profile.type_predicates)}
+    entities = tuple(
+        e.model_copy(update={"relations": tuple(r for r in e.relations if r.id not in naming), "notice": ""})
+        for e in found
+    )
+    first = next((r.id for e in entities for r in e.relations), "")
+    return Held(words=words, entities=entities, cures=_cures(state, kg, source, words, first))
+
+
+def _content(state: State) -> str:
+    """Return the words of a question that say what is asked, without the names in it."""
+    text = state.question
+    for entity in state.linked:
+        text = text.replace(entity.mention, " ")
+    words = re.findall(r"\w+", text)
+    return " ".join(w for w in words if w.lower() not in lexicon().stop)
+
+
+def _cures(state: State, kg: KnowledgeGraph, source: str, words: str, relation: str) -> tuple[Cure, ...]:
+    """Return the commands that may help, as they are typed."""
+    cures = []
+    option = f" --kg {source}" if source and source != "demo" else ""
+    if relation:
+        text = f'Where a relation means "{words}", give it that name, once and for all'
+        cures.append(Cure(text=text, command=f'triplewise kg name {relation} "{words}"{option}'))
+    elif kg.is_remote and kg.index is None:
+        cures.append(
+            Cure(
+                text="Names are found in any spelling once they are indexed",
+                command=f"triplewise kg index {source}",
+            )
+        )
+    if mention := next((e.mention for e in state.linked), ""):
+        line = {"question": state.question, "answers": ["..."], "entities": [mention]}
+        text = "Or answer two such questions in a file, a line of JSON each, and ask with --seeds FILE"
+        cures.append(Cure(text=text, command=json.dumps(line, ensure_ascii=False)))
+    return tuple(cures)
+
+
+def schema_of(kg: KnowledgeGraph, encoder: Encoder) -> dict[str, Any]:
+    """Return classes and relations of a graph as plain data: those of its schema card, or of a sample.
+
+    `is_whole` says which; of a sample, relations have their label and the number of facts among the first.
+    """
+    if (index := GraphIndex.whole(kg, encoder)) is not None:
+        return {"graph": kg.name, **asdict(SchemaCard.of_index(index))}
+    sample = [t for t in sample_of(kg) if not kg.profile.excludes(t.relation)]
+    counts = Counter(kg.profile.short(t.relation) for t in sample)
+    texts = relation_texts(kg, [relation for relation, _ in counts.most_common(SAMPLED)])
+    relations = [{"id": r, "names": [t.label, *t.aliases], "facts": counts[r]} for r, t in texts.items()]
+    return {"graph": kg.name, "classes": [], "relations": relations, "is_whole": False}
+
+
+def sample_of(kg: KnowledgeGraph, most: int = 2_000) -> list[Triple]:
+    """Return some facts of a graph that are no names."""
+    shape = kg.profile
+    naming = (*shape.label_predicates, *shape.alias_predicates, *shape.description_predicates)
+    others = f"FILTER(?p NOT IN ({', '.join(f'<{p}>' for p in naming)}))" if naming else ""
+    others += "".join(f" FILTER(!STRSTARTS(STR(?s), '{space}'))" for space in ENGINE_SPACES)
+    rows = kg.query(f"SELECT ?s ?p ?o WHERE {{ ?s ?p ?o {others} }} LIMIT {most}").rows
+    iris = ((s, p, o) for s, p, o in rows if isinstance(s, IRI) and isinstance(p, IRI) and o is not None)
+    return [Triple(*row) for row in iris]
+
+
+def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
+    """Return questions made from a graph in this process that are answered as the graph has it."""
+    index = None if kg.is_remote else GraphIndex.whole(kg, encoder)
+    if index is None:
+        return []
+    card, questions = SchemaCard.of_index(index), list[str]()
+    least = calibration_for(kg).min_confidence
+    kinds = [_values_asked(kg, card), _numbers_asked(kg, card), _classes_asked(card)]
+    for question, expected in islice(filter(None, chain.from_iterable(zip_longest(*kinds))), TRIED):
+        readings = read_question(question, kg, encoder)
+        if readings and set(readings[0].values) == expected and readings[0].confidence >= least:
+            questions.append(question)
+        if len(questions) == EXAMPLES:
+            break
+    return questions
+
+
+Asked: TypeAlias = Iterator[tuple[str, set[str]]]
+"""Questions with the ids or values that are right."""
+
+
+def _values_asked(kg: KnowledgeGraph, card: SchemaCard) -> Asked:
+    """Yield questions for the value of a relation, or for who has it where it reads like a verb."""
+    for relation in card.relations:
+        if (iri := _relation(kg, relation)) is None:
+            continue
+        rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {iri.n3()} ?o }}", limit=ROWS).rows
+        labels = kg.labels(term for row in rows for term in row if isinstance(term, IRI))
+        label, first = relation.names[0], next(iter(relation.names[0].split()), "")
+        is_verb = first in ("has", "is") or label.split()[-1] in lexicon().prepositions
+        known = [(s, o) for s, o in rows if s and o and s in labels and (not is_verb or o in labels)]
+        if not known or (is_verb and not relation.domains):
+            continue
+        s, o = known[len(known) // 2]
+        if is_verb:
+            be = "" if first.endswith("s") else "is "
+            subjects = {kg.profile.short(a) for a, b in rows if b == o and a is not None}
+            yield f"Which {relation.domains[0].name} {be}{label} {labels[o]}?", subjects
+        else:
+            objects = {kg.profile.short(b) for a, b in rows if a == s and b is not None}
+            be = "are" if label.endswith("s") and not label.endswith("ss") else "is"
+            yield f"What {be} the {label} of {labels[s]}?", objects
+
+
+def _numbers_asked(kg: KnowledgeGraph, card: SchemaCard) -> Asked:
+    """Yield questions for what has the highest value of a number."""
+    for relation in card.relations:
+        iri = _relation(kg, relation) if relation.kind == "number" and relation.domains else None
+        if iri is None:
+            continue
+        rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {iri.n3()} ?o }} ORDER BY DESC(?o) LIMIT 2").rows
+        if len(rows) == 2 and rows[0][1] != rows[1][1] and rows[0][0] is not None:
+            best = {kg.profile.short(rows[0][0])}
+            label = relation.names[0].removesuffix(f" {relation.unit}")
+            yield f"Which {relation.domains[0].name} has the highest {label}?", best
+
+
+def _classes_asked(card: SchemaCard) -> Asked:
+    for of in card.classes:
+        name = of.names[0]
+        many = f"{name[:-1]}ies" if name.endswith("y") else name if name.endswith("s") else f"{name}s"
+        yield f"How many {many} are there?", {str(of.members)}
+
+
+def _relation(kg: KnowledgeGraph, card: RelationCard) -> IRI | None:
+    """Return the relation of a card; None for a path over two."""
+    is_single = card.names and " / " not in card.id and not card.id.startswith("^")
+    return kg.profile.expand(card.id, relation=True) if is_single else None

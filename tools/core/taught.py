@@ -1,0 +1,98 @@
+"""What people teach about a graph: other names of its relations, and which answers were right or wrong.
+
+Each is a line of JSON in a file of the user's data folder, found again by what the graph was opened by.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from triplewise.tools.core.credentials import without_login
+from triplewise.tools.core.files import writing
+from triplewise.tools.core.names import normalise
+
+Kind = Literal["ratings", "names"]
+DEMO = "demo"
+
+
+def graph_key(source: str | Path) -> str:
+    """Return what a graph is known by: `demo`, its address without a login, or its full path."""
+    text = str(source)
+    if text == DEMO:
+        return text
+    if "://" in text:
+        return without_login(text)
+    return str(Path(text).expanduser().resolve())
+
+
+def keep(kind: Kind, source: str | Path | None, **record: Any) -> Path:
+    """Keep a record of a graph (None: of one without a name, to be read by people only); return the file.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    path = _file(kind)
+    about = {"time": datetime.now(UTC).isoformat(timespec="seconds")}
+    if source is not None:
+        about["source"] = graph_key(source)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(about | record) + "\n")
+    return path
+
+
+def names_of(source: str | Path) -> dict[str, tuple[str, ...]]:
+    """Return the names that relations of a graph were given, by the id of the relation."""
+    names: dict[str, dict[str, None]] = {}
+    for record in _records("names", source):
+        names.setdefault(record["relation"], {})[record["name"]] = None
+    return {relation: tuple(given) for relation, given in names.items()}
+
+
+def ratings_of(source: str | Path, question: str) -> dict[str, str]:
+    """Return `right` or `wrong` by the program that was rated as an answer to a question, the last word."""
+    asked = normalise(question)
+    return {
+        r["program"]: r["rating"] for r in _records("ratings", source) if normalise(r["question"]) == asked
+    }
+
+
+def right_answers(source: str | Path) -> tuple[dict[str, Any], ...]:
+    """Return the questions whose answers were marked right, with `answer` and `entities`, each once."""
+    last = {(normalise(r["question"]), r["program"]): r for r in _records("ratings", source)}
+    return tuple(r for r in last.values() if r["rating"] == "right")
+
+
+def _records(kind: Kind, source: str | Path) -> list[dict[str, Any]]:
+    path, key = _file(kind), graph_key(source)
+    try:
+        stat = path.stat()
+    except OSError:
+        return []
+    return [record for record in _read(path, stat.st_mtime_ns, stat.st_size) if record["source"] == key]
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, changed: int, size: int) -> tuple[dict[str, Any], ...]:
+    """Return the whole records of a file that name a graph; a broken line is left out."""
+    needed = {"relation", "name"} if path.stem == "names" else {"question", "program", "rating", "answer"}
+    records = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            record = json.loads(line)
+            if record.keys() >= needed | {"source"}:
+                records.append(record)
+        except (ValueError, AttributeError):
+            continue
+    return tuple(records)
+
+
+def _file(kind: Kind) -> Path:
+    from platformdirs import user_data_path
+
+    return user_data_path("triplewise") / f"{kind}.jsonl"
