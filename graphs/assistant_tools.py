@@ -17,7 +17,15 @@ from typing import Annotated, Any, TypeAlias
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
-from triplewise.graphs.around import DESCRIBED, EntityFacts, LinkedNode, Named, facts_around, find_entity
+from triplewise.graphs.around import (
+    DESCRIBED,
+    EntityFacts,
+    LinkedNode,
+    Named,
+    facts_around,
+    find_entity,
+    schema_of,
+)
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.presets import find_preset
 from triplewise.nodes.context import Context
@@ -149,6 +157,10 @@ class AssistantTools:
         """
         rows = run_query(self._session(), sparql, timeout=self._seconds, limit=limit)
         return QueryResult.model_validate(rows)
+
+    def schema(self) -> dict[str, Any]:
+        """Return classes and relations of the graph: see `schema_of`."""
+        return schema_of(self.kg.session(), self._encoder)
 
     def _session(self) -> KnowledgeGraph:
         return self.kg.session(deadline=Deadline(self._seconds))

@@ -50,6 +50,11 @@ def mcp_server(tools: AssistantTools) -> MCPServer[Any]:
             raise ToolError(str(error)) from error
         return AskResult.of(state["answer"])
 
+    @server.resource("schema://graph", title="Classes and relations", mime_type="application/json")
+    def schema() -> dict[str, Any]:
+        """What the graph holds: classes with members, relations with names, ranges and samples."""
+        return tools.schema()
+
     for tool in tools.all:
         served = ask if tool == tools.ask else with_errors(tool, ToolError)
         server.add_tool(served, description=getdoc(tool), annotations=READ_ONLY, structured_output=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import subprocess
@@ -95,6 +96,9 @@ async def use(server: Any) -> None:
         assert max(r["count"] for r in around["relations"] if r["direction"] == "in") > 1
         (shortest, *_) = (await call("paths", source="Dracula", target="Bram Stoker"))["paths"]
         assert shortest == ["(Dracula [dbr:Dracula], author, Bram Stoker [Q36184])"]
+        (content,) = (await client.read_resource("schema://graph")).contents
+        schema = json.loads(content.text)
+        assert {"human", "country"} <= {of["names"][0] for of in schema["classes"]}
         rows = await call("query", sparql="SELECT ?city { e:Q17 r:P36 ?city }")
         assert rows["rows"] == [{"city": {"id": "Q1490", "label": "Tokyo"}}]
 

@@ -16,14 +16,13 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 
 from tests.support.openai_server import Fault, OpenAIServer
 from tests.support.sparql_server import Scripted, SparqlServer
+from triplewise.graphs import serve
 from triplewise.graphs.cli.app import run
 from triplewise.graphs.presets import find_preset
-
-serve = pytest.importorskip("triplewise.graphs.serve", exc_type=ImportError, reason="needs the extra serve")
-TestClient = pytest.importorskip("starlette.testclient").TestClient
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 GOETHE = "Where was Goethe's unmarried partner born?"
@@ -129,9 +128,106 @@ def test_an_answer_is_rated(server: httpx.Client, folder: Path) -> None:
     )
     assert server.post("/api/rate", json={"run": answer["run"], "rating": "maybe"}).status_code == 400
     assert server.post("/api/rate", json={"run": "none", "rating": "right"}).status_code == 404
-    missing, wrong = server.get("/api/askk"), server.post("/api/ask")
+    missing, wrong = server.get("/api/askk"), server.post("/health")
     assert (missing.status_code, missing.json()) == (404, {"error": "Not Found"})
     assert (wrong.status_code, wrong.json()) == (405, {"error": "Method Not Allowed"})
+
+
+OFFICE = """
+@prefix : <http://office.example/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:ann a :Employee ; rdfs:label "Ann Lee" ; :salary 900 ; :basedAt :north ; :reportsTo :bob .
+:bob a :Employee ; rdfs:label "Bob Ray" ; :salary 1200 ; :basedAt :north .
+:eve a :Employee ; rdfs:label "Eve Kim" ; :salary 700 ; :basedAt :south ; :reportsTo :bob .
+:north a :Office ; rdfs:label "North Office" . :south a :Office ; rdfs:label "South Office" .
+"""
+
+
+@pytest.fixture
+def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A client of a graph of its own, with a data folder of its own."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "office.ttl").write_text(OFFICE, encoding="utf-8")
+    served = serve.ServedGraph.open("agent", {"kg": str(tmp_path / "office.ttl")})
+    return TestClient(serve.Service(served, {}).app, base_url="http://localhost")
+
+
+def test_what_the_graph_holds_with_questions_that_work(office: Any) -> None:
+    schema = office.get("/api/schema").json()
+    assert schema["is_whole"]
+    assert {(of["names"][0], of["members"]) for of in schema["classes"]} == {("employee", 3), ("office", 2)}
+    (salary,) = (r for r in schema["relations"] if r["id"] == "salary")
+    assert (salary["kind"], salary["facts"], salary["domains"][0]["name"]) == ("number", 3, "employee")
+    assert "Which employee has the highest salary?" in schema["questions"]
+    for question in schema["questions"]:
+        assert office.get("/api/ask", params={"question": question}).json()["status"] == "answered"
+
+
+def test_answers_and_rows_as_csv_by_get_and_post(office: Any) -> None:
+    asked = {"question": "Where is Ann Lee based?", "format": "csv"}
+    reply = office.post("/api/ask", json=asked)
+    assert reply.headers["content-type"].startswith("text/csv")
+    assert reply.text == "value,iri,label\r\nnorth,http://office.example/north,North Office\r\n"
+    assert office.get("/api/ask", params=asked).text == reply.text
+    rows = {"query": "SELECT ?n { ?e :salary ?n } ORDER BY ?n", "format": "csv"}
+    rows["query"] = rows["query"].replace(":salary", "<http://office.example/salary>")
+    assert office.get("/api/query", params=rows).text.split() == ["n", "700", "900", "1200"]
+    assert office.get("/api/ask", params={**asked, "format": "xml"}).status_code == 400
+
+
+def test_a_relation_is_given_another_name(office: Any) -> None:
+    question = {"question": "What is the remuneration of Ann Lee?"}
+    before = office.get("/api/ask", params=question).json()
+    assert before["status"] != "answered"
+    (around,) = before["held"]["entities"]
+    (salary,) = (r for r in around["relations"] if r["id"] == "salary")
+    assert [value["label"] for value in salary["values"]] == ["900"]
+    assert "kg name" in before["held"]["cures"][0]["command"]
+    assert office.post("/api/name", json={"relation": "shoes", "name": "x"}).status_code == 404
+    assert office.post("/api/name", json={"relation": "salary", "name": " "}).status_code == 400
+    assert office.post("/api/name", json={"relation": "salary", "name": "remuneration"}).status_code == 200
+    after = office.get("/api/ask", params=question).json()
+    assert (after["status"], after["labels"]) == ("answered", ["900"])
+    relations = office.get("/api/schema").json()["relations"]
+    assert any("remuneration" in r["names"] for r in relations if r["id"] == "salary")
+
+
+def test_right_and_wrong_teach(office: Any) -> None:
+    boss = "Who is the boss of Ann Lee?"
+    _, unsure = events(office, question=boss)[-1]
+    first = unsure["trace"]["answer"]
+    rated = office.post("/api/rate", json={"run": unsure["run"], "rating": "wrong"}).json()
+    assert rated == {"rating": "wrong", "teaches": True}
+    _, again = events(office, question=boss)[-1]
+    assert again["trace"]["answer"] != first
+    number = next(r["number"] for r in again["choices"]["readings"] if r["answers"] == ["Bob Ray"])
+    _, picked = events(office, run=again["run"], pick=str(number))[-1]
+    read_as = picked["trace"]["readings"][picked["trace"]["followed"]]
+    assert (picked["trace"]["labels"], read_as["answer"]) == (["Bob Ray"], ["bob"])
+    assert "reportsTo" in picked["trace"]["sparql"]
+    assert "reportsTo" in picked["trace"]["program"]
+    assert office.post("/api/rate", json={"run": picked["run"], "rating": "right"}).json()["teaches"]
+    taught = office.get("/api/ask", params={"question": boss}).json()
+    assert (taught["status"], taught["labels"]) == ("answered", ["Bob Ray"])
+    alike = office.get("/api/ask", params={"question": "Who is the boss of Eve Kim?"}).json()
+    assert alike["labels"] == ["Bob Ray"]
+
+
+def test_questions_of_a_conversation_lean_on_each_other(office: Any) -> None:
+    asked = ["Where is Ann Lee based?", "And Eve Kim?"]
+    traces = [events(office, question=question, conversation="c")[-1][1]["trace"] for question in asked]
+    assert [trace["labels"] for trace in traces] == [["North Office"], ["South Office"]]
+    assert traces[1]["question"] == "Where is Eve Kim based?"
+    name, lost = events(office, question="When was she hired?", conversation="other")[-1]
+    assert (name, lost["trace"]["status"] if name == "answer" else "") != ("answer", "answered")
+
+
+def test_the_api_is_described(office: Any) -> None:
+    described = office.get("/openapi.json").json()
+    routes = {r.path: {m.lower() for m in r.methods - {"HEAD"}} for r in office.app.routes}
+    own = {path: methods for path, methods in routes.items() if path not in ("/", "/docs", "/openapi.json")}
+    assert {path: set(methods) for path, methods in described["paths"].items()} == own
+    page = office.get("/docs")
+    assert all(path in page.text for path in own)
 
 
 @pytest.mark.parametrize(
