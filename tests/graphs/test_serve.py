@@ -191,25 +191,33 @@ def test_a_relation_is_given_another_name(office: Any) -> None:
     assert any("remuneration" in r["names"] for r in relations if r["id"] == "salary")
 
 
-def test_right_and_wrong_teach(office: Any) -> None:
-    boss = "Who is the boss of Ann Lee?"
-    _, unsure = events(office, question=boss)[-1]
-    first = unsure["trace"]["answer"]
-    rated = office.post("/api/rate", json={"run": unsure["run"], "rating": "wrong"}).json()
+def test_right_and_wrong_teach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "office.ttl").write_text(OFFICE, encoding="utf-8")
+    settings = {"kg": str(tmp_path / "office.ttl"), "min_confidence": 0.985}
+    app = serve.Service(serve.ServedGraph.open("agent", settings), {}).app
+    client: Any = TestClient(app, base_url="http://localhost")
+    asked = "Where is Ann Lee based?"
+    _, unsure = events(client, question=asked)[-1]
+    assert unsure["trace"]["status"] == "unsure"
+    _, picked = events(client, run=unsure["run"], pick="2")[-1]
+    trace = picked["trace"]
+    read_as = trace["readings"][trace["followed"]]
+    assert (trace["status"], read_as["answer"], read_as["program"]) == (
+        "answered",
+        trace["answer"],
+        trace["program"],
+    )
+    rated = client.post("/api/rate", json={"run": picked["run"], "rating": "wrong"}).json()
     assert rated == {"rating": "wrong", "teaches": True}
-    _, again = events(office, question=boss)[-1]
-    assert again["trace"]["answer"] != first
-    number = next(r["number"] for r in again["choices"]["readings"] if r["answers"] == ["Bob Ray"])
-    _, picked = events(office, run=again["run"], pick=str(number))[-1]
-    read_as = picked["trace"]["readings"][picked["trace"]["followed"]]
-    assert (picked["trace"]["labels"], read_as["answer"]) == (["Bob Ray"], ["bob"])
-    assert "reportsTo" in picked["trace"]["sparql"]
-    assert "reportsTo" in picked["trace"]["program"]
-    assert office.post("/api/rate", json={"run": picked["run"], "rating": "right"}).json()["teaches"]
-    taught = office.get("/api/ask", params={"question": boss}).json()
-    assert (taught["status"], taught["labels"]) == ("answered", ["Bob Ray"])
-    alike = office.get("/api/ask", params={"question": "Who is the boss of Eve Kim?"}).json()
-    assert alike["labels"] == ["Bob Ray"]
+    _, again = events(client, question=asked)[-1]
+    assert client.post("/api/rate", json={"run": again["run"], "rating": "right"}).json()["teaches"]
+    taught = client.get("/api/ask", params={"question": asked}).json()
+    assert (taught["status"], taught["labels"]) == ("answered", ["North Office"])
+    assert read_as["program"] not in [reading["program"] for reading in taught["readings"]]
+    alike = client.get("/api/ask", params={"question": "Where is Eve Kim based?"}).json()
+    assert alike["labels"] == ["South Office"]
+    assert any("seed question" in reading["provenance"] for reading in alike["readings"])
 
 
 def test_questions_of_a_conversation_lean_on_each_other(office: Any) -> None:
