@@ -472,7 +472,7 @@ def openapi() -> dict[str, Any]:
         needed = [name for name, p in given.items() if p.get("required")]
         schema = {"type": "object", "properties": names, "required": needed}
         in_query = [{"name": name, "in": "query", **p} for name, p in given.items()]
-        methods = {
+        methods: dict[str, dict[str, Any]] = {
             "get": {"parameters": in_query},
             "post": {"requestBody": {"content": {"application/json": {"schema": schema}}}},
         }
