@@ -16,7 +16,7 @@ from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.questions import Question, Reward, reward_of, short_answers
 from triplewise.tools.learning.trajectory import Choice, Origin, Trajectory, Turn
-from triplewise.tools.parsing.chains import ChainGrower, topics_of, wording_of
+from triplewise.tools.parsing.chains import ChainGrower, edges_of, topics_of
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import Path
 from triplewise.tools.parsing.reading import derive
@@ -81,18 +81,16 @@ class Explorer:
         """
         read = derive(question.question, self.kg, self.encoder, question.entities or None).question
         topics, found = topics_of(read), list[tuple[float, int, Path]]()
+        grower = ChainGrower(read, topics, self.kg, self.encoder)
         for topic in topics:
             (node,) = topic.mentions
-            grower = ChainGrower(read.index, self.kg, self.encoder, wording_of(read, topic, topics))
-            found += [(chain.score, node, chain.path) for chain in grower.chains(node)]
+            found += [(chain.score, node, chain.path) for chain in grower.chains(topic)]
         return [self._rule(read.index, node, path) for _, node, path in sorted(found, key=lambda f: -f[0])]
 
     def _rule(self, index: GraphIndex, node: int, path: Path) -> Rule:
         """Return a path of an index as a rule."""
-        short, steps = self.kg.profile.short, list[tuple[str, bool]]()
-        for number, direction in path:
-            edges = [(short(iri), forward) for iri, forward in index.rels[number].path]
-            steps += edges if direction > 0 else [(name, not way) for name, way in reversed(edges)]
+        short = self.kg.profile.short
+        steps = [(short(iri), forward) for iri, forward in edges_of(index, path)]
         return ground(node_form(self.kg, short(index.terms[node])), rename(self.kg, steps))
 
     def reward(self, question: Question, rule: Rule) -> Reward:

@@ -1,10 +1,10 @@
-"""Chains of relations around a named entity, as derivations of a question (SymAgent 4.1: rule bodies).
+"""Chains of relations around a named entity, as derivations of a question (the paths of SymAgent 4.1).
 
-Grammar joins relations that words name one by one. A chain is found the other way round: it is grown from the
-entity over relations the graph has there, and scored by how well the words of the question and its relations
-account for each other (an alignment): each content word should be covered by some relation, each relation by
-a word of its own, and the end should be of the kind that is asked for. So a chain may be read from words that
-stand in any order and name its relations loosely. Learned weights rank it among all other derivations.
+The grammar joins relations that words name one by one. A chain is found the other way round: it is grown from
+the entity over the relations that the graph has there, and scored by how well the words of the question and
+its relations account for each other (an alignment): each content word is covered by some relation, each
+relation by a word of its own, and the end is of the kind that is asked for. So a chain may be read from words
+that stand in any order and name its relations loosely. Learned weights rank it among all other derivations.
 
 Paths are simple, as the closed paths that SymAgent samples: a relation walked there and back does not come
 back to the entity.
@@ -12,58 +12,66 @@ back to the entity.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise, product
+from itertools import combinations, islice, pairwise, product
 from typing import NamedTuple, TypeAlias
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.language.lexicon import lexicon, word_list
+from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.language.lexicon import lexicon, root, section, word_list
+from triplewise.tools.language.text import singular
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.denotation import Denotation
 from triplewise.tools.parsing.derivation import Category, Derivation, Features
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import And, Count, Image, Minus, Nodes, Path, Query, Set, Step
 from triplewise.tools.parsing.question import Question
-from triplewise.tools.parsing.similarity import path_text, step_texts, thing_kinds, thresholds_of
+from triplewise.tools.parsing.similarity import thresholds_of, walked_text
 from triplewise.tools.retrieval.encoder import Encoder, LearnedEncoder, vectors_of
 
-Matrix = NDArray[np.float32]
+Matrix: TypeAlias = NDArray[np.float32]
+Edges: TypeAlias = tuple[tuple[IRI, bool], ...]
+"""Relations of the graph, each with whether it is walked from subject to object."""
 
 BEAM, HOPS = 12, 3
 """Chains of each length that grow on, and relations of the longest."""
-FINISHED = 40
-"""Chains of each length whose ends are looked at."""
-KEPT = 8
-"""Chains of one entity that become derivations."""
-LARGEST = 20_000
-"""Nodes at the end of a chain above which it does not grow on."""
+FINISHED, KEPT = 40, 8
+"""Chains of each length whose ends are looked at, and those of one entity that become derivations."""
+LARGEST, LOOKED_AT = 20_000, 2_000
+"""Nodes at the end of a chain above which it does not grow on, and those whose relations are looked at."""
 MENTIONS, NODES = 3, 2
 """Mentions of a question around which chains are grown, and nodes of one name."""
-COMMON, RARE = 0.4, 0.6
-"""What a word is worth that may name every relation, and from where on a word tells relations apart."""
+TYPED = 30
+"""Nodes at the end of a relation that tell of which classes they are."""
+COMMON = 0.4
+"""What a word is worth that may name every relation."""
 CONTRAST = 0.1
 """Difference of similarities at which a word clearly names the better of two relations."""
 MEETING = 6
 """Chains of each of two entities that are tried together."""
+WORD, RELATION, FLOOR, END, HINT, JOIN = 0.9, 1.1, 1.0, 0.6, 0.2, 0.45
+"""Of the alignment: weights of each word's best similarity and of each relation's with a word of its own, the
+similarity below which a relation costs more than it earns, weights of the end and of a missing reading, and
+the gain of a relation walked there and back where the words speak of something in common."""
 
 
 class SeedChain(NamedTuple):
     """A chain that seed questions show (`tools.planning.mining`).
 
     Attributes:
-        topic: where it starts. edges: its relations, each with whether it is walked from subject to object.
+        topic: where it starts. edges: its relations.
         evidence: how far seeds speak for it, in [0, 1]. support: how many.
         keeps_topic: whether the topic is one of its answers where it comes back to it.
     """
 
     topic: IRI
-    edges: tuple[tuple[IRI, bool], ...]
+    edges: Edges
     evidence: float
     support: int
     keeps_topic: bool = False
@@ -74,53 +82,19 @@ Seeds: TypeAlias = Callable[[str, Sequence[LinkedEntity]], Sequence[SeedChain]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
-    """The words of a question that a chain from one entity has to account for.
-
-    Attributes:
-        words: content words. places: their positions in the question. start, end: tokens of the mention.
-        noun: index in `words` of the noun that names what is asked for, or -1.
-        kind: what a question word asks for ("person", "place", "time", "number"), or "".
-        shares: positions of words that speak of what has something in common ("the same director").
-        text: the question with the mention masked, for encoders that have learned whole paths.
-    """
-
-    words: tuple[str, ...]
-    places: tuple[int, ...]
-    start: int
-    end: int
-    noun: int = -1
-    kind: str = ""
-    shares: frozenset[int] = frozenset()
-    text: str = ""
-
-    def distance(self, word: int) -> int:
-        """Tokens between a word and the mention; -1 for no word."""
-        if word < 0:
-            return -1
-        place = self.places[word]
-        return self.start - place if place < self.start else place - self.end + 1
-
-
-@dataclass(frozen=True, slots=True)
 class Chain:
     """A path from an entity with its alignment to the words of the question.
 
     Attributes:
         score: of the alignment. margin: its score minus that of the best chain from the entity, at most 0.
-        rows: similarity of each relation with each word, shape (relations, words).
-        similarities: of each relation with the word it is aligned to.
-        covered: positions of the words that it accounts for.
+        rows: similarity of each relation with each content word, shape (relations, words).
+        own: the sum of these, each relation with a word of its own.
+        covered: positions of the words that it accounts for. loose: how many of them by similarity alone.
         contrast: how far the words name other relations around better, at most 0.
-        missed: words that surely name a relation around, and none of these.
-        named: words that name a relation around.
-        loose: words that it accounts for by similarity alone.
-        unnamed: relations that no word of their own names.
         end: how well its end is of the kind that is asked for, 0 to 1.
-        unread: relations walked backwards that have no reading that way.
-        disorder: how often a later relation is named nearer to the mention.
-        returns: relations walked there and back.
-        evidence, support: of seed questions (`tools.planning.mining`).
+        unread: relations walked backwards that have no name that way.
+        learned: similarity of the path as a whole, by an encoder that has learned from trajectories.
+        seed: what seed questions show of it.
     """
 
     path: Path
@@ -128,176 +102,167 @@ class Chain:
     denotation: frozenset[int]
     score: float
     rows: Matrix
-    similarities: tuple[float, ...]
-    covered: frozenset[int] = frozenset()
-    margin: float = 0.0
+    own: float
+    covered: frozenset[int]
+    loose: int = 0
+    contrast: float = 0.0
     end: float = 0.0
     unread: float = 0.0
-    disorder: int = 0
-    returns: int = 0
     learned: float = 0.0
-    contrast: float = 0.0
-    missed: int = 0
-    loose: int = 0
-    unnamed: int = 0
-    named: int = 0
-    evidence: float = 0.0
-    support: int = 0
+    margin: float = 0.0
+    seed: SeedChain | None = None
 
-    def features(self, wording: Wording) -> Features:
+    @property
+    def features(self) -> Features:
         """What learned weights rank it by."""
         return [
             ("chain", 1.0),
-            ("chain_words", float(self.rows.max(axis=0, initial=0.0).sum())),
-            ("chain_own", sum(self.similarities)),
-            ("chain_weakest", min(self.similarities, default=0.0)),
+            ("chain_own", self.own),
             ("chain_margin", self.margin),
             ("chain_hop", len(self.path) - 1.0),
             ("chain_end", self.end),
             ("chain_unread", self.unread),
-            ("chain_disorder", float(self.disorder)),
-            ("chain_return", float(self.returns)),
-            ("chain_return_shared", float(self.returns * bool(wording.shares))),
-            ("chain_learned", self.learned),
             ("chain_contrast", self.contrast),
-            ("chain_missed", float(self.missed)),
-            ("chain_unnamed", float(self.unnamed)),
             ("chain_loose", float(self.loose)),
-            ("chain_short", float(max(0, self.named - len(self.path)))),
+            ("chain_learned", self.learned),
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Partial:
-    """A chain in the beam.
-
-    Attributes:
-        best: the best similarity of each word with a relation so far.
-        rows: similarities of each relation with the words, without the noun that is asked for.
-    """
+    """A chain in the beam; `rows`: similarities of each relation with words, without the noun asked for."""
 
     steps: tuple[int, ...]
     query: Set
     denotation: frozenset[int]
-    best: Matrix
-    rows: tuple[Matrix, ...] = ()
-
-    def assigned(self) -> tuple[float, Matrix]:
-        """The sum of similarities when each relation has a word of its own; and without each word in turn."""
-        width = len(self.best)
-        without = np.zeros(width, np.float32)
-        if not self.rows or not width:
-            return 0.0, without
-        if len(self.rows) == 1:
-            table = self.rows[0]
-        else:
-            first, second = self.rows
-            table = first[:, None] + second[None, :]
-            np.fill_diagonal(table, np.maximum(first, second))
-        for word in range(width):
-            rest = table
-            for axis in range(table.ndim):
-                rest = np.delete(rest, word, axis=axis)
-            without[word] = rest.max(initial=0.0)
-        return float(table.max(initial=0.0)), without
+    rows: Matrix
 
 
 class ChainGrower:
-    """Grows chains for one wording. Steps are numbered 2 * relation, and 1 more where walked backwards."""
+    """Grows chains from the topics of a question.
 
-    def __init__(self, index: GraphIndex, kg: KnowledgeGraph, encoder: Encoder, wording: Wording) -> None:
-        self._index, self._kg, self._encoder, self._wording = index, kg, encoder, wording
-        self._texts = step_texts(index, kg, encoder)
-        self._weights = thresholds_of(encoder)
-        self._table = self._texts.similarities(wording.words, self._weights.same)
-        self._value = self._informative()
-        self._table = self._table * self._value
-        self._inner = self._table.copy()
-        self._ends = np.zeros(len(self._table), np.float32)
-        self._met = np.zeros(len(wording.words), np.float32)  # best similarity with a relation met so far
-        if wording.noun >= 0:
-            self._inner[:, wording.noun] = 0.0
-            self._ends = self._texts.end_similarities(wording.words[wording.noun])
-        elif wording.kind:
-            self._ends = np.array([kind == wording.kind for kind in self._texts.kinds()], np.float32)
+    Steps are numbered 2 * relation, and 1 more where it is walked backwards.
 
-    def _informative(self) -> Matrix:
+    Attributes:
+        places: positions of the words to account for: content that is no mention or operator.
+    """
+
+    def __init__(
+        self, question: Question, topics: Sequence[Derivation], kg: KnowledgeGraph, encoder: Encoder
+    ) -> None:
+        self._question, self._index, self._kg, self._encoder = question, question.index, kg, encoder
+        self._thresholds = thresholds_of(encoder)
+        operators = [a for a in question.anchors if a.category is Category.OPERATOR]
+        used = {place for a in (*topics, *operators) for place in range(a.start, a.end)}
+        self._sharing = frozenset(p for a in operators if a.kind == "same" for p in range(a.start, a.end))
+        content = (p for p, word in enumerate(question.words) if word not in lexicon().stop)
+        self.places = [p for p in content if p not in used and not question.words[p].isdigit()]
+        noun = asked_for(question.words, frozenset(self.places))
+        self._noun = self.places.index(noun) if noun >= 0 else -1
+        self._unread = np.zeros(2 * len(self._index.rels), np.float32)
+        self._unread[1::2] = [len(r.path) == 1 and not r.inverse for r in self._index.rels]
+        table = step_similarities(question, self.places, self._thresholds.same)
+        self._value = self._informative(table)
+        self._table = table * self._value
+        self._inner, self._ends = self._table.copy(), self._end_similarities()
+        if noun >= 0:
+            self._inner[:, self._noun] = 0.0
+        self._met = np.zeros(len(self.places), np.float32)  # best similarity with a relation met so far
+
+    @property
+    def noun(self) -> int:
+        """The position of the word that names what is asked for, or -1."""
+        return self.places[self._noun] if self._noun >= 0 else -1
+
+    def _informative(self, table: Matrix) -> Matrix:
         """What each word is worth, 0 to 1: the more, the fewer relations it may name (inverse frequency)."""
-        count, width = len(self._table) // 2, len(self._wording.words)
+        count, width = len(table) // 2, len(self.places)
         if count < 2 or not width:
             return np.ones(width, np.float32)
-        named = (self._table.reshape(count, 2, width).max(axis=1) >= self._weights.named).sum(axis=0)
+        named = (table.reshape(count, 2, width).max(axis=1) >= self._thresholds.alike).sum(axis=0)
         rarity = 1 - np.log(np.maximum(named, 1)) / np.log(count)
         return np.asarray(COMMON + (1 - COMMON) * rarity, np.float32)
 
-    def chains(self, node: int, shown: Mapping[Path, SeedChain] | None = None) -> list[Chain]:
-        """The best chains from a node, best first, with those that seed questions show."""
-        shown = shown or {}
-        frontier = [self._start(node)]
-        finished: list[tuple[float, _Partial]] = []
+    def _end_similarities(self) -> Matrix:
+        """How well what is at the end of each step is of the kind that is asked for, shape (steps,)."""
+        question, index, wh = self._question, self._index, self._question.wh
+        ends = np.zeros(2 * len(index.rels), np.float32)
+        if self._noun >= 0:
+            classes = question.class_similarity[self.noun, self.noun + 1].copy()
+            classes[list(question.vocabulary.by_head.get(singular(question.words[self.noun]), ()))] = 1.0
+        elif wh is not None:
+            wanted = next(
+                (kind for kind, names in section("things").items() if lexicon().kinds[wh][0] in names), ""
+            )
+            classes = np.array([kind == wanted for kind in class_kinds(index)], np.float32)
+        else:
+            return ends
+        for step, found in enumerate(end_classes(index)):
+            ends[step] = max((float(classes[c]) for c in found), default=0.0)
+        return ends
+
+    def chains(self, topic: Derivation, shown: Mapping[Path, SeedChain] | None = None) -> list[Chain]:
+        """The best chains from a topic, best first, with those that seed questions show."""
+        shown, (node,) = shown or {}, topic.mentions
+        nodes = self._index.keep(frozenset((node,)))
+        start = _Partial((), Nodes(nodes), nodes, self._inner[:0])
+        frontier, finished = [start], list[tuple[float, _Partial]]()
         for _ in range(HOPS):
             candidates = [c for partial in frontier for c in self._longer(partial)]
-            finished += self._finished(node, candidates)
-            frontier = self._beam(node, candidates)
+            best = sorted(candidates, key=lambda c: -c[1])[:FINISHED]
+            finished += [(whole, self._extended(node, partial, step)) for _, whole, partial, step in best]
+            growing = sorted(candidates, key=lambda c: -c[0])
+            longer = (self._extended(node, partial, step) for _, _, partial, step in growing)
+            frontier = [p for p, _ in zip((p for p in longer if p.denotation), range(BEAM), strict=False)]
         known = {partial.steps for _, partial in finished}
-        finished += [
-            found for path in shown for found in self._walked(node, path) if found[1].steps not in known
-        ]
-        ranked = self._ranked(node, finished, {path for path, seed in shown.items() if seed.keeps_topic})
+        walked = [self._walked(node, start, path) for path in shown]
+        finished += [found for found in walked if found[1].steps not in known]
+        finished = [found for found in finished if found[1].denotation - {node}]
+        keep_topic = {path for path, seed in shown.items() if seed.keeps_topic}
+        ranked = self._ranked(topic, finished, keep_topic)
         chosen = ranked[:KEPT] + [chain for chain in ranked[KEPT:] if chain.path in shown]
-        return [self._with_evidence(chain, shown.get(chain.path)) for chain in chosen]
+        return [replace(chain, seed=shown.get(chain.path)) for chain in chosen]
 
-    @staticmethod
-    def _with_evidence(chain: Chain, seed: SeedChain | None) -> Chain:
-        return chain if seed is None else replace(chain, evidence=seed.evidence, support=seed.support)
-
-    def _walked(self, node: int, path: Path) -> Iterator[tuple[float, _Partial]]:
-        """A given chain from a node with its score; nothing where it leads nowhere."""
-        partial, score = self._start(node), 0.0
+    def _walked(self, node: int, start: _Partial, path: Path) -> tuple[float, _Partial]:
+        """A given chain from a node with its score."""
+        partial, score = start, 0.0
         for relation, direction in path:
             step = 2 * relation + (direction < 0)
             score = float(self._scores(partial, np.array([step]))[1][0])
             partial = self._extended(node, partial, step)
-        if partial.denotation - {node}:
-            yield score, partial
-
-    def _start(self, node: int) -> _Partial:
-        nodes = self._index.keep(frozenset((node,)))
-        return _Partial((), Nodes(nodes), nodes, np.zeros(len(self._wording.words), np.float32))
+        return score, partial
 
     def _longer(self, partial: _Partial) -> list[tuple[float, float, _Partial, int]]:
         """All chains longer by one step: scores as one that grows on and as a whole, chain before, step."""
         if len(partial.denotation) > LARGEST:
             return []
-        steps = self._texts.steps_at(partial.denotation)
+        steps = steps_at(self._index, partial.denotation)
         self._met = np.maximum(self._met, self._table[steps].max(axis=0, initial=0.0))
-        growing, whole = self._scores(partial, steps)
-        return [
-            (g, w, partial, s)
-            for g, w, s in zip(growing.tolist(), whole.tolist(), steps.tolist(), strict=True)
-        ]
+        growing, whole = (scores.tolist() for scores in self._scores(partial, steps))
+        return [(g, w, partial, s) for g, w, s in zip(growing, whole, steps.tolist(), strict=True)]
 
     def _scores(self, partial: _Partial, steps: NDArray[np.int64]) -> tuple[Matrix, Matrix]:
         """Alignment scores of a chain longer by each of some steps: as one that grows on, and as a whole."""
-        weights, wording = self._weights, self._wording
-        total, without = partial.assigned()
-        unread = self._texts.unread[steps] + self._texts.unread[list(partial.steps)].sum()
-        gain = -weights.relation * weights.floor * (len(partial.steps) + 1) - weights.hint * unread
-        if partial.steps:
-            gain = gain + (steps == partial.steps[-1] ^ 1) * (
-                weights.join if wording.shares else weights.hint
-            )
+        total, chosen = assigned(partial.rows)
+        without = np.full(len(self.places), total, np.float32)
+        for word in chosen:
+            rest = partial.rows.copy()
+            rest[:, word] = 0.0
+            without[word] = assigned(rest)[0]
+        unread = self._unread[steps] + self._unread[list(partial.steps)].sum()
+        gain = -RELATION * FLOOR * (len(partial.steps) + 1) - HINT * unread
+        if partial.steps and self._sharing:
+            gain = gain + JOIN * (steps == partial.steps[-1] ^ 1)
 
         def fit(table: Matrix) -> Matrix:
             own = np.maximum(total, (table[steps] + without).max(axis=1, initial=0.0))
-            return np.asarray(gain + weights.relation * own, np.float32)
+            return np.asarray(gain + RELATION * own, np.float32)
 
-        best = np.maximum(partial.best, self._inner[steps])
-        growing = fit(self._inner) + weights.word * best.sum(axis=1)
-        if wording.noun >= 0:
-            best[:, wording.noun] = np.maximum(self._table[steps, wording.noun], self._ends[steps])
-        whole = fit(self._table) + weights.word * best.sum(axis=1) + weights.end * self._ends[steps]
-        return growing, whole
+        best = np.maximum(partial.rows.max(axis=0, initial=0.0), self._inner[steps])
+        growing = fit(self._inner) + WORD * best.sum(axis=1)
+        if self._noun >= 0:
+            best[:, self._noun] = np.maximum(self._table[steps, self._noun], self._ends[steps])
+        return growing, fit(self._table) + WORD * best.sum(axis=1) + END * self._ends[steps]
 
     def _extended(self, node: int, partial: _Partial, step: int) -> _Partial:
         """A chain longer by one step; a relation walked there and back does not come back to the entity."""
@@ -310,255 +275,146 @@ class ChainGrower:
                 query = Image((one,), partial.query)
         if len(partial.steps) == 1 and step == partial.steps[0] ^ 1 and node in found:
             query, found = self._without(node, query, found)
-        row = self._inner[step]
-        rows = (*partial.rows, row)[:2]
-        return _Partial((*partial.steps, step), query, found, np.maximum(partial.best, row), rows)
+        return _Partial((*partial.steps, step), query, found, np.vstack([partial.rows, self._inner[step]]))
 
     def _without(self, node: int, query: Set, found: frozenset[int]) -> tuple[Set, frozenset[int]]:
         return Minus(query, Nodes(self._index.keep(frozenset((node,))))), self._index.keep(found - {node})
 
-    def _beam(self, node: int, candidates: Sequence[tuple[float, float, _Partial, int]]) -> list[_Partial]:
-        """The best chains that grow on."""
-        beam: list[_Partial] = []
-        for _, _, partial, step in sorted(candidates, key=lambda c: -c[0]):
-            longer = self._extended(node, partial, step)
-            beam += [longer] if longer.denotation else []
-            if len(beam) == BEAM:
-                break
-        return beam
-
-    def _finished(
-        self, node: int, candidates: Sequence[tuple[float, float, _Partial, int]]
-    ) -> list[tuple[float, _Partial]]:
-        """The best chains as they are, with scores; without those that lead back to the entity alone."""
-        best = sorted(candidates, key=lambda c: -c[1])[:FINISHED]
-        finished = ((whole, self._extended(node, partial, step)) for _, whole, partial, step in best)
-        return [(score, partial) for score, partial in finished if partial.denotation - {node}]
-
     def _ranked(
-        self, node: int, finished: Sequence[tuple[float, _Partial]], keep_topic: Collection[Path]
+        self, topic: Derivation, finished: Sequence[tuple[float, _Partial]], keep_topic: Collection[Path]
     ) -> list[Chain]:
         """Chains with complete scores, best first; of those to keep the topic it may be an answer."""
-        weights, wording = self._weights, self._wording
-        learned = self._learned([partial.steps for _, partial in finished])
-        chains = []
-        for (score, partial), of_path in zip(finished, learned, strict=True):
-            steps = partial.steps
-            rows = np.stack([*self._inner[list(steps[:-1])], self._table[steps[-1]]])
-            similarities, chosen = _assign(rows)
-            if wording.noun >= 0:
-                rows[-1, wording.noun] = max(rows[-1, wording.noun], self._ends[steps[-1]])
-            best, returns = rows.max(axis=0, initial=0.0), sum(a == b ^ 1 for a, b in pairwise(steps))
-            disorder = sum(a > b >= 0 for a, b in pairwise(map(wording.distance, chosen)))
-            query, found = partial.query, partial.denotation
-            path = tuple((s >> 1, -1 if s & 1 else 1) for s in steps)
+        (node,), value, same = topic.mentions, self._value, self._thresholds.same
+        chains = list[Chain]()
+        weak = (self._thresholds.named + self._thresholds.unrelated) / 2
+        paths = [tuple((s >> 1, -1 if s & 1 else 1) for s in partial.steps) for _, partial in finished]
+        learned_of = self._learned(topic, paths)
+        for (score, partial), path, learned in zip(finished, paths, learned_of, strict=True):
+            last, query, found = partial.steps[-1], partial.query, partial.denotation
+            rows = np.vstack([partial.rows[:-1], self._table[last]])
+            own, _ = assigned(rows)
+            if self._noun >= 0:
+                rows[-1, self._noun] = max(rows[-1, self._noun], self._ends[last])
             if node in found and path not in keep_topic:
                 query, found = self._without(node, query, found)
-            chain = Chain(
-                path=path,
-                query=query,
-                denotation=found,
-                score=score - weights.hint * disorder + of_path,
-                rows=rows,
-                similarities=similarities,
-                covered=self._covered(best, returns),
-                end=float(self._ends[steps[-1]]),
-                unread=float(self._texts.unread[list(steps)].sum()),
-                disorder=disorder,
-                returns=returns,
-                learned=of_path,
-                contrast=float((np.exp((best - self._met).clip(max=0.0) / CONTRAST) - 1.0) @ self._value),
-                unnamed=self._unnamed(rows, chosen, returns),
-                loose=int(((best >= weights.weak * self._value) & (best < weights.same * self._value)).sum()),
-                missed=int(
-                    ((self._met >= weights.same * self._value) & (best < weights.weak * self._value)).sum()
-                ),
-                named=int(((self._met >= weights.spoken * self._value) & (self._value > RARE)).sum()),
+            best = rows.max(axis=0, initial=0.0)
+            covered = best >= weak * value
+            returns = any(a == b ^ 1 for a, b in pairwise(partial.steps))
+            chains.append(
+                Chain(
+                    path,
+                    query,
+                    found,
+                    score + learned,
+                    rows,
+                    own,
+                    frozenset(np.array(self.places, int)[covered].tolist())
+                    | (self._sharing if returns else frozenset()),
+                    loose=int((covered & (best < same * value)).sum()),
+                    contrast=float((np.exp((best - self._met).clip(max=0.0) / CONTRAST) - 1.0) @ value),
+                    end=float(self._ends[last]),
+                    unread=float(self._unread[list(partial.steps)].sum()),
+                    learned=learned,
+                )
             )
-            chains.append(chain)
         chains.sort(key=lambda c: (-c.score, len(c.path)))
         return [replace(c, margin=c.score - chains[0].score) for c in chains]
 
-    def _unnamed(self, rows: Matrix, chosen: Sequence[int], returns: int) -> int:
-        """Relations that no word of their own names; the way back of a shared one ("the same") needs none."""
-        least = self._weights.spoken
-        named = (
-            word >= 0 and row[word] >= least * self._value[word]
-            for row, word in zip(rows, chosen, strict=True)
-        )
-        return max(0, sum(not is_named for is_named in named) - returns * bool(self._wording.shares))
-
-    def _covered(self, best: Matrix, returns: int) -> frozenset[int]:
-        """Positions of the words that are similar enough to some relation of a chain."""
-        enough = (best >= self._weights.weak * self._value).tolist()
-        places = (place for place, is_covered in zip(self._wording.places, enough, strict=True) if is_covered)
-        return frozenset((*places, *(self._wording.shares if returns else ())))
-
-    def _learned(self, bodies: Sequence[tuple[int, ...]]) -> list[float]:
+    def _learned(self, topic: Derivation, paths: Sequence[Path]) -> list[float]:
         """What an encoder that has learned from trajectories adds (SymAgent 4.3): paths as wholes."""
-        encoder = self._encoder
-        if not isinstance(encoder, LearnedEncoder) or not bodies:
-            return [0.0] * len(bodies)
-        paths = [path_text(self._texts, steps) for steps in bodies]
-        cosines = vectors_of(self._kg, encoder).vectors(paths) @ encoder.encode([self._wording.text])[0]
+        encoder, words = self._encoder, self._question.words
+        if not isinstance(encoder, LearnedEncoder) or not paths:
+            return [0.0] * len(paths)
+        short = self._kg.profile.short
+        walked = [[(short(iri), forward) for iri, forward in edges_of(self._index, p)] for p in paths]
+        texts = relation_texts(self._kg, {relation for path in walked for relation, _ in path})
+        vectors = vectors_of(self._kg, encoder).vectors([walked_text(texts, path) for path in walked])
+        masked = [*words[: topic.start], "entity", *words[topic.end :]]
+        cosines = vectors @ encoder.encode([" ".join(masked)])[0]
         return [float(encoder.path_weight * c) for c in cosines]
 
 
-def _assign(rows: Matrix) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Give each relation (row) a word (column) of its own, or none (-1), for the greatest sum."""
-    width = min(4, rows.shape[1])
-    top = [[*(int(i) for i in np.argsort(-row, kind="stable")[:width]), -1] for row in rows]
-    best, chosen = -1.0, tuple(-1 for _ in top)
-    for pick in product(*top):
-        used = [p for p in pick if p >= 0]
-        if len(set(used)) == len(used):
-            total = float(sum(rows[i, p] for i, p in enumerate(pick) if p >= 0))
-            if total > best + 1e-9:
-                best, chosen = total, pick
-    return tuple(float(rows[i, c]) if c >= 0 else 0.0 for i, c in enumerate(chosen)), chosen
+def step_similarities(question: Question, places: Sequence[int], same: float) -> Matrix:
+    """How well steps go with words of a question, shape (steps, words).
 
-
-# --- chains as derivations of a question ------------------------------------------------------------------
-
-
-def chain_anchors(
-    question: Question, kg: KnowledgeGraph, encoder: Encoder, seeds: Seeds | None = None
-) -> list[Derivation]:
-    """Chains around the entities that a question names, those that seed questions show, and two that meet.
-
-    A derivation spans the words that its chain accounts for; a second one leaves the noun that is asked for
-    to a class. Call it when the anchors of entities have their scores.
+    By vectors, and at least `same` where a word has the root of one of the names.
     """
-    index, topics = question.index, topics_of(question)
-    shown = _shown(question, topics, seeds) if seeds is not None else {}
-    grown: list[tuple[Derivation, Wording, list[Chain]]] = []
-    for topic in topics:
-        wording = wording_of(question, topic, topics)
-        (node,) = topic.mentions
-        grower = ChainGrower(index, kg, encoder, wording)
-        grown.append((topic, wording, grower.chains(node, shown.get(node, {}))))
-    anchors = [
-        derivation
-        for topic, wording, chains in grown
-        for chain in chains
-        for derivation in (
-            *_derivations(question, topic, wording, chain),
-            *([_of_seeds(question, topic, wording, chain)] if chain.evidence else ()),
+    vocabulary, relations = question.vocabulary, question.index.rels
+    table = np.zeros((2 * len(relations), len(places)), np.float32)
+    inverse = np.array([bool(relation.inverse) for relation in relations], bool)
+    for column, place in enumerate(places):
+        word, span = question.words[place], (place, place + 1)
+        shared = vocabulary.overlap([root(word)], [word]), vocabulary.inverse_overlap([root(word)], [word])
+        cosines = question.relation_similarity[span], question.inverse_similarity[span]
+        forward, backward = (
+            np.where(s > 0, np.maximum(c, same), c) for s, c in zip(shared, cosines, strict=True)
         )
-    ]
-    for one, other in combinations(grown, 2):
-        if one[0].end <= other[0].start or other[0].end <= one[0].start:
-            anchors += _meeting(question, one, other)
-    return anchors
+        table[::2, column], table[1::2, column] = forward, np.where(inverse, backward, forward)
+    return table
 
 
-def _shown(
-    question: Question, topics: Sequence[Derivation], seeds: Seeds
-) -> dict[int, dict[Path, SeedChain]]:
-    """What seed questions show: topic -> path of the index -> chain."""
-    index, tokens = question.index, question.tokens
-    linked, nodes = [], {}
-    for topic in topics:
-        (node,) = topic.mentions
-        term, start, end = index.terms[node], tokens[topic.start].start, tokens[topic.end - 1].end
-        if isinstance(term, IRI):
-            name = question.text[start:end]
-            linked.append(LinkedEntity(name, start, end, index.profile.short(term), index.label(node), 1.0))
-            nodes[term] = node
-    paths: dict[int, dict[Path, SeedChain]] = {}
-    for shown in seeds(question.text, linked):
-        for path in index_paths(index, shown.edges) if shown.topic in nodes else ():
-            paths.setdefault(nodes[shown.topic], {}).setdefault(path, shown)
-    return paths
+def assigned(rows: Matrix) -> tuple[float, tuple[int, ...]]:
+    """The greatest sum where each relation (row) has a word (column) of its own or none, and these words."""
+    best, words = 0.0, tuple[int, ...]()
+    for word in np.argsort(-rows[0], kind="stable")[: len(rows)].tolist() if len(rows) else ():
+        rest = rows[1:].copy()
+        rest[:, word] = 0.0
+        others, chosen = assigned(rest)
+        if (total := others + float(rows[0, word])) > best:
+            best, words = total, (word, *chosen)
+    return best, words
 
 
-def index_paths(index: GraphIndex, edges: Sequence[tuple[IRI, bool]]) -> list[Path]:
-    """The paths of an index that walk some relations of the graph: two through a mediator are one step."""
-    if not edges:
-        return [()]
-    found = []
-    for length in (1, 2):
-        part = tuple(edges[:length])
-        back = tuple((iri, not forward) for iri, forward in reversed(part))
-        numbers = _numbers(index)
-        steps = [(numbers[part], 1)] if part in numbers else [(numbers[back], -1)] if back in numbers else []
-        if len(part) == length:
-            found += [(step, *rest) for step in steps for rest in index_paths(index, edges[length:])]
+def class_kinds(index: GraphIndex) -> list[str]:
+    """What kind of thing each class is: person, place, time, ..."""
+    if "class kinds" not in index.cache:
+        prototypes = [(kind, word) for kind, words in section("things").items() for word in words]
+        first = {number: row for row, (number, _) in reversed(list(enumerate(index.class_names)))}
+        vectors = index.class_vecs[list(first.values())]
+        nearest = (vectors @ index.encode([word for _, word in prototypes]).T).argmax(axis=1).tolist()
+        kinds = {number: prototypes[best][0] for number, best in zip(first, nearest, strict=True)}
+        index.cache["class kinds"] = [kinds.get(number, "") for number in range(len(index.classes))]
+    found: list[str] = index.cache["class kinds"]
     return found
 
 
-_NUMBERS: WeakKeyDictionary[GraphIndex, dict[tuple[tuple[IRI, bool], ...], int]] = WeakKeyDictionary()
+def end_classes(index: GraphIndex) -> list[list[int]]:
+    """The classes that most of what is at the end of each step are of."""
+    if "end classes" not in index.cache:
+        ends = (nodes for relation in index.rels for nodes in (relation.objects, relation.subjects))
+        counts = (Counter(c for node in islice(nodes, TYPED) for c in index.types[node]) for nodes in ends)
+        index.cache["end classes"] = [
+            [c for c, n in count.items() if n == max(count.values())] for count in counts
+        ]
+    found: list[list[int]] = index.cache["end classes"]
+    return found
 
 
-def _numbers(index: GraphIndex) -> dict[tuple[tuple[IRI, bool], ...], int]:
-    """The number of each relation of an index by its path in the graph."""
-    if index not in _NUMBERS:
-        _NUMBERS[index] = {relation.path: relation.i for relation in index.rels}
-    return _NUMBERS[index]
+def steps_at(index: GraphIndex, nodes: Collection[int]) -> NDArray[np.int64]:
+    """The steps that lead on from any of some nodes."""
+    if "steps at" not in index.cache:
+        ends = [np.unique(e) for relation in index.rels for e in (relation.starts, relation.ends)]
+        starts = np.concatenate([np.zeros(0, np.int64), *ends])
+        order = np.argsort(starts, kind="stable")
+        steps = np.repeat(np.arange(len(ends)), [len(e) for e in ends])
+        index.cache["steps at"] = starts[order], steps[order]
+    starts, steps = index.cache["steps at"]
+    some = np.fromiter((n for n, _ in zip(nodes, range(LOOKED_AT), strict=False)), np.int64)
+    first, last = np.searchsorted(starts, some), np.searchsorted(starts, some, side="right")
+    parts = [steps[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True) if a < b]
+    return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
 
-def topics_of(question: Question) -> list[Derivation]:
-    """The entity anchors that chains are grown from: the best, at mentions that do not overlap."""
-    entities = [a for a in question.anchors if a.kind == "entity" and len(a.mentions) == 1 and a.score > 0]
-    entities.sort(key=lambda a: -a.score)
-    spans: dict[tuple[int, int], int] = {}
-    topics = []
-    for anchor in entities:
-        span = (anchor.start, anchor.end)
-        if span not in spans and (
-            len(spans) == MENTIONS or any(a < span[1] and span[0] < b for a, b in spans)
-        ):
-            continue
-        if spans.setdefault(span, 0) < NODES:
-            spans[span] += 1
-            topics.append(anchor)
-    return topics
-
-
-def wording_of(question: Question, topic: Derivation, topics: Sequence[Derivation]) -> Wording:
-    """The words that chains from a topic have to account for: content that is no mention or operator."""
-    mentioned = {place for t in topics for place in range(t.start, t.end)}
-    operators = [a for a in question.anchors if a.category is Category.OPERATOR]
-    used = {place for a in operators if a.kind != "same" for place in range(a.start, a.end)}
-    stop = lexicon().stop
-    places = [
-        place
-        for place, word in enumerate(question.words)
-        if word not in stop and not word.isdigit() and place not in mentioned and place not in used
-    ]
-    words = tuple(question.words[place] for place in places)
-    noun, kind = asked_for(question.words, frozenset(places))
-    masked = [
-        "entity" if place == topic.start else word
-        for place, word in enumerate(question.words)
-        if not topic.start < place < topic.end
-    ]
-    return Wording(
-        words,
-        tuple(places),
-        topic.start,
-        topic.end,
-        places.index(noun) if noun >= 0 else -1,
-        kind,
-        frozenset(p for a in operators if a.kind == "same" for p in range(a.start, a.end)),
-        " ".join(masked),
-    )
-
-
-def asked_for(words: Sequence[str], content: frozenset[int]) -> tuple[int, str]:
-    """The position of the noun that names what is asked for, or -1, and the kind that a question word tells.
-
-    `content`: positions of content words.
-    """
+def asked_for(words: Sequence[str], content: frozenset[int]) -> int:
+    """The position of the noun that names what is asked for, or -1; `content`: positions of content words."""
     for place, word in enumerate(words):
         if word in lexicon().kinds:
-            first = lexicon().kinds[word][0]
-            return -1, next((kind for kind, names in thing_kinds().items() if first in names), "")
+            return -1
         if word in ("which", "what") or (word == "many" and words[place - 1] == "how"):
             follows_verb = place + 1 < len(words) and words[place + 1] in word_list("verbs")
-            return _noun(words, content, place + 1 + follows_verb, follows_verb), ""
+            return _noun(words, content, place + 1 + follows_verb, follows_verb)
     is_order = bool(words) and words[0] in word_list("orders")
-    return (_noun(words, content, 1, False) if is_order else -1), ""
+    return _noun(words, content, 1, False) if is_order else -1
 
 
 def _noun(words: Sequence[str], content: frozenset[int], start: int, to_end: bool) -> int:
@@ -578,67 +434,144 @@ def _noun(words: Sequence[str], content: frozenset[int], start: int, to_end: boo
     return run[-1] if to_end or words[run[-1]].endswith("s") else run[0]
 
 
-def _derivations(
-    question: Question, topic: Derivation, wording: Wording, chain: Chain
-) -> Iterator[Derivation]:
-    """The derivation of a chain; and once more with the noun that is asked for left to a class beside it."""
-    covered, features = chain.covered, chain.features(wording)
-    yield _derivation(question, (topic,), covered, features, chain.query, chain.denotation)
-    noun = wording.places[wording.noun] if wording.noun >= 0 else -1
-    if noun in covered:
-        lost = -float(chain.rows[:, wording.noun].max()), ("chain_end", -chain.end)
-        features = [*features, ("chain_words", lost[0]), lost[1]]
-        yield _derivation(question, (topic,), covered - {noun}, features, chain.query, chain.denotation)
+# --- chains as derivations of a question ------------------------------------------------------------------
 
 
-def _of_seeds(question: Question, topic: Derivation, wording: Wording, chain: Chain) -> Derivation:
-    """The derivation of a chain that seed questions show: over the whole question, as for theirs.
+def topics_of(question: Question) -> list[Derivation]:
+    """The entity anchors that chains are grown from: the best, at mentions that do not overlap."""
+    entities = [a for a in question.anchors if a.kind == "entity" and len(a.mentions) == 1 and a.score > 0]
+    spans, topics = dict[tuple[int, int], int](), list[Derivation]()
+    for anchor in sorted(entities, key=lambda a: -a.score):
+        span = (anchor.start, anchor.end)
+        is_new = span not in spans
+        if is_new and (len(spans) == MENTIONS or any(a < span[1] and span[0] < b for a, b in spans)):
+            continue
+        if spans.setdefault(span, 0) < NODES:
+            spans[span] += 1
+            topics.append(anchor)
+    return topics
 
-    What it leaves out costs the less, the more speaks for it. Where the question asks how many, so did they.
+
+def chain_anchors(
+    question: Question, kg: KnowledgeGraph, encoder: Encoder, seeds: Seeds | None = None
+) -> list[Derivation]:
+    """Chains around the entities that a question names, those that seed questions show, and two that meet.
+
+    A derivation spans the words that its chain accounts for; a second one leaves the noun that is asked for
+    to a class. Call it when the anchors of entities have their scores.
     """
-    used = {*chain.covered, *range(topic.start, topic.end)}
+    topics = topics_of(question)
+    shown = _shown(question, topics, seeds) if seeds is not None and topics else {}
+    grown = list[tuple[Derivation, list[Chain]]]()
+    anchors = list[Derivation]()
+    grower = ChainGrower(question, topics, kg, encoder) if topics else None
+    for topic in topics:
+        assert grower is not None
+        chains = grower.chains(topic, shown.get(min(topic.mentions)))
+        grown.append((topic, chains))
+        for chain in chains:
+            anchors += _derivations(question, topic, chain, grower.noun)
+    for one, other in combinations(grown, 2):
+        if one[0].end <= other[0].start or other[0].end <= one[0].start:
+            anchors += _meeting(question, one, other)
+    return anchors
+
+
+def _shown(
+    question: Question, topics: Sequence[Derivation], seeds: Seeds
+) -> dict[int, dict[Path, SeedChain]]:
+    """What seed questions show: topic -> path of the index -> chain."""
+    index, tokens = question.index, question.tokens
+    linked, nodes = list[LinkedEntity](), dict[IRI, int]()
+    for topic in topics:
+        (node,) = topic.mentions
+        term, start, end = index.terms[node], tokens[topic.start].start, tokens[topic.end - 1].end
+        if isinstance(term, IRI):
+            name = question.text[start:end]
+            linked.append(LinkedEntity(name, start, end, index.profile.short(term), index.label(node), 1.0))
+            nodes[term] = node
+    paths: dict[int, dict[Path, SeedChain]] = {}
+    for shown in seeds(question.text, linked):
+        for path in index_paths(index, shown.edges) if shown.topic in nodes else ():
+            paths.setdefault(nodes[shown.topic], {}).setdefault(path, shown)
+    return paths
+
+
+def index_paths(index: GraphIndex, edges: Edges) -> list[Path]:
+    """The paths of an index that walk some relations of the graph: two through a mediator are one step."""
+    if not edges:
+        return [()]
+    if "by path" not in index.cache:
+        index.cache["by path"] = {relation.path: relation.i for relation in index.rels}
+    numbers, found = index.cache["by path"], list[Path]()
+    for length in range(1, min(2, len(edges)) + 1):
+        part, rest = edges[:length], edges[length:]
+        back = tuple((iri, not forward) for iri, forward in reversed(part))
+        step = (numbers[part], 1) if part in numbers else (numbers[back], -1) if back in numbers else None
+        found += [(step, *path) for path in index_paths(index, rest)] if step is not None else []
+    return found
+
+
+def edges_of(index: GraphIndex, path: Path) -> Edges:
+    """The relations of the graph that a path of an index walks."""
+    edges = list[tuple[IRI, bool]]()
+    for number, direction in path:
+        own = index.rels[number].path
+        edges += own if direction > 0 else [(iri, not forward) for iri, forward in reversed(own)]
+    return tuple(edges)
+
+
+def _derivations(question: Question, topic: Derivation, chain: Chain, noun: int) -> Iterator[Derivation]:
+    """The derivations of a chain: itself, without the noun that is asked for, and where seeds show it.
+
+    The noun is left to a class next to it. What seeds show is over the whole question, as for theirs: what
+    it leaves out costs the less, the more speaks for it. Where the question asks how many, so did they.
+    """
+    covered, features = chain.covered, chain.features
+    yield _derivation(question, (topic,), covered, features, chain.query, chain.denotation)
+    if noun in covered:
+        others = [*features, ("chain_end", -chain.end)]
+        yield _derivation(question, (topic,), covered - {noun}, others, chain.query, chain.denotation)
+    if (seed := chain.seed) is None or not seed.evidence:
+        return
+    used = {*covered, *range(topic.start, topic.end)}
     skipped = [
         f for place in range(question.n) if place not in used for f in question.skips(place, place + 1)
     ]
-    features = [
-        *chain.features(wording),
-        *((name, value * (1 - chain.evidence)) for name, value in skipped),
-        ("seed_evidence", chain.evidence),
-        ("seed_support", float(np.log1p(chain.support))),
+    features += [
+        *((name, value * (1 - seed.evidence)) for name, value in skipped),
+        ("seed_evidence", seed.evidence),
+        ("seed_support", float(np.log1p(seed.support))),
     ]
     everything = frozenset(range(question.n))
     if question.may_be_empty and not question.is_yes_no:
-        count, size = Count(chain.query), float(len(chain.denotation))
-        return _derivation(question, (topic,), everything, features, count, size, Category.NUMBER)
-    return _derivation(question, (topic,), everything, features, chain.query, chain.denotation)
+        number = float(len(chain.denotation))
+        yield _derivation(
+            question, (topic,), everything, features, Count(chain.query), number, Category.NUMBER
+        )
+    else:
+        yield _derivation(question, (topic,), everything, features, chain.query, chain.denotation)
 
 
 def _meeting(
-    question: Question,
-    one: tuple[Derivation, Wording, list[Chain]],
-    other: tuple[Derivation, Wording, list[Chain]],
+    question: Question, one: tuple[Derivation, list[Chain]], other: tuple[Derivation, list[Chain]]
 ) -> Iterator[Derivation]:
     """Derivations of two chains that end in the same nodes; one word may serve the same path of both."""
-    wording, meet = one[1], question.index.meet
-    for left, right in product(one[2][:MEETING], other[2][:MEETING]):
-        found = meet(left.denotation, right.denotation)
+    for left, right in product(one[1][:MEETING], other[1][:MEETING]):
+        found = question.index.meet(left.denotation, right.denotation)
         if not found:
             continue
-        rows = np.concatenate([left.rows, right.rows])
-        is_same = left.path == right.path
-        own = left.similarities if is_same else _assign(rows)[0]
+        is_same, rest = left.path == right.path, right.rows.copy()
+        rest[:, assigned(left.rows)[1]] = 0.0  # each word serves one relation
         joined = replace(
             left,
-            rows=rows,
             path=left.path if is_same else left.path + right.path[1:],
-            similarities=own,
+            own=left.own if is_same else left.own + assigned(rest)[0],
             margin=left.margin + right.margin,
             unread=left.unread + right.unread,
             end=max(left.end, right.end),
-            disorder=left.disorder + right.disorder,
-            returns=left.returns + right.returns,
         )
-        features = [*joined.features(wording), ("chain_meet", 1.0), ("chain_meet_same", float(is_same))]
+        features = [*joined.features, ("chain_meet", 1.0)]
         query, covered = And(left.query, right.query), left.covered | right.covered
         yield _derivation(question, (one[0], other[0]), covered, features, query, found)
 
@@ -658,16 +591,14 @@ def _derivation(
     skipped = [
         f for place in range(start, end) if place not in used for f in question.skips(place, place + 1)
     ]
-    named = [f for t in topics for f in t.features]
-    mentions = frozenset(node for t in topics for node in t.mentions)
     return Derivation(
         category,
         start,
         end,
-        [*features, *skipped, *named],
+        [*features, *skipped, *(f for t in topics for f in t.features)],
         query=query,
         denotation=denotation,
         kind="chain",
         head=start,
-        mentions=mentions,
+        mentions=frozenset(node for t in topics for node in t.mentions),
     )

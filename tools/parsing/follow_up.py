@@ -273,7 +273,7 @@ class FollowUp:
         iri = self.kg.profile.expand(id_)
         types = node_types(self.kg, [iri]).get(iri, ()) if iri is not None else ()
         labels = [text.lower() for text in types]
-        least = thresholds_of(self.encoder).spoken
+        least = thresholds_of(self.encoder).named
         return frozenset(nearest_kinds(words_encoder(self.encoder), labels, least) or [""]), frozenset(labels)
 
     def _is_class(self, mention: str) -> bool:

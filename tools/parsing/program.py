@@ -16,36 +16,13 @@ from functools import partial
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable, text
 from triplewise.tools.kg.profile import Profile
+from triplewise.tools.parsing import query as q
 from triplewise.tools.parsing.denotation import backwards, members, values_at
 from triplewise.tools.parsing.index import GraphIndex
-from triplewise.tools.parsing.query import (
-    Aggregate,
-    And,
-    Compared,
-    Comparison,
-    Count,
-    Exists,
-    Extremal,
-    ExtremalAggregate,
-    Grouped,
-    Having,
-    Image,
-    Linked,
-    Members,
-    Minus,
-    MostLinked,
-    Nodes,
-    Number,
-    Or,
-    Path,
-    Query,
-    Set,
-    Step,
-)
 from triplewise.tools.pyql.program import Fact, Filter, Kind, Pattern, PatternItem, PyQL, fresh
 from triplewise.tools.pyql.text import read_bare
 
-OPERATORS: dict[Comparison, str] = {"gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "="}
+OPERATORS: dict[q.Comparison, str] = {"gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "="}
 RANKS = 5
 """The largest rank ("the third longest": 3) that is written, as nested superlatives."""
 DIGITS = 16  # Longest decimal that every engine computes with
@@ -56,7 +33,7 @@ _NAME = re.compile(r"[^a-z0-9]+")
 _RESERVED = frozenset({"a", "entity", "union", "max", "min"})
 
 
-def compile_query(query: Query, index: GraphIndex, profile: Profile) -> PyQL:
+def compile_query(query: q.Query, index: GraphIndex, profile: Profile) -> PyQL:
     """Return the program that computes a query tree on the graph itself.
 
     Raises:
@@ -64,22 +41,22 @@ def compile_query(query: Query, index: GraphIndex, profile: Profile) -> PyQL:
     """
     writer = _Writer(index, profile)
     match query:
-        case Exists(of):
+        case q.Exists(of):
             writer.exists(of)
             return writer.program.ask()
-        case Count(of):
+        case q.Count(of):
             counted = writer.variable(of)
             output = writer.fresh("count")
             writer.program = writer.program.add_count(counted, output)
-        case Aggregate(function, path, of):
+        case q.Aggregate(function, path, of):
             end = writer.walk_from(of, path)
             output = writer.fresh(f"{function}_{end.name}" if isinstance(end, Variable) else function)
             writer.program = writer.program.add_aggregate(function, end, output, None, writer.kind(path))
-        case Grouped(function, path, of, to):
+        case q.Grouped(function, path, of, to):
             member = writer.fresh(writer.name(of))
             output = writer.group(function, of, path, to, member)
             return writer.program.set_answer(member, output)
-        case Extremal(of, path, sign, 1, count) if count > RANKS or 1 < count == len(members(query, index)):
+        case q.Extremal(of, path, sign, 1, count) if count > RANKS or 1 < count == len(members(query, index)):
             output = writer.fresh(writer.name(of))
             value = writer.measured(of, path, output)
             limit = max(count, len(members(query, index)))  # more than asked for where some tie
@@ -96,65 +73,67 @@ def slug(name: str) -> str:
     return short if short and not short[0].isdigit() and short not in _RESERVED else ""
 
 
-def conjuncts(query: Set) -> Iterator[Set]:
+def conjuncts(query: q.Set) -> Iterator[q.Set]:
     """Return the sets whose intersection a set is."""
-    if isinstance(query, And):
+    if isinstance(query, q.And):
         yield from conjuncts(query.left)
         yield from conjuncts(query.right)
     else:
         yield query
 
 
-def disjuncts(query: Set) -> list[Set]:
+def disjuncts(query: q.Set) -> list[q.Set]:
     """Return the sets whose union a set is; the nodes named in it are one of them."""
-    if not isinstance(query, Or):
+    if not isinstance(query, q.Or):
         return [query]
     sides = list(dict.fromkeys((*disjuncts(query.left), *disjuncts(query.right))))
-    named = [side for side in sides if isinstance(side, Nodes)]
-    rest = [side for side in sides if not isinstance(side, Nodes)]
-    return [*([Nodes(frozenset().union(*(n.nodes for n in named)))] if named else []), *rest]
+    named = [side.nodes for side in sides if isinstance(side, q.Nodes)]
+    rest = [side for side in sides if not isinstance(side, q.Nodes)]
+    return [*([q.Nodes(frozenset().union(*named))] if named else []), *rest]
 
 
-def base(query: Set) -> Set | None:
+def base(query: q.Set) -> q.Set | None:
     """Return the set of which a condition or a superlative keeps some members; None for other sets."""
     match query:
-        case Minus(of) | Compared(of) | Linked(of) | Extremal(of) | ExtremalAggregate(of) | MostLinked(of):
+        case q.Minus(of) | q.Compared(of) | q.Linked(of):
+            return of
+        case q.Extremal(of) | q.ExtremalAggregate(of) | q.MostLinked(of):
             return of
     return None
 
 
-def is_ranked(query: Set) -> bool:
+def is_ranked(query: q.Set) -> bool:
     """Whether a superlative is taken over the set itself: its program then has to begin with it."""
-    if isinstance(query, And):
+    if isinstance(query, q.And):
         return is_ranked(query.left) or is_ranked(query.right)
     of = base(query)
-    is_best = isinstance(query, Extremal | ExtremalAggregate | MostLinked)
+    is_best = isinstance(query, q.Extremal | q.ExtremalAggregate | q.MostLinked)
     return is_best or (of is not None and is_ranked(of))
 
 
-def names_node(query: Set) -> bool:
+def names_node(query: q.Set) -> bool:
     """Whether a set starts from nodes that are named."""
     match query:
-        case And(left, right):
+        case q.And(left, right):
             return names_node(left) or names_node(right)
-        case Or(left, right):
+        case q.Or(left, right):
             return names_node(left) and names_node(right)
-    of = query.of if isinstance(query, Image) else base(query)
-    return isinstance(query, Nodes) or (of is not None and names_node(of))
+    of = query.of if isinstance(query, q.Image) else base(query)
+    return isinstance(query, q.Nodes) or (of is not None and names_node(of))
 
 
-def _order(query: Set) -> int:
+def _names_number(query: q.Set) -> bool:
+    """Whether a set is a number, or one of several: something to compare with, that binds nothing."""
+    return all(isinstance(side, q.Number) for side in disjuncts(query))
+
+
+def _order(query: q.Set) -> int:
     """Return the place of a set among those it is intersected with: the smaller, the more selective."""
     if is_ranked(query):
         return 0
     if names_node(query):
         return 1
-    return 4 if _names_number(query) else 2 if isinstance(query, Members) else 3
-
-
-def _names_number(query: Set) -> bool:
-    """Whether a set is a number, or one of several: something to compare with, that binds nothing."""
-    return all(isinstance(side, Number) for side in disjuncts(query))
+    return 4 if _names_number(query) else 2 if isinstance(query, q.Members) else 3
 
 
 @dataclass
@@ -178,23 +157,27 @@ class _Writer:
         self.taken.add(variable.name)
         return variable
 
-    def node(self, query: Set) -> Node:
+    def node(self, query: q.Set) -> Node:
         """Return a node that stands for a set: itself where it is a single node, else a new variable."""
-        match self._parts(query):
-            case [Nodes(nodes)] if len(nodes) == 1:
-                return self._term(min(nodes))
-        return self.variable(query)
+        return self._single(query) or self.variable(query)
 
-    def variable(self, query: Set) -> Variable:
+    def _single(self, query: q.Set) -> Term | None:
+        """Return the node that is all of a set by its name; None for other sets."""
+        match self._parts(query):
+            case [q.Nodes(nodes)] if len(nodes) == 1:
+                return self.index.terms[min(nodes)]
+        return None
+
+    def variable(self, query: q.Set) -> Variable:
         """Return a new variable that is bound to the members of a set."""
         variable = self.fresh(self.name(query))
         self.restrict(query, variable)
         return variable
 
-    def restrict(self, query: Set, target: Node) -> None:
+    def restrict(self, query: q.Set, target: Node) -> None:
         """Keep what `target` may be within a set: a variable, bound or new, or one node."""
         if not isinstance(target, Variable):
-            if not isinstance(query, Image | Having):
+            if not isinstance(query, q.Image | q.Having):
                 variable = self.fresh(self.name(query))
                 self._one_of([target], variable)
                 self.restrict(query, variable)
@@ -204,55 +187,55 @@ class _Writer:
             self.program = self.program.add_filter(target, "=", other)
             return
         match query:
-            case Nodes(nodes):
-                self._one_of([self._term(n) for n in sorted(nodes)], target)
-            case Number():
+            case q.Nodes(nodes):
+                self._one_of([self.index.terms[n] for n in sorted(nodes)], target)
+            case q.Number():
                 self._compare(target, "eq", query)
-            case Members(cls) if isinstance(target, Variable):
+            case q.Members(cls) if isinstance(target, Variable):
                 self._members(cls, target)
-            case Having(path):
+            case q.Having(path):
                 self.walk(path, target)
-            case Image(path, of) if _names_number(of):
+            case q.Image(path, of) if _names_number(of):
                 self.restrict(of, self.walk(backwards(path), target))
-            case Image(path, of):
+            case q.Image(path, of):
                 self.walk_from(of, path, target)
-            case And():
+            case q.And():
                 for part in self._parts(query):
                     self.restrict(part, target)
-            case Or():
+            case q.Or():
                 sides = disjuncts(query)
                 if len(sides) == 1:
                     self.restrict(sides[0], target)
                 else:
                     self.program = self.program.add_union(*(self._pattern(side, target) for side in sides))
-            case Minus(of, without):
+            case q.Minus(of, without):
                 self.restrict(of, target)
-                if isinstance(without, Linked | Compared) and without.of == of:
-                    without = replace(without, of=Having(without.path))
+                if isinstance(without, q.Linked | q.Compared) and without.of == of:
+                    without = replace(without, of=q.Having(without.path))
                 self._exclude(without, target)
-            case Extremal(of, path, sign, rank, 1):
+            case q.Extremal(of, path, sign, rank, 1):
                 self._extreme(of, path, sign, rank, target)
-            case Extremal():
+            case q.Extremal():
                 self._among_extremes(query, target)
-            case ExtremalAggregate(of, path, function, sign):
+            case q.ExtremalAggregate(of, path, function, sign):
                 self._best(self.group(function, of, path, None, target), sign)
-            case MostLinked(of, path, sign, to):
+            case q.MostLinked(of, path, sign, to):
                 self._best(self.group("count", of, path, to, target), sign)
-            case Compared():
+            case q.Compared():
                 self._compared(query, target)
-            case Linked(of, path, comparison, number, to):
-                self._compare(self.group("count", of, path, to, target), comparison, Number(number))
+            case q.Linked(of, path, comparison, number, to):
+                self._compare(self.group("count", of, path, to, target), comparison, q.Number(number))
 
-    def exists(self, of: Set) -> None:
+    def exists(self, of: q.Set) -> None:
         """Ask whether a set has members; what it says of a single named node is said without a variable."""
         parts = self._parts(of)
-        named = [p for p in parts if isinstance(p, Nodes) and len(p.nodes) == 1]
+        named = [p for p in parts if isinstance(p, q.Nodes) and len(p.nodes) == 1]
         rest = [p for p in parts if p not in named]
-        if len(named) == 1 and rest and all(isinstance(p, Image | Having) for p in rest):
+        if len(named) == 1 and rest and all(isinstance(p, q.Image | q.Having) for p in rest):
             for part in rest:
                 self.restrict(part, self.node(named[0]))
-        elif isinstance(of, Compared) and isinstance(of.of, Nodes) and len(of.of.nodes) == 1:
-            self._compared(replace(of, of=Having(of.path)), self.node(of.of))
+        elif isinstance(of, q.Compared) and isinstance(of.of, q.Nodes) and len(of.of.nodes) == 1:
+            self._compared(replace(of, of=q.Having(of.path)), self.node(of.of))
         elif rest:
             self.variable(of)
         else:  # whether it is of a class
@@ -260,7 +243,7 @@ class _Writer:
             for part in conjuncts(of):
                 self.restrict(part, variable)
 
-    def walk(self, path: Path, start: Node, end: Node | None = None) -> Node:
+    def walk(self, path: q.Path, start: Node, end: Node | None = None) -> Node:
         """Add the facts of a path, and return its end; None: a new variable."""
         node = start
         for place, (number, direction) in enumerate(path):
@@ -269,7 +252,8 @@ class _Writer:
                 edges = [(relation, not forward) for relation, forward in reversed(edges)]
             for middle, (relation, forward) in enumerate(edges, 1):
                 if middle < len(edges):
-                    following: Node = self.fresh(self._middle_name(number))
+                    name = re.split(r"[/#:.]", self.index.rels[number].path[0][0].value.rstrip("/#"))[-1]
+                    following: Node = self.fresh(slug(name))
                 elif place < len(path) - 1 or end is None:
                     following = self.fresh(self._step_name(number, direction))
                 else:
@@ -281,20 +265,32 @@ class _Writer:
                 self.relations[node] = number
         return node
 
-    def kind(self, path: Path) -> Kind:
+    def walk_from(self, of: q.Set, path: q.Path, end: Node | None = None) -> Node:
+        """Add a set and the facts of a path from it; return the end."""
+        if (single := self._single(of)) is not None:
+            return self.walk(path, single, end)
+        return self.measured(of, path, self.fresh(self.name(of)), end)
+
+    def measured(self, of: q.Set, path: q.Path, target: Node, end: Node | None = None) -> Node:
+        """Keep members of a set from which a path can be walked, and return its end."""
+        for part in self._parts(of):
+            if not self._is_start(part, path):
+                self.restrict(part, target)
+        return self.walk(path, target, end)
+
+    def kind(self, path: q.Path) -> Kind:
         """Return how the values at the end of a path are compared: as the engine does where it can."""
         relation, direction = path[-1]
         return self._kind_of(relation) if direction > 0 else ""
 
     def _kind_of(self, relation: int) -> Kind:
-        key = ("kind", relation)
-        if key not in self.index.cache:
+        if (key := ("kind", relation)) not in self.index.cache:
             self.index.cache[key] = self._read_kind(relation)
         kind: Kind = self.index.cache[key]
         return kind
 
     def _read_kind(self, relation: int) -> Kind:
-        quantity = self._quantity(relation)
+        quantity = self.index.rels[relation].dtype
         if quantity in ("", "time"):
             return "text" if quantity else ""
         terms = [self.index.terms[n] for n in self.index.rels[relation].inv]
@@ -304,113 +300,75 @@ class _Writer:
         long = (t for t in terms if isinstance(t, Literal) and len(t.value) > DIGITS)
         return "" if datatypes <= _NUMERIC and all(t.datatype in _FLOATING for t in long) else "number"
 
-    def name(self, query: Set) -> str:
+    def name(self, query: q.Set) -> str:
         """Return the name of a variable for a set: of its class, else of the relation that leads to it."""
         match query:
-            case Members(cls):
-                return self._class_name(cls)
-            case Nodes(nodes):
+            case q.Members(cls):
+                return slug(next(iter(self.index.classes[cls].names), ""))
+            case q.Nodes(nodes):
                 return self._kind_name(nodes)
-            case Image(path, _):
+            case q.Image(path, _):
                 return self._step_name(*path[-1])
-            case Having(path):
-                return self._step_name(path[0][0], -path[0][1])
-            case And():
-                names = [self.name(p) for p in conjuncts(query) if isinstance(p, Members)]
+            case q.Having(((relation, direction), *_)):
+                return self._step_name(relation, -direction)
+            case q.And():
+                names = [self.name(p) for p in conjuncts(query) if isinstance(p, q.Members)]
                 return next(filter(None, names), "") or self.name(next(conjuncts(query)))
-            case Or(left, _):
+            case q.Or(left, _):
                 return self.name(left)
         of = base(query)
         return "value" if of is None else self.name(of)
 
-    def _parts(self, query: Set) -> list[Set]:
+    def _step_name(self, relation: int, direction: int) -> str:
+        found = self.index.rels[relation]
+        return slug(found.names[0]) if direction > 0 else self._kind_name(found.subjects)
+
+    def _kind_name(self, nodes: frozenset[int]) -> str:
+        """Return the name of the class that most of some nodes are of; "" for none."""
+        if (key := ("kind name", nodes)) not in self.index.cache:
+            classes = Counter(c for node in nodes for c in self.index.types[node])
+            named = {
+                s: n for c, n in classes.items() if (s := self.name(q.Members(c))) and 2 * n > len(nodes)
+            }
+            best = min(named, key=lambda name: (-named[name], len(name), name), default="")
+            self.index.cache[key] = best
+        return str(self.index.cache[key])
+
+    def _parts(self, query: q.Set) -> list[q.Set]:
         """Return the sets whose intersection a set is, the most selective first.
 
         A class word with a name ("the river Mississippi") says which node is named.
         """
         parts = list(dict.fromkeys(conjuncts(query)))
-        classes = [p for p in parts if isinstance(p, Members)]
-        for named in [p for p in parts if isinstance(p, Nodes)] if classes else ():
-            nodes = named.nodes.intersection(*(members(c, self.index) for c in classes))
-            if nodes:
-                parts = [Nodes(nodes) if p == named else p for p in parts if p not in classes]
+        classes = [p for p in parts if isinstance(p, q.Members)]
+        for named in [p for p in parts if isinstance(p, q.Nodes)] if classes else ():
+            if nodes := named.nodes.intersection(*(members(c, self.index) for c in classes)):
+                parts = [q.Nodes(nodes) if p == named else p for p in parts if p not in classes]
         for part in list(parts):
             rest = [p for p in parts if p != part]
             if rest and self._adds_nothing(part, rest):
                 parts = rest
         return sorted(parts, key=_order)
 
-    def _adds_nothing(self, part: Set, rest: list[Set]) -> bool:
+    def _adds_nothing(self, part: q.Set, rest: list[q.Set]) -> bool:
         """Whether a condition is in the others: a class without an IRI, a value that they compare."""
         match part:
-            case Members(cls) if self.index.classes[cls].iri is None:
+            case q.Members(cls) if self.index.classes[cls].iri is None:
                 nodes = [members(p, self.index) for p in rest]
                 return frozenset.intersection(*nodes) <= members(part, self.index)
-            case Having(path):
-                return any(isinstance(p, Compared | Extremal) and p.path[: len(path)] == path for p in rest)
+            case q.Having(path):
+                return any(
+                    isinstance(p, q.Compared | q.Extremal) and p.path[: len(path)] == path for p in rest
+                )
         return False
 
-    def _quantity_of(self, query: Set) -> str:
-        """Return what the members of a set are: "number", "date", "time" or "" for things and text."""
-        match query:
-            case Image(((*_, (relation, 1))), _):
-                return self._quantity(relation)
-            case And(left, right):
-                return self._quantity_of(left) or self._quantity_of(right)
-        of = base(query)
-        return "" if of is None else self._quantity_of(of)
-
-    def walk_from(self, of: Set, path: Path, end: Node | None = None) -> Node:
-        """Add a set and the facts of a path from it; return the end."""
-        match self._parts(of):
-            case [Nodes(nodes)] if len(nodes) == 1:
-                return self.walk(path, self._term(min(nodes)), end)
-        return self.measured(of, path, self.fresh(self.name(of)), end)
-
-    def measured(self, of: Set, path: Path, target: Node, end: Node | None = None) -> Node:
-        """Keep members of a set from which a path can be walked, and return its end."""
-        for part in self._parts(of):
-            if not self._is_start(part, path):
-                self.restrict(part, target)
-        return self.walk(path, target, end)
-
-    def _is_start(self, of: Set, path: Path) -> bool:
+    def _is_start(self, of: q.Set, path: q.Path) -> bool:
         """Whether everything that a path can be walked from is in a set, which no IRI names."""
-        if isinstance(of, Members) and self.index.classes[of.cls].iri is None:
+        if isinstance(of, q.Members) and self.index.classes[of.cls].iri is None:
             relation, direction = path[0]
             first = self.index.rels[relation]
             return (first.subjects if direction > 0 else first.objects) <= members(of, self.index)
-        return isinstance(of, Having) and path[: len(of.path)] == of.path
-
-    def _term(self, node: int) -> Term:
-        return self.index.terms[node]
-
-    def _quantity(self, relation: int) -> str:
-        """Return what a relation's values are: "number", "date", "time" or "" for things and text."""
-        return self.index.rels[relation].dtype
-
-    def _step_name(self, relation: int, direction: int) -> str:
-        if direction > 0:
-            return slug(self.index.rels[relation].names[0])
-        return self._kind_name(self.index.rels[relation].subjects)
-
-    def _middle_name(self, relation: int) -> str:
-        """Return the name for the node that a composed relation leads through."""
-        first = self.index.rels[relation].path[0][0].value
-        return slug(re.split(r"[/#:.]", first.rstrip("/#"))[-1])
-
-    def _class_name(self, cls: int) -> str:
-        names = self.index.classes[cls].names
-        return slug(names[0]) if names else ""
-
-    def _kind_name(self, nodes: frozenset[int]) -> str:
-        """Return the name of the class that most of some nodes are of; "" for none."""
-        if (key := ("kind name", nodes)) not in self.index.cache:
-            classes = Counter(c for node in nodes for c in self.index.types[node])
-            named = {s: n for c, n in classes.items() if (s := self._class_name(c)) and 2 * n > len(nodes)}
-            best = min(named, key=lambda name: (-named[name], len(name), name), default="")
-            self.index.cache[key] = best
-        return str(self.index.cache[key])
+        return isinstance(of, q.Having) and path[: len(of.path)] == of.path
 
     def _one_of(self, nodes: list[Term], target: Node) -> None:
         if len(nodes) == 1 and target in self.program.variables:
@@ -437,29 +395,29 @@ class _Writer:
             for predicate in self.profile.type_predicates:
                 self.program = self.program.add_not([Fact(target, IRI(predicate), self.fresh("type"))])
 
-    def _step_to(self, step: Step, target: Node) -> None:
+    def _step_to(self, step: q.Step, target: Node) -> None:
         """Add the fact of a step that leads to a node."""
         self.walk((step,), self.fresh("x"), target)
 
-    def _compare(self, value: Node, comparison: Comparison, number: Number) -> None:
+    def _compare(self, value: Node, comparison: q.Comparison, number: q.Number) -> None:
         """Compare a variable with a number, or with a date to the precision it is given in."""
         literal, kind = self._literal(value, number)
         self.program = self.program.add_filter(value, OPERATORS[comparison], literal, kind)
 
-    def _literal(self, value: Node, number: Number) -> tuple[Literal, Kind]:
+    def _literal(self, value: Node, number: q.Number) -> tuple[Literal, Kind]:
         """Return what a variable is compared with, and how, by the relation whose values it holds."""
         if (relation := self.relations.get(value)) is None:
             return number_literal(number, "")
-        literal, kind = number_literal(number, self._quantity(relation))
+        literal, kind = number_literal(number, self.index.rels[relation].dtype)
         return literal, kind or self._kind_of(relation)
 
-    def _compared(self, query: Compared, target: Node) -> None:
+    def _compared(self, query: q.Compared, target: Node) -> None:
         of, path, comparison, value = query.of, query.path, query.comparison, query.value
-        if isinstance(value, Number):
+        if isinstance(value, q.Number):
             self._compare(self.measured(of, path, target), comparison, value)
             return
         kind = self.kind(path)
-        if self._quantity_of(value) != self._quantity(path[-1][0]):
+        if self._quantity_of(value) != self.index.rels[path[-1][0]].dtype:
             raise ActionError("bad_comparison", "values of different kinds are not compared")
         named_first = names_node(value) and not names_node(of)
         limit = self._limit(value, comparison, kind) if named_first else None
@@ -467,15 +425,24 @@ class _Writer:
         limit = limit or self._limit(value, comparison, kind)
         self.program = self.program.add_filter(own, OPERATORS[comparison], limit, kind)
 
-    def _limit(self, value: Set, comparison: Comparison, kind: Kind) -> Node:
+    def _quantity_of(self, query: q.Set) -> str:
+        """Return what the members of a set are: "number", "date", "time" or "" for things and text."""
+        match query:
+            case q.Image(((*_, (relation, 1))), _):
+                return self.index.rels[relation].dtype
+            case q.And(left, right):
+                return self._quantity_of(left) or self._quantity_of(right)
+        of = base(query)
+        return "" if of is None else self._quantity_of(of)
+
+    def _limit(self, value: q.Set, comparison: q.Comparison, kind: Kind) -> Node:
         """Return what stands for the one of several literals that counts in a comparison."""
         limit = self.node(value)
         if comparison != "eq" and isinstance(limit, Variable) and len(members(value, self.index)) != 1:
-            largest = comparison in ("gt", "ge")
-            self._best(limit, 1 if largest else -1, kind)
+            self._best(limit, 1 if comparison in ("gt", "ge") else -1, kind)
         return limit
 
-    def _extreme(self, of: Set, path: Path, sign: int, rank: int, target: Node) -> Node:
+    def _extreme(self, of: q.Set, path: q.Path, sign: int, rank: int, target: Node) -> Node:
         """Keep those with the best value, or the best behind the ranks before; return the value."""
         if rank > RANKS:
             raise ActionError("bad_number", f"rank {rank} is not written as superlatives")
@@ -486,7 +453,7 @@ class _Writer:
         self._best(value, sign, kind)
         return value
 
-    def _among_extremes(self, query: Extremal, target: Node) -> None:
+    def _among_extremes(self, query: q.Extremal, target: Node) -> None:
         """Keep those with a value from that of one rank to that of another."""
         of, path, sign, kind = query.of, query.path, query.sign, self.kind(query.path)
         values = values_at(members(of, self.index), path, self.index).values()
@@ -501,7 +468,7 @@ class _Writer:
     def _best(self, value: Node, sign: int, kind: Kind = "") -> None:
         self.program = self.program.add_max(value, kind) if sign > 0 else self.program.add_min(value, kind)
 
-    def group(self, function: str, of: Set, path: Path, to: Set | None, target: Node) -> Variable:
+    def group(self, function: str, of: q.Set, path: q.Path, to: q.Set | None, target: Node) -> Variable:
         """Return the count, sum or average of the ends of a path, in `to`, for each member of a set."""
         is_first = to is not None and names_node(to) and not names_node(of)
         end = self.measured(of, path, target, self.variable(to) if to is not None and is_first else None)
@@ -514,26 +481,26 @@ class _Writer:
             self.program = self.program.add_aggregate(function, end, output, target, self.kind(path))
         return output
 
-    def _exclude(self, query: Set, target: Node) -> None:
+    def _exclude(self, query: q.Set, target: Node) -> None:
         """Drop the members of a set."""
         parts = self._parts(query)
         match parts[0] if len(parts) == 1 else query:
-            case Or():
+            case q.Or():
                 for part in disjuncts(query):
                     self._exclude(part, target)
-            case Nodes(nodes):
+            case q.Nodes(nodes):
                 for node in sorted(nodes):
-                    self.program = self.program.add_filter(target, "!=", self._term(node))
+                    self.program = self.program.add_filter(target, "!=", self.index.terms[node])
             case _:
                 self.program = self.program.add_not(self._pattern(query, target))
 
-    def _pattern(self, query: Set, target: Node) -> Pattern:
+    def _pattern(self, query: q.Set, target: Node) -> Pattern:
         """Return the clauses of a set as a pattern about a variable.
 
         Raises:
             ActionError: it holds what patterns cannot: negations, sums.
         """
-        if isinstance(query, Number):
+        if isinstance(query, q.Number):
             return (Filter(target, "=", *self._literal(target, query)),)
         return self._inside(lambda writer: writer.restrict(query, target))
 
@@ -541,14 +508,13 @@ class _Writer:
         """Return what is written as a pattern."""
         inside = _Writer(self.index, self.profile, self.taken, self.relations)
         write(inside)
-        clauses = inside.program.clauses
-        items = [c for c in clauses if isinstance(c, PatternItem)]
-        if len(items) < len(clauses):
+        items = tuple(c for c in inside.program.clauses if isinstance(c, PatternItem))
+        if len(items) < len(inside.program.clauses):
             raise ActionError("bad_pattern", "a pattern takes no negations")
-        return tuple(items)
+        return items
 
 
-def number_literal(number: Number, quantity: str) -> tuple[Literal, Kind]:
+def number_literal(number: q.Number, quantity: str) -> tuple[Literal, Kind]:
     """Return the literal of a number, date or time, and how values of a kind are compared with it."""
     if (number.kind == "time" and quantity != "time") or (number.kind == "date" and quantity == "time"):
         given = number.text or number.value

@@ -188,7 +188,7 @@ class _Grounder:
         self._kg, self._settings = kg, settings
         self._anchors = [node_form(kg, e.id) for e in linked]
         self._relations = tuple(dict.fromkeys(r for rule in mined.rules for r in rule.relations))
-        self._encoder, self._threshold = encoder, thresholds_of(encoder).named
+        self._encoder, self._threshold = encoder, thresholds_of(encoder).alike
         self._steps: dict[tuple[str, Body], list[Atom]] = {}
         self.dropped: list[DroppedRule] = []
 
