@@ -28,7 +28,8 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.learning.model_training import Progress, progress_callback
 from triplewise.tools.learning.trajectory import Trajectory
-from triplewise.tools.parsing.similarity import similarities, texts_of, thresholds_of, walked_text
+from triplewise.tools.parsing.chains import FLOOR, RELATION, WORD
+from triplewise.tools.parsing.similarity import similarities, texts_of, walked_text
 from triplewise.tools.planning.seeds import MENTION, masked
 from triplewise.tools.retrieval.encoder import (
     ADAPTER,
@@ -394,10 +395,10 @@ def scores_by_words(
     steps = list(dict.fromkeys(step for path in paths for step in path))
     texts = relation_texts(kg, [relation for relation, _ in steps])
     table = similarities(kg, encoder, [texts_of(texts[r], forward) for r, forward in steps], words)
-    place, weights = {step: i for i, step in enumerate(steps)}, thresholds_of(encoder)
+    place = {step: i for i, step in enumerate(steps)}
     scores = []
     for path in paths:
         rows = table[[place[step] for step in path]]
-        own = rows.max(axis=1, initial=0.0).sum() - weights.floor * len(path)
-        scores.append(weights.word * rows.max(axis=0, initial=0.0).sum() + weights.relation * own)
+        own = rows.max(axis=1, initial=0.0).sum() - FLOOR * len(path)
+        scores.append(WORD * rows.max(axis=0, initial=0.0).sum() + RELATION * own)
     return np.array(scores)

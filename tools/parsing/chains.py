@@ -33,6 +33,7 @@ from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import And, Count, Image, Minus, Nodes, Path, Query, Set, Step
 from triplewise.tools.parsing.question import Question
 from triplewise.tools.parsing.similarity import thresholds_of, walked_text
+from triplewise.tools.parsing.vocabulary import Vocabulary
 from triplewise.tools.retrieval.encoder import Encoder, LearnedEncoder, vectors_of
 
 Matrix: TypeAlias = NDArray[np.float32]
@@ -344,7 +345,7 @@ def step_similarities(question: Question, places: Sequence[int], same: float) ->
     inverse = np.array([bool(relation.inverse) for relation in relations], bool)
     for column, place in enumerate(places):
         word, span = question.words[place], (place, place + 1)
-        shared = vocabulary.overlap([root(word)], [word]), vocabulary.inverse_overlap([root(word)], [word])
+        shared = (names.overlap([root(word)], [word]) for names in (vocabulary.relations, vocabulary.inverse))
         cosines = question.relation_similarity[span], question.inverse_similarity[span]
         forward, backward = (
             np.where(s > 0, np.maximum(c, same), c) for s, c in zip(shared, cosines, strict=True)
@@ -367,38 +368,36 @@ def assigned(rows: Matrix) -> tuple[float, tuple[int, ...]]:
 
 def class_kinds(index: GraphIndex) -> list[str]:
     """What kind of thing each class is: person, place, time, ..."""
-    if "class kinds" not in index.cache:
+    if "class kinds" not in index.kept:
         prototypes = [(kind, word) for kind, words in section("things").items() for word in words]
-        first = {number: row for row, (number, _) in reversed(list(enumerate(index.class_names)))}
-        vectors = index.class_vecs[list(first.values())]
-        nearest = (vectors @ index.encode([word for _, word in prototypes]).T).argmax(axis=1).tolist()
-        kinds = {number: prototypes[best][0] for number, best in zip(first, nearest, strict=True)}
-        index.cache["class kinds"] = [kinds.get(number, "") for number in range(len(index.classes))]
-    found: list[str] = index.cache["class kinds"]
+        vectors = index.encode([word for _, word in prototypes])
+        nearest = Vocabulary.of(index).classes.similarity(vectors).argmax(axis=0).tolist()
+        index.kept["class kinds"] = [prototypes[best][0] for best in nearest]
+    found: list[str] = index.kept["class kinds"]
     return found
 
 
 def end_classes(index: GraphIndex) -> list[list[int]]:
     """The classes that most of what is at the end of each step are of."""
-    if "end classes" not in index.cache:
+    if "end classes" not in index.kept:
         ends = (nodes for relation in index.rels for nodes in (relation.objects, relation.subjects))
         counts = (Counter(c for node in islice(nodes, TYPED) for c in index.types[node]) for nodes in ends)
-        index.cache["end classes"] = [
+        index.kept["end classes"] = [
             [c for c, n in count.items() if n == max(count.values())] for count in counts
         ]
-    found: list[list[int]] = index.cache["end classes"]
+    found: list[list[int]] = index.kept["end classes"]
     return found
 
 
 def steps_at(index: GraphIndex, nodes: Collection[int]) -> NDArray[np.int64]:
     """The steps that lead on from any of some nodes."""
-    if "steps at" not in index.cache:
+    if "steps at" not in index.kept:
         ends = [np.unique(e) for relation in index.rels for e in (relation.starts, relation.ends)]
         starts = np.concatenate([np.zeros(0, np.int64), *ends])
         order = np.argsort(starts, kind="stable")
         steps = np.repeat(np.arange(len(ends)), [len(e) for e in ends])
-        index.cache["steps at"] = starts[order], steps[order]
-    starts, steps = index.cache["steps at"]
+        index.kept["steps at"] = starts[order], steps[order]
+    starts, steps = index.kept["steps at"]
     some = np.fromiter((n for n, _ in zip(nodes, range(LOOKED_AT), strict=False)), np.int64)
     first, last = np.searchsorted(starts, some), np.searchsorted(starts, some, side="right")
     parts = [steps[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True) if a < b]
@@ -497,15 +496,15 @@ def _shown(
     return paths
 
 
-def index_paths(index: GraphIndex, edges: Edges) -> list[Path]:
+def index_paths(index: GraphIndex, edges: Sequence[tuple[IRI, bool]]) -> list[Path]:
     """The paths of an index that walk some relations of the graph: two through a mediator are one step."""
     if not edges:
         return [()]
-    if "by path" not in index.cache:
-        index.cache["by path"] = {relation.path: relation.i for relation in index.rels}
-    numbers, found = index.cache["by path"], list[Path]()
+    if "by path" not in index.kept:
+        index.kept["by path"] = {relation.path: relation.i for relation in index.rels}
+    numbers, found = index.kept["by path"], list[Path]()
     for length in range(1, min(2, len(edges)) + 1):
-        part, rest = edges[:length], edges[length:]
+        part, rest = tuple(edges[:length]), edges[length:]
         back = tuple((iri, not forward) for iri, forward in reversed(part))
         step = (numbers[part], 1) if part in numbers else (numbers[back], -1) if back in numbers else None
         found += [(step, *path) for path in index_paths(index, rest)] if step is not None else []

@@ -27,7 +27,9 @@ from triplewise.tools.learning.encoder_training import (
 from triplewise.tools.learning.exploration import Explorer
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.trajectory import Choice, Trajectory
-from triplewise.tools.parsing.chains import Chain, ChainGrower, Wording
+from triplewise.tools.linking.linker import link
+from triplewise.tools.parsing.chains import Chain, ChainGrower
+from triplewise.tools.parsing.grounding import ground
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.similarity import words_encoder
 from triplewise.tools.retrieval.encoder import (
@@ -166,11 +168,12 @@ def test_base_vectors_and_chains_by_words_stay_as_they_are(kg: KnowledgeGraph, f
     assert vectors_of(kg, learned) is not vectors_of(kg, base)
     (example,) = path_examples([made(kg, 0, "beta")])
     index = GraphIndex.of(kg, base)
-    topic = next(n for n, term in enumerate(index.terms) if term == _iri("t0"))
-    wording = Wording(("twisted",), (3,), 2, 3, text=example.masked)
+    text = example.masked.replace("entity", "t0")
+    question = ground(text, index, link(text, kg, {"t0": kg.profile.short(_iri("t0"))}, base))
+    (topic,) = question.of_kind("entity")
 
     def chains(encoder: Encoder) -> dict[str, Chain]:
-        found = [c for c in ChainGrower(index, kg, encoder, wording).chains(topic) if len(c.path) == 1]
+        found = [c for c in ChainGrower(question, [topic], kg, encoder).chains(topic) if len(c.path) == 1]
         return {kg.profile.short(index.rels[c.path[0][0]].path[0][0]): c for c in found}
 
     plain, better = chains(base), chains(learned)
