@@ -332,7 +332,8 @@ def _matches(
         for name in (index.rels[step[0]].names if step[1] > 0 else index.rels[step[0]].inverse)
     ]
     if same := {step: (step, name, 1.0) for step, name in named if normalise(name) == key}:
-        return list(same.values())
+        forward = [found for step, found in same.items() if step[1] > 0]
+        return forward or list(same.values())
     elsewhere = {r.i for r in index.rels if key in map(normalise, r.names)}
     if not named or elsewhere:
         # A relation that arrives at an entity may say as much of the other one, as "spouse" does.
