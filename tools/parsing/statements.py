@@ -306,10 +306,9 @@ def slot_readings(
     readings = list[Reading]()
     for topic in [iri for entity in linked if (iri := kg.profile.expand(entity.id)) is not None]:
         index = index_for(kg, encoder, relation, lambda topic=topic: [topic])  # type: ignore[misc]
-        node = index.numbers_of.get(topic)
-        for step, name, similarity in (
-            _matches(relation, node, index, kg, encoder) if node is not None else ()
-        ):
+        if (node := index.numbers_of.get(topic)) is None:
+            continue
+        for step, name, similarity in _matches(relation, node, index, kg, encoder):
             query = Image((step,), Nodes(frozenset((node,))))
             note = f'the relation "{name}"' + ("" if similarity == 1 else f", similarity {similarity:.2f}")
             readings += written(query, index, kg, similarity, note)
