@@ -135,7 +135,8 @@ class Environment:
             return EmbeddedKG(Store(), load_profile("generic"), "none")
         source, profile = self.context.kg, self.context.profile
         if isinstance(source, str | Path):
-            return open_kg(source, profile=profile, connections=self.context.connections)
+            connections = self.context.connections
+            return open_kg(source, profile=profile, connections=connections, deadline=self.deadline)
         if isinstance(source, KnowledgeGraph):
             return source
         if hasattr(source, "serialize") and hasattr(source, "triples"):

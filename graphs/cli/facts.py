@@ -189,16 +189,14 @@ def _decide(
 def export_facts(
     store: StoreOptions,
     filters: Filters,
-    format: Literal["nt", "jsonl", "nquads"] = o.option(
-        "", "nt: bare triples; jsonl and nquads: with provenance.", "nt"
-    ),
+    format: Literal["nt", "jsonl"] = o.option("", "nt: bare triples; jsonl: with provenance.", "nt"),
     output: Path | None = o.option("FILE", "Write there instead of printing.", None, "--output", "-o"),
 ) -> None:
     """Write facts for other programs: proposed and accepted ones, if no --status is given.
 
     Examples:
         triplewise facts export --status accepted > accepted.nt
-        triplewise facts export --format nquads -o facts.nq
+        triplewise facts export --format jsonl -o facts.jsonl
     """
     from triplewise.tools.kg.overlay.store import FORMATS
 

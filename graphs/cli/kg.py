@@ -323,7 +323,6 @@ def thin(
     drop: float = o.option("SHARE", "Share of the collected triples that is dropped.", ..., min=0.0, max=1.0),
     seed: int = o.option("N", "Of all that is drawn at random.", 1),
     hops: int = o.option("N", "Longest path that is looked for.", 4, min=1),
-    every_path: bool = o.flag("Collect all shortest paths of an answer, not one of them.", "--every-path"),
     profile: o.Profile = None,
 ) -> None:
     """Make an incomplete graph: drop triples on the shortest paths from questions to their answers.
@@ -335,13 +334,13 @@ def thin(
 
     Examples:
         triplewise kg thin --kg films --questions test.jsonl --into films-thin --drop 0.5 --seed 1
-        triplewise kg thin --kg films.ttl --questions test.jsonl --into thin --drop 1 --every-path
+        triplewise kg thin --kg films.ttl --questions test.jsonl --into thin --drop 1
         triplewise ask "Who directed Alien?" --kg films-thin --set documents=articles
     """
     from triplewise.tools.kg.subset.incomplete import IncompleteSpec, TopicQuestion, make_incomplete
     from triplewise.tools.planning.seeds import read_seeds
 
-    spec = IncompleteSpec(drop, seed, hops, every_path)
+    spec = IncompleteSpec(drop, seed, hops)
     topics = [TopicQuestion(s.question, [t for _, t in s.named], s.answers) for s in read_seeds(questions)]
     with progress_bars() as progress:
         report = make_incomplete(

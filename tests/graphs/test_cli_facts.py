@@ -64,9 +64,9 @@ def test_list_show_and_export(cli: Cli, facts: list[str], tmp_path: Path) -> Non
     assert cli("facts", "export", *exporting).out == (
         "<http://example.org/f5> <http://example.org/directedBy> <http://example.org/bert> .\n"
     )
-    target = tmp_path / "facts.nq"
-    assert cli("facts", "export", *exporting, "--format", "nquads", "-o", str(target)).code == 0
-    assert "prov#wasGeneratedBy" in target.read_text()
+    target = tmp_path / "facts.jsonl"
+    assert cli("facts", "export", *exporting, "--format", "jsonl", "-o", str(target)).code == 0
+    assert json.loads(target.read_text())["readings"][0]["sentence"] == SENTENCE
 
 
 def test_accepted_facts_are_seen_and_rejected_ones_never_again(

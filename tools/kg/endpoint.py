@@ -1,7 +1,8 @@
-"""The endpoint engine: any SPARQL 1.1 endpoint, through SPARQLWrapper."""
+"""The endpoint engine: any SPARQL 1.1 endpoint."""
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import random
@@ -14,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import httpx
 
@@ -43,8 +44,9 @@ CLASSES = 1_000  # a closure of more classes than this is left to the engine
 LARGEST_BODY = 256 * 1024 * 1024  # bytes of an answer above which it is given up
 REDIRECTS = 5  # redirects that one request follows at most
 _BRANCH = "branch__"
+_log = logging.getLogger(__name__)
 _DECLARED = re.compile(r"PREFIX\s+[^\s:]*:\s*<[^<>]*>", re.IGNORECASE)
-_AGENT = "triplewise (SPARQLWrapper)"
+_AGENT = "triplewise"
 _ACCEPT = "application/sparql-results+json, application/sparql-results+xml;q=0.8, application/json;q=0.5"
 
 
@@ -96,7 +98,7 @@ class EndpointKG(KnowledgeGraph):
             self._parameters.append(("default-graph-uri", graph))
         self._workers = Workers(32)
         self._closed = threading.Event()  # shared with sessions
-        self._is_virtuoso, self._unites, self._has_answered = False, True, False
+        self._is_virtuoso, self._unites, self._has_answered, self._is_redirected = False, True, False, False
         self.connections = connections
         # By process, since a fork shares no connection, and the number of connections.
         self._clients: dict[tuple[int, int], httpx.Client] = {}
@@ -212,7 +214,7 @@ class EndpointKG(KnowledgeGraph):
 
     def _attempt(self, query: ReadQuery, limit: int, deadline: Deadline) -> Verdict:
         left = deadline.left
-        request, seconds = self._request(query.text, query.form, left), math.ceil(max(left, 1.0))
+        request, seconds = self._request(query.text, left), math.ceil(max(left, 1.0))
         try:
             reply = self._workers.run(partial(self._exchange, request, seconds), left, deadline)
         except (TimeoutError, httpx.TimeoutException):
@@ -239,25 +241,16 @@ class EndpointKG(KnowledgeGraph):
         passing = verdict.foreign and self.shared._has_answered
         return replace(verdict, retry=True) if early or passing else verdict
 
-    def _request(self, text: str, form: str, seconds: float) -> httpx.Request:
-        from SPARQLWrapper import JSON, POST, SPARQLWrapper
-
-        wrapper = SPARQLWrapper(self.url, returnFormat=JSON, agent=_AGENT)
-        wrapper.setOnlyConneg(True)
-        # Set directly: setQuery guesses the form with a pattern that comments and IRIs can mislead, and
-        # would send what it takes for an update as one.
-        wrapper.queryString, wrapper.queryType = text, form
-        if len(text) > LONGEST_GET:
-            wrapper.setMethod(POST)
-        for key, value in self._parameters:
-            wrapper.addParameter(key, value)
+    def _request(self, text: str, seconds: float) -> httpx.Request:
+        fields = [*self._parameters, ("query", text)]
         if self.shared._is_virtuoso:
             # Virtuoso goes on working for a client that left, unless it is told when to stop.
-            wrapper.addParameter("timeout", str(max(1000, int(seconds * 900))))
-        made = wrapper._createRequest()
-        headers = {**dict(made.header_items()), "Accept": _ACCEPT, **self._headers}
-        body = cast("bytes | None", made.data)
-        return httpx.Request(made.get_method(), made.full_url, headers=headers, content=body)
+            fields.append(("timeout", str(max(1000, int(seconds * 900)))))
+        headers = {"Accept": _ACCEPT, "User-Agent": _AGENT, **self._headers}
+        if len(text) <= LONGEST_GET:
+            return httpx.Request("GET", self.url, params=fields, headers=headers)  # type: ignore[arg-type]
+        headers |= {"Content-Type": "application/x-www-form-urlencoded"}
+        return httpx.Request("POST", self.url, content=urlencode(fields), headers=headers)
 
     def _exchange(self, request: httpx.Request, seconds: float, cancelled: threading.Event) -> Reply:
         """Send one request and read the whole reply. Raises httpx.HTTPError if none comes."""
@@ -278,6 +271,12 @@ class EndpointKG(KnowledgeGraph):
                         if len(body) > LARGEST_BODY:
                             raise ValueError(f"the answer is larger than {LARGEST_BODY >> 20} MiB")
                     return Reply(response.status_code, bytes(body), dict(response.headers))
+                here, there = (r.url.netloc.decode() for r in (request, response.next_request))
+                if here != there and not self.shared._is_redirected:
+                    self.shared._is_redirected = True
+                    _log.warning(
+                        "%s sends queries on to another server, %s; no login goes there", here, there
+                    )
                 request = response.next_request
                 for header in self._headers:  # a login or a key goes to no other host
                     request.headers.pop(header, None)

@@ -33,6 +33,7 @@ from triplewise.tools.kg.open import (
     UNCHECKED,
     fingerprint,
     is_store,
+    read_manifest,
 )
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import Broken, GraphReader, Progress
@@ -99,8 +100,10 @@ def load_kg(
     tables += [path for path in given if rdf.is_label_table(path)]
     if not paths:
         raise ConfigurationError("nothing to load: name at least one file with facts")
-    target = Path(into).absolute()
+    target, asked = Path(into).absolute(), time.time()
     with scratch_folder(target, progress) as folder:
+        if (report := _loaded_meanwhile(target, asked, [*paths, *tables])) is not None:
+            return report
         if target.exists() and not (replace and is_store(target)) and not _is_empty_folder(target):
             remedy = (
                 "--replace (in Python replace=True) replaces it"
@@ -127,11 +130,26 @@ def load_kg(
             "broken_lines": reader.broken_count,
             "seconds": round(seconds, 2),
             "files": {name: fingerprint(f) for name, f in files.items() if not UNCHECKED.fullmatch(name)},
-            "sources": [{"name": path.name, "bytes": path.stat().st_size} for path in (*paths, *tables)],
+            "sources": _named([*paths, *tables]),
         }
         write_json(folder / MANIFEST, manifest, indent=2)
         install(folder, target)
     return LoadReport(target, used, triples, names, tuple(reader.broken), reader.broken_count, seconds)
+
+
+def _named(sources: Sequence[Path]) -> list[dict[str, object]]:
+    return [{"name": path.name, "bytes": path.stat().st_size} for path in sources]
+
+
+def _loaded_meanwhile(target: Path, asked: float, sources: Sequence[Path]) -> LoadReport | None:
+    """What another process did that loaded the same sources while this one waited, or None."""
+    if not is_store(target) or (target / MANIFEST).stat().st_mtime < asked:
+        return None
+    manifest = read_manifest(target)
+    if manifest["sources"] != _named(sources):
+        return None
+    facts = (manifest["triples"], manifest["names"], (), manifest["broken_lines"], manifest["seconds"])
+    return LoadReport(target, load_profile(target / PROFILE), *facts)
 
 
 def subset_files(folder: Path) -> list[Path]:

@@ -21,7 +21,7 @@ from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import kept_json
 from triplewise.tools.core.taught import names_of
 from triplewise.tools.kg.profile import Profile, load_profile, profile_names
-from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache
+from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, LRUCache
 
 if TYPE_CHECKING:
     import pyoxigraph as ox
@@ -56,6 +56,7 @@ def open_kg(
     timeout: float = 30.0,
     limit: int = 10_000,
     connections: int | None = None,
+    deadline: Deadline | None = None,
 ) -> KnowledgeGraph:
     """Open a knowledge graph. One process opens the same graph once: it is shared, also between threads.
 
@@ -68,6 +69,7 @@ def open_kg(
         timeout: seconds that a query may take. limit: rows that it may return. Graphs opened with other ones
             share all else.
         connections: requests that go to an endpoint at a time, from now on; 4 where nobody says.
+        deadline: of the run that it is opened for: an endpoint is not waited for beyond it.
 
     Raises:
         ConfigurationError: unknown profile, impossible URL.
@@ -91,7 +93,7 @@ def open_kg(
             future = _opened[key] = Future()
     if new:  # outside the lock: other graphs can be opened while this one loads
         try:
-            kg = _open(source, profile)
+            kg = _open(source, profile, deadline)
             taught = names_of(text)
             kg.profile = (
                 replace(kg.profile, aliases={**kg.profile.aliases, **taught}) if taught else kg.profile
@@ -168,7 +170,9 @@ def _cached(identity: str, kind: str = "homes") -> Path:
     return user_cache_path("triplewise") / kind / hashlib.sha256(identity.encode()).hexdigest()[:20]
 
 
-def _open(source: str | Path, profile: str | Path | Profile | None) -> KnowledgeGraph:
+def _open(
+    source: str | Path, profile: str | Path | Profile | None, deadline: Deadline | None
+) -> KnowledgeGraph:
     given = None if profile is None else load_profile(profile)
     text, path = str(source), Path(source).expanduser()
     if text == DEMO:
@@ -180,7 +184,7 @@ def _open(source: str | Path, profile: str | Path | Profile | None) -> Knowledge
             )
             return _in_memory([facts], [labels], given or load_profile(yaml), DEMO)
     if _URL.match(text):
-        return _open_endpoint(whole_url(text), given)
+        return _open_endpoint(whole_url(text), given, deadline)
     if path.is_dir() and (is_store(path) or not graph_files(path)):
         return _open_folder(path, given)
     if path.is_file() or path.is_dir():
@@ -192,7 +196,7 @@ def _open(source: str | Path, profile: str | Path | Profile | None) -> Knowledge
     raise DataError(f"no such knowledge graph; give {DEMO!r}, a folder, a file, or an http(s) URL", path)
 
 
-def _open_endpoint(url: str, given: Profile | None) -> KnowledgeGraph:
+def _open_endpoint(url: str, given: Profile | None, deadline: Deadline | None) -> KnowledgeGraph:
     """Open an endpoint with the label index that was made of it; its profile is the index's, else told by its
     URL, else by its facts, and kept (but of one on this machine).
     """
@@ -222,7 +226,7 @@ def _open_endpoint(url: str, given: Profile | None) -> KnowledgeGraph:
         if (shape := next(fits, None)) is None:
 
             def recognise() -> str | None:
-                shape = endpoint_profile(kg.session(timeout=FIRST_LOOK))
+                shape = endpoint_profile(kg.session(timeout=FIRST_LOOK, deadline=deadline))
                 return shape.name if shape is not None else None
 
             name = recognise() if kg.is_local else kept_json(kg.cache_dirs, "profile.json", DAYS, recognise)

@@ -42,6 +42,8 @@ FORMATS = {
 }
 TEXT, LABELS = (".txt", ".psv"), (".tsv",)
 COMPRESSIONS = (".gz", ".zst", ".bz2")
+LONGEST_LINE = 16 << 20  # bytes; the parser takes no longer term
+SHORTEN = "shorten the literal, or leave it out"
 BLOCK = 1 << 18  # bytes of text that are decompressed at once
 
 _BROKEN_SHOWN = 100
@@ -203,6 +205,11 @@ class GraphReader:
                         self.datatypes += 1
                     else:
                         yield self._count(quad, path, stream)
+            except MemoryError as error:  # a term that the parser's buffer does not hold
+                with Stream(path) as again:
+                    for _ in line_blocks(again):  # raises where its line is as long
+                        pass
+                raise DataError(f"a term of more than {LONGEST_LINE >> 20} MiB; {SHORTEN}", path) from error
             except SyntaxError as error:
                 if error.lineno != last_line:
                     self._reject(path, error.lineno, str(error.msg or error))
@@ -336,7 +343,7 @@ class Stream:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         try:
             self._raw = path.open("rb")
         except OSError as error:
@@ -369,7 +376,7 @@ class Stream:
                 self._at_start, data = False, data.removeprefix(BOM_UTF8)
             return data
         except self._failures as error:
-            raise DataError(f"cannot be read to its end: {error}", self._path) from error
+            raise DataError(f"cannot be read to its end: {error}", self.path) from error
 
     def __enter__(self) -> Self:
         return self
@@ -380,15 +387,21 @@ class Stream:
 
 
 def line_blocks(stream: Stream, size: int = BLOCK) -> Iterator[bytes]:
-    """A file in blocks of whole lines, of about `size` bytes each."""
-    rest, more = b"", b"?"
+    """A file in blocks of whole lines, of about `size` bytes each. Raises `DataError` for an endless line."""
+    rest, before, more = bytearray(), 0, b"?"
     while more:
         more = stream.read(size)
         rest += more
-        end = rest.rfind(b"\n") + 1 if more else len(rest)
-        block, rest = rest[:end], rest[end:]
-        if block:
+        end = (rest.rfind(b"\n", len(rest) - len(more)) + 1) if more else len(rest)
+        if end:
+            block = bytes(rest[:end])
+            del rest[:end]
+            before += block.count(b"\n")
             yield block
+        if len(rest) > max(LONGEST_LINE, size):
+            raise DataError(
+                f"a line of more than {LONGEST_LINE >> 20} MiB; {SHORTEN}", stream.path, before + 1
+            )
 
 
 def readable_lines(block: bytes) -> bytes:

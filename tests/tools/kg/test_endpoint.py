@@ -244,7 +244,9 @@ def test_what_is_no_url_is_refused_at_once(url: str) -> None:
         EndpointKG(url, Profile())
 
 
-def test_a_redirect_does_not_carry_login_and_keys_to_another_server(start: Start) -> None:
+def test_a_redirect_does_not_carry_login_and_keys_to_another_server(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
     _, other = start(GOOD)
     moved = Scripted(status=302, headers={"Location": other.url})
     kg, server = start(moved, headers={"X-Api-Key": "secret", "Authorization": "Basic bWU6c2VjcmV0"})
@@ -254,6 +256,9 @@ def test_a_redirect_does_not_carry_login_and_keys_to_another_server(start: Start
     assert "authorization" not in passed_on
     assert "x-api-key" not in passed_on
     assert passed_on["accept"] == sent["accept"]
+    kg.query("ASK { ?a ?b ?c }")
+    (warning,) = (r.getMessage() for r in caplog.records if r.name.startswith("triplewise"))
+    assert "sends queries on to another server" in warning
 
 
 CLASS_PREFIX = "PREFIX e: <http://e/>\n"

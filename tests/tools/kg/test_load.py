@@ -14,7 +14,7 @@ import zstandard
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg import open_kg
+from triplewise.tools.kg import open_kg, rdf
 from triplewise.tools.kg.load import load_kg
 
 E = "http://e.example/"
@@ -207,6 +207,28 @@ def test_a_second_load_waits_for_the_first(tmp_path: Path) -> None:
     assert process.stdout is not None
     process.stdout.close()
     assert count(tmp_path / "kg") == 50
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+def test_an_equal_load_takes_what_the_first_made(tmp_path: Path) -> None:
+    big = write(tmp_path / "big.nt", "".join(f"<{E}s{i}> <{E}p> <{E}o{i % 99}> .\n" for i in range(100_000)))
+    process = start_load(big, tmp_path / "kg")
+    wait_for_leftover(tmp_path)
+    assert load_kg([big], tmp_path / "kg").triples == 100_000
+    assert process.wait() == 0
+    assert process.stdout is not None
+    process.stdout.close()
+    with pytest.raises(ConfigurationError, match="exists already"):
+        load_kg([big], tmp_path / "kg")
+
+
+@pytest.mark.parametrize("name", ["long.nt", "long.ttl"])
+def test_a_term_beyond_measure_is_named_with_its_line(tmp_path: Path, name: str) -> None:
+    literal = "x" * (rdf.LONGEST_LINE + 1_000_000)
+    source = write(tmp_path / name, f'<{E}a> <{E}p> <{E}b> .\n<{E}a> <{E}p> "{literal}" .\n')
+    with pytest.raises(DataError, match=r"more than 16 MiB") as error:
+        load_kg([source], tmp_path / "kg")
+    assert error.value.line == 2
 
 
 def test_a_datatype_is_no_value(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import socket
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.infer import endpoint_profile, infer_profile
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.profile import Profile, load_profile
+from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
 
 COMPANY = """
@@ -263,3 +265,11 @@ def test_a_blank_node_reads_as_one(tmp_path: Path) -> None:
     (node,) = kg.query("SELECT ?o { <http://e/a> <http://e/at> ?o }").column("o")
     assert node_labels(kg, [node], exact=False)[node].startswith("_:")
     assert node_labels(kg, [node])[node] == kg.profile.short(node)
+
+
+def test_opening_an_endpoint_that_hangs_ends_with_the_run() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        start = time.monotonic()
+        kg = open_kg(f"http://127.0.0.1:{silent.getsockname()[1]}/sparql", deadline=Deadline(0.5))
+        assert time.monotonic() - start < opening.FIRST_LOOK / 2
+        kg.close()

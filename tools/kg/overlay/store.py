@@ -18,7 +18,7 @@ from pathlib import Path
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
-from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple, text
+from triplewise.tools.core.terms import IRI, RDFS, Triple, text
 from triplewise.tools.kg.protocol import batches
 from triplewise.tools.kg.rdf import read_triple
 
@@ -162,22 +162,17 @@ class FactStore:
         return [fact for fact in stored if chosen is None or chosen.matches(fact)]
 
     def get(self, prefix: str) -> StoredFact:
-        """The fact whose id begins so.
-
-        Raises:
-            ConfigurationError: there is none, or several; names what there is.
-        """
+        """The fact whose id begins so. Raises `ConfigurationError` where there is none, or several."""
         prefix, facts = prefix.strip().lower(), self.facts()
         matches = [k for k in facts if prefix and k.id.startswith(prefix)]
         if len(matches) == 1:
             return matches[0]
         shown = ", ".join(k.id for k in (matches or facts)[:6])
-        if not matches:
-            listed = f"; there are {len(facts)}, e.g. {shown}" if facts else ""
-            raise ConfigurationError(f"no fact has an id that begins with {prefix!r} in {self.path}{listed}")
-        raise ConfigurationError(
-            f"{prefix!r} begins the ids of {len(matches)} facts: {shown}; write more of it"
-        )
+        if matches:
+            few = f"{prefix!r} begins the ids of {len(matches)} facts: {shown}; write more of it"
+            raise ConfigurationError(few)
+        listed = f"; there are {len(facts)}, e.g. {shown}" if facts else ""
+        raise ConfigurationError(f"no fact has an id that begins with {prefix!r} in {self.path}{listed}")
 
     def decide(self, ids: Iterable[str], status: FactStatus) -> int:
         """Accept or reject facts by full id; how many changed. Rejected ones are never proposed again."""
@@ -243,68 +238,25 @@ def open_facts(kg: str, path: str | Path | None = None) -> FactStore:
     return FactStore(Path(path).expanduser() if path is not None else default_path(kg))
 
 
-PROV, TERMS = "http://www.w3.org/ns/prov#", "http://purl.org/dc/terms/"
-OWN = "urn:triplewise:"  # for graphs that hold one fact each, and for what no vocabulary has a word for
-
-
 def ntriples(facts: Iterable[StoredFact]) -> Iterator[str]:
-    """The bare triples, and the names of minted nodes; no provenance."""
-    return (triple.n3() for stored in facts for triple in _with_names(stored))
+    """The bare triples, and the names of new nodes in them."""
+    for stored in facts:
+        yield stored.fact.triple.n3()
+        for node, label in stored.fact.labels.items():
+            yield Triple(IRI(node), IRI(RDFS + "label"), text(label)).n3()
 
 
 def as_json(stored: StoredFact) -> dict[str, object]:
     """A fact as plain JSON; terms as N-Triples writes them."""
     fact, triple = stored.fact, stored.fact.triple
-    return {
-        "id": stored.id,
-        "subject": triple.subject.n3(),
-        "relation": triple.relation.n3(),
-        "object": triple.object.n3(),
-        "labels": fact.labels,
-        "status": fact.status,
-        "confidence": fact.confidence,
-        "conflicts": list(fact.conflicts),
-        "added": stored.added,
-        "decided": stored.decided,
-        "readings": [asdict(r) for r in stored.readings],
-    }
-
-
-def nquads(facts: Iterable[StoredFact]) -> Iterator[str]:
-    """Each fact in a graph of its own, with what is known of that graph in terms of PROV-O beside it."""
-    for stored in facts:
-        graph = IRI(f"{OWN}fact:{stored.id}")
-        yield from (f"{triple.n3().removesuffix(' .')} {graph.n3()} ." for triple in _with_names(stored))
-        provenance = [
-            Triple(graph, IRI(RDF + "type"), IRI(PROV + "Entity")),
-            Triple(graph, IRI(OWN + "status"), text(stored.fact.status)),
-        ]
-        for number, reading in enumerate(stored.readings, 1):
-            read = IRI(f"{graph.value}:reading:{number}")
-            provenance.append(Triple(graph, IRI(PROV + "wasGeneratedBy"), read))
-            parts: dict[str, Term] = {
-                RDF + "type": IRI(PROV + "Activity"),
-                PROV + "endedAtTime": Literal(reading.time, XSD + "dateTime"),
-                PROV + "value": text(reading.sentence),
-                TERMS + "title": text(reading.document),
-                TERMS + "source": text(reading.source),
-                OWN + "reader": text(reading.reader),
-                OWN + "question": text(reading.question),
-                OWN + "confidence": Literal(f"{reading.confidence:g}", XSD + "decimal"),
-            }
-            provenance += (Triple(read, IRI(name), value) for name, value in parts.items())
-        yield from (t.n3() for t in provenance)
-
-
-def _with_names(stored: StoredFact) -> list[Triple]:
-    """A fact's triple, and the names of minted nodes in it."""
-    labels = stored.fact.labels.items()
-    return [stored.fact.triple, *(Triple(IRI(n), IRI(RDFS + "label"), text(label)) for n, label in labels)]
+    terms = {"subject": triple.subject.n3(), "relation": triple.relation.n3(), "object": triple.object.n3()}
+    known = {key: getattr(fact, key) for key in ("labels", "status", "confidence")}
+    facts = {**known, "conflicts": list(fact.conflicts), "added": stored.added, "decided": stored.decided}
+    return {"id": stored.id, **terms, **facts, "readings": [asdict(r) for r in stored.readings]}
 
 
 # Name of a format -> the lines of a file in it.
 FORMATS: Mapping[str, Callable[[Iterable[StoredFact]], Iterator[str]]] = {
     "nt": ntriples,
     "jsonl": lambda facts: (json.dumps(as_json(f), ensure_ascii=False) for f in facts),
-    "nquads": nquads,
 }

@@ -1,6 +1,6 @@
 """The engines that an extraction runs on: DuckDB here, Spark where one machine is not enough.
 
-An engine names tables, and writes what SQL that both understand yields to a folder of Parquet.
+Both read and write folders of Parquet by the same SQL. Dumps are taken apart by DuckDB alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DuckDB:
     name = "duckdb"
 
     def __init__(self, spill: Path, memory: str, threads: int | None) -> None:
-        self._duckdb = _import("duckdb", self.name, "cut")
+        self._duckdb = _import("duckdb", "cut")
         spill.mkdir(parents=True, exist_ok=True)
         config: dict[str, Any] = {"threads": threads} if threads else {}
         config |= {"temp_directory": str(spill), "memory_limit": memory, "preserve_insertion_order": False}
@@ -42,15 +42,11 @@ class DuckDB:
         except self._duckdb.Error as error:
             raise ConfigurationError(f"memory {memory!r} is no size; write e.g. 4GB ({error})") from error
 
-    def matches(self, column: str, pattern: str) -> str:
-        """The condition that a regular expression finds something in a column."""
-        return f"regexp_matches({column}, {_quoted(pattern)})"
-
-    def lines(self, path: Path) -> Iterator[tuple[int | None, int]]:
+    def lines(self, path: Path) -> Iterator[tuple[int, int]]:
         """The lines of a file, decompressed here, part by part as they fit in memory.
 
-        Each part is the table `lines` of `line`, trimmed, and `n`, its place from 0 or null. Yields how many
-        they are (None if not counted), and bytes of the file on disk that have been read.
+        Each part is the table `lines` of `line`, trimmed, and `n`, its place from 0. Yields their number,
+        and bytes of the file on disk that have been read.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -64,12 +60,12 @@ class DuckDB:
 
     def name_table(self, name: str, *folders: Path) -> None:
         """Give the Parquet files below some folders a name in queries."""
-        files = ", ".join(_quoted(str(folder / "**" / "*.parquet")) for folder in folders)
+        files = ", ".join(_quoted(folder / "**" / "*.parquet") for folder in folders)
         self._con.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM read_parquet([{files}])")
 
     def write(self, query: str, folder: Path) -> None:
-        """Write what a query yields as one Parquet file."""
-        file = _quoted(str(folder / "part-0.parquet"))
+        """Write what a query yields as Parquet into a folder."""
+        file = _quoted(folder / "part-0.parquet")
         try:
             self._con.execute(f"COPY ({query}) TO {file} (FORMAT parquet, COMPRESSION zstd)")
         except self._duckdb.IOException as error:
@@ -97,7 +93,7 @@ class Spark:
     name = "spark"
 
     def __init__(self, session: Any = None) -> None:
-        sql = _import("pyspark.sql", self.name, "spark")
+        sql = _import("pyspark.sql", "spark")
         self._own = session is None
         if self._own and not (os.environ.get("JAVA_HOME") or shutil.which("java")):
             raise ConfigurationError(
@@ -106,29 +102,13 @@ class Spark:
             )
         self._session = session or sql.SparkSession.builder.appName("triplewise kg cut").getOrCreate()
 
-    def matches(self, column: str, pattern: str) -> str:
-        """As `DuckDB.matches`."""
-        escaped = _quoted(pattern.replace("\\", "\\\\"), "\\'")
-        return f"regexp_like({column}, {escaped})"
-
-    def lines(self, path: Path) -> Iterator[tuple[int | None, int]]:
-        """The lines of a file in one part: Spark splits it itself (bz2 and plain files, not gz)."""
-        if path.name.lower().endswith(".zst"):
-            raise DataError(
-                "Spark cannot read zst; compress it as .bz2 (which Spark reads in parallel)", path
-            )
-        frame = self._session.read.text(path.absolute().as_uri())
-        trimmed = r"regexp_replace(value, '[ \\t\\r]+$', '') AS line"
-        frame.selectExpr("CAST(NULL AS BIGINT) AS n", trimmed).createOrReplaceTempView("lines")
-        yield None, path.stat().st_size
-
     def name_table(self, name: str, *folders: Path) -> None:
         """As `DuckDB.name_table`."""
         reader = self._session.read.options(recursiveFileLookup=True, pathGlobFilter="*.parquet")
         reader.parquet(*(folder.absolute().as_uri() for folder in folders)).createOrReplaceTempView(name)
 
     def write(self, query: str, folder: Path) -> None:
-        """Write what a query yields as Parquet files, one a partition."""
+        """As `DuckDB.write`."""
         self._session.sql(query).write.mode("overwrite").parquet(folder.absolute().as_uri())
 
     def close(self) -> None:
@@ -140,18 +120,15 @@ class Spark:
 Engine: TypeAlias = DuckDB | Spark
 
 
-def _quoted(value: str, quote: str = "''") -> str:
-    """A text as SQL writes it. `quote`: what stands for an apostrophe in it."""
-    return "'" + value.replace("'", quote) + "'"
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
 
 
-def _import(module: str, engine: str, extra: str) -> Any:
+def _import(module: str, extra: str) -> Any:
     try:
         import pyarrow  # noqa: F401
 
         return import_module(module)
     except ImportError as error:
-        raise ConfigurationError(
-            f"cutting with {engine} needs the package {error.name}, which is not installed: "
-            f"pip install 'triplewise[{extra}]'"
-        ) from error
+        remedy = f"pip install 'triplewise[{extra}]'"
+        raise ConfigurationError(f"the package {error.name} is not installed: {remedy}") from error

@@ -176,7 +176,7 @@ def extract_subset(
         into: the folder to make. spec: what to extract.
         profile: what ids look like, which relations are followed, which name things. Relations that it leaves
             out are neither followed nor kept; labels, aliases and descriptions are kept, not followed.
-        engine: `duckdb`, `spark`, or one that was made before.
+        engine: `duckdb`, `spark`, or one that was made before; DuckDB takes the dumps apart in any case.
         memory, threads: what DuckDB may use.
         overwrite: replace what the folder holds (a cut, whole or begun). progress: as for `load_kg`.
 
@@ -190,52 +190,56 @@ def extract_subset(
     for path in paths:
         staging.check_dump(path)
     shape = load_profile(profile)
-    entities = read_seed_ids(Path(seeds), shape)
+    entities, unreadable = read_seed_ids(Path(seeds), shape)
     target = Path(into).absolute()
-    if target.is_file():
-        raise ConfigurationError(f"{target} is a file; name a folder to make")
-    names = {path.name for path in target.iterdir()} if target.exists() else set()
-    if others := names - {TRIPLES, LABELS, SUBSET_MANIFEST, WORK}:
-        raise ConfigurationError(
-            f"{target} is not empty ({', '.join(sorted(others)[:3])}); name one to make, or an empty one"
-        )
-    if SUBSET_MANIFEST in names and not overwrite:
-        raise ConfigurationError(f"{target} holds a cut already; give --overwrite, or name another folder")
-    target.mkdir(parents=True, exist_ok=True)
+    _check_target(target, overwrite)
     steps = Steps(target / WORK)
     with ExitStack() as stack:
         stack.enter_context(steps.alone())
+        duckdb = DuckDB(steps.folder / "spill", memory, threads)
+        stack.callback(duckdb.close)
         if isinstance(engine, str):
             if engine not in ENGINES:
                 raise ConfigurationError.unknown("engine", engine, ENGINES)
-            engine = Spark() if engine == "spark" else DuckDB(steps.folder / "spill", memory, threads)
-            stack.callback(engine.close)
+            if engine == "spark":
+                stack.callback((spark := Spark()).close)
+            engine = spark if engine == "spark" else duckdb
         tell = progress or (lambda stage, done, total: None)
-        report = _Extraction(engine, steps, spec or SubsetSpec(), shape, *entities, tell).run(paths, target)
+        made = _Extraction(engine, steps, spec or SubsetSpec(), shape, entities, unreadable, tell)
+        report = made.run(paths, target, duckdb)
     shutil.rmtree(target / WORK, ignore_errors=True)
     return report
 
 
+def _check_target(target: Path, overwrite: bool) -> None:
+    """Raise `ConfigurationError` unless a cut can be made in a folder; make the folder."""
+    if target.is_file():
+        raise ConfigurationError(f"{target} is a file; name a folder to make")
+    names = {path.name for path in target.iterdir()} if target.exists() else set()
+    if others := names - {TRIPLES, LABELS, SUBSET_MANIFEST, WORK}:
+        shown = ", ".join(sorted(others)[:3])
+        raise ConfigurationError(f"{target} is not empty ({shown}); name one to make, or an empty one")
+    if SUBSET_MANIFEST in names and not overwrite:
+        raise ConfigurationError(f"{target} holds a cut already; give --overwrite, or name another folder")
+    target.mkdir(parents=True, exist_ok=True)
+
+
+@dataclass
 class _Extraction:
     """An extraction under way: its steps stand in `hops/` of the work folder."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        steps: Steps,
-        spec: SubsetSpec,
-        profile: Profile,
-        seeds: Sequence[IRI],
-        unreadable: Sequence[str],
-        progress: Progress,
-    ) -> None:
-        self.engine, self.steps, self.spec, self.profile = engine, steps, spec, profile
-        self.seeds, self.unreadable, self.progress = seeds, unreadable, progress
+    engine: Engine
+    steps: Steps
+    spec: SubsetSpec
+    profile: Profile
+    seeds: Sequence[IRI]
+    unreadable: Sequence[str]
+    progress: Progress
 
-    def run(self, paths: Sequence[Path], target: Path) -> SubsetReport:
+    def run(self, paths: Sequence[Path], target: Path, duckdb: DuckDB) -> SubsetReport:
         begun = time.perf_counter()
         self._forget_others(paths)
-        sources = staging.stage(self.steps, self.engine, paths, self.profile, self.progress)
+        sources = staging.stage(self.steps, duckdb, paths, self.profile, self.progress)
         roles = self._step("relations", "roles", self._roles)
         seeds = self._step("finding the seeds", "0", self._known_seeds)
         if not seeds["reached"]:

@@ -42,13 +42,11 @@ class IncompleteSpec:
     Attributes:
         drop: share of the collected triples that is dropped, 0 to 1. seed: of all that is drawn.
         hops: longest shortest path that is looked for.
-        every_path: collect all shortest paths of an answer, not one of them as the algorithm has it.
     """
 
     drop: float
     seed: int = 1
     hops: int = 4
-    every_path: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.drop <= 1:
@@ -205,7 +203,7 @@ def _paths_of(
         unknown += not topic
         draw = random.Random(f"{spec.seed} {question} {topic}")
         targets = {a: node_of(a) for a in answers}
-        reached = graph.between(topic, set(targets.values()), spec.hops, draw, spec.every_path)
+        reached = graph.between(topic, set(targets.values()), spec.hops, draw)
         unreached += sum(node not in reached for node in targets.values())
         paths.append([path for path in reached.values() if path])
     return paths, unknown, unreached
@@ -234,25 +232,19 @@ class ShortestPaths:
         self._start = np.searchsorted(near[order], np.arange(len(self.nodes) + 1))
 
     def between(
-        self, source: str, targets: Collection[str], hops: int, draw: random.Random, every: bool = False
+        self, source: str, targets: Collection[str], hops: int, draw: random.Random
     ) -> dict[str, list[int]]:
-        """Facts of the shortest path to each target, as their numbers in `facts`.
+        """Facts of the shortest path of at most so many hops to each target, as their numbers in `facts`.
 
-        Args:
-            source, targets: nodes; those that the graph lacks are no targets. hops: longest path.
-            draw: picks one of several shortest paths. every: take the facts of all of them instead.
-
-        Returns:
-            target -> numbers of facts, sorted; () for a target that is the source. Targets out of reach are
-            left out.
+        `draw` picks one of several. Targets that the graph lacks or that are out of reach are left out; the
+        source itself has no facts.
         """
         if source not in self.nodes:
             return {}
         start = self.nodes[source]
         ends = {self.nodes[t]: t for t in sorted(targets) if t in self.nodes}
         depth = self._depths(start, np.array(sorted(ends), np.int64), hops)
-        chosen = None if every else draw
-        return {t: sorted(self._facts(node, depth, chosen)) for node, t in ends.items() if depth[node] >= 0}
+        return {t: sorted(self._facts(node, depth, draw)) for node, t in ends.items() if depth[node] >= 0}
 
     def _depths(self, start: int, targets: np.ndarray, hops: int) -> np.ndarray:
         """Distance of each node from the start, -1 where it was not reached before all targets were."""
@@ -269,18 +261,10 @@ class ShortestPaths:
             depth[frontier] = hop
         return depth
 
-    def _facts(self, node: int, depth: np.ndarray, draw: random.Random | None) -> set[int]:
-        """Facts of one shortest path, drawn at random step by step, or of all of them."""
-        facts: set[int] = set()
-        open_nodes, seen = [node], {node}
-        while open_nodes:
-            if depth[at := open_nodes.pop()] <= 0:
-                continue
-            every = np.arange(self._start[at], self._start[at + 1])
-            slots = every[depth[self._far[every]] == depth[at] - 1].tolist()  # one step nearer to the start
-            for slot in slots if draw is None else [draw.choice(slots)]:
-                facts.add(int(self._fact[slot]))
-                if (near := int(self._far[slot])) not in seen:
-                    seen.add(near)
-                    open_nodes.append(near)
-        return facts
+    def _facts(self, node: int, depth: np.ndarray, draw: random.Random) -> Iterator[int]:
+        """Facts of one shortest path, drawn at random step by step from its end."""
+        while depth[node] > 0:
+            every = np.arange(self._start[node], self._start[node + 1])
+            slot = draw.choice(every[depth[self._far[every]] == depth[node] - 1].tolist())
+            yield int(self._fact[slot])
+            node = int(self._far[slot])

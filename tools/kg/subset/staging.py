@@ -23,7 +23,7 @@ from triplewise.tools.core.files import exclusive, write_json, writing
 from triplewise.tools.core.terms import XSD
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.subset.engines import Engine
+from triplewise.tools.kg.subset.engines import DuckDB
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,17 +40,19 @@ _IRI = (
 _TAG = r"@[a-z]{1,8}(?:-[a-z0-9]{1,8})*"
 _LITERAL = rf'"(?:[^"\\\x00-\x1f\x7f]|\\["\\nrt])*"(?:{_TAG}|\^\^{_IRI})?'
 PLAIN = rf"^{_IRI} {_IRI} (?:{_IRI}|{_LITERAL}) \.$"
-"""A plain line, without its end. The same in the dialects of RE2, Java and Python."""
+"""A plain line, without its end. The same in the dialects of RE2 and Python."""
 _STRING = f"^^<{XSD}string>"
+_IS_PLAIN = "regexp_matches(line, '" + PLAIN.replace("'", "''") + "')"
 _TRIPLES = f"""
 WITH plain AS (
     SELECT split_part(line, ' ', 1) AS s, split_part(line, ' ', 2) AS p,
         substr(line, length(s) + length(p) + 3, length(line) - length(s) - length(p) - 4) AS o
-    FROM lines WHERE {{condition}}
+    FROM lines WHERE {_IS_PLAIN}
 )
 SELECT s, p, CASE WHEN o LIKE '%{_STRING}' THEN left(o, length(o) - {len(_STRING)}) ELSE o END AS o FROM plain
 """
 """The triples of plain lines, as N-Triples writes them."""
+_OTHERS = f"SELECT n, line FROM lines WHERE line <> '' AND NOT {_IS_PLAIN} ORDER BY n"
 
 
 class Steps:
@@ -110,9 +112,9 @@ class Source:
 
     Attributes:
         path: the file. bytes: its size. sha256_of_first_mib: of the file as it is on disk.
-        triples: facts in it, repetitions included. lines: lines in it; None where the engine cannot tell.
-        bad_lines: lines that are no triple. first_bad: number of the first; None if there is none.
-        message: what is wrong with the first.
+        triples: facts in it, repetitions included. bad_lines: lines that are no triple.
+        lines: how many it has; None for a table of labels.
+        first_bad, message: number of the first bad line, and what is wrong with it.
     """
 
     path: Path
@@ -140,7 +142,7 @@ def check_dump(path: Path) -> None:
 
 
 def stage(
-    steps: Steps, engine: Engine, dumps: Sequence[Path], profile: Profile, progress: rdf.Progress
+    steps: Steps, engine: DuckDB, dumps: Sequence[Path], profile: Profile, progress: rdf.Progress
 ) -> list[Source]:
     """Stage the dumps that are not staged yet."""
     sources = []
@@ -178,51 +180,38 @@ def rows(folder: Path) -> Iterator[tuple[Any, ...]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _stage_triples(folder: Path, engine: Engine, path: Path, number: int, progress: rdf.Progress) -> Facts:
+def _stage_triples(folder: Path, engine: DuckDB, path: Path, number: int, progress: rdf.Progress) -> Facts:
     """Stage N-Triples part by part."""
-    lines: int | None = 0
-    triples = bad_lines = 0
-    first: tuple[int | None, str, str] = (None, "", "")  # the first bad line: its number, text and mistake
+    lines = triples = 0
+    bad_lines = 0
+    first: tuple[int | None, str] = (None, "")  # number of the first bad line, and what is wrong with it
 
-    def parsed(others: Path, before: int) -> Iterator[tuple[str, str, str]]:
+    def parsed(others: Path) -> Iterator[tuple[str, str, str]]:
         nonlocal bad_lines, first
         for place, line in rows(others):
             try:
                 if (triple := parse_line(line, number)) is not None:
                     yield triple
             except ValueError as error:
-                if not bad_lines:
-                    first = (None if place is None else before + place + 1, line, str(error))
+                first = first if bad_lines else (lines + place + 1, str(error))
                 bad_lines += 1
 
-    condition = engine.matches("line", PLAIN)
-    unread = f"SELECT n, line FROM lines WHERE line <> '' AND NOT {condition} ORDER BY n"
     for part, (count, position) in enumerate(engine.lines(path)):
         plain, others = folder / f"{part:06}" / "plain", folder / f"{part:06}" / "others"
         for sub in (plain, others):
             sub.mkdir(parents=True)
-        engine.write(_TRIPLES.format(condition=condition), plain)
+        engine.write(_TRIPLES, plain)
         if row_count(plain) != count:
-            engine.write(unread, others)
-        _write_rows(plain / "rest.parquet", parsed(others, lines or 0))
+            engine.write(_OTHERS, others)
+        _write_rows(plain / "rest.parquet", parsed(others))
         shutil.rmtree(others)
         triples += row_count(plain)
         for file in plain.glob("*.parquet"):
             if not row_count(file):  # DuckDB takes all files to be as large as the first one when it joins
                 file.unlink()
-        lines = None if lines is None or count is None else lines + count
+        lines += count
         progress(f"staging {path.name}", position, path.stat().st_size)
-    at, text, message = first
-    if bad_lines and at is None:  # the engine read the file in no order
-        with rdf.Stream(path) as stream:
-            at = next((n for n, line in rdf.numbered_lines(stream) if line.strip() == text.strip()), None)
-    return {
-        "triples": triples,
-        "lines": lines,
-        "bad_lines": bad_lines,
-        "first_bad": at,
-        "message": message,
-    }
+    return _facts(triples, lines, bad_lines, *first)
 
 
 def _stage_labels(folder: Path, path: Path, profile: Profile) -> Facts:
@@ -230,14 +219,14 @@ def _stage_labels(folder: Path, path: Path, profile: Profile) -> Facts:
     reader = rdf.GraphReader(on_error="skip")
     facts = ((str(q.subject), str(q.predicate), str(q.object)) for q in reader.labels([path], profile))
     triples = _write_rows(folder / "labels.parquet", facts)
-    at, message = (reader.broken[0].line, reader.broken[0].message) if reader.broken else (None, "")
-    return {
-        "triples": triples,
-        "lines": None,
-        "bad_lines": reader.broken_count,
-        "first_bad": at,
-        "message": message,
-    }
+    first = (reader.broken[0].line, reader.broken[0].message) if reader.broken else (None, "")
+    return _facts(triples, None, reader.broken_count, *first)
+
+
+def _facts(triples: int, lines: int | None, bad_lines: int, first_bad: int | None, message: str) -> Facts:
+    """What is remembered of a staged dump: fields of its `Source`."""
+    bad = {"bad_lines": bad_lines, "first_bad": first_bad, "message": message}
+    return {"triples": triples, "lines": lines, **bad}
 
 
 def _write_rows(path: Path, triples: Iterator[tuple[str, str, str]]) -> int:
