@@ -1,10 +1,8 @@
 """Self-learning (SymAgent 4.3) as a LangGraph graph, and its runs in folders, gone on with after a kill.
 
 ```
-START → validate ─┬─→ explore → refine → merge → update → validate
-                  │      └── no-refine ──→ │       └── nothing to learn from → END
-                  ├── distilled ─────────→ merge
-                  └── gain negligible, or iterations spent → END
+START → validate ─┬─→ explore → refine → merge → update ─┬─→ validate
+                  └── gain negligible, or enough → END   └── nothing to learn from → END
 ```
 
 The folder of a run holds `learn.json` (the configuration), `trajectories.jsonl` (explored and refined ones),
@@ -19,6 +17,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +25,6 @@ import yaml
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime
 
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.presets import find_preset
@@ -57,18 +55,9 @@ CONFIG, CHECKPOINTS, REPORT, SETTINGS = "learn.json", "checkpoints.sqlite", "rep
 _THREAD: RunnableConfig = {"configurable": {"thread_id": "learn"}}
 
 
-def after_validate(
-    state: LearningState, runtime: Runtime[LearningContext]
-) -> Literal["explore", "merge", "__end__"]:
-    """Learn on, from another model's trajectories or one's own, or stop."""
-    if state.stopped:
-        return "__end__"
-    return "merge" if runtime.context.config.recipe == "distilled" else "explore"
-
-
-def after_explore(state: LearningState, runtime: Runtime[LearningContext]) -> Literal["refine", "merge"]:
-    """Refine, but in the ablation without."""
-    return "merge" if runtime.context.config.recipe == "no-refine" else "refine"
+def after_validate(state: LearningState) -> Literal["explore", "__end__"]:
+    """Explore with the newest policy, or stop."""
+    return "__end__" if state.stopped else "explore"
 
 
 def after_update(state: LearningState) -> Literal["validate", "__end__"]:
@@ -91,9 +80,8 @@ def build_self_learning(
         graph.add_node(phase.__name__, phase)
     graph.add_edge(START, "validate")
     graph.add_conditional_edges("validate", after_validate)
-    graph.add_conditional_edges("explore", after_explore)
-    graph.add_edge("refine", "merge")
-    graph.add_edge("merge", "update")
+    for start, end in pairwise(("explore", "refine", "merge", "update")):
+        graph.add_edge(start, end)
     graph.add_conditional_edges("update", after_update)
     return graph.compile(checkpointer=checkpointer, name="self-learning")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import Context as Isolated
 from dataclasses import dataclass, field, replace
@@ -24,15 +24,13 @@ from triplewise.nodes.act import opening, prompt_values, turns_of
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update
 from triplewise.nodes.models import find_server, split_model
-from triplewise.nodes.phase import Phase
 from triplewise.nodes.prompting import load_prompt
-from triplewise.nodes.state import Answer, State, Step
-from triplewise.tools.actions.toolset import Feedback
+from triplewise.nodes.state import Answer, State
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.encoder_training import train_encoder
 from triplewise.tools.learning.exploration import Explorer, unrewarded
-from triplewise.tools.learning.model_training import LoraSettings, train_and_serve
+from triplewise.tools.learning.model_training import LoraSettings, train_served_adapter
 from triplewise.tools.learning.model_training import Progress as TrainingProgress
 from triplewise.tools.learning.questions import Question, reward_of, short_answers
 from triplewise.tools.learning.trajectory import (
@@ -53,19 +51,10 @@ Learner: TypeAlias = Callable[
 ]
 """Updates a policy from trajectories (SymAgent 4.3.2), and returns the settings that use what was learned.
 
-Called with the training set, a folder of this update's own, the iteration of self-learning (from 0), the
-settings that earlier updates have changed, and what reports progress. Called again after a kill with the same
-arguments it goes on, and trains nothing again that was trained. Raises `ConfigurationError` where the person
-has to do something first; the message says what.
+Called with the training set, the update's own folder, the iteration (from 0), the settings that earlier
+updates have changed, and what reports progress. After a kill it goes on, and trains nothing twice.
+Raises `ConfigurationError` where the person has to do something first; the message says what.
 """
-Recipe = Literal["full", "no-refine", "no-merge", "distilled"]
-"""How the training set is made (SymAgent, table 4).
-
-`full`: explored and refined trajectories, merged. `no-refine`: nothing is refined; the explored ones by
-rejection sampling, which keeps those with a reward. `no-merge`: the refined ones directly, with a reward,
-whatever the explored ones were worth. `distilled`: another model's, with a reward.
-"""
-
 _log = logging.getLogger(__name__)
 
 
@@ -76,10 +65,8 @@ class LearningConfig:
     Attributes:
         questions: JSON lines to explore. validation: JSON lines to validate on; "" holds out `share` of them.
         policy: what learns. preset, context: the agent, as `build_graph` and `Context` take them.
-        recipe: how the training set is made (table 4). distill: trajectories of another model, for that one.
         iterations: most rounds (table 6: 2). epsilon: a gain in mean F1 on the validation questions below
             this is negligible and ends the run; 0.001 is less than one question in most sets.
-        attempts: a language model's attempts at each question when exploring, of which the best is kept.
         jobs: questions at a time; 0 is the policy's own number. Results do not depend on it.
         learner: settings of what updates the policy, e.g. those of LoRA.
     """
@@ -90,36 +77,22 @@ class LearningConfig:
     policy: Policy = "embedded"
     preset: str = "agent"
     context: dict[str, Any] = field(default_factory=dict)
-    recipe: Recipe = "full"
-    distill: str = ""
     iterations: int = 2
     epsilon: float = 0.001
-    attempts: int = 1
     jobs: int = 0
     seed: int = 0
     learner: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for what, given, legal in (("policy", self.policy, Policy), ("variant", self.recipe, Recipe)):
-            if given not in get_args(legal):
-                raise ConfigurationError.unknown(what, given, get_args(legal))
-        if (self.recipe == "distilled") != bool(self.distill):
-            raise ConfigurationError("variant distilled goes with a file of another model's trajectories")
-        if self.iterations < 1 or self.attempts < 1:
-            raise ConfigurationError("iterations and attempts must be 1 at least")
-
-    @property
-    def rounds(self) -> int:
-        """Most iterations: another model's trajectories are the same each time, so once is enough."""
-        return 1 if self.recipe == "distilled" else self.iterations
+        if self.policy not in get_args(Policy):
+            raise ConfigurationError.unknown("policy", self.policy, get_args(Policy))
+        if self.iterations < 1:
+            raise ConfigurationError("iterations must be 1 at least")
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a phase is.
-
-    `reward` is the mean so far, where the phase has rewards; `doing` says more, where there is more to say.
-    """
+    """How far a phase is, with the mean reward so far where it has rewards."""
 
     phase: str
     iteration: int
@@ -136,7 +109,7 @@ class LearningContext:
     Attributes:
         config: what is to be learned. folder: where everything is kept.
         questions, validation: read from the configuration's files.
-        journal: explored, refined and distilled trajectories. validated: attempts at validation questions.
+        journal: explored and refined trajectories. validated: attempts at validation questions.
         learner: updates the policy.
         build: `build_graph`, handed in since graphs stand above nodes. defaults: settings of the preset.
         report: called with the progress of a phase.
@@ -200,7 +173,7 @@ def learner_for(config: LearningConfig, context: Context, kg: KnowledgeGraph) ->
     lora = {"seed": config.seed, **config.learner}
     base = str(lora.pop("base_model", "") or name)
     url, key = server.base_url, server.api_key
-    return partial(train_and_serve, base=base, url=url, key=key, lora=LoraSettings.of(lora))
+    return partial(train_served_adapter, base=base, url=url, key=key, lora=LoraSettings.of(lora))
 
 
 class Attempts:
@@ -241,24 +214,14 @@ class Attempts:
         policy = self.context.encoder if self.context.embedded else self.context.model
         return unrewarded(question, self.iteration, self.origin, policy, status)
 
-    def with_prompt(self, trajectory: Trajectory) -> Trajectory:
-        """Return another model's trajectory with what this agent's model is shown of the question."""
-
-        def stop(state: State, runtime: Runtime[Context]) -> Update:
-            feedback = Feedback(action="give_up", finished=True)
-            return {"steps": (Step(1, "", "give_up()", feedback, ""),)}
-
-        question = Question(trajectory.id, trajectory.question, dict(trajectory.entities), trajectory.answers)
-        return self._with_opening(trajectory, self._final_state(question, self.context, act=stop))
-
     def _with_opening(self, trajectory: Trajectory, state: State) -> Trajectory:
         """Add what a model was shown before its first step, without any earlier attempt."""
         shown = opening(self._environment.prompt, prompt_values(state, self._environment))
         return replace(trajectory, system=shown.system, prompt=shown.prompt)
 
-    def _final_state(self, question: Question, context: Context, **phases: Phase) -> State:
+    def _final_state(self, question: Question, context: Context) -> State:
         # Without checkpoints: what is done is in the journal.
-        agent = self.learning.build(self.learning.config.preset, checkpointer=False, **phases)
+        agent = self.learning.build(self.learning.config.preset, checkpointer=False)
         request = {"question": question.question, "entities": dict(question.entities)}
         # In a context of its own: inside a node's, the agent would take itself for a part of this graph.
         return State.model_validate(dict(Isolated().run(agent.invoke, request, context=context)))
@@ -325,20 +288,11 @@ def figures(trajectories: Mapping[str, Trajectory]) -> dict[str, float | int]:
 def explore(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
     """Make self-explored trajectories with their rewards (equation 6), one a question.
 
-    The embedded policy follows its first rule. A language model makes some attempts, none after one that is
-    perfect; the best by reward, then F1, then length is kept, the earliest of equals.
+    The embedded policy follows its first rule; a language model runs as the agent.
     """
     learning = runtime.context
     attempts = Attempts(learning, state, "explored")
-
-    def attempt(question: Question) -> Trajectory:
-        made: list[Trajectory] = []
-        while len(made) < learning.config.attempts and not (made and made[-1].f1 == 1.0):
-            made.append(attempts.run(question))
-        return max(made, key=lambda t: (t.reward, t.f1, -len(t.turns)))
-
-    embedded = learning.config.policy == "embedded"
-    make = attempts.explorer().explore if embedded else attempt
+    make = attempts.explorer().explore if learning.config.policy == "embedded" else attempts.run
     figures = attempts.of_all(make, learning.journal, learning.questions)
     return {"rounds": state.with_figures(explored=figures)}
 
@@ -392,46 +346,18 @@ def merge_collections(
     return [t for t in merged if t is not None]
 
 
-def rewarded(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
-    """Rejection sampling: the trajectories with a reward above 0."""
-    return [t for t in trajectories if t.reward > 0]
-
-
 def merge(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
     """Write the training set of this iteration, in the order of the questions."""
-    learning, recipe = runtime.context, runtime.context.config.recipe
+    learning = runtime.context
 
     def collection(origin: Origin) -> dict[str, Trajectory]:
         made = learning.journal.of(state.iteration, origin)  # in any order: threads finish so
         return {q.id: made[q.id] for q in learning.questions}
 
-    if recipe == "distilled":
-        training = rewarded(_distilled(learning, state))
-    elif recipe == "full":
-        training = merge_collections(collection("explored"), collection("refined"))
-    else:
-        training = rewarded(collection("explored" if recipe == "no-refine" else "refined").values())
+    training = merge_collections(collection("explored"), collection("refined"))
     write_trajectories(learning.training_file(state.iteration), training)
     refined = sum(t.origin == "refined" for t in training)
     return {"rounds": state.with_figures(kept=len(training), kept_refined=refined)}
-
-
-def _distilled(learning: LearningContext, state: LearningState) -> list[Trajectory]:
-    """Return another model's trajectories as this policy's training set.
-
-    The reward is what their answers are worth; the one they came with where they do not say these.
-    """
-    attempts = Attempts(learning, state, "distilled")
-    trajectories = []
-    for given in read_trajectories(Path(learning.config.distill)):
-        trajectory = replace(given, origin="distilled", iteration=state.iteration)
-        if given.predicted:
-            reward = reward_of(given.predicted, given.predicted, given.answers)
-            trajectory = replace(trajectory, reward=reward.recall, f1=reward.f1)
-        if learning.config.policy == "model" and not given.prompt:
-            trajectory = attempts.with_prompt(trajectory)
-        trajectories.append(trajectory)
-    return trajectories
 
 
 def update(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
@@ -475,7 +401,7 @@ def validate(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
     return {
         "scores": scores,
         "best": state.settings if leads else state.best,
-        "stopped": reason_to_stop(scores, learning.config.rounds, learning.config.epsilon),
+        "stopped": reason_to_stop(scores, learning.config.iterations, learning.config.epsilon),
     }
 
 

@@ -21,11 +21,10 @@ PATHS = {"kg", "profile", "prompt", "seeds", "documents", "facts", "prices", "en
 SHOWN_FAILURES = 10
 """Questions that failed with an error, as they are listed."""
 FORMAT = """\
-Trajectories (DIR/trajectories.jsonl, and what --distill reads) are JSON lines with: id, question, entities \
+Trajectories (DIR/trajectories.jsonl) are JSON lines with: id, question, entities \
 (mention -> id), answers (gold), predicted, reward (recall), f1, turns (list of thought, call, observation), \
 choices (list of chosen, offered, before: relations by id, ^ before one walked backwards), system and prompt \
-(what a model was shown first), iteration, origin (explored, refined, distilled, validated), policy, status, \
-rule. Needed are id, question and answers."""
+(what a model was shown first), iteration, origin (explored, refined, validated), policy, status, rule."""
 
 commands = typer.Typer()
 
@@ -43,9 +42,6 @@ class Training:
     iterations: int = o.option("N", "Most rounds of exploring and training.", 2, min=1)
     epsilon: float = o.option(
         "GAIN", "A gain in mean validation F1 below this is negligible and ends the run.", 0.001
-    )
-    attempts: int = o.option(
-        "N", "A language model's attempts at each question when exploring; the best is kept.", 1, min=1
     )
     jobs: int = o.option("N", "Questions at a time; 0: 1 (embedded policy) or 8 (model).", 0, min=0)
     seed: int = o.option("N", "Of the held-out share, the attempts and the training.", 0)
@@ -68,14 +64,6 @@ def learn(
     validation: str = o.option(
         "FILE|SHARE", "Questions to validate on, or the share of QUESTIONS that is held out.", "0.1"
     ),
-    variant: Literal["full", "no-refine", "no-merge", "distilled"] = o.option(
-        "HOW",
-        "How the training set is made (SymAgent, table 4). full: explored and refined trajectories merged; "
-        "no-refine: explored ones only, by rejection sampling; no-merge: refined ones directly; distilled: "
-        "another model's.",
-        "full",
-    ),
-    distill: Path | None = o.option("FILE", "Another model's trajectories. Implies --variant distilled."),
     lora: list[str] | None = o.option(
         "NAME=VALUE", "A setting of LoRA, e.g. epochs=1; defaults are the paper's (table 6). Repeatable."
     ),
@@ -94,8 +82,7 @@ def learn(
         triplewise learn train.jsonl --kg KG --into learned
         triplewise learn --resume --into learned
         triplewise ask "..." --config learned/settings.yaml
-        VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve Qwen/Qwen2-7B-Instruct --enable-lora \
---max-lora-rank 32 --max-loras 2
+        vllm serve Qwen/Qwen2-7B-Instruct
         triplewise learn train.jsonl --kg KG --into learned --policy model --preset symagent \
 --model openai:Qwen/Qwen2-7B-Instruct --base-url http://localhost:8000/v1
     """
@@ -120,8 +107,6 @@ def learn(
             questions=str(questions.resolve()),
             preset=options.preset or o.DEFAULT_PRESET,
             context=context,
-            recipe="distilled" if distill else variant,
-            distill=str(distill.resolve()) if distill else "",
             learner=({"base_model": base_model} if base_model else {}) | learner,
             **vars(training),
             **{"share": float(validation)} if share else {"validation": str(Path(validation).resolve())},

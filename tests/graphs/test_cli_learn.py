@@ -55,7 +55,6 @@ def test_a_table_and_settings_are_left(films: Path, cli: Cli) -> None:
         (["learn", "--into", "x", "--resume"], "there is no run to go on with"),
         (["learn", "q.jsonl", "--into", "x", "--lora", "epochs"], "needs the form NAME=VALUE"),
         (["learn", "q.jsonl", "--into", "x", "--set", "hops=2"], "unknown setting 'hops'"),
-        (["learn", "q.jsonl", "--into", "x", "--variant", "distilled"], "another model's trajectories"),
         (["ask", "who?", "--config", "none.yaml"], "none.yaml: cannot be read"),
         (["ask", "who?", "--config", "list.yaml"], "must map settings to values"),
         (["ask", "who?", "--config", "odd.yaml"], "unknown setting in odd.yaml 'hops'"),

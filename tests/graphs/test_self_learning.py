@@ -1,4 +1,4 @@
-"""Self-learning as a graph: its phases, its ablations, and a kill in any of them."""
+"""Self-learning as a graph: its phases, and a kill in any of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.learning_kills import NoteLearner
 from triplewise.graphs.learning import build_self_learning, learn
 from triplewise.nodes.learning import LearningConfig, LearningState, Progress, reason_to_stop
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.learning.trajectory import Trajectory, read_trajectories, write_trajectories
+from triplewise.tools.learning.trajectory import Trajectory, read_trajectories
 
 ROOT = Path(__file__).parent.parent.parent
 POINTS = (
@@ -70,10 +70,8 @@ def test_the_graph_is_that_of_the_paper() -> None:
     assert edges == {
         ("__start__", "validate"),
         ("validate", "explore"),
-        ("validate", "merge"),
         ("validate", "__end__"),
         ("explore", "refine"),
-        ("explore", "merge"),
         ("refine", "merge"),
         ("merge", "update"),
         ("update", "validate"),
@@ -163,30 +161,6 @@ def test_refining_finds_what_no_word_of_the_question_says(films: Path, tmp_path:
     assert done["refined"]["reward"] > 0.8 > done["explored"]["reward"]
 
 
-@pytest.mark.parametrize(
-    ("recipe", "origins"),
-    [("no-refine", {"explored"}), ("no-merge", {"refined"}), ("full", {"refined"})],
-)
-def test_variants_of_table_4(films: Path, tmp_path: Path, recipe: Any, origins: set[str]) -> None:
-    run(films, tmp_path, recipe=recipe, iterations=1)
-    made = {t.origin for t in read_trajectories(tmp_path / "trajectories.jsonl")}
-    assert made == ({"explored"} if recipe == "no-refine" else {"explored", "refined"})
-    trained = read_trajectories(tmp_path / "training-1.jsonl")
-    assert {t.origin for t in trained} == origins
-    assert all(t.reward > 0 for t in trained)
-
-
-def test_another_models_trajectories(films: Path, whole: Path, tmp_path: Path) -> None:
-    teacher = tmp_path / "teacher.jsonl"
-    taught = read_trajectories(whole / "trajectories.jsonl")[:8]
-    write_trajectories(teacher, taught)
-    state = run(films, tmp_path / "run", recipe="distilled", distill=str(teacher))[-1]
-    assert state.iteration == 1
-    assert state.stopped == "the iteration is done"
-    assert len((tmp_path / "run" / "trajectories.jsonl").read_text()) == 0
-    assert {t.origin for t in read_trajectories(tmp_path / "run" / "training-1.jsonl")} == {"distilled"}
-
-
 class Worsener(NoteLearner):
     """Makes the policy worse: it may look around once, and no more."""
 
@@ -264,8 +238,6 @@ def test_what_cannot_be_learned_is_refused(films: Path, whole: Path, tmp_path: P
     ("values", "said"),
     [
         ({"policy": "other"}, "unknown policy"),
-        ({"recipe": "other"}, "unknown variant"),
-        ({"recipe": "distilled"}, "another model's trajectories"),
         ({"iterations": 0}, "must be 1 at least"),
     ],
 )

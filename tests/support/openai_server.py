@@ -75,7 +75,7 @@ _BAD_BODIES = {
 
 
 class _Handler(scripted_model.ChatHandler):
-    """Speaks the API with keys, models, embeddings, adapters and faults."""
+    """Speaks the API with keys, models, embeddings and faults."""
 
     server: OpenAIServer
 
@@ -88,14 +88,11 @@ class _Handler(scripted_model.ChatHandler):
         self.send_json(200, {"object": "list", "data": models})
 
     def post(self, body: dict[str, Any]) -> None:
-        """Answer a chat, embeddings, or the order to load an adapter."""
+        """Answer a chat or embeddings."""
         server = self.server
         if not self._admitted(body):
             return
-        if self.path == "/v1/load_lora_adapter" and server.adapters:
-            server.models = [*server.models, body["lora_name"]]
-            self.send_body(200, b"Success: LoRA adapter added successfully.", "text/plain")
-        elif server.models and body.get("model") not in server.models:
+        if server.models and body.get("model") not in server.models:
             message = f"The model {body.get('model')!r} does not exist"
             self.send_refusal(404, message, code="model_not_found", param="model")
         elif self.path == "/v1/embeddings":
@@ -248,7 +245,6 @@ class OpenAIServer(scripted_model.OpenAIServer):
         retry_after: the Retry-After of a 429, seconds or a date. slow: seconds a SLOW answer takes.
         refuse: request parameter -> message of the 400 that it gets.
         embed: the vector of a text; texts only, as most servers but OpenAI want it.
-        adapters: whether it loads LoRA adapters while it runs, as vLLM does where it is told to.
         options: of the server that this one extends.
     """
 
@@ -266,12 +262,11 @@ class OpenAIServer(scripted_model.OpenAIServer):
         slow: float = 1.0,
         refuse: Mapping[str, str] | None = None,
         embed: Callable[[str], Sequence[float]] | None = None,
-        adapters: bool = False,
         **options: Any,
     ) -> None:
         self.faults, self.models, self.key, self.report_usage = list(faults), models, key, report_usage
         self.retry_after, self.slow, self.refuse = retry_after, slow, refuse or {}
-        self.embed, self.adapters = embed, adapters
+        self.embed = embed
         self.requests: list[Request] = []
         super().__init__(replies, **options)
 

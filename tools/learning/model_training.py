@@ -1,8 +1,7 @@
-"""The model policy's training and serving: LoRA by trl and peft, with loss on what the agent writes alone.
+"""The model policy's training: LoRA by trl and peft, with loss on what the agent writes alone.
 
 SymAgent 4.3.2 (equation 8), appendix A.2 and table 6. On CUDA in bfloat16 with gradient checkpointing, else
-on the CPU in float32. What is saved is a peft adapter, which vLLM serves beside its base model: it loads
-adapters while it runs where it was started with `--enable-lora` and `VLLM_ALLOW_RUNTIME_LORA_UPDATING=True`.
+on the CPU in float32. What is saved is a peft adapter, which vLLM serves with its base model.
 """
 
 from __future__ import annotations
@@ -24,8 +23,6 @@ from triplewise.tools.learning.trajectory import Messages, Trajectory, training_
 Progress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with what is being done, how much of it is done, and of how much (None where that is unknown)."""
 
-SERVING_SECONDS = 120.0
-"""Seconds a server may take to load an adapter."""
 REPORT = "training.json"
 """Written last: an adapter beside it is complete."""
 PLAIN_TEMPLATE = (
@@ -72,7 +69,7 @@ class LoraSettings:
         return cls(**values)
 
 
-def train_and_serve(
+def train_served_adapter(
     trajectories: Sequence[Trajectory],
     into: Path,
     iteration: int,
@@ -84,32 +81,25 @@ def train_and_serve(
     key: str,
     lora: LoraSettings,
 ) -> dict[str, Any]:
-    """Train an adapter of a language model, and have the server serve it that is asked: a `Learner`.
+    """Train an adapter of a language model and return the settings that use it: a `Learner`.
 
     Each update trains on the adapter of the one before (SymAgent 4.3.2). `base` is what is trained, by hub
-    name or folder: the model that the server at `url`, `http://HOST:PORT/v1`, serves. Where that cannot be
-    made to load adapters, a `ConfigurationError` says the command that starts it, and how to go on.
+    name or folder: the model that the server at `url`, `http://HOST:PORT/v1`, serves. Where that lacks
+    the adapter, a `ConfigurationError` says the command that starts it so, and how to go on.
     """
     import openai
 
     before, name = str(settings.get("model", "")).removeprefix("openai:"), into.name
     previous = into.parent / before if before else None
     train_adapter(trajectories, into, base=base, previous=previous, settings=lora, progress=progress)
-    with openai.OpenAI(base_url=url, api_key=key, timeout=SERVING_SECONDS, max_retries=0) as client:
-        try:
-            if name not in {model.id for model in client.models.list()}:
-                adapter = {"lora_name": name, "lora_path": str(into.resolve())}
-                client.post("/load_lora_adapter", cast_to=str, body=adapter)
-                if name not in {model.id for model in client.models.list()}:
-                    raise openai.OpenAIError("the model is still unknown")
-        except openai.OpenAIError as error:
+    with openai.OpenAI(base_url=url, api_key=key, max_retries=1) as client:
+        if name not in {model.id for model in client.models.list()}:
             module = shlex.quote(f"{name}={into.resolve()}")
             raise ConfigurationError(
-                f"the server at {url} does not load adapters while it runs ({error}). The adapter is trained "
-                "and kept; start the server with it and go on with --resume:\n"
-                f"  VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve {shlex.quote(base)} --enable-lora "
+                f"the adapter is trained; the server at {url} does not serve it yet. Start it with the adapter "
+                f"and go on with --resume:\n  vllm serve {shlex.quote(base)} --enable-lora "
                 f"--max-lora-rank {lora.rank} --lora-modules {module}"
-            ) from error
+            )
     return {"model": f"openai:{name}"}
 
 

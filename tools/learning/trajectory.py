@@ -18,7 +18,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import read_text, whole_file, writing
 
-Origin = Literal["explored", "refined", "distilled", "validated"]
+Origin = Literal["explored", "refined", "validated"]
 
 _STRICT = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 
