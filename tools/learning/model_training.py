@@ -96,7 +96,7 @@ def train_served_adapter(
         if name not in {model.id for model in client.models.list()}:
             module = shlex.quote(f"{name}={into.resolve()}")
             raise ConfigurationError(
-                f"the adapter is trained; the server at {url} does not serve it yet. Start it with the adapter "
+                f"the adapter is trained; the server at {url} does not serve it yet. Start it with it "
                 f"and go on with --resume:\n  vllm serve {shlex.quote(base)} --enable-lora "
                 f"--max-lora-rank {lora.rank} --lora-modules {module}"
             )
