@@ -161,7 +161,9 @@ class Question:
         i = next((i for i, word in enumerate(self.words) if word in QUESTION_WORDS), 0)
         if i < 2 or self.is_yes_no:
             return None
-        classes = {a.start for a in self.of_kind("class") if a.features[0][0] in ("cls_exact", "cls_head")}
+        classes = {a.start for a in self.of_kind("class")}
+        classes -= {a.start for a in self.of_kind("relation") if ("rel_exact", 1.0) in a.features}
+        classes |= {a.start for a in self.of_kind("class") if a.features[0][0] in ("cls_exact", "cls_head")}
         after_preposition = self.words[i - 1] in lexicon().prepositions and i + 1 in self.known
         asked = self.words[i] in ("which", "what") and (i + 1 in classes or after_preposition)
         return i if asked or i == self.n - 1 else None
@@ -221,8 +223,9 @@ class Question:
             return "skip_name"
         if i in self.known and not stop:
             return "skip_known"
-        if stop:
-            return "skip_light" if word in words.light else None
+        which_person = word in words.kinds["who"] and self.words[i - 1] in ("which", "what")
+        if stop or which_person:
+            return "skip_light" if word in words.light or which_person else None
         if i in self.unknown:
             return "skip_unknown"
         return "skip_capital" if i and self.tokens[i].capital else "skip_content"
