@@ -7,6 +7,7 @@ nothing is trained on it or chosen by it, it is for the last report alone.
 from __future__ import annotations
 
 import random
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ PARTIAL = 0.5
 """F1 from which an answer counts as right where neither graph nor gold answers are complete."""
 HELD_OUT = 5
 """One question in so many is held out."""
+UNRELIABLE = re.compile(r"(MAX|MIN)\( \S*ELEVATION|ELEVATION [<>]|COUNT\( (1|\S+\.(RIVER_NAME|TRAVERSE|CITY_NAME))")
+"""Gold SQL of GeoQuery with wrong answers: elevations are texts there, and rows of one thing are counted twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,12 @@ def _small(folder: str, facts: str, questions: str) -> Callable[[str], QuestionS
     def load(name: str) -> QuestionSet:
         path = data_folder() / folder
         records = read_records(path / f"{questions.format(name)}.jsonl.gz", "question", "answers")
-        rows = (r for r in records if not (r["answers"] and isinstance(r["answers"][0], list)))
+        rows = (
+            r
+            for r in records
+            if not (r["answers"] and isinstance(r["answers"][0], list))
+            and not UNRELIABLE.search(str(r.get("query", "")))
+        )
         source = str(path / f"{facts.format(name)}.ttl.gz")
         return _set(name, name, source, _plain(rows), is_clean=folder != "overnight")
 

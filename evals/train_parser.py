@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.resources import files
@@ -30,7 +30,7 @@ from triplewise.tools.learning import calibration
 from triplewise.tools.learning.calibration import Row
 from triplewise.tools.learning.parser_training import Labelled, derivations, labelled_example
 from triplewise.tools.parsing import learn
-from triplewise.tools.parsing.confidence import FILE, Calibration, trust_features
+from triplewise.tools.parsing.confidence import FILE, trust_features
 from triplewise.tools.parsing.learn import Example, Features, Vocabulary, shares, train
 from triplewise.tools.retrieval.encoder import open_encoder
 
@@ -139,50 +139,25 @@ def left_out(pools: Iterable[Pool], vocabulary: Vocabulary) -> dict[str, Feature
     return {g: train([e for e in every if e.group != g], vocabulary, PRIOR) for g in graphs}
 
 
-def table(
-    pools: Sequence[Pool], rows: Sequence[Sequence[Row]], confidence: Calibration, trained: Sequence[Row]
-) -> str:
+def table(pools: Sequence[Pool], rows: Sequence[Sequence[Row]], least: float, trained: Sequence[Row]) -> str:
     """The figures of pools and of all clean ones, by a confidence that saw none of their graphs.
 
-    Coverage is the share of answerable questions that are answered for sure, rightly or not.
+    `found` is the share of answerable questions with the right answer among the derivations.
     """
-    heads = ("answerable", "found", "right", "sure", "precision", "coverage", "refused", "of", "ece", "aurc")
     given = [row for part in rows for row in part if row.features]
-    strength = confidence.provenance["strength"]
-    estimates = calibration.cross_validated([r for r in trained if r.features], strength, given).tolist()
+    estimates = calibration.cross_validated([row for row in trained if row.features], given).tolist()
     sure_of = {id(row): estimate for row, estimate in zip(given, estimates, strict=True)}
     parts = [(p.of.name + " made" * p.is_made, part, p.found) for p, part in zip(pools, rows, strict=True)]
     for name, is_clean in (("clean", True), ("others", False)):
         own = [(p, part) for p, part in zip(pools, rows, strict=True) if p.of.is_clean is is_clean]
         asked = [(p, part) for p, part in own if not p.is_made]
         parts.append((name, [row for _, part in asked for row in part], sum(p.found for p, _ in asked)))
-    lines = ["".join((f"{'':18}", *(f"{head:>11}" for head in heads)))]
+    lines = []
     for name, part, found in parts:
-        figures = measured(part, sure_of, confidence.min_confidence, found)
-        lines.append("".join((f"{name:18}", *(f"{figures[head]:11.4g}" for head in heads))))
-    return "\n".join(lines)
-
-
-def measured(rows: Sequence[Row], sure_of: Mapping[int, float], least: float, found: int) -> dict[str, float]:
-    """The figures of some questions, by the confidence of each row (its `id` -> probability)."""
-    answerable = [row for row in rows if row.is_answerable]
-    shown = [row for row in rows if row.features]
-    sure = [row for row in shown if sure_of[id(row)] >= least]
-    estimated = np.array([sure_of[id(row)] for row in shown])
-    right, ones = np.array([row.is_right for row in shown], bool), np.ones(len(shown))
-    count = max(len(answerable), 1)
-    return {
-        "answerable": len(answerable),
-        "found": found / count,
-        "right": sum(row.is_right for row in answerable) / count,
-        "sure": len(sure),
-        "precision": sum(row.is_right for row in sure) / max(len(sure), 1),
-        "coverage": sum(row.is_answerable for row in sure) / count,
-        "refused": sum(not r.is_answerable for r in rows) - sum(not r.is_answerable for r in sure),
-        "of": len(rows) - len(answerable),
-        "ece": calibration.calibration_error(estimated, right, ones),
-        "aurc": calibration.risk_coverage(estimated, right, ones),
-    }
+        figures = calibration.figures(part, np.array([sure_of.get(id(row), 0.0) for row in part]), least)
+        figures["found"] = found / max(figures["answerable"], 1)
+        lines.append("".join((f"{name:18}", *(f"{value:11.4g}" for value in figures.values()))))
+    return "\n".join(["".join((f"{'':18}", *(f"{head:>11}" for head in figures))), *lines])
 
 
 def folder() -> Path:
@@ -222,7 +197,7 @@ def main(
     rows = [pool.rows(without_graph[pool.of.graph], vocabulary) for pool in pools]
     trained = [row for part in rows for row in part]
     confidence = calibration.train(trained, {"questions": {p.of.name: len(p.questions) for p in pools}})
-    _log.info("%s", table(pools, rows, confidence, trained))
+    _log.info("%s", table(pools, rows, confidence.min_confidence, trained))
     _log.info("min_confidence %g, floor %g", confidence.min_confidence, confidence.floor)
     if not report:
         learn.write_weights(weights, folder() / learn.FILE)
@@ -230,7 +205,7 @@ def main(
     if held_out:
         kept = [parse(s, s.held_out[:questions], without_graph[s.graph], vocabulary) for s in used]
         asked = [pool.rows(without_graph[pool.of.graph], vocabulary) for pool in kept]
-        _log.info("held out\n%s", table(kept, asked, confidence, trained))
+        _log.info("held out\n%s", table(kept, asked, confidence.min_confidence, trained))
 
 
 if __name__ == "__main__":

@@ -77,10 +77,10 @@ def learn_weights(questions: Sequence[Labelled], kg: KnowledgeGraph) -> None:
     Raises `ConfigurationError` where the graph is no folder that could keep them.
     """
     from triplewise.tools.learning.parser_training import learned_weights
-    from triplewise.tools.parsing.learn import own_weights, shipped_weights, write_weights
+    from triplewise.tools.parsing.learn import own_file, shipped_weights, write_weights
     from triplewise.tools.retrieval.encoder import open_encoder
 
-    if (path := own_weights(kg)) is None:
+    if (path := own_file(kg)) is None:
         raise ConfigurationError(
             f"{kg.name} is no folder that could keep weights; load it by `triplewise kg load`"
         )
@@ -107,9 +107,9 @@ def calibrate(
 ) -> None:
     """Train the confidence of answers on questions of your own.
 
-    All questions are asked, and a logistic regression learns by what evidence answers were right. It is kept
-    as confidence.json in the folder of a graph that `triplewise kg load` made, and used from then on; for
-    other graphs --set calibration=FILE names it. Takes 40 answers at least, better 200, of every kind of
+    All questions are asked, and boosted trees learn by what evidence answers were right. They are kept as
+    confidence.json in the folder of a graph that `triplewise kg load` made, and used from then on; for other
+    graphs --set calibration=FILE names it. Takes 40 answers at least, better 200, of every kind of
     question, a fifth of them with no answer.
 
     With --model, that language model is asked, and its answers get a confidence of their own, kept in the
@@ -124,12 +124,13 @@ def calibrate(
     from triplewise.nodes.context import Context
     from triplewise.nodes.environment import Environment
     from triplewise.tools.learning.calibration import train
-    from triplewise.tools.parsing.confidence import calibration_for, own_file
+    from triplewise.tools.parsing.confidence import FILE, calibration_for
+    from triplewise.tools.parsing.learn import own_file
 
     settings = options.context_settings()
     context = Context(**settings)
     graph = Environment(context).kg
-    if (path := out_ or own_file(graph)) is None:
+    if (path := out_ or own_file(graph, FILE)) is None:
         raise ConfigurationError(
             f"{context.kg} is no folder that could keep a calibration; name a file with --out, and give it "
             "to later questions by --set calibration=FILE"

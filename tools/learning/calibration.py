@@ -1,8 +1,8 @@
 """Training of the confidence: from answered questions to a `Calibration`, and its figures.
 
-A logistic regression on scaled evidence whose coefficients keep the sign that is known of each feature: what
-contradicts it has learned the ways of one graph. Every figure is of questions of graphs that it was not
-trained on; where there is one graph only, of tenths left out.
+Gradient boosting of small regression trees (Friedman 2001) that are monotone in every feature whose direction
+is known: what contradicts it has learned the ways of one graph. Every figure is of questions of graphs that
+it was not trained on; where there is one graph only, of tenths left out.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.parsing.confidence import FEATURES, MODEL_FEATURES, Calibration
+from triplewise.tools.parsing.confidence import FEATURES, MODEL_FEATURES, Calibration, Tree
 from triplewise.tools.parsing.learn import balance
 
 PRECISION = 0.92
 """What share of the answers shown as answered shall be right."""
 FLOOR = 0.25
 """Below the floor, so few answers are right that they help nobody."""
-STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
-"""Strengths of regularisation that are tried: factors of the squared coefficients."""
+TREES, DEPTH, LEAF, RATE = 80, 3, 20, 0.4
+"""Trees, splits on the way to a leaf, answers that a leaf takes at least, and the factor of every tree."""
 FOLDS, BINS, LEAST = 10, 10, 40
 """Folds where there is one graph only, bins of the calibration error, and fewest answers to train on."""
 
@@ -62,30 +62,22 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
             f"{len(answered)} questions were answered, {int(right.sum())} of them rightly; a calibration "
             f"takes {LEAST} answers at least, 5 of them right and 5 wrong"
         )
-    weights = _weights(answered)
-    by_strength = {c: cross_validated(answered, c) for c in STRENGTHS}
-    losses = {}
-    for c, estimates in by_strength.items():
-        chosen = np.clip(np.where(right, estimates, 1 - estimates), 1e-6, 1.0)
-        losses[c] = np.average(-np.log(chosen), weights=weights)
-    strength = min(STRENGTHS, key=losses.__getitem__)
-    estimates = by_strength[strength]
+    weights, estimates = _weights(answered), cross_validated(answered)
     clean = np.array([row.is_clean for row in answered])
     clean = clean if clean.any() else ~clean
     least = threshold(estimates[clean], right[clean], weights[clean])
-    model = _fit(answered, weights, strength)
-
-    def rounded(values: Mapping[str, float]) -> dict[str, float]:
-        return {name: round(value, 4) for name, value in values.items()}
-
+    found = iter(estimates.tolist())
+    confidence = np.array([next(found) if row.features else 0.0 for row in rows])
+    groups = np.array([row.group for row in rows])
+    parts = {name: np.flatnonzero(groups == name) for name in dict.fromkeys(groups.tolist())}
+    left_out = {
+        name: figures([rows[i] for i in part], confidence[part], least)
+        for name, part in {**parts, "all": np.arange(len(rows))}.items()
+    }
+    bias, trees = _fit(answered, weights)
+    lowest = min(floor(estimates, right, weights), least)
     return Calibration(
-        weights=rounded(model.weights),
-        means=rounded(model.means),
-        scales=rounded(model.scales),
-        bias=round(model.bias, 4),
-        min_confidence=least,
-        floor=min(floor(estimates, right, weights), least),
-        provenance={**(provenance or {}), "strength": strength, "left out": figures(rows, estimates, least)},
+        list(answered[0].features), bias, trees, least, lowest, {**(provenance or {}), "left out": left_out}
     )
 
 
@@ -106,10 +98,10 @@ def floor(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> floa
     return round(float(estimates[order][poor[-1]]), 4) if len(poor) else 0.0
 
 
-def cross_validated(rows: Sequence[Row], strength: float, asked: Sequence[Row] | None = None) -> np.ndarray:
-    """Return the probability of each asked answer (of each row) by a model that has not seen its graph.
+def cross_validated(rows: Sequence[Row], asked: Sequence[Row] | None = None) -> np.ndarray:
+    """Return the probability of each asked answer (of each row) by trees that have not seen its graph.
 
-    Where the rows are of one graph, those of a tenth are by a model of the other nine.
+    Where the rows are of one graph, those of a tenth are by trees of the other nine.
     """
     given = rows if asked is None else asked
     is_one = len({row.group for row in rows}) == 1 and asked is None
@@ -118,61 +110,51 @@ def cross_validated(rows: Sequence[Row], strength: float, asked: Sequence[Row] |
     weights, estimates = _weights(rows), np.zeros(len(given))
     for fold in dict.fromkeys(folds):
         kept = [i for i, name in enumerate(names) if name != fold]
-        model = _fit([rows[i] for i in kept], weights[kept], strength)
+        bias, trees = _fit([rows[i] for i in kept], weights[kept])
+        model = Calibration((), bias, trees, 1.0)
         for i in (i for i, name in enumerate(folds) if name == fold):
             estimates[i] = model.probability(given[i].features)
     return estimates
 
 
-def figures(rows: Sequence[Row], estimates: np.ndarray, least: float) -> dict[str, dict[str, float]]:
-    """Return the figures of each graph and of all, each graph weighing the same.
+def figures(rows: Sequence[Row], confidence: np.ndarray, least: float) -> dict[str, float]:
+    """Return the figures of some questions: how many, and how many of them are answerable.
 
     `right` is the share of answerable questions that are answered rightly whatever the confidence, `answered`
-    of those answered at `least`, `precision` the share of right ones among all answers at `least`, `refused`
-    the share of unanswerable questions that get none, `ece` the expected calibration error, `aurc` the area
-    under the risk-coverage curve.
+    of those answered at `least`, rightly or not, `precision` the share of right ones among all answers at
+    `least`, `refused` the share of unanswerable questions that get none, `ece` the expected calibration
+    error, `aurc` the area under the risk-coverage curve.
     """
-    groups, right = np.array([row.group for row in rows]), np.array([row.is_right for row in rows])
-    given, answerable = np.array([bool(r.features) for r in rows]), np.array([r.is_answerable for r in rows])
-    confidence = np.zeros(len(rows))
-    confidence[given] = estimates
-    shown = given & (confidence >= least)
-    result = {}
+    right, given = np.array([r.is_right for r in rows], bool), np.array([bool(r.features) for r in rows], bool)
+    answerable = np.array([row.is_answerable for row in rows], bool)
+    sure = given & (confidence >= least)
 
-    def share(values: np.ndarray, among: np.ndarray, weights: np.ndarray) -> float:
-        total = weights[among].sum()
-        return round(float(weights[among & values].sum() / total), 4) if total else 1.0
+    def share(values: np.ndarray, among: np.ndarray) -> float:
+        return round(float(values[among].mean()), 4) if among.any() else 1.0
 
-    for group in (*dict.fromkeys(row.group for row in rows), "all"):
-        part = (groups == group) | (group == "all")
-        weights = np.zeros(len(rows))
-        weights[part] = balance(groups[part].tolist(), 1.0)
-        answers = confidence[part & given], right[part & given], weights[part & given]
-        result[group] = {
-            "questions": int(part.sum()),
-            "right": share(right, answerable, weights),
-            "precision": share(right, shown, weights),
-            "answered": share(shown, answerable, weights),
-            "refused": share(~shown, ~answerable, weights),
-            "ece": calibration_error(*answers),
-            "aurc": risk_coverage(*answers),
-        }
-    return result
+    return {
+        "questions": len(rows),
+        "answerable": int(answerable.sum()),
+        "right": share(right, answerable),
+        "precision": share(right, sure),
+        "answered": share(sure, answerable),
+        "refused": share(~sure, ~answerable),
+        "ece": calibration_error(confidence[given], right[given]),
+        "aurc": risk_coverage(confidence[given], right[given]),
+    }
 
 
-def calibration_error(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
+def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
     """Return the expected calibration error over bins of equal width."""
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    gaps = [abs(np.sum((weights * (confidence - right))[bins == b])) for b in range(BINS)]
-    return round(float(sum(gaps) / weights.sum()), 4) if len(weights) else 0.0
+    gaps = [abs(np.sum((confidence - right)[bins == b])) for b in range(BINS)]
+    return round(float(sum(gaps) / max(len(right), 1)), 4)
 
 
-def risk_coverage(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
+def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> float:
     """Return the area under the risk-coverage curve: the mean share of wrong answers over all thresholds."""
-    order = np.argsort(-confidence, kind="stable")
-    covered = np.cumsum(weights[order])
-    risk = np.cumsum((weights * ~right)[order]) / covered
-    return round(float(np.sum(risk * weights[order]) / covered[-1]), 4) if len(weights) else 0.0
+    wrong = ~right[np.argsort(-confidence, kind="stable")]
+    return round(float(np.mean(np.cumsum(wrong) / np.arange(1, len(wrong) + 1))), 4) if len(wrong) else 0.0
 
 
 def _weights(rows: Sequence[Row]) -> np.ndarray:
@@ -180,29 +162,29 @@ def _weights(rows: Sequence[Row]) -> np.ndarray:
     return np.asarray(balance([row.group for row in rows]) * np.array([row.weight for row in rows]))
 
 
-def _fit(rows: Sequence[Row], weights: np.ndarray, strength: float) -> Calibration:
-    """Return a logistic regression on scaled features, its coefficients bounded by known signs."""
-    from scipy.optimize import minimize
+def _fit(rows: Sequence[Row], weights: np.ndarray) -> tuple[float, list[Tree]]:
+    """Return log odds and the trees that add to them, monotone in the features with a known direction."""
+    from sklearn.tree import DecisionTreeRegressor
 
     names, known = list(rows[0].features), {**FEATURES, **MODEL_FEATURES}
     table = np.array([[row.features[name] for name in names] for row in rows])
-    sides = np.where([row.is_right for row in rows], 1.0, -1.0)
-    means = np.average(table, axis=0, weights=weights)
-    scales = np.sqrt(np.average((table - means) ** 2, axis=0, weights=weights))
-    scales = np.where(scales > 1e-6, scales, 1.0)
-    scaled = np.column_stack([np.ones(len(table)), (table - means) / scales])
-    free = np.array([0.0, *[1.0] * len(names)])
+    right = np.array([row.is_right for row in rows], float)
+    mean = np.clip(np.average(right, weights=weights), 0.01, 0.99)
+    bias = round(float(np.log(mean / (1 - mean))), 4)
+    trees: list[Tree] = []
+    scores = np.full(len(rows), bias)
+    for _ in range(TREES):
+        tree = DecisionTreeRegressor(
+            max_depth=DEPTH, min_samples_leaf=LEAF, monotonic_cst=[known[n] for n in names], random_state=0
+        ).fit(table, right - 1 / (1 + np.exp(-scores)), sample_weight=weights)
+        scores += RATE * tree.predict(table)
+        trees.append(_nested(tree.tree_, names))
+    return bias, trees
 
-    def loss(coefficients: np.ndarray) -> tuple[float, np.ndarray]:
-        margins = sides * (scaled @ coefficients)
-        wrong = weights * sides / (1 + np.exp(np.clip(margins, -30, 30)))
-        pull = strength * free * coefficients
-        return float(weights @ np.logaddexp(0, -margins) + pull @ coefficients), 2 * pull - scaled.T @ wrong
 
-    signs = [known[name] for name in names]
-    bounds = [(None, None), *((0 if s > 0 else None, 0 if s < 0 else None) for s in signs)]
-    found = minimize(loss, np.zeros(len(names) + 1), jac=True, method="L-BFGS-B", bounds=bounds).x.tolist()
-    weighed, mean, scale = (
-        dict(zip(names, values, strict=True)) for values in (found[1:], means.tolist(), scales.tolist())
-    )
-    return Calibration(weighed, mean, scale, bias=found[0], min_confidence=0.0)
+def _nested(tree: Any, names: Sequence[str], node: int = 0) -> Tree:
+    """A tree of scikit-learn from one of its nodes on."""
+    if (low := tree.children_left[node]) < 0:
+        return round(RATE * float(tree.value[node][0][0]), 4)
+    split = names[tree.feature[node]], round(float(tree.threshold[node]), 6)
+    return (*split, _nested(tree, names, low), _nested(tree, names, tree.children_right[node]))

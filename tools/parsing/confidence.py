@@ -1,10 +1,10 @@
 """How sure an answer is: evidence about its best derivation, and a calibrated probability of being right.
 
 The share of an answer among the derivations of a question says which one is most probable, not whether any is
-right: a fact that the graph lacks gives its nearest neighbour all of the mass. The probability is a logistic
-regression on the share and on what the best derivation leaves uncovered or takes on weak evidence, trained on
-questions of several graphs, unanswerable ones among them (`evals/train_parser.py`), shipped as
-`confidence.json`; `triplewise calibrate` trains it on one's own.
+right: a fact that the graph lacks gives its nearest neighbour all of the mass. The probability is given by
+boosted regression trees on the share and on what the best derivation leaves uncovered or takes on weak
+evidence, trained on questions of several graphs, unanswerable ones among them (`evals/train_parser.py`),
+shipped as `confidence.json`; `triplewise calibrate` trains them on one's own.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import read_text
-from triplewise.tools.kg.open import is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.parsing.learn import Features, Share
+from triplewise.tools.parsing.learn import Features, Share, own_file
 
 FILE = "confidence.json"  # Name of the data file, in this package and beside the profile of a loaded graph
 LESS, EITHER, MORE = -1, 0, 1
+UNCOVERED = "skip_content skip_capital skip_name skip_unknown skip_op skip_known"
 BRIDGES = "bridge_1 bridge_2 bridge_3"
 SUMS: Mapping[str, tuple[int, str]] = {
     "uncovered": (LESS, "skip_content"),
@@ -43,28 +43,21 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "weak_relations": (LESS, "rel_weak"),
     "other_words": (LESS, "rel -rel_lex"),
     "relations_by_similarity": (LESS, "rel_cos_only"),
-    "behind_best_relation": (MORE, "rel_rank"),
     "entities_in_part": (LESS, "ent_part ent_fuzzy ent_common ent_cos"),
     "ambiguous": (LESS, "ent_ambiguous"),
     "classes_by_similarity": (LESS, "cls_cos cls_part"),
-    "classes_like_names": (LESS, "cls_capital"),
-    "flags_by_similarity": (LESS, "boolean_cos boolean_part"),
+    "unlike_classes": (LESS, "cls_cos -cls_cos_value"),
     "loose_sets": (LESS, "exists range members"),
     "bare": (LESS, "bare"),
-    "empty": (LESS, "empty"),
     "truth": (EITHER, "cat_B"),
     "number": (EITHER, "cat_N"),
     "no_evidence": (LESS, "no_evidence"),
-    "loose_truth": (LESS, "ask_loose"),
     "other_kind": (LESS, "focus_missed wh_number many_set number_unasked yesno_open"),
     "same_kind": (MORE, "focus who_sim where_sim when_date chain_end"),
     "size": (LESS, "answer_size"),
     "seeds": (MORE, "seed_evidence"),
     "chain": (EITHER, "chain"),
-    "chain_weakest": (MORE, "chain_weakest"),
     "chain_own": (MORE, "chain_own"),
-    "chain_margin": (MORE, "chain_margin chain_contrast"),
-    "chain_unnamed": (LESS, "chain_unnamed"),
     "chain_uncovered": (LESS, "chain_unread chain_missed chain_short chain_loose"),
 }
 """Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums;
@@ -72,12 +65,13 @@ those with - are taken away."""
 FEATURES: Mapping[str, int] = {
     "share": MORE,
     "lead": MORE,
+    "fair_share": MORE,
     "nothing": LESS,
     "any_uncovered": LESS,
     **{name: sign for name, (sign, _) in SUMS.items()},
 }
-"""All evidence: its share, its lead over the next answer (log odds), the share of readings without an answer,
-whether anything is uncovered, and the sums."""
+"""All evidence: its share, its lead over the next answer (log odds), its share among the answers that leave no
+more uncovered, the share of readings without an answer, whether anything is uncovered, and the sums."""
 DOUBTS, DOUBTFUL = ("no_evidence",), 0.5
 """Evidence that no other makes up for, and the highest probability with it."""
 MODEL_FEATURES: Mapping[str, int] = {
@@ -91,6 +85,8 @@ MODEL_FEATURES: Mapping[str, int] = {
 """Evidence for the query of a language model: `query_features`."""
 MOST = 4
 """Uncovered words and failed steps are counted up to this."""
+Tree: TypeAlias = float | tuple[str, float, Any, Any]
+"""A regression tree: a value, or a feature, a number, and the trees for values up to it and above it."""
 
 
 def query_features(
@@ -125,34 +121,40 @@ def trust_features(features: Sequence[Features], ranked: Sequence[Share], place:
     """
     probability, best = ranked[place]
     rival = max((share.probability for i, share in enumerate(ranked) if i != place), default=0.0)
-    own = features[best]
+    uncovered = [_sum(UNCOVERED, features[share.best]) for share in ranked]
+    fair = sum(s.probability for s, words in zip(ranked, uncovered, strict=True) if words <= uncovered[place])
     found = {
         "share": probability,
         "lead": math.log(probability + 1e-4) - math.log(rival + 1e-4),
+        "fair_share": probability / fair,
         "nothing": sum(s.probability for s in ranked if features[s.best].get("nothing")),
+        "any_uncovered": float(uncovered[place] > 0),
+        **{name: _sum(parts, features[best]) for name, (_, parts) in SUMS.items()},
     }
-    for name, (_, parts) in SUMS.items():
-        signed = ((part.removeprefix("-"), -1 if part.startswith("-") else 1) for part in parts.split())
-        found[name] = sum(sign * own.get(part, 0.0) for part, sign in signed)
-    found["any_uncovered"] = float(any(found[n] for n in found if n.startswith("uncovered")))
     return {name: round(float(found[name]), 6) for name in FEATURES}
+
+
+def _sum(names: str, features: Features) -> float:
+    """The sum of some features; those with - are taken away."""
+    return sum(
+        -features.get(n[1:], 0.0) if n.startswith("-") else features.get(n, 0.0) for n in names.split()
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A logistic regression on evidence, as the data file holds it.
+    """Boosted regression trees on evidence, as the data file holds them.
 
     Attributes:
-        weights: of each feature, after its mean was taken away and it was divided by its scale.
+        names: of the evidence. bias, trees: log odds, to which every tree adds its value.
         min_confidence: from where an answer counts as answered. floor: below which it helps nobody.
         provenance: what it was trained on, and figures.
         models: name of a language model -> the calibration of its answers, by `MODEL_FEATURES`.
     """
 
-    weights: Mapping[str, float]
-    means: Mapping[str, float]
-    scales: Mapping[str, float]
+    names: Sequence[str]
     bias: float
+    trees: Sequence[Tree]
     min_confidence: float
     floor: float = 0.0
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -160,16 +162,22 @@ class Calibration:
 
     def probability(self, features: Mapping[str, float]) -> float:
         """Return how probable it is that an answer with such evidence is exactly right."""
-        z = self.bias + sum(
-            weight * (features[name] - self.means[name]) / self.scales[name]
-            for name, weight in self.weights.items()
-        )
+        z = self.bias + sum(value_of(tree, features) for tree in self.trees)
         probability = 1 / (1 + math.exp(-max(min(z, 30.0), -30.0)))
         return min(probability, DOUBTFUL) if any(features.get(name) for name in DOUBTS) else probability
 
     def write(self, path: Path) -> None:
-        """Write the data file."""
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
+        """Write the data file, one attribute a line."""
+        lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in asdict(self).items())
+        path.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
+def value_of(tree: Tree, features: Mapping[str, float]) -> float:
+    """Return the value that a tree gives for some evidence."""
+    while not isinstance(tree, (int, float)):
+        name, most, low, high = tree
+        tree = low if features[name] <= most else high
+    return tree
 
 
 def read_calibration(text: str, path: Path) -> Calibration:
@@ -177,15 +185,15 @@ def read_calibration(text: str, path: Path) -> Calibration:
     try:
         calibration = Calibration(**json.loads(text))
         models = {name: Calibration(**section) for name, section in calibration.models.items()}  # type: ignore[arg-type]
-        calibration = replace(calibration, models=models)
-        calibration.probability(dict.fromkeys(FEATURES, 0.0))
-        for section in models.values():
-            section.probability(dict.fromkeys(MODEL_FEATURES, 0.0))
-    except (TypeError, KeyError, ValueError, AttributeError, ZeroDivisionError) as error:
+        for part, names in ((calibration, FEATURES), *((model, MODEL_FEATURES) for model in models.values())):
+            if set(part.names) != set(names):
+                raise ValueError("it is of other evidence")
+            part.probability(dict.fromkeys(names, 0.0))
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise DataError(
             f"no calibration of this version ({error}); run `triplewise calibrate` again", path
         ) from error
-    return calibration
+    return replace(calibration, models=models)
 
 
 @cache
@@ -195,14 +203,9 @@ def shipped() -> Calibration:
     return read_calibration(path.read_text("utf-8"), Path(str(path)))
 
 
-def own_file(kg: KnowledgeGraph) -> Path | None:
-    """Return where a graph's own calibration lies: beside the profile of a loaded folder, else nowhere."""
-    return next((folder / FILE for folder in kg.cache_dirs if is_store(folder)), None)
-
-
 def calibration_for(kg: KnowledgeGraph, file: str | None = None) -> Calibration:
     """Return the calibration of a file, else of the graph where it was calibrated, else the shipped one."""
-    path = Path(file) if file is not None else own_file(kg)
+    path = Path(file) if file is not None else own_file(kg, FILE)
     if path is None or (file is None and not path.is_file()):
         return shipped()
     return read_calibration(read_text(path), path)

@@ -30,6 +30,7 @@ def test_evidence_is_of_the_best_derivation_and_of_its_rivals() -> None:
     assert first["share"] + second["share"] == pytest.approx(1.0)
     assert (first["uncovered"], first["any_uncovered"], first["unfit_quantities"]) == (2.0, 1.0, 0.75)
     assert first["nothing"] == second["share"]
+    assert (first["fair_share"], second["fair_share"]) == (pytest.approx(first["share"]), 1.0)
     assert first["lead"] == pytest.approx(-second["lead"])
     assert set(first) == set(FEATURES)
 
@@ -59,6 +60,6 @@ def test_a_calibration_survives_its_file_and_one_of_other_features_is_refused(tm
     shipped().write(path)
     assert calibration_for(open_kg("demo"), str(path)) == shipped()
     with pytest.raises(DataError, match="no calibration"):
-        read_calibration(path.read_text("utf-8").replace('"share":', '"other":'), path)
+        read_calibration(path.read_text("utf-8").replace('"share",', '"other",'), path)
     with pytest.raises(DataError):
         calibration_for(open_kg("demo"), str(tmp_path / "none.json"))

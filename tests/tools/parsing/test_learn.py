@@ -77,7 +77,7 @@ def test_a_graph_without_weights_of_its_own_has_the_shipped_ones() -> None:
 
 def test_broken_weights_of_a_graph_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / learn.FILE
-    monkeypatch.setattr(learn, "own_weights", lambda _: path)
+    monkeypatch.setattr(learn, "own_file", lambda _: path)
     learn.write_weights({"name": 0.12345}, path)
     assert weights_for(open_kg("demo"))["name"] == 0.1235
     path.write_text("[]")
