@@ -29,8 +29,10 @@ PARTIAL = 0.5
 """F1 from which an answer counts as right where neither graph nor gold answers are complete."""
 HELD_OUT = 5
 """One question in so many is held out."""
-UNRELIABLE = re.compile(r"(MAX|MIN)\( \S*ELEVATION|ELEVATION [<>]|COUNT\( (1|\S+\.(RIVER_NAME|TRAVERSE|CITY_NAME))")
-"""Gold SQL of GeoQuery with wrong answers: elevations are texts there, and rows of one thing are counted twice."""
+UNRELIABLE = re.compile(
+    r"(MAX|MIN)\( \S*ELEVATION|ELEVATION [<>]|COUNT\( (1|\S+\.(RIVER_NAME|TRAVERSE|CITY_NAME))"
+)
+"""Gold SQL of GeoQuery that is wrong: elevations are compared as texts, and rows of one thing counted twice."""
 
 
 @dataclass(frozen=True, slots=True)

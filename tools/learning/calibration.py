@@ -68,11 +68,10 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
     least = threshold(estimates[clean], right[clean], weights[clean])
     found = iter(estimates.tolist())
     confidence = np.array([next(found) if row.features else 0.0 for row in rows])
-    groups = np.array([row.group for row in rows])
-    parts = {name: np.flatnonzero(groups == name) for name in dict.fromkeys(groups.tolist())}
     left_out = {
         name: figures([rows[i] for i in part], confidence[part], least)
-        for name, part in {**parts, "all": np.arange(len(rows))}.items()
+        for name in (*dict.fromkeys(row.group for row in rows), "all")
+        if (part := [i for i, row in enumerate(rows) if name in (row.group, "all")])
     }
     bias, trees = _fit(answered, weights)
     lowest = min(floor(estimates, right, weights), least)
@@ -125,7 +124,10 @@ def figures(rows: Sequence[Row], confidence: np.ndarray, least: float) -> dict[s
     `least`, `refused` the share of unanswerable questions that get none, `ece` the expected calibration
     error, `aurc` the area under the risk-coverage curve.
     """
-    right, given = np.array([r.is_right for r in rows], bool), np.array([bool(r.features) for r in rows], bool)
+    right, given = (
+        np.array([r.is_right for r in rows], bool),
+        np.array([bool(r.features) for r in rows], bool),
+    )
     answerable = np.array([row.is_answerable for row in rows], bool)
     sure = given & (confidence >= least)
 

@@ -58,7 +58,7 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "seeds": (MORE, "seed_evidence"),
     "chain": (EITHER, "chain"),
     "chain_own": (MORE, "chain_own"),
-    "chain_uncovered": (LESS, "chain_unread chain_missed chain_short chain_loose"),
+    "chain_uncovered": (LESS, "chain_unread chain_loose"),
 }
 """Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums;
 those with - are taken away."""
@@ -70,8 +70,8 @@ FEATURES: Mapping[str, int] = {
     "any_uncovered": LESS,
     **{name: sign for name, (sign, _) in SUMS.items()},
 }
-"""All evidence: its share, its lead over the next answer (log odds), its share among the answers that leave no
-more uncovered, the share of readings without an answer, whether anything is uncovered, and the sums."""
+"""All evidence: its share, its lead over the next answer (log odds), its share among the answers that leave
+no more uncovered, the share of readings without an answer, whether anything is uncovered, and the sums."""
 DOUBTS, DOUBTFUL = ("no_evidence",), 0.5
 """Evidence that no other makes up for, and the highest probability with it."""
 MODEL_FEATURES: Mapping[str, int] = {
