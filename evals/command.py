@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
@@ -263,12 +264,13 @@ def list_tasks(
     rows = []
     for task in tasks:
         what = f"{task['title']}; {task['graph']}; system {task['system']}"
-        for number, (which, asked) in enumerate(task["asked"].items()):
+        for which, asked in task["asked"].items():
             counts = [asked[key] for key in ("answerable", "observed") if asked[key] is not None]
             first, *rest = (f"{100 * count / asked['questions']:.1f} %" for count in counts)
             share = " ".join([first, *(f"({other})" for other in rest)])
-            lines = filter(None, ["" if number else what, f"--set {which}" if which else ""])
-            rows.append(("" if number else task["name"], f"{asked['questions']:,}", share, "\n".join(lines)))
+            lines = filter(None, [what, f"--set {which}" if which else ""])
+            rows.append((task["name"] if what else "", f"{asked['questions']:,}", share, "\n".join(lines)))
+            what = ""
     out().print(columns(("task", "questions", "answerable", "what it asks, over what"), rows))
     out().print(
         "answerable: what the graph that comes with it can answer, in brackets without the facts that were "
@@ -284,23 +286,16 @@ def print_task(task: dict[str, Any]) -> None:
         if counts["observed"] is not None:
             text += f" ({counts['observed']:,} without the facts made from gold answers)"
         asked.append(f"{which}: {text}" if which else text)
-    profile = f"; profile {task['profile']}" if task["profile"] != "none" else ""
-    rows = {
-        "what": task["about"], "scores": "\n".join(task["scores"]), "questions": "\n".join(asked),
-        "can be answered": task["judged"],
-        "graph": f"{task['graph']}; {task['graph_licence']}{profile}",
-        "system": task["system"] + (", with a language model" if task["needs_model"] else ""),
-        "note": task["note"],
-        "version": f"{task['version']}; raised whenever a change of the task changes scores",
-        **{key: task[key] for key in ("licence", "citation")},
-        "published": task["published"].replace(" (", "\n("), "files": "\n".join(task["files"]),
-    }  # fmt: skip
-    shown = [(key, text) for key, text in rows.items() if text]
-    out().print(pairs(f"{task['name']}: {task['title']}", shown))
+    lines = {**task, "asked": asked, "version": f"{task['version']}; raised whenever a change changes scores"}
+    parameters = lines.pop("parameters")
+    shown = {
+        key: "\n".join(v) if isinstance(v, list) else str(v) for key, v in lines.items() if v not in ("", [])
+    }
+    out().print(pairs(f"{shown.pop('name')}: {shown.pop('title')}", shown.items()))
     out().print()
-    plain = {True: "true", False: "false", None: "none"}
-    values = {n: plain[v] if isinstance(v, bool | None) else str(v) for n, v in task["parameters"].items()}
-    meanings = [(name, value, catalog().parameters[name]) for name, value in values.items()]
+    meanings = [
+        (name, json.dumps(value).strip('"'), catalog().parameters[name]) for name, value in parameters.items()
+    ]
     out().print(columns(("--set", "default", "meaning"), meanings))
 
 

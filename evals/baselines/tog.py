@@ -29,7 +29,7 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -235,68 +235,45 @@ class Asker:
 
     def score_relations(self, path: Path, ways: Sequence[Bundle]) -> list[float]:
         """Return scores of the path with each relation to go on over."""
-        short = [self.kg.profile.short(way.relation) for way in ways]
-        names = [(text, id_, f"^{id_}") for text, id_ in zip(step_texts(self.kg, ways), short, strict=True)]
-        return self._score(
-            "relations", path, path_lines(self.kg, [Path(path.end, (), w) for w in ways]), names
-        )
+        return self._score("relations", path, path_lines(self.kg, [Path(path.end, (), way) for way in ways]))
 
     def score_entities(self, path: Path, hops: Sequence[Hop]) -> list[float]:
         """Return scores of the path longer by each fact; the model is not asked where all look the same."""
         names = node_texts(self.kg, [hop.far for hop in hops])
         if len(hops) == 1 or set(names.values()) == {UNNAMED}:
             return [path.score / len(hops)] * len(hops)
-        both = [(names[h.far], self.kg.profile.short(h.far)) for h in hops]
-        return self._score("entities", path, [name for name, _ in both], both)
+        return self._score("entities", path, [names[hop.far] for hop in hops])
 
-    def _score(
-        self, part: str, path: Path, options: Sequence[str], names: Sequence[Collection[str]]
-    ) -> list[float]:
+    def _score(self, part: str, path: Path, options: Sequence[str]) -> list[float]:
         """The path's score times those of a reply for all options; 0 leaves one out."""
         line = path_lines(self.kg, [path])[0]
         reply = self.ask(part, path=line, options=options, limit=self.width) if options else None
         if reply is None:
             return [0.0] * len(options)
-        if not (scores := read_scores(reply, names)):
+        if not (scores := read_scores(reply, len(options))):
             self.notes.append(UNREAD)
             scores = dict.fromkeys(range(self.width), 1 / self.width)
         return [path.score * scores.get(i, 0.0) for i in range(len(options))]
 
 
-_OPTION = re.compile(r"\W*(?:option\s*)?#?(\d{1,3})(?!\.?\d)", re.IGNORECASE)
-_SCORE = re.compile(r"(\d*\.?\d+)\s*(?:(%)|/\s*(\d+))?")
+_SCORED = re.compile(
+    r"\W*(?:option\s*)?#?(\d{1,3})(?!\.?\d).*?[:=(|*–-]\s*(?:score\W*)?(\d*\.?\d+)\s*(%|/\s*\d+)?", re.I
+)
 
 
-def read_scores(reply: str, options: Sequence[Collection[str]]) -> dict[int, float]:
-    """Return the scores that a reply gives numbered options: place in `options` -> score, summing to 1.
+def read_scores(reply: str, count: int) -> dict[int, float]:
+    """Return the scores that a reply gives numbered options: place -> score, summing to 1.
 
-    Lines of `number: score` are asked for; models also write names, tables, JSON, percentages and marks out
-    of ten. All are 0 where the reply gives every option it names 0, that is, none helps; {} where it
-    gives no option a score, that is, nothing can be read. `options` has the names of each, numbered from 1.
+    Lines of `number: score` are requested; models also add names, percentages and marks out of ten. All are
+    0 where the reply gives every option it names 0, that is, none helps; {} where nothing can be read.
     """
-    names = [[_plain(name) for name in of_option] for of_option in options]
-    words = {n for of_option in names for n in of_option if n and not n.isdigit()}
-    longest_first = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
-    pattern = re.compile(rf"(?<![\w^])(?:{longest_first})(?!\w)")
     scores: dict[int, float] = {}
-    for line in map(_plain, re.split(r"[\n;}]|,(?=\s*[\"'])", reply)):
-        option, name = _OPTION.match(line), pattern.search(line) if words else None
-        places = [i for i, of_option in enumerate(names) if name and name[0] in of_option]
-        # Of two options with one name, such as both directions of a relation, the number decides.
-        if option and 0 < int(option[1]) <= len(names) and (not places or int(option[1]) - 1 in places):
-            places = [int(option[1]) - 1]
-        mark = name or option
-        if places and mark and (score := _SCORE.search(line, mark.end())):
-            value, percent, most = float(score[1]), score[2], float(score[3] or 0)
-            for place in places:
-                scores.setdefault(place, value / 100 if percent else value / most if most else value)
+    for match in filter(None, map(_SCORED.match, re.split(r"[\n;]", reply))):
+        number, value, unit = int(match[1]), float(match[2]), match[3] or "/1"
+        if 0 < number <= count:
+            scores.setdefault(number - 1, value / (100 if unit == "%" else float(unit[1:]) or 1))
     total = sum(scores.values())
     return {place: score / total if total else 0.0 for place, score in sorted(scores.items())}
-
-
-def _plain(text: str) -> str:
-    """A text as names are compared."""
-    return " ".join(text.replace("_", " ").casefold().split())
 
 
 def build(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -15,22 +14,20 @@ from triplewise.evals.bench.latency import latency
 from triplewise.evals.bench.observe import observe
 from triplewise.evals.bench.savings import savings
 from triplewise.evals.bench.soak import soak
-from triplewise.graphs.console import columns
-from triplewise.tools.core.errors import TriplewiseError
+from triplewise.graphs.cli.app import run
+from triplewise.graphs.console import columns, echo_json
 
 
 def show(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
     """Print the rows that a bench returns: as a table, or as JSON."""
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        echo_json(rows)
         return
-
-    def cell(value: Any) -> str:
-        form = ",.3g" if isinstance(value, float) and value < 100 else ",.0f"
-        return value if isinstance(value, str) else format(value, form)
-
-    table = columns(tuple(rows[0]), ([cell(value) for value in row.values()] for row in rows), right=True)
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    texts = [
+        [v if isinstance(v, str) else f"{v:,.3g}" if abs(v) < 100 else f"{v:,.0f}" for v in row.values()]
+        for row in rows
+    ]
+    Console(width=None if sys.stdout.isatty() else 160).print(columns(tuple(rows[0]), texts, right=True))
 
 
 app = typer.Typer(
@@ -49,8 +46,4 @@ for bench in (observe, inflight, savings, latency, soak):
     app.command()(bench)
 
 if __name__ == "__main__":
-    try:
-        app(prog_name="python -m triplewise.evals.bench")
-    except TriplewiseError as error:
-        Console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False)
-        raise SystemExit(3) from error
+    sys.exit(run(sys.argv[1:], app, "python -m triplewise.evals.bench"))

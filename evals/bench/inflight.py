@@ -20,15 +20,16 @@ from triplewise.graphs.console import relax_collector
 
 
 def inflight(
-    jobs: Annotated[int, typer.Option(min=2, help="Questions in flight, compared with one.")] = 64,
-    waves: Annotated[
-        int, typer.Option(min=1, help="Questions asked, as a multiple of those in flight.")
-    ] = 20,
-    latency: Annotated[float, typer.Option(help="Seconds a reply of the model takes.")] = 0.5,
-    system: Annotated[str, typer.Option(help="Preset or baseline that is evaluated.")] = "queryagent",
+    jobs: int = 64,
+    waves: int = 20,
+    latency: float = 0.5,
+    system: str = "queryagent",
     sets: Annotated[list[str] | None, typer.Option("--set", help="As in `triplewise eval`.")] = None,
 ) -> list[dict[str, Any]]:
-    """Questions a second with many in flight, as a multiple of those with one in flight (MetaQA)."""
+    """Questions a second with many in flight (`jobs`), as a multiple of those with one in flight (MetaQA).
+
+    As many questions as `jobs` times `waves` are asked; a reply of the model takes `latency` seconds.
+    """
     relax_collector()  # as the command line does
     rows = list[dict[str, Any]]()
     with tempfile.TemporaryDirectory() as folder:

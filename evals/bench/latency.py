@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from statistics import fmean, median
-from typing import Annotated, Any
+from typing import Any
 
 import pyoxigraph as ox
-import typer
 
 from triplewise.evals.bench.proxy import Proxy
 from triplewise.evals.question_sets import question_sets
@@ -22,26 +21,20 @@ SETS = ("metaqa", "demo", "cars", "units", "elements")
 
 
 def latency(
-    count: Annotated[int, typer.Option(min=1, help="Questions of each set.")] = 10,
-    delays: Annotated[
-        list[int] | None, typer.Option("--delay", help="Milliseconds of a round trip [0, 50, 250].")
-    ] = None,
-    only: Annotated[str, typer.Option(help="Sets whose names begin so.")] = "",
-    index: Annotated[
-        bool, typer.Option(help="With a label index of the endpoint, as `triplewise kg index` makes it.")
-    ] = True,
+    count: int = 10, delays: tuple[int, int, int] = (0, 50, 250), only: str = "", index: bool = True
 ) -> list[dict[str, Any]]:
     """Round trips and seconds of a question without a model, by the distance of the endpoint.
 
-    Development questions of MetaQA, of the demo and of small graphs. The engine is pyoxigraph behind HTTP.
-    `sequential` is the longest chain of round trips of which each waits for the one before. Needs
-    TRIPLEWISE_DATA.
+    `count` development questions of MetaQA, of the demo and of small graphs each, or of the sets whose names
+    begin with `only`. The engine is pyoxigraph behind HTTP, a round trip takes some milliseconds (`delays`),
+    and its labels have an `index` as `triplewise kg index` makes it. `sequential` is the longest chain of
+    round trips of which each waits for the one before. Needs TRIPLEWISE_DATA.
     """
     rows = list[dict[str, Any]]()
     for asked in question_sets([name for name in SETS if name.startswith(only)]):
         if isinstance(kg := asked.open(), EmbeddedKG):
             questions = [one.question for one in asked.questions[:count]]
-            found = _rows(kg, questions, delays or [0, 50, 250], index)
+            found = _rows(kg, questions, delays, index)
             rows += [{"questions": asked.name, **row} for row in found]
     return rows
 

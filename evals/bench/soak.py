@@ -37,19 +37,19 @@ class Reply(NamedTuple):
 
 def soak(
     endpoint: Annotated[str, typer.Argument(help="URL of an endpoint that holds MetaQA's graph.")],
-    count: Annotated[int, typer.Option(min=4, help="Questions, of MetaQA's dev files.")] = 1_000,
-    jobs: Annotated[int, typer.Option(min=1, help="Questions in flight.")] = 100,
-    failing: Annotated[float, typer.Option(min=0, max=1, help="Share of requests that fail.")] = 0.1,
-    restart: Annotated[
-        str | None, typer.Option(help="Shell command that restarts the endpoint; run half-way.")
-    ] = None,
+    count: int = 1_000,
+    jobs: int = 100,
+    failing: float = 0.1,
+    restart: Annotated[str | None, typer.Option(help="Shell command that restarts the endpoint.")] = None,
     model: Annotated[str, typer.Option(help="scripted (on loopback), or embedded.")] = "scripted",
-    latency: Annotated[float, typer.Option(help="Seconds a reply of the scripted model takes.")] = 0.2,
+    latency: float = 0.2,
 ) -> list[dict[str, Any]]:
     """Answers of a failing endpoint against those without faults. Needs TRIPLEWISE_DATA.
 
-    Each run is a process of its own. `same`: answers as without faults. `explained`: others that name the
-    failure (an error, or a spent budget). `growth`: of memory over the last half of the questions, percent.
+    `count` questions of MetaQA's dev files, `jobs` in flight; a share of the requests is `failing`, and
+    half-way the endpoint is restarted. A reply of the scripted model takes `latency` seconds. Each run is a
+    process of its own. `same`: answers as without faults. `explained`: others that name the failure (an
+    error, or a spent budget). `growth`: of memory over the last half of the questions, percent.
     """
     files = [locate(file) for file in benchmark("metaqa").seeds.values()]
     mixed = zip_longest(*(read_records(file, "question", "topic_entity") for file in files))
