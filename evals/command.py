@@ -221,7 +221,7 @@ def report(
     markdown: Markdown = None,
     as_json: Json = False,
 ) -> None:
-    """Make tables, tests between systems, and plots from logs of `triplewise eval` and `eval grid`.
+    """Make tables and tests between systems from logs of `triplewise eval` and `eval grid`.
 
     Logs of a grid become its table, with the published figures next to ours; all others a table of task by
     system. Every figure has its confidence interval.

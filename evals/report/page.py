@@ -1,16 +1,14 @@
-"""A report as a page with plots and every question, as Markdown, and on the terminal."""
+"""A report as a page with every question, as Markdown, and on the terminal."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-import altair as alt
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
 from rich.console import Console
@@ -19,21 +17,16 @@ from rich.text import Text
 
 from triplewise.evals.logs import Log
 from triplewise.evals.report.tables import (
-    COST,
-    figure,
-    groups,
     measure,
     notes,
     report_tables,
     system_labels,
 )
-from triplewise.graphs.page import Cell, Chart, Page, Question, RunBlock, Table, footnotes, interval
+from triplewise.graphs.page import Cell, Page, Question, RunBlock, Table, footnotes, interval
 
 TITLE = "Evaluation report"
 ROWS_SHOWN, TURNED = 30, 3
 """Rows of a table that the terminal shows, and how many of a turned one next to each other."""
-_LOG_RATIO = 20
-"""A cost this many times another is shown on a logarithmic scale."""
 _MARKS = re.compile(r"[\\|*`\[\]]|(?<!\w)_|_(?!\w)")
 """What Markdown would take for a mark; an underscore within a word it does not."""
 
@@ -149,7 +142,7 @@ def report_page(logs: Sequence[Log]) -> Page:
         }
         questions = [_question(row, log.metric) for _, row in log.questions.iterrows()]
         blocks[name] = RunBlock(name, about, questions, measure(log.metric).heading)
-    return Page(TITLE, subtitle(logs), notes(logs), report_tables(logs), charts(logs), list(blocks.values()))
+    return Page(TITLE, subtitle(logs), notes(logs), report_tables(logs), list(blocks.values()))
 
 
 def _question(row: pd.Series[Any], metric: str) -> Question:
@@ -169,54 +162,3 @@ def _question(row: pd.Series[Any], metric: str) -> Question:
         tags=tags,
         trace=json.loads(row["trace"]) or {name: value for name, value in ending.items() if value},
     )
-
-
-def charts(logs: Sequence[Log]) -> list[Chart]:
-    """Return plots of accuracy against each kind of cost that was spent; each grid has its own."""
-    parts = groups(logs, lambda log: log.cell.get("title") or log.cell.get("name") or "")
-    drawn: list[Chart] = []
-    for title, part in parts:
-        of = f" ({title or 'no grid'})" if len(parts) > 1 else ""
-        drawn += [replace(chart, title=f"{chart.title}{of}") for chart in cost_charts(part)]
-    return drawn
-
-
-def cost_charts(logs: Sequence[Log]) -> Iterator[Chart]:
-    """Yield accuracy with its interval against each kind of cost."""
-    rows, labels = [], system_labels(logs)
-    for log in logs:
-        value, of = figure([log], measure(log.metric)), measure(log.metric)
-        ends = {end: round(100 * getattr(value, end), 2) if value.known else None for end in ("low", "high")}
-        task, system = log.cell.get("column") or log.name, log.cell.get("row") or labels[log.path]
-        row = {"task": str(task), "system": str(system), "measure": of.heading, **ends}
-        costs = {kind.name: log.mean(kind.name) for kind in COST}
-        rows.append({**row, "score": round(100 * value.mean, 2), **costs})
-    points = pd.DataFrame(rows)
-    for kind in COST:
-        spent = points.dropna(subset=kind.name)
-        cost, name = spent[kind.name], {"cost": "US$"}.get(kind.name, kind.name.replace("_", " "))
-        if cost.nunique() < 2:
-            continue
-        wide = cost.min() > 0 and cost.max() > _LOG_RATIO * cost.min()
-        scale = alt.Scale(type="log", padding=12) if wide else alt.Scale(domain=[0, 1.05 * float(cost.max())])
-        values = spent.astype(object).where(spent.notna(), None).to_dict("records")
-        x = alt.X(f"{kind.name}:Q", title=f"{name} a question", scale=scale)
-        base = alt.Chart(alt.InlineData(values=values)).encode(x=x)
-        marks = base.mark_point().encode(
-            y=alt.Y("score:Q", title="main score, %", scale=alt.Scale(domain=[0, 100])),
-            color=alt.Color("system:N", title=None, sort=None, legend=alt.Legend(columns=2)),
-            shape=alt.Shape("task:N", title=None, sort=None),
-            tooltip=["task:N", "system:N", "measure:N", "score:Q", "low:Q", "high:Q", f"{kind.name}:Q"],
-        )
-        ranges = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title="main score, %"), y2="high:Q")
-        spec: dict[str, Any] = (marks + ranges).to_dict()
-        spec.pop("config", None)  # the page has its own look
-        spec["height"] = 240 + 10 * (spent["task"].nunique() + spent["system"].nunique())
-        best = spent.loc[spent["score"].idxmax()]
-        yield Chart(
-            f"Accuracy against {name}",
-            spec,
-            "Main score (F1, Hits@1, accuracy or denotation accuracy) in percent, with its 95% interval.",
-            f"{len(spent)} points, main score against {name} a question; highest: {best['task']} with "
-            f"{best['system']}: {best['score']:.1f}% at {best[kind.name]:.3g}.",
-        )

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import write_text, writing
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ CHUNK = 100
 """Traces in a block."""
 MOST = 200
 """Most answers of a question in the list."""
-SCRIPTS = ("base.js", "terms.js", "code.js", "network.js", "question.js", "list.js", "charts.js", "main.js")
+SCRIPTS = ("base.js", "terms.js", "code.js", "network.js", "question.js", "list.js", "main.js")
 """The page's script, in the order in which it is read."""
 SERVICE_SCRIPTS = (*SCRIPTS[:5], "service.js")
 """The script of the web service's page, which draws an answer as the page of a run does."""
@@ -70,16 +70,6 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A plot as a Vega-Lite specification with its data inline; `alt` says in words what it shows."""
-
-    title: str
-    spec: Mapping[str, Any]
-    note: str = ""
-    alt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +119,11 @@ class Page:
     subtitle: str = ""
     notes: Sequence[str] = ()
     tables: Sequence[Table] = ()
-    charts: Sequence[Chart] = ()
     runs: Sequence[RunBlock] = ()
 
 
 def render_page(page: Page) -> str:
-    """Return the page as one HTML document.
-
-    Raises:
-        ConfigurationError: it has plots, and the extra `evals` that draws them is not installed.
-    """
+    """Return the page as one HTML document."""
     template, script = _template("page.html.jinja", SCRIPTS)
     links = {}
     for run in page.runs:
@@ -150,7 +135,7 @@ def render_page(page: Page) -> str:
         script=script,
         style=_read("page.css"),
         policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
-        f"script-src {_digest(script)} blob:; base-uri 'none'; form-action 'none'",
+        f"script-src {_digest(script)}; base-uri 'none'; form-action 'none'",
         blocks=_blocks(page),
         interval=interval,
         footnotes=footnotes,
@@ -268,13 +253,6 @@ def _blocks(page: Page) -> Iterator[dict[str, str]]:
         for at in range(0, len(run.questions), CHUNK):
             traces = [q.trace for q in run.questions[at : at + CHUNK]]
             yield _block(f"run-{number}-{at // CHUNK}", _json(traces))
-    if page.charts:
-        try:
-            from vl_convert import javascript_bundle
-        except ImportError as error:
-            raise ConfigurationError("plots need vl-convert: pip install 'triplewise[evals]'") from error
-        yield _block("charts", _json([chart.spec for chart in page.charts]))
-        yield _block("vega", str(javascript_bundle("window.vegaEmbed = vegaEmbed;")))
 
 
 def _block(id: str, text: str) -> dict[str, str]:

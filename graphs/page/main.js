@@ -11,7 +11,7 @@ async function start() {
     list.open(0);
   }
   // A page of one question opens with it.
-  const only = runs.length === 1 && runs[0].questions.length === 1 && !document.querySelector("table, [data-chart]") ? runs[0] : null;
+  const only = runs.length === 1 && runs[0].questions.length === 1 && !document.querySelector("table") ? runs[0] : null;
   const state = { list, runs, only, left: null };
   window.addEventListener("hashchange", () => show(state));
   document.addEventListener("click", (event) => leave(event, state));
@@ -19,8 +19,6 @@ async function start() {
   await show(state);
   state.ready = true;
   document.documentElement.dataset.ready = "yes";
-  await drawCharts();
-  document.documentElement.dataset.drawn = "yes";
 }
 
 async function show(state) {

@@ -1,4 +1,4 @@
-"""Tables, plots and pages of reports, from logs of real runs on the graph of films."""
+"""Tables and pages of reports, from logs of real runs on the graph of films."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from tests.evals.reported import CRASHING, logs_in
 from triplewise.evals.command import app
 from triplewise.evals.logs import Log, read_logs
-from triplewise.evals.report.page import charts, markdown, report_page, show
+from triplewise.evals.report.page import markdown, report_page, show
 from triplewise.evals.report.tables import (
     cell_tables,
     crash_table,
@@ -224,14 +224,6 @@ def test_markdown_is_stable_and_harmless(ran: list[Log]) -> None:
     assert "<script>" not in text
     assert r"# a\|b" in text
     assert r"&lt;script&gt;\|x\| \[1\](http://x)" in text
-
-
-def test_plots_show_scores_against_cost(agent: Log, oda: Log) -> None:
-    drawn = {chart.title: chart for chart in charts([agent, oda])}
-    assert {"Accuracy against queries", "Accuracy against seconds"} <= set(drawn)
-    assert all(chart.alt and "$schema" in chart.spec for chart in drawn.values())
-    logs = [replace(oda, path=str(n), questions=oda.questions.assign(tokens=n)) for n in (10, 1000)]
-    assert '"type": "log"' in json.dumps({c.title: c.spec for c in charts(logs)}["Accuracy against tokens"])
 
 
 def test_a_page_has_every_question_with_its_trace(ran: list[Log]) -> None:

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from triplewise.graphs.page import (
     CHUNK,
     Cell,
-    Chart,
     Page,
     Question,
     RunBlock,
@@ -29,7 +28,6 @@ from triplewise.graphs.page import (
 from triplewise.tools.core.errors import DataError
 
 HOSTILE = '</script><img src=x onerror="window.hacked=1">&amp;<!--'
-SPEC = {"data": {"values": [{"a": 1}]}, "mark": "bar", "encoding": {"x": {"field": "a"}}}
 
 
 class Elements(HTMLParser):
@@ -50,7 +48,7 @@ class Elements(HTMLParser):
 
 def blocks(html: str) -> dict[str, Any]:
     """The page's blocks of data, read as the browser reads them."""
-    found = re.findall(r'<script type="text/plain" id="(run[^"]*|charts)">([^<]*)</script>', html)
+    found = re.findall(r'<script type="text/plain" id="(run[^"]*)">([^<]*)</script>', html)
     return {name: json.loads(gzip.decompress(base64.b64decode(data))) for name, data in found}
 
 
@@ -144,16 +142,6 @@ def test_what_is_published_throughout_is_marked_once(published: list[list[int]],
         assert [cell.count(">published<") for cell in cells] == published[i]
         seen += [f"cell {i} {j}" if j else f"row {i}" for j, c in enumerate(cells) if 'class="mark"' in c]
     assert seen == marks
-
-
-def test_plots_bring_their_library_and_other_pages_do_not() -> None:
-    pytest.importorskip("vl_convert")
-    with_plot = render_page(Page("plots", charts=[Chart("one", SPEC)]))
-    assert blocks(with_plot)["charts"] == [SPEC]
-    assert 'id="vega"' in with_plot
-    assert len(with_plot) < 600_000
-    assert 'id="vega"' not in render_page(page_of("plain"))
-    assert len(render_page(page_of("plain"))) < 100_000
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

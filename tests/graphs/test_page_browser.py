@@ -17,12 +17,11 @@ from typing import Any
 import pytest
 
 from triplewise.graphs import Context, State, build_graph
-from triplewise.graphs.page import Cell, Chart, Page, Question, RunBlock, Table, write_page
+from triplewise.graphs.page import Cell, Page, Question, RunBlock, Table, write_page
 from triplewise.graphs.trace import trace_of
 from triplewise.tools.kg import open_kg
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright for Python")
-pytest.importorskip("vl_convert", reason="needs the extra evals, for plots")
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
@@ -89,7 +88,7 @@ def crowded() -> Question:
 
 
 def evaluation() -> Page:
-    """Tables, plots, and three runs, one of them large."""
+    """Tables, and three runs, one of them large."""
     some = [
         question("goethe", GOETHE, "agent", ["Offenbach am Main"], 1.0),
         question("kubrick", KUBRICK, "agent", ["The Shining"], 0.14),
@@ -104,22 +103,11 @@ def evaluation() -> Page:
         [Cell("direct answer"), Cell("8.2", low=4.9, high=12.0, note="3 questions failed"), Cell("0.1")],
         [Cell(HOSTILE), Cell(HOSTILE, detail=HOSTILE, note=HOSTILE), Cell("0.2")],
     ]
-    values = [
-        {"system": s, "cost": i + 1, "f1": 0.2 * i + 0.1} for i, s in enumerate(("agent", "oda", HOSTILE))
-    ]
-    encoding = {
-        "x": {"field": "cost", "type": "quantitative"},
-        "y": {"field": "f1", "type": "quantitative"},
-        "color": {"field": "system", "type": "nominal"},
-    }
-    spec = {"data": {"values": values}, "mark": {"type": "point", "tooltip": True}, "encoding": encoding}
-    bars = {**spec, "mark": "bar", "encoding": {**encoding, "x": {"field": "system", "type": "nominal"}}}
     return Page(
         "Evaluation",
         "A page of everything",
         ["The graph is partial.", HOSTILE],
         [Table("F1 by system", ["System", "F1", "Seconds"], rows, "Intervals are 95 % bootstrap.")],
-        [Chart("Accuracy against cost", spec, alt="three points"), Chart("F1", bars, note="a note")],
         [
             RunBlock("demo/agent", {"commit": "0123abc", "seeds": [1, 2]}, some, "F1"),
             RunBlock("oda", {}, oda, "F1"),
@@ -172,7 +160,7 @@ class Watched:
     def open(self, url: str) -> Any:
         self.page.goto("about:blank")
         self.page.goto(url)
-        self.page.wait_for_selector("html[data-drawn=yes]")
+        self.page.wait_for_selector("html[data-ready=yes]")
         return self.page
 
     def check(self) -> None:
@@ -361,14 +349,3 @@ def test_tables_are_sorted_and_published_figures_set_apart(tab: Watched, pages: 
     page.locator("tbody a", has_text="agent").click()
     assert page.url.endswith("#demo%2Fagent")
     playwright.expect(page.locator("#runs")).to_be_in_viewport(ratio=0.1)
-
-
-def test_plots_are_drawn_in_the_colours_of_the_page(tab: Watched, pages: dict[str, str]) -> None:
-    page = tab.open(pages["evaluation"])
-    assert page.locator(".plot.drawn svg").count() == 2
-    axis = page.locator(".plot svg text").first
-    light = axis.evaluate("node => getComputedStyle(node).fill")
-    page.emulate_media(color_scheme="dark")
-    assert axis.evaluate("node => getComputedStyle(node).fill") != light
-    page.locator(".plot .mark-symbol path").first.hover()
-    page.locator("#vg-tooltip-element.visible").wait_for()
