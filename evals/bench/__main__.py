@@ -14,8 +14,7 @@ from triplewise.evals.bench.latency import latency
 from triplewise.evals.bench.observe import observe
 from triplewise.evals.bench.savings import savings
 from triplewise.evals.bench.soak import soak
-from triplewise.graphs.cli.app import run
-from triplewise.graphs.console import columns, echo_json
+from triplewise.graphs.console import columns, echo_json, run_command
 
 
 def show(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
@@ -46,4 +45,4 @@ for bench in (observe, inflight, savings, latency, soak):
     app.command()(bench)
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:], app, "python -m triplewise.evals.bench"))
+    sys.exit(run_command(sys.argv[1:], app, "python -m triplewise.evals.bench"))
