@@ -370,7 +370,6 @@ def grid(
     on.
     """
     from triplewise.evals.grids.grid import EMBEDDED, Choices, cells_of, load_grid, shipped
-    from triplewise.evals.report.page import markdown as as_markdown
 
     if markdown:
         check_place(markdown)
@@ -387,14 +386,7 @@ def grid(
     if dry_run:
         wide_console().print(_plan(loaded, cells))
         return
-    outcomes, logs = _run(loaded, cells, log_dir, jobs)
-    if logs:
-        print_report(logs)
-    if logs and markdown:
-        lead = [f"Made by: triplewise eval grid {file}", *loaded.grid.notes.splitlines()]
-        lead += [f"NOT RUN TO ITS END: {o.cell.column}: {o.why}" for o in outcomes if o.why]
-        write_text(markdown, as_markdown(logs, loaded.grid.title, lead, tasks=True))
-    _end(cells, outcomes)
+    _run(loaded, cells, log_dir, jobs, markdown)
 
 
 def _backbones(models: Sequence[str]) -> dict[str, str]:
@@ -409,11 +401,12 @@ def _backbones(models: Sequence[str]) -> dict[str, str]:
 
 
 def _run(
-    file: GridFile, cells: Sequence[Cell], log_dir: Path | None, jobs: int
-) -> tuple[list[Outcome], list[Log]]:
-    """Run the cells, a line on stderr for each, until an interrupt; return also the logs of what was run."""
+    file: GridFile, cells: Sequence[Cell], log_dir: Path | None, jobs: int, markdown: Path | None
+) -> None:
+    """Run the cells until an interrupt, a line on stderr for each; then show what was measured."""
     from triplewise.evals.grids.run import run_grid
     from triplewise.evals.logs import read_logs
+    from triplewise.evals.report.page import markdown as as_markdown
 
     outcomes: list[Outcome] = []
     with suppress(KeyboardInterrupt), progress_bars() as report:
@@ -425,8 +418,14 @@ def _run(
             outcomes.append(outcome)
             if outcome.state != "skipped":
                 say(f"{len(outcomes)}/{len(cells)} {line(outcome)}")
-    logs = [log_path(outcome.log) for outcome in outcomes if outcome.log]
-    return outcomes, read_logs(logs) if logs else []
+    if paths := [log_path(outcome.log) for outcome in outcomes if outcome.log]:
+        logs = read_logs(paths)
+        print_report(logs)
+        if markdown:
+            lead = [f"Made by: triplewise eval grid {file.grid.name}", *file.grid.notes.splitlines()]
+            lead += [f"NOT RUN TO ITS END: {o.cell.column}: {o.why}" for o in outcomes if o.why]
+            write_text(markdown, as_markdown(logs, file.grid.title, lead, tasks=True))
+    _end(cells, outcomes)
 
 
 def _end(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> None:

@@ -221,6 +221,13 @@ class LoadedKG:
         """Whether it is a graph of the user's, not the benchmark's."""
         return not self.checksum
 
+    def about(self) -> dict[str, Any]:
+        """What a log records of it, besides its title."""
+        kept = {
+            f"kg_{name}": getattr(self, name) for name in ("triples", "checksum", "partial", "gold_derived")
+        }
+        return {"kg_profile": self.profile or "inferred", "kg_parts": list(self.parts), **kept}
+
     def open(self) -> KnowledgeGraph:
         """The graph, opened. Raises what `open_kg` raises."""
         return open_kg(self.path, profile=None if self.own else self.profile or None)

@@ -167,15 +167,6 @@ class BenchmarkTask:
         files = [file, *(own.files[name] for name in self.more_files), *seeds.files]
         kg_files = [file for part in kg.parts for file in graph(own_graph).facts[part]]
         kg_files += graph(own_graph).labels if kg_files else ()
-        about_kg = {
-            "kg_graph": own_graph,
-            "kg_profile": kg.profile or "inferred",
-            "kg_parts": list(kg.parts),
-            "kg_triples": kg.triples,
-            "kg_checksum": kg.checksum,
-            "kg_partial": kg.partial,
-            "kg_gold_derived": kg.gold_derived,
-        }
         return Task(
             dataset=MemoryDataset(drawn, name=own.name, location=own.published),
             solver=self.solver(options["preset"], settings, phases),
@@ -185,15 +176,13 @@ class BenchmarkTask:
             version=self.version,
             metadata={
                 "benchmark": own.title,
-                "licence": own.licence,
-                "citation": own.citation,
-                "published": own.published,
+                **{key: getattr(own, key) for key in ("licence", "citation", "published")},
                 "data_files": {file.name: checksum(locate(file)) for file in files},
                 "changed_files": changed_files([*files, *kg_files]),
                 "seed_questions": seeds.note,
                 **about_samples,
                 "kg": kg.title,
-                **(about_kg if kg.path else {}),
+                **({"kg_graph": own_graph, **kg.about()} if kg.path else {}),
                 "drawn": len(drawn),
                 "sample_seed": options["sample_seed"],
                 **of_system(options["preset"], context_of(settings), phases),
