@@ -31,7 +31,6 @@ from triplewise.tools.linking.search import class_words
 from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
-_SLIP = 90.0  # How alike two names must be as a whole (0 to 100) to be slips of one another
 _NEAR, _NEARER = 0.79, 0.87
 """A near name is taken for a mention from this score on; the second where a part of it is a name in full."""
 _BETTER_KNOWN = 3.0
@@ -197,22 +196,20 @@ class _Linker:
             if score > scored.get(entry.iri, (0.0,))[0]:
                 scored[entry.iri] = (score, kind, entry)
         ranked = sorted(scored.values(), key=lambda s: (-s[0], s[2].iri.value))
-        scores = [score for score, _, _ in ranked]
+        scores = np.array([score for score, _, _ in ranked])
         if self._encoder is not None and len(ranked) > 1:  # what the question is about decides among the best
-            texts = [f"{e.label}, {e.description}" if e.description else e.label for _, _, e in ranked]
-            vectors = self._encoder.encode([self._text, *texts[:_IN_CONTEXT]])
-            cosines = np.maximum(vectors[1:] @ vectors[0], 0.0).tolist()
-            for i, score in enumerate(scores):
-                scores[i] = (1 - _CONTEXT) * score + _CONTEXT * (cosines[i] if i < len(cosines) else 0.0)
+            best = [entry for _, _, entry in ranked[:_IN_CONTEXT]]
+            texts = [f"{e.label}, {e.description}" if e.description else e.label for e in best]
+            vectors = self._encoder.encode([self._text, *texts])
+            cosines = np.maximum(vectors[1:] @ vectors[0], 0.0)
+            scores = (1 - _CONTEXT) * scores + _CONTEXT * np.pad(cosines, (0, len(ranked) - len(best)))
         candidates = []
-        for score, (_, kind, entry) in zip(scores, ranked, strict=True):
-            short, score = self._kg.profile.short(entry.iri), round(min(score, 1.0), 4)
-            details = (entry.description, entry.popularity)
-            candidates.append(EntityCandidate(short, entry.label, score, kind, *details))
-        candidates = sorted(candidates, key=lambda c: -c.score)[: self._limit]
-        best = candidates[0]
-        place = (span.text, span.start, span.end)
-        return LinkedEntity(*place, best.id, best.label, best.score, tuple(candidates))
+        for score, (_, kind, entry) in zip(scores.tolist(), ranked, strict=True):
+            short, details = self._kg.profile.short(entry.iri), (entry.description, entry.popularity)
+            candidates.append(EntityCandidate(short, entry.label, round(min(score, 1.0), 4), kind, *details))
+        found = tuple(sorted(candidates, key=lambda c: -c.score)[: self._limit])
+        place, best_one = (span.text, span.start, span.end), found[0]
+        return LinkedEntity(*place, best_one.id, best_one.label, best_one.score, found)
 
     def given(self, mention: str, id_: str | None) -> LinkedEntity:
         """Return an entity that the caller names; a mention without an id may be an id itself."""
@@ -268,7 +265,7 @@ class _Linker:
         """Return entries with nearly this name, or whose name goes on, without those far behind the best."""
         if len(normalise(text)) < _LEAST_LETTERS:
             return ()
-        near = [c for c in self._near(text) if c.score >= least and _same_words(text, c.entry.text)]
+        near = [c for c in self._near(text) if c.score >= least and _has_numbers(text, c.entry.text)]
         candidates = [*near, *self._names.longer(text)]
         best = max((c.score for c in candidates), default=0.0)
         return tuple(c.entry for c in candidates if c.score >= best - 0.1)
@@ -349,27 +346,9 @@ class _Linker:
         return [run for run in (*self._quoted, *runs) if (run.start, run.end) not in named]
 
 
-def _same_words(text: str, name: str) -> bool:
-    """Return whether every word of a text stands in a name, but for slips: "Chris Nolan" is no Chris Lee.
-
-    Words that run together or apart ("blade runner", "bladerunner") agree as a whole. A word may be an
-    initial of another, or a slip of it: one letter in four may differ.
-    """
-    from rapidfuzz import fuzz
-    from rapidfuzz.distance import OSA
-
-    def is_word(word: str, other: str) -> bool:
-        if min(len(word), len(other)) == 1:
-            return word[0] == other[0]
-        return OSA.distance(word, other) <= max(len(word), len(other)) // 4
-
-    words, names = normalise(text).split(), normalise(name).split()
-    # A number is no slip of another: the model of 1973 is not that of 1975.
-    if not {w for w in words if w.isdigit()} <= set(re.findall(r"\d+", name)):
-        return False
-    if fuzz.ratio("".join(words), "".join(names)) >= _SLIP:
-        return True
-    return all(any(is_word(word, other) for other in names) for word in words)
+def _has_numbers(text: str, name: str) -> bool:
+    """Return whether a name has all numbers of a text: the model of 1973 is no slip of that of 1975."""
+    return {w for w in normalise(text).split() if w.isdigit()} <= set(re.findall(r"\d+", name))
 
 
 @lru_cache(maxsize=32)
