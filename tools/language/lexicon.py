@@ -59,12 +59,8 @@ class Lexicon:
     @property
     def hints(self) -> tuple[str, ...]:
         """All words that adjectives, quantities and wh-words stand for."""
-        groups = [
-            *(a.quantities for a in self.adjectives.values()),
-            *self.kinds.values(),
-            *self.quantities.values(),
-        ]
-        return tuple(dict.fromkeys(word for group in groups for word in group))
+        groups = [*(a.quantities for a in self.adjectives.values()), *self.kinds.values()]
+        return tuple(dict.fromkeys(word for group in (*groups, *self.quantities.values()) for word in group))
 
     def adjective_of(self, word: str, ending: str) -> str | None:
         """The adjective that a superlative (`est`) or comparative (`er`) is made of; None if it is neither.
@@ -104,30 +100,19 @@ def word_list(name: str) -> frozenset[str]:
 @cache
 def lexicon() -> Lexicon:
     """The lexicon, read once."""
-    irregular = section("irregular")
+    irregular, operators = section("irregular"), section("operators")
+    words = ("stop", "light", "weak", "yes_or_no", "auxiliaries", "prepositions", "pronouns", "others")
     return Lexicon(
-        **{
-            name: word_list(name)
-            for name in ("stop", "light", "weak", "yes_or_no", "auxiliaries", "prepositions")
-        },
-        pronouns=word_list("pronouns"),
-        others=word_list("others"),
-        units=word_list("units"),
+        **{name: word_list(name) for name in (*words, "units")},
+        **{name: section(name) for name in ("numbers", "scales", "ordinals", "months", "bounds")},
         counting=tuple(section("counting")),
         kinds={word: tuple(kinds.split()) for word, kinds in section("kinds").items()},
-        operators={
-            tuple(text.split()): name for name, texts in section("operators").items() for text in texts
-        },
+        operators={tuple(text.split()): name for name, texts in operators.items() for text in texts},
         superlatives=irregular["superlatives"],
         comparatives=irregular["comparatives"],
         no_superlatives=frozenset(irregular["none"].split()),
         adjectives={w: Adjective(sign, tuple(q.split())) for w, (sign, q) in section("adjectives").items()},
         quantities={word: tuple(names.split()) for word, names in section("quantities").items()},
-        numbers=section("numbers"),
-        scales=section("scales"),
-        ordinals=section("ordinals"),
-        months=section("months"),
-        bounds=section("bounds"),
         lemmas={form: lemma for lemma, forms in section("lemmas").items() for form in forms},
     )
 

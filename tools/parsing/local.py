@@ -34,7 +34,6 @@ TOGETHER = 40  # parts of one union
 PART, LABELLED = 100, 500  # nodes that one query asks for the facts of, and for classes or labels
 ROWS = 10_000  # of one answer
 NAMESAKES = 2  # classes of one name
-HUBS = 50  # entities that are also found by the meaning of their names
 REMEMBERED = 8  # questions whose index is kept
 LONGEST_SPAN = 3  # words of a class's name
 
@@ -66,7 +65,7 @@ def local_index(kg: KnowledgeGraph, encoder: Encoder, question: str, nodes: Iter
     if index is None:
         part = _Neighbourhood(kg)
         part.read(question, asked[1])
-        index = GraphIndex.from_facts(part.found(), kg, encoder, HUBS)
+        index = GraphIndex.from_facts(part.found(), kg, encoder)
         if len(memory) >= REMEMBERED:
             memory.clear()
         memory[asked] = index

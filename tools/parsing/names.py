@@ -10,15 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
-import numpy as np
-
 from triplewise.tools.core.terms import Literal
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.language.text import key, singular, split_name
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.derivation import Category, Derivation, Features
 from triplewise.tools.parsing.query import Image, Nodes
-from triplewise.tools.parsing.question import LEAST_LETTERS, Question, Span, covers
+from triplewise.tools.parsing.question import Question, Span, covers
 from triplewise.tools.pyql.text import read_term
 
 LONGEST_NAME = 8  # tokens
@@ -28,8 +26,6 @@ INITIALS = range(2, 6)  # letters
 COMMON_WORD = 3000  # nodes with a word in their name, from which on it is no sign of any
 MOST_PARTS = 3  # nodes that a part of a name may mean, if none of them is far better known
 BETTER_KNOWN = 5.0  # times the facts of the next one
-ALIKE = 0.7  # cosine of a word and the name of a well-known entity
-BEGINNING = 2  # letters that a name and a word made of it share
 
 
 def ground_names(question: Question) -> None:
@@ -43,7 +39,6 @@ def ground_names(question: Question) -> None:
         names.abbreviated()
         names.in_any_order()
         names.misspelt()
-        names.alike()
     names.unknown()
 
 
@@ -203,26 +198,6 @@ class _Names:
             is_new = whole and not any(covers(other, whole) for other in self._hit)
             if whole and is_new and not set(changed).isdisjoint(places):
                 self._add(whole, [node], "fuzzy")
-
-    def alike(self) -> None:
-        """A rare word that no name has, read as the well-known entity whose name means the same.
-
-        What is written as a name has to begin like it too ("English": England): Spain means much the same as
-        Portugal, and is another country.
-        """
-        question, (hubs, vectors) = self._question, self._index.hubs
-        for i in range(question.n) if hubs else ():
-            free = i not in question.operators and not any(a <= i < b for a, b in self._hit)
-            word = question.words[i]
-            rare = free and len(word) >= LEAST_LETTERS and i not in question.strange and self._is_rare(i)
-            if not rare or singular(word) in self._index.named.by_word:
-                continue
-            cosines = vectors @ question.vectors[i, i + 1]
-            best = int(np.argmax(cosines))
-            beginnings = {name[:BEGINNING] for name in self._index.named.words[hubs[best]]}
-            is_name = i > 0 and question.tokens[i].capital
-            if cosines[best] > ALIKE and (not is_name or word[:BEGINNING] in beginnings):
-                self._add((i, i + 1), [hubs[best]], "cos", [("ent_cos_value", float(cosines[best]))])
 
     def unknown(self) -> None:
         """Note the words that stand for something the graph does not have, as far as spelling tells."""

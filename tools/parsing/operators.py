@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,12 +35,9 @@ def ground_operators(question: Question) -> None:
         longer = (a for a in question.anchors if a.end - a.start > end - start)
         if any(a.start <= start and end <= a.end for a in longer):
             continue
-        found = [*_listed(question, (start, end))]
+        found = [*_listed(question, (start, end)), *_gradable(question, (start, end))]
         if end - start == 1:
-            found += [*_degree(question, start), *_apart(question, start), *_ordinal(question, start)]
-            found += _bound(question, start)
-        elif end - start == 2:
-            found += _periphrastic(question, start)
+            found += [*_apart(question, start), *_ordinal(question, start), *_bound(question, start)]
         for operator, behind in found:
             feature = _FEATURES.get(operator.name, "op_" + operator.name)
             question.add(
@@ -52,79 +50,60 @@ def _listed(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
     """Phrases that the lexicon lists."""
     start, end = span
     name = lexicon().operators.get(tuple(question.words[start:end]))
-    flat = np.zeros(len(question.index.rels), np.float32)
-    if name is None:
-        return
     if name in _COMPARISONS:
-        yield Operator("comparison", 1, _COMPARISONS[name], flat), end
+        yield _comparison(question, _COMPARISONS[name]), end
     elif name in _BEHIND:
-        yield Operator("comparison_after", 1, _BEHIND[name], flat), end
+        yield replace(_comparison(question, _BEHIND[name]), name="comparison_after"), end
     elif name in _DATED:
         dates = np.array([relation.kind == "date" for relation in question.index.rels], np.float32)
         yield Operator("comparison", 1, _DATED[name], dates), end
     elif name in _MOST:
         yield Operator("most", _MOST[name]), end
-    elif start or name not in _NOT_FIRST:
+    elif name is not None and (start or name not in _NOT_FIRST):
         yield Operator(_PLAIN[name]), end
 
 
-def _degree(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
-    """One-word superlatives and comparatives: longest, best, older (than)."""
-    words, word = lexicon(), question.words[i]
-    if (adjective := words.adjective_of(word, "est")) is not None:
-        known = words.adjectives.get(adjective)
-        yield (
-            Operator("superlative", known.sign if known else 1, None, similarity_of(question, adjective, i)),
-            i + 1,
-        )
-    adjective = words.adjective_of(word, "er")
-    if adjective is not None and adjective in words.adjectives:
-        comparison: Comparison = "gt" if words.adjectives[adjective].sign > 0 else "lt"
-        yield (
-            Operator("comparison", 1, comparison, similarity_of(question, adjective)),
-            _with_than(question, i + 1),
-        )
+def _comparison(question: Question, comparison: Comparison) -> Operator:
+    """A comparison that speaks of no quantity."""
+    return Operator("comparison", 1, comparison, np.zeros(len(question.index.rels), np.float32))
 
 
-def _periphrastic(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
-    """Superlatives and comparatives in two words: most populous, less expensive (than)."""
-    degree, word = question.words[i : i + 2]
-    adjective = lexicon().adjectives.get(word)
-    if adjective is None or not adjective.quantities:
-        return
-    if degree in ("most", "least"):
-        sign = adjective.sign * (1 if degree == "most" else -1)
-        yield Operator("superlative", sign, None, similarity_of(question, word)), i + 2
-    elif degree in ("more", "less"):
-        comparison: Comparison = "gt" if (adjective.sign > 0) == (degree == "more") else "lt"
-        yield (
-            Operator("comparison", 1, comparison, similarity_of(question, word)),
-            _with_than(question, i + 2),
-        )
+def _gradable(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
+    """Superlatives and comparatives (than): longest, older, most populous, less expensive."""
+    (start, end), words = span, lexicon()
+    degree, word = ["", *question.words[start:end]][-2:]
+    superlative = comparative = None
+    if end - start == 1:
+        superlative, comparative = words.adjective_of(word, "est"), words.adjective_of(word, "er")
+    elif end - start == 2 and (known := words.adjectives.get(word)) and known.quantities:
+        superlative = word if degree in ("most", "least") else None
+        comparative = word if degree in ("more", "less") else None
+    turn = -1 if degree in ("least", "less") else 1
+    if superlative is not None:
+        sign = words.adjectives[superlative].sign if superlative in words.adjectives else 1
+        fits = similarity_of(question, superlative, start if end - start == 1 else None)
+        yield Operator("superlative", turn * sign, None, fits), end
+    if comparative in words.adjectives:
+        comparison: Comparison = "gt" if turn * words.adjectives[comparative].sign > 0 else "lt"
+        behind = end + 1 if question.words[end : end + 1] == ["than"] else end
+        yield Operator("comparison", 1, comparison, similarity_of(question, comparative)), behind
 
 
 def _apart(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
-    """More ... than, fewer ... than, no more ... than; "more" of two ("who earns more, X or Y") is most."""
-    flat = np.zeros(len(question.index.rels), np.float32)
+    """More ... than, fewer ... than, no more ... than."""
     negated = question.words[i] in ("no", "not")
-    degree = question.words[i + negated] if i + negated < question.n else ""
-    if (
-        degree in ("more", "less", "fewer")
-        and "than" in question.words[i + negated + 2 : i + negated + 1 + _THAN]
-    ):
+    degree, *between = [*question.words[i + negated : i + negated + 1 + _THAN], ""]
+    if degree in ("more", "less", "fewer") and "than" in between[1:]:
         much: Comparison = "le" if negated else "gt"
         little: Comparison = "ge" if negated else "lt"
-        yield Operator("comparison", 1, much if degree == "more" else little, flat), i + 1 + negated
-    elif degree in ("more", "less", "fewer") and not negated and "or" in question.words:
-        yield Operator("most", 1 if degree == "more" else -1), i + 1
+        yield _comparison(question, much if degree == "more" else little), i + 1 + negated
 
 
 def _bound(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
     """Minimum and maximum in front of a number: "minimum two attendees" is at least two."""
     bound = lexicon().bounds.get(question.words[i])
     if bound is not None and i + 1 < question.n and is_number(question.words[i + 1]):
-        flat = np.zeros(len(question.index.rels), np.float32)
-        yield Operator("comparison", 1, _COMPARISONS[bound], flat), i + 1
+        yield _comparison(question, _COMPARISONS[bound]), i + 1
 
 
 def is_number(word: str) -> bool:
@@ -139,10 +118,6 @@ def _ordinal(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
     rank = int(digits) if digits.isdigit() else lexicon().ordinals.get(word)
     if rank is not None and rank > 1:
         yield Operator("ordinal", rank), i + 1
-
-
-def _with_than(question: Question, end: int) -> int:
-    return end + 1 if end < question.n and question.words[end] == "than" else end
 
 
 def similarity_of(question: Question, word: str, i: int | None = None) -> Similarity:

@@ -30,34 +30,25 @@ def ground_values(question: Question) -> None:
         if (day := _day_of_any_year(question, i)) is not None:
             i = day
             continue
-        value = _date(question, i) or _number(question, i)
+        value = _date(question.words[i : i + 3]) or _number(question.words[i:])
         if value is None:
             i += 1
             continue
+        number, end = value.number, i + value.end
         in_name = any(a.kind == "entity" and a.start <= i < a.end for a in question.anchors)
-        features = [("number", 1.0), ("number_in_name", float(in_name))]
-        ends = [value.end]
-        while (
-            ends[-1] < question.n and question.words[ends[-1]] in lexicon().units and len(ends) <= MOST_UNITS
-        ):
-            ends.append(ends[-1] + 1)
-        for end in {ends[0], ends[-1]}:
-            unit = [("number_unit", 1.0)] if end > value.end else []
-            question.add(
-                Category.SET,
-                (i, end),
-                features + unit,
-                kind="value",
-                query=value.number,
-                meaning=value.number,
-            )
-        i = value.end
+        is_unit = [word in lexicon().units for word in question.words[end : end + MOST_UNITS]]
+        units = is_unit.index(False) if False in is_unit else len(is_unit)
+        for behind in sorted({end, end + units}):
+            features = [("number", 1.0), ("number_in_name", float(in_name))]
+            features += [("number_unit", 1.0)] if behind > end else []
+            question.add(Category.SET, (i, behind), features, kind="value", query=number, meaning=number)
+        i = end
 
 
-def _number(question: Question, i: int) -> _Value | None:
-    """A number, a year or a time of day."""
-    words, text = question.words, question.words[i]
-    kind, amount, end = "", 0.0, i + 1
+def _number(words: Sequence[str]) -> _Value | None:
+    """A number, a year or a time of day that some words begin with."""
+    text = words[0]
+    kind, amount, end = "", 0.0, 1
     if match := re.fullmatch(r"(\d{1,2}):(\d\d)", text):
         kind, amount = "time", int(match[1]) + int(match[2]) / 60
     elif re.fullmatch(r"\d+(,\d\d\d)*(\.\d+)?", text):
@@ -65,7 +56,7 @@ def _number(question: Question, i: int) -> _Value | None:
         is_year = len(text) == 4 and amount in YEARS
         kind = "date" if is_year else ""
     elif text in lexicon().numbers:
-        amount, end = _in_words(words, i)
+        amount, end = _in_words(words)
     else:
         return None
     while end < len(words) and words[end] in lexicon().scales:
@@ -78,10 +69,10 @@ def _number(question: Question, i: int) -> _Value | None:
     return _Value(Number(amount, kind, text if kind == "date" else clock if kind == "time" else ""), end)
 
 
-def _in_words(words: Sequence[str], i: int) -> tuple[float, int]:
+def _in_words(words: Sequence[str]) -> tuple[float, int]:
     """A number in words, and the token behind it: twenty five, two hundred and ten, three thousand."""
     numbers, scales = lexicon().numbers, lexicon().scales
-    total, part, end = 0.0, float(numbers[words[i]]), i + 1
+    total, part, end = 0.0, float(numbers[words[0]]), 1
     while end < len(words):
         joined = words[end] == "and" and words[end - 1] in scales
         word = words[end + 1] if joined and end + 1 < len(words) else words[end]
@@ -98,24 +89,29 @@ def _in_words(words: Sequence[str], i: int) -> tuple[float, int]:
     return total + part, end
 
 
-def _date(question: Question, i: int) -> _Value | None:
+def _date(words: Sequence[str]) -> _Value | None:
     """2 January 2004, January 2nd, 2004, January 2004, or 2004-01-02 as the tokens 2004, 01 and 02."""
-    months, words = lexicon().months, [*question.words[i : i + 3], "", "", ""][:3]
-    day = [re.sub(r"(st|nd|rd|th)$", "", word) for word in words]
-    is_year = [len(word) == 4 and word.isdigit() for word in words]
-    if words[0] in months and _is_day(day[1]) and is_year[2]:
-        return _dated(words[2], months[words[0]], int(day[1]), i + 3)
-    if _is_day(day[0]) and words[1] in months and is_year[2]:
-        return _dated(words[2], months[words[1]], int(day[0]), i + 3)
-    if words[0] in months and is_year[1]:
-        return _dated(words[1], months[words[0]], 0, i + 2)
-    if is_year[0] and all(len(word) == 2 and word.isdigit() for word in words[1:]) and int(words[1]) <= 12:
-        return _dated(words[0], int(words[1]), int(words[2]), i + 3)
+    months, (first, second, third) = lexicon().months, [*words, "", "", ""][:3]
+    if first in months and (day := _day(second)) and _is_year(third):
+        return _dated(third, months[first], day, 3)
+    if second in months and (day := _day(first)) and _is_year(third):
+        return _dated(third, months[second], day, 3)
+    if first in months and _is_year(second):
+        return _dated(second, months[first], 0, 2)
+    numbers = [int(word) for word in (second, third) if len(word) == 2 and word.isdigit()]
+    if _is_year(first) and len(numbers) == 2 and numbers[0] <= 12:
+        return _dated(first, *numbers, 3)
     return None
 
 
-def _is_day(word: str) -> bool:
-    return word.isdigit() and 1 <= int(word) <= 31
+def _is_year(word: str) -> bool:
+    return len(word) == 4 and word.isdigit()
+
+
+def _day(word: str) -> int:
+    """The day of a month that a word is: 2, 2nd; 0 for none."""
+    digits = re.sub(r"(st|nd|rd|th)$", "", word)
+    return int(digits) if digits.isdigit() and 1 <= int(digits) <= 31 else 0
 
 
 def _dated(year: str, month: int, day: int, end: int) -> _Value:
@@ -127,12 +123,10 @@ def _dated(year: str, month: int, day: int, end: int) -> _Value:
 def _day_of_any_year(question: Question, i: int) -> int | None:
     """Add all dates of a day whose year is not mentioned ("on January 2"); the token behind it."""
     months, words, index = lexicon().months, question.words, question.index
-    if words[i] not in months or i + 1 >= question.n or _date(question, i) is not None:
+    day = _day(words[i + 1]) if words[i] in months and i + 1 < question.n else 0
+    if not day or _date(words[i : i + 3]) is not None:
         return None
-    day = re.sub(r"(st|nd|rd|th)$", "", words[i + 1])
-    if not _is_day(day):
-        return None
-    part = f"-{months[words[i]]:02d}-{int(day):02d}"
+    part = f"-{months[words[i]]:02d}-{day:02d}"
     terms = {node: index.terms[node] for node in index.value}
     found = frozenset(n for n, t in terms.items() if isinstance(t, Literal) and part in t.value[4:11])
     if found:
