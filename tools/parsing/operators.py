@@ -90,13 +90,15 @@ def _gradable(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
 
 
 def _apart(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
-    """More ... than, fewer ... than, no more ... than."""
+    """More ... than, fewer ... than, no more ... than; "more" of two ("who earns more, X or Y") is most."""
     negated = question.words[i] in ("no", "not")
     degree, *between = [*question.words[i + negated : i + negated + 1 + _THAN], ""]
     if degree in ("more", "less", "fewer") and "than" in between[1:]:
         much: Comparison = "le" if negated else "gt"
         little: Comparison = "ge" if negated else "lt"
         yield _comparison(question, much if degree == "more" else little), i + 1 + negated
+    elif degree in ("more", "less", "fewer") and not negated and "or" in question.words:
+        yield Operator("most", 1 if degree == "more" else -1), i + 1
 
 
 def _bound(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
