@@ -102,9 +102,10 @@ def lexicon() -> Lexicon:
     """The lexicon, read once."""
     irregular, operators = section("irregular"), section("operators")
     words = ("stop", "light", "weak", "yes_or_no", "auxiliaries", "prepositions", "pronouns", "others")
+    plain: dict[str, Any] = {name: word_list(name) for name in (*words, "units")}
+    plain |= {name: section(name) for name in ("numbers", "scales", "ordinals", "months", "bounds")}
     return Lexicon(
-        **{name: word_list(name) for name in (*words, "units")},
-        **{name: section(name) for name in ("numbers", "scales", "ordinals", "months", "bounds")},
+        **plain,
         counting=tuple(section("counting")),
         kinds={word: tuple(kinds.split()) for word, kinds in section("kinds").items()},
         operators={tuple(text.split()): name for name, texts in operators.items() for text in texts},

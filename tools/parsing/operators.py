@@ -83,7 +83,7 @@ def _gradable(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
         sign = words.adjectives[superlative].sign if superlative in words.adjectives else 1
         fits = similarity_of(question, superlative, start if end - start == 1 else None)
         yield Operator("superlative", turn * sign, None, fits), end
-    if comparative in words.adjectives:
+    if comparative is not None and comparative in words.adjectives:
         comparison: Comparison = "gt" if turn * words.adjectives[comparative].sign > 0 else "lt"
         behind = end + 1 if question.words[end : end + 1] == ["than"] else end
         yield Operator("comparison", 1, comparison, similarity_of(question, comparative)), behind

@@ -100,7 +100,7 @@ def _date(words: Sequence[str]) -> _Value | None:
         return _dated(second, months[first], 0, 2)
     numbers = [int(word) for word in (second, third) if len(word) == 2 and word.isdigit()]
     if _is_year(first) and len(numbers) == 2 and numbers[0] <= 12:
-        return _dated(first, *numbers, 3)
+        return _dated(first, numbers[0], numbers[1], 3)
     return None
 
 
