@@ -32,9 +32,9 @@ from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.confidence import calibration_for
 from triplewise.tools.parsing.reading import Reading, read_question
 from triplewise.tools.parsing.statements import claim_readings, form_of, slot_of, slot_readings
-from triplewise.tools.planning.bodies import grow, node_form
 from triplewise.tools.planning.mining import GAP, Plan, PlanSettings, seed_chains, seed_plan
-from triplewise.tools.planning.proposals import demonstrate, parse_bodies, with_proposals
+from triplewise.tools.planning.paths import grow, node_form
+from triplewise.tools.planning.proposals import demonstrate, parse_paths, with_proposals
 from triplewise.tools.pyql.program import Fact, Filter, PyQL, Typed
 from triplewise.tools.pyql.text import write_iri, write_node
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
@@ -111,7 +111,7 @@ def rules_of(readings: Sequence[Reading], profile: Profile, documents: bool = Fa
         if (reading.values or documents) and (rule := _rule_of(program, profile)) is not None:
             why = reading.provenance if reading.values else f"{reading.provenance}, {GAP}"
             rule = replace(rule, score=reading.confidence, provenance=why)
-            rules.setdefault((rule.anchor, path_text(rule.body)), rule)
+            rules.setdefault((rule.anchor, path_text(rule.path)), rule)
     return tuple(rules.values())
 
 
@@ -124,7 +124,7 @@ def _rule_of(program: PyQL, profile: Profile) -> Rule | None:
     if others or comparing or len(starts) != 1 or len(program.answer) != 1:
         return None
     node: Node = next(iter(starts))
-    anchor, body = write_node(node, profile), list[Atom]()
+    anchor, path = write_node(node, profile), list[Atom]()
     while facts:
         near = [f for f in facts if node in (f.subject, f.object)]
         if len(near) != 1:
@@ -134,8 +134,8 @@ def _rule_of(program: PyQL, profile: Profile) -> Rule | None:
         node = fact.object if forward else fact.subject
         if not isinstance(node, Variable):
             return None
-        body.append(Atom(write_iri(fact.relation, profile, relation=True), forward, node.name))
-    return Rule(anchor, tuple(body)) if node == program.answer[0] else None
+        path.append(Atom(write_iri(fact.relation, profile, relation=True), forward, node.name))
+    return Rule(anchor, tuple(path)) if node == program.answer[0] else None
 
 
 def mined(state: State, runtime: Runtime[Context]) -> Update:
@@ -154,15 +154,15 @@ def _mined_plan(state: State, env: Environment, readings: Sequence[Reading]) -> 
     settings, plan = settings_of(env), Plan()
     if env.seeds is not None and state.linked:
         plan = seed_plan(state.question, state.linked, env.kg, env.seeds, settings)
-    known = {(rule.anchor, path_text(rule.body)) for rule in plan.rules}
+    known = {(rule.anchor, path_text(rule.path)) for rule in plan.rules}
     behind = rules_of(readings, env.kg.profile, settings.documents)
-    short = [r for r in behind if len(r.body) <= settings.caps.hops]
-    others = (r for r in short if (r.anchor, path_text(r.body)) not in known)
+    short = [r for r in behind if len(r.path) <= settings.caps.hops]
+    others = (r for r in short if (r.anchor, path_text(r.path)) not in known)
     return replace(plan, rules=(*plan.rules, *others)[: settings.rules])
 
 
 def proposed(state: State, runtime: Runtime[Context]) -> Update:
-    """The model proposes rule bodies, shown like seed questions with their own mined ones (SymAgent, eq. 3).
+    """The model proposes paths, shown like seed questions with their own mined ones (SymAgent, eq. 3).
 
     Proposals are aligned to relations the KG really has and grounded at the topic; mined rules follow them.
     Without a language model, the mined rules are the plan.
@@ -179,18 +179,18 @@ def proposed(state: State, runtime: Runtime[Context]) -> Update:
         question=state.question,
         entities={e.label: e.id for e in state.linked},
         demonstrations=demonstrations,
-        rules=[] if demonstrations else [path_text(r.body) for r in plan.rules if r.body],
+        rules=[] if demonstrations else [path_text(r.path) for r in plan.rules if r.path],
         relations=relations_around(env.kg, env.encoder, state),
         limit=context.plan_rules,
     )
     reply = env.ask(ModelCall(prompt))
-    bodies, shown = parse_bodies(reply.text), not demonstrations
-    plan = with_proposals(plan, bodies, state.linked, env.kg, env.encoder, settings, shown)
+    paths, shown = parse_paths(reply.text), not demonstrations
+    plan = with_proposals(plan, paths, state.linked, env.kg, env.encoder, settings, shown)
     return {"rules": plan.rules, "dropped": plan.dropped}
 
 
 def demonstrations_for(state: State, env: Environment) -> list[dict[str, object]]:
-    """Return seed questions like this one, each with its own rule bodies; [] without seeds."""
+    """Return seed questions like this one, each with its own paths; [] without seeds."""
     if env.seeds is None:
         return []
     return demonstrate(state.question, state.linked, env.kg, env.seeds, settings_of(env))

@@ -16,14 +16,14 @@ from triplewise.tools.core.rules import Rule
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.linking.linker import without_brackets
 from triplewise.tools.parsing.statements import decides, denies, form_of, slot_of
-from triplewise.tools.planning.bodies import answers, ground, rename, rule_program
 from triplewise.tools.planning.mining import LEAST_F1, Miner, Plan, PlanSettings, seed_rules
-from triplewise.tools.planning.proposals import parse_bodies, with_proposals
+from triplewise.tools.planning.paths import answers, rule_program, with_variables
+from triplewise.tools.planning.proposals import parse_paths, with_proposals
 from triplewise.tools.planning.seeds import Match, Seed
 
 __all__ = [
     "answers", "decides", "denies", "exemplars", "form_of", "mined_rules", "prompt_values",
-    "proposed_rules", "rename", "rule_program", "slot_of",
+    "proposed_rules", "rule_program", "slot_of", "with_variables",
 ]  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
 def proposed_rules(reply: str, state: State, env: Environment, limit: int) -> Plan:
     """Return the relation paths that a model wrote, aligned to relations of the graph."""
     settings = replace(settings_of(env), documents=False, rules=limit)
-    return with_proposals(Plan(), parse_bodies(reply), state.linked, env.kg, env.encoder, settings)
+    return with_proposals(Plan(), parse_paths(reply), state.linked, env.kg, env.encoder, settings)
 
 
 def exemplars(
@@ -78,13 +78,13 @@ def exemplars(
 def _best_program(seed: Seed, kg: KnowledgeGraph, miner: Miner) -> tuple[list[Call], dict[str, str]]:
     """The actions of the rule that reproduces a seed's answers best, and form -> name of its entities."""
     anchors = miner.anchors(seed)
-    bodies = miner.of_seed(seed) if anchors else {}
-    good = [(body, quality) for body, quality in bodies.items() if quality.f1 >= LEAST_F1]
+    mined = miner.of_seed(seed) if anchors else {}
+    good = [(path, quality) for path, quality in mined.items() if quality.f1 >= LEAST_F1]
     if not good:
         return [], {}
     # A short one of equals.
-    body, _ = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
-    rule = ground(next(iter(anchors.values())), rename(kg, body))
+    path, _ = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
+    rule = Rule(next(iter(anchors.values())), with_variables(kg, path))
     made = script(rule_program(kg, rule), kg.profile)
     calls = [c for c in made if c.name not in ("get_relation", "execute")]
     return calls, {form: name for name, form in anchors.items()}

@@ -78,7 +78,7 @@ def retrieve(state: State, kg: KnowledgeGraph) -> Update:
         observation="\n".join(memory_lines(kg, paths)) or "no path of the plan is in the graph",
         triples=tuple(dict.fromkeys(triple for path in paths for triple in path)),
     )
-    call = Call("retrieve", tuple(path_text(rule.body) for rule in state.rules))
+    call = Call("retrieve", tuple(path_text(rule.path) for rule in state.rules))
     step = loop.make_step(state, "Retrieve what lies on these paths.", call, feedback)
     return loop.add_step(state, step, memory=tuple(paths))
 

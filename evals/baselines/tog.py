@@ -41,7 +41,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment, spent
 from triplewise.nodes.state import State, Usage, Verdict
 from triplewise.tools.actions.toolset import Call, Feedback
-from triplewise.tools.core.rules import Rule
+from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Deadline, Hop, Outcome
@@ -89,8 +89,9 @@ class Path:
         return [(kg.profile.short(relation), forward) for relation, forward in steps]
 
     def chain(self, kg: KnowledgeGraph) -> Rule:
-        """Its relations as a rule body from its start (ToG-R's relation chain, section 2.2)."""
-        return Rule(write_node(self.start, kg.profile), planner.rename(kg, self.signature(kg)))
+        """Its relations as a rule from its start (ToG-R's relation chain, section 2.2)."""
+        steps = (Atom(relation, forward) for relation, forward in self.signature(kg))
+        return Rule(write_node(self.start, kg.profile), planner.with_variables(kg, steps))
 
 
 def paths_of(state: State, kg: KnowledgeGraph) -> list[Path]:
@@ -106,9 +107,9 @@ def paths_of(state: State, kg: KnowledgeGraph) -> list[Path]:
     for rule, facts in zip(state.rules, state.memory, strict=True):
         start = read_term(rule.anchor, kg.profile)
         assert start is not None, "anchors are written from terms"
-        path = Path(start, tuple(Hop(t, a.forward) for t, a in zip(facts, rule.body, strict=False)))
-        if len(rule.body) > len(facts):
-            last = rule.body[-1]
+        path = Path(start, tuple(Hop(t, a.forward) for t, a in zip(facts, rule.path, strict=False)))
+        if len(rule.path) > len(facts):
+            last = rule.path[-1]
             ahead = Bundle(path.end, read_relation(last.relation, kg.profile), last.forward)
             path = replace(path, ahead=ahead)
         paths.append(replace(path, score=rule.score))

@@ -121,37 +121,27 @@ def index(
     """
     from triplewise.nodes.context import Context
     from triplewise.nodes.environment import Environment
-    from triplewise.tools.planning.seed_store import hold_out, index_seeds
+    from triplewise.tools.planning.seed_store import index_seeds
 
     context = Context(**options.context_settings())
     tools = Environment(context)
     source = ",".join(map(str, files))
     with progress_bars("what is done is kept: run the same command again to go on") as progress:
         report = index_seeds(source, context.kg, tools.kg, tools.caps, progress, again=again)
-        progress("asking some that are held out", 0, None)
-        held_out = hold_out(report.path, tools.kg, tools.encoder, tools.caps)
     if report.empty:
         reason = "the graph lacks their entities or answers, or no path joins them"
         say(f"{report.empty:,} of the seeds mined gave no rule: {reason}", "notice")
     before = f", {report.before:,} of them before" if report.before else ""
     late = f", {report.timeouts:,} queries not answered in time" if report.timeouts else ""
-    gain = f"F1 {held_out.without:.2f} without the others, {held_out.by_seeds:.2f} with them"
     rows = [
         ("seeds", f"{report.seeds:,} usable, of {report.groups:,} structures"),
         ("mined", f"{report.mined:,} drawn from them{before}{late}"),
-        ("rules", f"{report.bodies:,} different bodies"),
+        ("rules", f"{report.paths:,} different paths"),
         ("kept in", str(report.path)),
         ("seconds", f"{report.seconds:.1f}"),
-        ("held out", f"{held_out.questions} seeds: {gain}"),
         ("use it", f'triplewise ask "..." --kg {context.kg}'),
     ]
     out().print(pairs(f"Indexed the seeds of {context.kg}", rows))
-    if held_out.by_seeds < held_out.without:
-        say(
-            "questions like these are answered worse with the seeds than without: look them through, or "
-            f"remove them by `triplewise plan seeds drop {report.path.stem} --kg {context.kg}`",
-            "notice",
-        )
 
 
 seeds_commands = typer.Typer(
@@ -174,7 +164,7 @@ def list_seeds(options: o.SettingOptions) -> None:
         file = SeedFile(path)
         seeds = f"{sum(map(len, file.values())):,}"
         used = "" if rows else "used"
-        rows.append((path.stem, seeds, f"{len(file):,}", f"{len(file.bodies):,}", used))
+        rows.append((path.stem, seeds, f"{len(file):,}", f"{len(file.mined):,}", used))
     heads = ("Name", "Seeds", "Structures", "Mined", "")
     out().print(columns(heads, rows) if rows else "No seeds are kept for this graph.")
 

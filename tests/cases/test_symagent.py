@@ -23,11 +23,11 @@ def facts(tmp_path: Path) -> str:
 def test_figure7(openai_server: Callable[..., OpenAIServer], facts: str) -> None:
     done = replay("symagent/figure7", openai_server, facts=facts)
     first = done.state.rules[0]
-    assert [a.relation for a in first.body] == ["film.film.starring", "film.performance.character"]
+    assert [a.relation for a in first.path] == ["film.film.starring", "film.performance.character"]
     assert first.provenance == "proposed by the model, with a gap in the graph"
-    whole = next(r for r in done.state.rules if r.body[0].relation == "people.person.gender")
-    assert [a.forward for a in whole.body] == [True, False]
-    relations = {a.relation for r in done.state.rules for a in r.body}
+    whole = next(r for r in done.state.rules if r.path[0].relation == "people.person.gender")
+    assert [a.forward for a in whole.path] == [True, False]
+    relations = {a.relation for r in done.state.rules for a in r.path}
     assert not any(r.startswith(("media_common", "book.")) for r in relations), "the graph has none of these"
 
 

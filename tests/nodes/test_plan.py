@@ -17,7 +17,7 @@ from triplewise.nodes.environment import Environment, Update
 from triplewise.nodes.plan import auto, mined, proposed, rules_of
 from triplewise.tools.core.rules import DroppedRule
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.proposals import parse_bodies
+from triplewise.tools.planning.proposals import parse_paths
 
 from .conftest import reading
 
@@ -118,7 +118,7 @@ def test_names_are_aligned_to_relations_of_the_graph(
 ) -> None:
     update, _ = propose(reply)
     first = update["rules"][0]
-    assert [(a.relation, a.forward) for a in first.body] == walked
+    assert [(a.relation, a.forward) for a in first.path] == walked
     assert note in first.provenance
 
 
@@ -140,7 +140,7 @@ def test_what_has_no_grounding_is_dropped_with_the_reason(propose: Run, reply: s
 
 def test_a_rule_that_the_model_was_shown_and_did_not_take_does_not_come_back(propose: Run) -> None:
     update, _ = propose("[starring]", seeds="none")
-    assert [[a.relation for a in r.body] for r in update["rules"]] == [["starring"]]
+    assert [[a.relation for a in r.path] for r in update["rules"]] == [["starring"]]
     without, _ = propose("[spouse]", seeds="none")
     assert ("directedBy",) in [r.relations for r in without["rules"]], "nothing that was proposed holds"
 
@@ -153,7 +153,7 @@ def test_documents_keep_a_rule_with_a_gap_alive_but_none_that_is_made_up(
     (folder / "weaver.txt").write_text("Sigourney Weaver was born in New York.")
     update, _ = propose("[starring, birthplace]\n[starring, spouse]", documents=str(folder))
     kept = [r for r in update["rules"] if "proposed" in r.provenance]
-    assert [a.relation for r in kept for a in r.body] == ["starring", "birthplace"]
+    assert [a.relation for r in kept for a in r.path] == ["starring", "birthplace"]
     assert kept[0].provenance.endswith("with a gap in the graph")
     assert "'spouse'" in reasons(update)
 
@@ -167,7 +167,7 @@ def test_a_mined_rule_without_a_grounding_is_dropped(films: Path, tmp_path: Path
     context = Context(kg=str(films), seeds=str(path), model="openai:unused")
     update = mined(state, Runtime(context=context))
     assert "nothing at [birthplace] from the entity" in reasons(update)
-    assert not any(a.relation == "birthplace" for r in update["rules"] for a in r.body)
+    assert not any(a.relation == "birthplace" for r in update["rules"] for a in r.path)
     (tmp_path / "a.txt").write_text("James Cameron was born in Kapuskasing.")
     with_documents = Context(kg=str(films), seeds=str(path), documents=str(tmp_path), model="openai:unused")
     kept = mined(state, Runtime(context=with_documents))
@@ -177,9 +177,9 @@ def test_a_mined_rule_without_a_grounding_is_dropped(films: Path, tmp_path: Path
 
 def test_bodies_are_read_from_lists_and_arrows() -> None:
     reply = "1. [a, ^b]\n2. ?e <-[c]- ?x -[d]-> ?y\n3. (e -> f)\nnothing else"
-    assert parse_bodies(reply) == [("a", "^b"), ("^c", "d"), ("e", "f")]
-    assert parse_bodies("[P36 (capital), inverse of P17]") == [("P36 (capital)", "inverse of P17")]
-    assert parse_bodies("no rule") == []
+    assert parse_paths(reply) == [("a", "^b"), ("^c", "d"), ("e", "f")]
+    assert parse_paths("[P36 (capital), inverse of P17]") == [("P36 (capital)", "inverse of P17")]
+    assert parse_paths("no rule") == []
 
 
 def test_a_model_is_told_rules_of_seed_questions_only(films: Path, seeds: Path) -> None:

@@ -1,30 +1,38 @@
-"""Symbolic rules: bodies that lead from a topic entity to answers (SymAgent, equation 1)."""
+"""Symbolic rules: paths that lead from a topic entity to answers (SymAgent, equation 1)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Atom:
-    """One relation of a rule body, and the variable it binds; `forward`: the previous node is the subject."""
+    """One relation of a rule, and the variable it binds; `forward`: the previous node is the subject.
+
+    Atoms of other variables are equal, and so are paths of them.
+    """
 
     relation: str
     forward: bool
-    variable: str
+    variable: str = field(default="", compare=False)
 
     def arrow(self) -> str:
         """E.g. `-[P50]->` or `<-[P50]-`."""
         return f"-[{self.relation}]->" if self.forward else f"<-[{self.relation}]-"
 
 
+Path: TypeAlias = tuple[Atom, ...]
+"""A chain of relations: the body of a rule."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule body grounded at a topic entity: a chain of relations, walked over simple paths only.
+    """A path from a topic entity: a chain of relations, walked over simple paths only.
 
     Attributes:
-        anchor: short id of the topic entity.
-        body: the chain.
+        anchor: short id of the topic entity; "" for a rule of any.
+        path: the chain.
         keeps_topic: whether the topic entity itself may be an answer, as in seed questions that count it.
         support: seed questions whose answers it reproduces.
         precision, recall: mean over its seeds, in [0, 1].
@@ -34,7 +42,7 @@ class Rule:
     """
 
     anchor: str
-    body: tuple[Atom, ...]
+    path: Path
     keeps_topic: bool = False
     support: int = 0
     precision: float = 0.0
@@ -46,17 +54,17 @@ class Rule:
     @property
     def answer(self) -> str:
         """Name of the variable that holds the answer."""
-        return self.body[-1].variable if self.body else ""
+        return self.path[-1].variable if self.path else ""
 
     @property
-    def key(self) -> tuple[str, tuple[tuple[str, bool], ...]]:
+    def key(self) -> tuple[str, Path]:
         """What it says, whatever its variables are called, it is worth, and it comes from."""
-        return self.anchor, tuple((a.relation, a.forward) for a in self.body)
+        return self.anchor, self.path
 
     @property
     def relations(self) -> tuple[str, ...]:
         """Short ids of all its relations, in order of appearance."""
-        return tuple(dict.fromkeys(a.relation for a in self.body))
+        return tuple(dict.fromkeys(a.relation for a in self.path))
 
     @property
     def differing(self) -> tuple[tuple[str, str], ...]:
@@ -65,18 +73,18 @@ class Rule:
         Closed paths are simple (SymAgent 4.1 samples them by breadth-first search): where a relation is
         walked there and back, a node differs from the one two steps before; and answers are not the topic.
         """
-        nodes, body = [self.anchor, *(f"?{a.variable}" for a in self.body)], self.body
+        nodes, path = [self.anchor, *(f"?{a.variable}" for a in self.path)], self.path
         back = [
-            (body[i].variable, nodes[i - 1])
-            for i in range(1, len(body))
-            if body[i].relation == body[i - 1].relation and body[i].forward != body[i - 1].forward
+            (path[i].variable, nodes[i - 1])
+            for i in range(1, len(path))
+            if path[i].relation == path[i - 1].relation and path[i].forward != path[i - 1].forward
         ]
-        topic = [(self.answer, self.anchor)] if len(body) > 1 and not self.keeps_topic else []
+        topic = [(self.answer, self.anchor)] if len(path) > 1 and not self.keeps_topic else []
         return tuple(dict.fromkeys([*back, *topic]))
 
     def text(self, label: str = "") -> str:
         """The rule in one line, e.g. `Q419 <-[P17]- ?city -[P2043]-> ?length`."""
-        return " ".join([label or self.anchor, *(f"{a.arrow()} ?{a.variable}" for a in self.body)])
+        return " ".join([label or self.anchor, *(f"{a.arrow()} ?{a.variable}" for a in self.path)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +109,6 @@ def dropped(rule: Rule, reason: str) -> DroppedRule:
     return DroppedRule(rule.text(), reason, rule.provenance, rule.anchor, rule.relations)
 
 
-def path_text(body: tuple[Atom, ...]) -> str:
-    """A body as lists of relations go to a model and come back: `[r1, ^r2]`; `^` is walked backwards."""
-    return "[" + ", ".join(f"{'' if a.forward else '^'}{a.relation}" for a in body) + "]"
+def path_text(path: Path) -> str:
+    """A path as lists of relations go to a model and come back: `[r1, ^r2]`; `^` is walked backwards."""
+    return "[" + ", ".join(f"{'' if a.forward else '^'}{a.relation}" for a in path) + "]"

@@ -2,7 +2,7 @@
 
 The agent's loop adds nothing where a rule is one query, so exploring thousands of questions grows chains and
 runs them as rules directly. Refinement is given the attempt and its reward, never the answers: the next best
-chains are run, and the one rewarded best is kept. Recall alone (equation 6) would prefer bodies that reach
+chains are run, and the one rewarded best is kept. Recall alone (equation 6) would prefer paths that reach
 everything, so among attempts it is recall plus F1 that decides.
 """
 
@@ -20,7 +20,7 @@ from triplewise.tools.parsing.chains import ChainGrower, edges_of, topics_of
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import Path
 from triplewise.tools.parsing.reading import derive
-from triplewise.tools.planning.bodies import answers, ground, grow, node_form, rename
+from triplewise.tools.planning.paths import answers, grow, node_form, with_variables
 from triplewise.tools.retrieval.encoder import Encoder
 
 ROWS = 1_000
@@ -90,8 +90,8 @@ class Explorer:
     def _rule(self, index: GraphIndex, node: int, path: Path) -> Rule:
         """Return a path of an index as a rule."""
         short = self.kg.profile.short
-        steps = [(short(iri), forward) for iri, forward in edges_of(index, path)]
-        return ground(node_form(self.kg, short(index.terms[node])), rename(self.kg, steps))
+        steps = [Atom(short(iri), forward) for iri, forward in edges_of(index, path)]
+        return Rule(node_form(self.kg, short(index.terms[node])), with_variables(self.kg, steps))
 
     def reward(self, question: Question, rule: Rule) -> Reward:
         """Return the reward of a rule's answers (equation 6)."""
@@ -114,7 +114,7 @@ class Explorer:
             predicted=reward.predicted,
             reward=reward.recall,
             f1=reward.f1,
-            turns=(*planned, *(Turn("", a.arrow(), "") for a in rule.body), Turn("", "finish", "")),
+            turns=(*planned, *(Turn("", a.arrow(), "") for a in rule.path), Turn("", "finish", "")),
             choices=choices_of(self.kg, rule) if reward.recall else (),
             rule=rule.text(),
         )
@@ -127,8 +127,8 @@ def choices_of(kg: KnowledgeGraph, rule: Rule) -> tuple[Choice, ...]:
     hop. A hop whose relation the KG does not offer there (a gap) is left out.
     """
     choices, before = list[Choice](), tuple[str, ...]()
-    for hop, atom in enumerate(rule.body):
-        offered = tuple(_step_text(kg, body[-1]) for body in grow(kg, rule.anchor, rule.body[:hop]))
+    for hop, atom in enumerate(rule.path):
+        offered = tuple(_step_text(kg, path[-1]) for path in grow(kg, rule.anchor, rule.path[:hop]))
         chosen = _step_text(kg, atom)
         if chosen in offered:
             choices.append(Choice(chosen, tuple(dict.fromkeys(offered)), before))

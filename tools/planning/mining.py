@@ -1,4 +1,4 @@
-"""Mine rule bodies from seed questions: closed paths from topic to answers, generalised and scored.
+"""Mine rules from seed questions: closed paths from topic to answers, generalised and scored.
 
 SymAgent, section 4.1. A seed question with topic e_q and answer e_a is a closed path
 
@@ -8,7 +8,7 @@ in the graph; with variables in place of its entities it is the body of a rule (
 
     r_h(x, y) ← r_1(x, z_1) ∧ r_2(z_1, z_2) ∧ ... ∧ r_L(z_{L-1}, y)
 
-whose head r_h is what the question asks. A body that reaches the answers and little else beats one that
+whose head r_h is what the question asks. A path that reaches the answers and little else beats one that
 merely reaches them: each is run from the topic entity, and its precision and recall are measured.
 """
 
@@ -16,29 +16,26 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from triplewise.tools.core.rules import DroppedRule, Rule, dropped, path_text
+from triplewise.tools.core.rules import Atom, DroppedRule, Path, Rule, dropped, path_text
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.chains import SeedChain
-from triplewise.tools.planning.bodies import (
-    Body,
-    Signature,
+from triplewise.tools.planning.paths import (
     answers_in,
-    ground,
     grow,
+    leads_somewhere,
     node_form,
     relation_form,
-    rename,
     run,
-    signature,
-)
+    with_variables,
+)  # fmt: skip
 from triplewise.tools.planning.seeds import (
     Caps,
     Match,
@@ -49,16 +46,16 @@ from triplewise.tools.planning.seeds import (
     SeedIndex,
     SeedTerms,
     same_as,
-)
+)  # fmt: skip
 
 Item = TypeVar("Item")
 
 GAP = "with a gap in the graph"
 """How the provenance of a rule ends that only documents can complete."""
 LEAST_F1 = 0.25
-"""Bodies that reproduce less than this share of a seed's answers are no rule for it."""
+"""Paths that reproduce less than this share of a seed's answers are no rule for it."""
 SIMILARITY_POWER, F1_POWER = 4.0, 2.0
-"""How fast the weight of a seed falls with its BM25 score, and the evidence of a body with its F1."""
+"""How fast the weight of a seed falls with its BM25 score, and the evidence of a path with its F1."""
 PRIOR_SUPPORT = 0.5
 """Seeds whose evidence is withheld: one seed may be met by chance."""
 LEAST_SIMILARITY = 0.25
@@ -72,7 +69,7 @@ class PlanSettings:
     Attributes:
         seed_count: groups of seeds read. rules: rules returned.
         documents: whether documents may fill a gap of the KG: a rule that leads nowhere then stays a plan.
-        caps: the longest body, and how far mining goes.
+        caps: the longest path, and how far mining goes.
     """
 
     seed_count: int = 5
@@ -89,21 +86,6 @@ class Plan:
     dropped: tuple[DroppedRule, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MinedBody:
-    """A body with its means over the seeds it was found for.
-
-    `keeps_topic`: where it comes back to the topic entity, seeds count the topic among the answers.
-    """
-
-    signature: Signature
-    support: int
-    precision: float
-    recall: float
-    f1: float
-    keeps_topic: bool = False
-
-
 class Miner:
     """Finds and scores closed paths.
 
@@ -117,26 +99,29 @@ class Miner:
         self.kg, self.caps = kg, caps or Caps()
         self._memory, self._terms = {} if memory is None else memory, SeedTerms(kg)
 
-    def mine(self, seeds: Sequence[Seed]) -> list[MinedBody]:
-        """Return bodies for seeds that share one masked text, best first."""
-        mined = [self.of_seed(s) for s in self.choose(seeds)]
-        qualities: dict[Signature, list[Quality]] = defaultdict(list)
+    def mine(self, seeds: Sequence[Seed]) -> list[Rule]:
+        """Return rules for seeds that share one masked text, best first; they are anchored nowhere.
+
+        Figures are means over these seeds, the score of their F1; the topic is an answer where they count it.
+        """
+        mined = [found for seed in self.choose(seeds) if (found := self.of_seed(seed))]
+        qualities: dict[Path, list[Quality]] = defaultdict(list)
         for of_seed in mined:
-            for body, quality in of_seed.items():
-                qualities[body].append(quality)
-        n = sum(map(bool, mined)) or 1
-        bodies = [
-            MinedBody(
-                body,
-                len(q),
-                sum(x.precision for x in q) / n,
-                sum(x.recall for x in q) / n,
-                sum(x.f1 for x in q) / n,
-                keeps_topic=sum(x.returns for x in q) < 0,
+            for path, quality in of_seed.items():
+                qualities[path].append(quality)
+        rules = [
+            Rule(
+                "",
+                path,
+                keeps_topic=sum(q.returns for q in of_path) < 0,
+                support=len(of_path),
+                precision=sum(q.precision for q in of_path) / len(mined),
+                recall=sum(q.recall for q in of_path) / len(mined),
+                score=sum(q.f1 for q in of_path) / len(mined),
             )
-            for body, q in qualities.items()
+            for path, of_path in qualities.items()
         ]
-        return sorted(bodies, key=lambda m: (-round(m.f1, 6), len(m.signature), m.signature))
+        return sorted(rules, key=lambda rule: (-round(rule.score, 6), len(rule.path), rule.path))
 
     def choose(self, seeds: Sequence[Seed]) -> list[Seed]:
         """Return a few seeds of a group, drawn at random; those with several answers tell more."""
@@ -151,7 +136,7 @@ class Miner:
         return [items[i] for i in sorted(draw.sample(range(len(items)), count))]
 
     def of_seed(self, seed: Seed) -> Mined:
-        """Return the bodies of one seed with their quality; {} if its entities are not in the KG.
+        """Return the paths of one seed with their quality; {} if its entities are not in the KG.
 
         The search starts at the first topic that the KG knows.
         """
@@ -161,10 +146,9 @@ class Miner:
         anchor, gold = next(iter(self.anchors(seed).values()), ""), self._terms.gold(seed)
         if anchor and gold:
             counts = any(phrase in seed.question.lower() for phrase in lexicon().counting)
-            judged = (
-                (body, self._judge(anchor, body, gold, counts)) for body in self._closed(anchor, seed, counts)
-            )
-            mined = {body: quality for body, quality in judged if quality is not None}
+            for path in self._closed_paths(anchor, seed, counts):
+                if (quality := self._judge(anchor, path, gold, counts)) is not None:
+                    mined[path] = quality
         self._memory[seed.digest] = mined
         return mined
 
@@ -174,46 +158,43 @@ class Miner:
         short = self.kg.profile.short
         return {name: node_form(self.kg, short(n)) for name, n in nodes.items() if isinstance(n, IRI)}
 
-    def _closed(self, anchor: str, seed: Seed, counts: bool) -> list[Signature]:
-        """Return signatures of closed paths from the anchor to the sampled answers, shortest first.
+    def _closed_paths(self, anchor: str, seed: Seed, counts: bool) -> list[Path]:
+        """Return the paths from the anchor to the sampled answers (equation 1), shortest first.
 
-        Where the question asks how many, no path leads to the number: then all half paths, to be counted.
+        They are searched from both ends. Where the question asks how many, no path leads to the number: then
+        all half paths, to be counted.
         """
         ends = self._sample([n for a in seed.answers for n in self._terms.resolve(a)[:1]], self.caps.answers)
         if not ends and not counts:
             return []
         halves = self._forward_halves(anchor)
         if counts:
-            return sorted((s for s in halves if s), key=lambda s: (len(s), s))[: self.caps.halves]
-        reaching: Counter[Signature] = Counter()
-        for end in ends:
-            reaching.update(self._meet(halves, end))
+            return sorted((p for p in halves if p), key=lambda p: (len(p), p))[: self.caps.halves]
+        reaching = Counter(path for end in ends for path in self._meet(halves, end))
         # In an incomplete graph no path may lead to all of them: then those that lead to one.
-        shared = [s for s, n in reaching.items() if n == len(ends)] or list(reaching)
-        return sorted(shared, key=lambda s: (len(s), s))[: self.caps.bodies]
+        shared = [path for path, n in reaching.items() if n == len(ends)] or list(reaching)
+        return sorted(shared, key=lambda path: (len(path), path))[: self.caps.paths]
 
-    def _forward_halves(self, anchor: str) -> dict[Signature, frozenset[Term]]:
-        """Return the nodes reached from the anchor over each body of up to hops - 1 relations."""
+    def _forward_halves(self, anchor: str) -> dict[Path, frozenset[Term]]:
+        """Return the nodes reached from the anchor over each path of up to hops - 1 relations."""
         start = self.kg.profile.expand(anchor)
         assert start is not None
-        reached: dict[Signature, frozenset[Term]] = {(): frozenset({start})}
-        frontier: list[Body] = [()]
+        reached: dict[Path, frozenset[Term]] = {(): frozenset({start})}
+        frontier: list[Path] = [()]
         for _hop in range(self.caps.hops - 1):
             grown = self._sample(grow(self.kg, anchor, *frontier), self.caps.halves)
             frontier = []
-            for body in grown:
-                rule = ground(anchor, body, keeps_topic=True)
-                result = run(self.kg, rule, limit=self.caps.frontier)
+            for path in grown:
+                result = run(self.kg, Rule(anchor, path, keeps_topic=True), limit=self.caps.frontier)
                 if result.outcome is Outcome.ROWS:
-                    reached[signature(body)] = frozenset(answers_in(result))
-                    frontier.append(body)
+                    reached[path] = frozenset(answers_in(result))
+                    frontier.append(path)
         return reached
 
-    def _meet(self, halves: dict[Signature, frozenset[Term]], end: Term) -> set[Signature]:
-        """Return signatures that reach `end`: half paths that end on it, or on one of its neighbours."""
-        meeting = {s for s, nodes in halves.items() if s and end in nodes}
-        around: dict[tuple[str, bool], set[Term]] = defaultdict(set)
-        limit = self.caps.frontier
+    def _meet(self, halves: Mapping[Path, frozenset[Term]], end: Term) -> set[Path]:
+        """Return paths that reach `end`: half paths that end on it, or on one of its neighbours."""
+        meeting = {path for path, nodes in halves.items() if path and end in nodes}
+        around, limit = defaultdict[Atom, set[Term]](set), self.caps.frontier
         near = self.kg.neighbours(end, limit=limit)
         triples = near.triples
         if near.outcome is Outcome.TRUNCATED:  # of a hub, as many of each relation
@@ -225,21 +206,22 @@ class Miner:
         for t in triples:
             name = relation_form(self.kg, self.kg.profile.short(t.relation))
             if t.object == end:
-                around[(name, True)].add(t.subject)
+                around[Atom(name, True)].add(t.subject)
             if t.subject == end:
-                around[(name, False)].add(t.object)
-        for s, nodes in halves.items():
-            meeting |= {(*s, step) for step, ends in around.items() if not nodes.isdisjoint(ends)}
+                around[Atom(name, False)].add(t.object)
+        for path, nodes in halves.items():
+            meeting |= {(*path, step) for step, ends in around.items() if not nodes.isdisjoint(ends)}
         return meeting
 
-    def _judge(self, anchor: str, body: Signature, gold: set[Term], counts: bool) -> Quality | None:
-        """Return how well a body reproduces the answers from its anchor; None where it leads nowhere.
+    def _judge(self, anchor: str, path: Path, gold: set[Term], counts: bool) -> Quality | None:
+        """Return how well a path reproduces the answers from its anchor; None where it leads nowhere.
 
         A result that was cut counts as large as the cap. The topic itself counts only where it is an answer:
         a closed path that comes back to its start is no path. `counts`: the answer is the number of values.
         """
         cap = max(200, 20 * len(gold))
-        result = run(self.kg, ground(anchor, rename(self.kg, body), keeps_topic=True), limit=cap)
+        rule = Rule(anchor, with_variables(self.kg, path), keeps_topic=True)
+        result = run(self.kg, rule, limit=cap)
         if result.outcome is Outcome.EMPTY:
             return None
         values = same_as(gold, answers_in(result))
@@ -255,62 +237,50 @@ class Miner:
         return Quality(hits / size if size else 0.0, hits / len(gold), returns)
 
 
-class _Evidence(NamedTuple):
-    """A mined body for a topic entity: how far seeds speak for it, in [0, 1], and what they are."""
-
-    anchor: str
-    body: MinedBody
-    evidence: float
-    seeds: str
-
-
-def _evidence(
+def seed_rules(
     question: str,
     linked: Sequence[LinkedEntity],
     kg: KnowledgeGraph,
     seeds: SeedIndex,
     caps: Caps,
     count: int,
-) -> list[_Evidence]:
-    """Return the bodies of the `count` groups of seeds most like a question, best first.
+) -> list[Rule]:
+    """Return the rules of the `count` groups of seeds most like a question, those with most evidence first.
 
-    The evidence of a body is the mean over the groups of its F1 on them, each weighed by how like the
+    The evidence of a rule is the mean over the groups of its F1 on them, each weighed by how like the
     question it is, times the similarity of the most similar group that has it.
     """
-    miner, found = Miner(kg, caps, seeds.mined(caps)), list[_Evidence]()
-    for topics, matches in seeds.matches(question, linked, count):
-        found += _of_topic(miner, node_form(kg, topics[0].id), matches)
-    best: dict[tuple[str, Signature], _Evidence] = {}
-    for evidence in sorted(found, key=lambda e: -e.evidence):
-        best.setdefault((evidence.anchor, evidence.body.signature), evidence)
+    miner, best = Miner(kg, caps, seeds.mined(caps)), dict[tuple[str, Path], Rule]()
+    matches = seeds.matches(question, linked, count)
+    found = [r for topics, of in matches for r in _of_topic(miner, node_form(kg, topics[0].id), of)]
+    for rule in sorted(found, key=lambda rule: -rule.evidence):
+        best.setdefault(rule.key, replace(rule, path=with_variables(kg, rule.path)))
     return list(best.values())
 
 
-def _of_topic(miner: Miner, anchor: str, matches: Sequence[Match]) -> list[_Evidence]:
-    """Return the evidence of matched groups of seeds for bodies from one topic entity."""
-    scores: dict[Signature, float] = defaultdict(float)
-    first: dict[Signature, tuple[MinedBody, Match]] = {}
+def _of_topic(miner: Miner, anchor: str, matches: Sequence[Match]) -> list[Rule]:
+    """Return the rules of matched groups of seeds from one topic entity, with their evidence."""
+    scores: dict[Path, float] = defaultdict(float)
+    first: dict[Path, tuple[Rule, Match]] = {}
     total = 0.0
     for match in (m for m in matches if m.similarity >= LEAST_SIMILARITY):
         mined = miner.mine(match.seeds)
         weight = match.similarity * match.score**SIMILARITY_POWER if mined else 0.0
         total += weight
-        for body in (m for m in mined if m.f1 >= LEAST_F1):
-            share = body.support / (body.support + PRIOR_SUPPORT)
-            scores[body.signature] += weight * body.f1**F1_POWER * share
-            if body.signature not in first or match.similarity > first[body.signature][1].similarity:
-                first[body.signature] = body, match
-        if mined and match.score == 1.0 and mined[0].f1 > 0.9 and mined[0].support > 2:
+        for rule in (r for r in mined if r.score >= LEAST_F1):
+            share = rule.support / (rule.support + PRIOR_SUPPORT)
+            scores[rule.path] += weight * rule.score**F1_POWER * share
+            if rule.path not in first or match.similarity > first[rule.path][1].similarity:
+                first[rule.path] = rule, match
+        if mined and match.score == 1.0 and mined[0].score > 0.9 and mined[0].support > 2:
             break
-    return [
-        _Evidence(
-            anchor,
-            body,
-            match.similarity * scores[name] / total,
-            f'{body.support} seed questions like "{match.text}", F1 {body.f1:.2f}',
-        )
-        for name, (body, match) in first.items()
-    ]
+    rules = []
+    for path, (rule, match) in first.items():
+        evidence = match.similarity * scores[path] / total
+        like = f'{rule.support} seed questions like "{match.text}", F1 {rule.score:.2f}'
+        why = f"reproduces the answers of {like}"
+        rules.append(replace(rule, anchor=anchor, evidence=evidence, score=evidence, provenance=why))
+    return rules
 
 
 def seed_chains(
@@ -320,40 +290,15 @@ def seed_chains(
 
     def chains(question: str, linked: Sequence[LinkedEntity]) -> Sequence[SeedChain]:
         found = []
-        for anchor, body, evidence, _ in _evidence(question, linked, kg, seeds, caps, count):
-            steps = [(kg.profile.expand(name, relation=True), forward) for name, forward in body.signature]
+        for rule in seed_rules(question, linked, kg, seeds, caps, count):
+            steps = [(kg.profile.expand(atom.relation, relation=True), atom.forward) for atom in rule.path]
             edges = tuple((iri, forward) for iri, forward in steps if iri is not None)
-            node = kg.profile.expand(anchor)
+            node = kg.profile.expand(rule.anchor)
             if node is not None and len(edges) == len(steps):
-                found.append(SeedChain(node, edges, evidence, body.support, body.keeps_topic))
+                found.append(SeedChain(node, edges, rule.evidence, rule.support, rule.keeps_topic))
         return found
 
     return chains
-
-
-def seed_rules(
-    question: str,
-    linked: Sequence[LinkedEntity],
-    kg: KnowledgeGraph,
-    seeds: SeedIndex,
-    caps: Caps,
-    count: int,
-) -> list[Rule]:
-    """Return rules from seed questions, best first; the topic is an answer only where seeds count it."""
-    rules = []
-    for anchor, body, evidence, like in _evidence(question, linked, kg, seeds, caps, count):
-        rules.append(
-            replace(
-                ground(anchor, rename(kg, body.signature), body.keeps_topic),
-                support=body.support,
-                precision=body.precision,
-                recall=body.recall,
-                evidence=evidence,
-                score=evidence,
-                provenance=f"reproduces the answers of {like}",
-            )
-        )
-    return rules
 
 
 def seed_plan(
@@ -368,20 +313,19 @@ def seed_plan(
     With documents the latter stay where they are, marked as having a gap, and do not take the places of the
     others. One query a rule.
     """
-    grounded: list[Rule] = []
-    reasons: list[DroppedRule] = []
+    grounded, reasons = list[Rule](), list[DroppedRule]()
     for rule in seed_rules(question, linked, kg, seeds, settings.caps, settings.seed_count):
         if len(grounded) == settings.rules * (2 if settings.documents else 1):
             break
-        if run(kg, rule, limit=1).outcome is not Outcome.EMPTY:
+        if leads_somewhere(kg, rule):
             grounded.append(rule)
         elif settings.documents:
             grounded.append(replace(rule, provenance=f"{rule.provenance}, {GAP}"))
         else:
-            parts = [ground(rule.anchor, rule.body[:n]) for n in range(1, len(rule.body) + 1)]
-            empty = (part for part in parts[:-1] if run(kg, part, limit=1).outcome is Outcome.EMPTY)
-            behind = path_text(next(empty, parts[-1]).body)
-            reasons.append(dropped(rule, f"no grounding: the graph has nothing at {behind} from the entity"))
+            parts = (Rule(rule.anchor, rule.path[:n]) for n in range(1, len(rule.path)))
+            empty = next((part for part in parts if not leads_somewhere(kg, part)), rule)
+            reason = f"no grounding: the graph has nothing at {path_text(empty.path)} from the entity"
+            reasons.append(dropped(rule, reason))
     return Plan(tuple(share_places(grounded, settings.rules)), tuple(reasons))
 
 
@@ -395,8 +339,7 @@ def share_places(rules: Sequence[Rule], limit: int) -> list[Rule]:
 
     Rules with a gap have half of the places, more where there are not enough others.
     """
-    gaps = [i for i, r in enumerate(rules) if has_gap(r)]
-    whole = [i for i, r in enumerate(rules) if not has_gap(r)]
+    gaps, whole = ([r for r in rules if has_gap(r) is gap] for gap in (True, False))
     gaps = gaps[: max(limit - len(whole), limit // 2)]
-    chosen = {*gaps, *whole[: limit - len(gaps)]}
-    return [r for i, r in enumerate(rules) if i in chosen]
+    chosen = [*gaps, *whole[: limit - len(gaps)]]
+    return [rule for rule in rules if rule in chosen]

@@ -12,29 +12,26 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.rules import Atom, DroppedRule, Rule, path_text
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
+from triplewise.tools.core.rules import Atom, DroppedRule, Path, Rule, path_text
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.language.lexicon import lexicon, root
 from triplewise.tools.linking.linker import LinkedEntity, without_brackets
 from triplewise.tools.parsing.similarity import NEARLY, similarities, texts_of, thresholds_of
-from triplewise.tools.planning.bodies import (
-    Body,
-    Signature,
-    ground,
+from triplewise.tools.planning.mining import GAP, LEAST_F1, Miner, Plan, PlanSettings, has_gap, share_places
+from triplewise.tools.planning.paths import (
     grow,
+    leads_somewhere,
     make_atom,
     node_form,
     relation_form,
-    rename,
-    run,
-)
-from triplewise.tools.planning.mining import GAP, LEAST_F1, Miner, Plan, PlanSettings, has_gap, share_places
+    with_variables,
+)  # fmt: skip
 from triplewise.tools.planning.seeds import SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder
 
-DEMONSTRATED = 3  # Bodies shown of one seed question, best first
-PARTIAL = 6  # Readings of one proposal that are walked at once
+DEMONSTRATED = 3  # Paths shown of one seed question, best first
+PARTIAL = 6  # Ways to walk one proposal that are tried at once
 PROPOSED = "proposed by the model"
 
 _PATH = re.compile(r"[\[(]([^\[\]()]+(?:\([^\[\]()]*\)[^\[\]()]*)*)[\])]")
@@ -51,29 +48,29 @@ def demonstrate(
     seeds: SeedIndex,
     settings: PlanSettings,
 ) -> list[dict[str, object]]:
-    """Return the seed questions most like a question, one of each structure, with their own mined bodies.
+    """Return the seed questions most like a question, one of each structure, with their own mined paths.
 
-    Each is a `question` and its `rules`: bodies of closed paths from its entity to its answers, best first.
-    The seed with the clearest body of its group is shown; a group in which none has any is left out.
+    Each is a `question` and its `rules`: closed paths from its entity to its answers, best first. The seed
+    with the clearest path of its group is shown; a group in which none has any is left out.
     """
     miner = Miner(kg, settings.caps, seeds.mined(settings.caps))
     demonstrations = list[dict[str, object]]()
     for match in seeds.groups_like(question, linked, settings.seed_count)[: settings.seed_count]:
         others = [s for s in match.seeds if s.question != question]  # never the question itself
-        mined: list[tuple[str, dict[Signature, float]]] = []
+        mined = list[tuple[str, dict[Path, float]]]()
         for seed in miner.choose(others) if others else ():
-            bodies = {b: q.f1 for b, q in miner.of_seed(seed).items() if q.f1 >= LEAST_F1}
-            mined += [(seed.question, bodies)] if bodies else []
+            f1 = {path: q.f1 for path, q in miner.of_seed(seed).items() if q.f1 >= LEAST_F1}
+            mined += [(seed.question, f1)] if f1 else []
         if mined:
             text, f1 = max(mined, key=lambda pair: max(pair[1].values()))
-            best = sorted(f1, key=lambda body: (-round(f1[body], 6), len(body), body))[:DEMONSTRATED]
-            rules = tuple(path_text(rename(kg, body)) for body in best)
+            best = sorted(f1, key=lambda path: (-round(f1[path], 6), len(path), path))[:DEMONSTRATED]
+            rules = tuple(path_text(with_variables(kg, path)) for path in best)
             demonstrations.append({"question": without_brackets(text), "rules": rules})
     return demonstrations
 
 
-def parse_bodies(reply: str) -> list[tuple[str, ...]]:
-    """Return rule bodies in a reply: lists of relations in brackets, or chains `-[r1]-> ?x <-[r2]- ?y`.
+def parse_paths(reply: str) -> list[tuple[str, ...]]:
+    """Return paths in a reply: lists of relations in brackets, or chains `-[r1]-> ?x <-[r2]- ?y`.
 
     `^` before a relation says that it is walked from object to subject, as `<-[r]-` does.
     """
@@ -81,11 +78,11 @@ def parse_bodies(reply: str) -> list[tuple[str, ...]]:
     def as_list(chain: re.Match[str]) -> str:
         return f"[{', '.join(('^' if back else '') + name for back, name in _ARROW.findall(chain[0]))}]"
 
-    bodies = (
+    paths = (
         tuple(part.strip(" \n'\"`?") for part in re.split(r",|->|∧", listed))
         for listed in _PATH.findall(_CHAIN.sub(as_list, reply))
     )
-    return list(dict.fromkeys(body for body in bodies if all(body)))
+    return list(dict.fromkeys(path for path in paths if all(path)))
 
 
 def with_proposals(
@@ -101,33 +98,25 @@ def with_proposals(
 
     Args:
         mined: the plan without the model; its relations are known to exist.
-        proposals: rule bodies as `parse_bodies` reads them, the likeliest first.
-        settings: the longest body, the most rules (those with a gap do not take the places of all others),
+        proposals: paths as `parse_paths` reads them, the likeliest first.
+        settings: the longest path, the most rules (those with a gap do not take the places of all others),
             and whether documents may fill a gap: a proposal of relations that the KG has, though not here,
             then stays a plan.
         shown: whether the model saw the mined rules: where a proposal of its own holds, those that it did not
             take and no seed question supports are left out.
     """
     grounder = _Grounder(kg, encoder, linked, settings, mined)
-    rules: dict[tuple[str, Body], Rule] = {}
-    for proposal in proposals:
-        for rule in grounder.ground(proposal):
-            rules.setdefault((rule.anchor, rule.body), rule)
-    holds = shown and not all(map(has_gap, rules.values()))
-    others = []
+    rules = dict[tuple[str, Path], Rule]()
+    for rule in (rule for proposal in proposals for rule in grounder.ground(proposal)):
+        rules.setdefault(rule.key, rule)
+    holds, others = shown and not all(map(has_gap, rules.values())), list[Rule]()
     for rule in mined.rules:
-        same = rules.get((rule.anchor, rule.body))
-        is_rejected = holds and same is None and not rule.support
-        if same is None and not is_rejected:
-            others.append(rule)
-        if same is not None and rule.support:
-            rules[rule.anchor, rule.body] = replace(
-                same,
-                support=rule.support,
-                precision=rule.precision,
-                recall=rule.recall,
-                provenance=f"{same.provenance}; {rule.provenance}",
-            )
+        if (same := rules.get(rule.key)) is None:
+            others += [rule] if rule.support or not holds else []
+        elif rule.support:
+            why = f"{same.provenance}; {rule.provenance}"
+            figures = {"support": rule.support, "precision": rule.precision, "recall": rule.recall}
+            rules[rule.key] = replace(same, provenance=why, **figures)  # type: ignore[arg-type]
     best = share_places([*rules.values(), *others], settings.rules)
     return Plan(tuple(best), (*grounder.dropped, *mined.dropped))
 
@@ -154,24 +143,23 @@ class _Aligned(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """One way to walk a proposal: the atoms so far, what names were taken for, and the similarity of all."""
+class _Walk:
+    """One way to walk a proposal: the path so far, what names were taken for, and the similarity of all."""
 
-    body: Body = ()
+    path: Path = ()
     notes: tuple[str, ...] = ()
     similarity: float = 1.0
 
-    def longer(self, name: _Name, aligned: _Aligned) -> _Reading:
-        """Return the reading with one more atom, noting what a name was taken for if not for its id."""
+    def longer(self, name: _Name, aligned: _Aligned) -> _Walk:
+        """Return the walk with one more step, noting what a name was taken for if not for its id."""
         by = f"similarity {aligned.similarity:.2f}" if aligned.by == "similarity" else f"its {aligned.by}"
         note = () if aligned.by == "id" else (f"{name.text!r} read as {aligned.atom.relation} by {by}",)
-        similarity = self.similarity * aligned.similarity
-        return _Reading((*self.body, aligned.atom), (*self.notes, *note), similarity)
+        return _Walk((*self.path, aligned.atom), (*self.notes, *note), self.similarity * aligned.similarity)
 
-    def rule(self, rule: Rule, note: str = "") -> Rule:
-        """Return a rule of this reading, with its similarity for a score and where it comes from."""
+    def rule(self, anchor: str, note: str = "") -> Rule:
+        """Return the rule that it is, with its similarity for a score and where it comes from."""
         provenance = "; ".join((PROPOSED, *dict.fromkeys(self.notes))) + note
-        return replace(rule, score=self.similarity, provenance=provenance)
+        return Rule(anchor, self.path, score=self.similarity, provenance=provenance)
 
 
 class _Grounder:
@@ -189,7 +177,7 @@ class _Grounder:
         self._anchors = [node_form(kg, e.id) for e in linked]
         self._relations = tuple(dict.fromkeys(r for rule in mined.rules for r in rule.relations))
         self._encoder, self._threshold = encoder, thresholds_of(encoder).alike
-        self._steps: dict[tuple[str, Body], list[Atom]] = {}
+        self._steps: dict[tuple[str, Path], list[Atom]] = {}
         self.dropped: list[DroppedRule] = []
 
     def ground(self, proposal: Sequence[str]) -> list[Rule]:
@@ -198,38 +186,32 @@ class _Grounder:
         if len(names) > hops:
             return self._drop(proposal, f"longer than {hops} relations (plan_hops)")
         walked = [(anchor, self._walk(anchor, names)) for anchor in self._anchors]
-        rules = []
-        for anchor, readings in walked:
-            for reading in (r for r in readings if len(r.body) == len(names)):
-                rule = ground(anchor, reading.body)
-                if run(self._kg, rule, limit=1).outcome is not Outcome.EMPTY:
-                    rules.append(reading.rule(rule))
-        if rules:
+        whole = [walk.rule(a) for a, walks in walked for walk in walks if len(walk.path) == len(names)]
+        if rules := [rule for rule in whole if leads_somewhere(self._kg, rule)]:
             return rules
-        anchor, furthest = max(walked, key=lambda pair: len(pair[1][0].body))
-        if len(furthest[0].body) == len(names):
+        if whole:
             return self._drop(proposal, "no grounding: it only leads back to where it came from")
-        return self._with_gap(proposal, anchor, furthest[0], names[len(furthest[0].body) :])
+        anchor, furthest = max(walked, key=lambda pair: len(pair[1][0].path))
+        return self._with_gap(proposal, anchor, furthest[0], names[len(furthest[0].path) :])
 
-    def _walk(self, anchor: str, names: Sequence[_Name]) -> list[_Reading]:
-        """Return the readings that lead furthest, likeliest first."""
-        readings = [_Reading()]
+    def _walk(self, anchor: str, names: Sequence[_Name]) -> list[_Walk]:
+        """Return the walks that lead furthest, likeliest first."""
+        walks = [_Walk()]
         for name in names:
             longer = [
-                r.longer(name, aligned)
-                for r in readings
-                for aligned in self._match(name, self._around(anchor, r.body))
+                walk.longer(name, aligned)
+                for walk in walks
+                for aligned in self._match(name, self._around(anchor, walk.path))
             ]
             if not longer:
                 break
-            readings = sorted(longer, key=lambda r: -r.similarity)[:PARTIAL]
-        return readings
+            walks = sorted(longer, key=lambda walk: -walk.similarity)[:PARTIAL]
+        return walks
 
-    def _around(self, anchor: str, body: Body) -> list[Atom]:
-        """Return the steps that the KG has behind a body."""
-        key = (anchor, body)
-        if key not in self._steps:
-            self._steps[key] = [b[-1] for b in grow(self._kg, anchor, body)]
+    def _around(self, anchor: str, path: Path) -> list[Atom]:
+        """Return the steps that the KG has behind a path."""
+        if (key := (anchor, path)) not in self._steps:
+            self._steps[key] = [longer[-1] for longer in grow(self._kg, anchor, path)]
         return self._steps[key]
 
     def _match(self, name: _Name, steps: Sequence[Atom]) -> list[_Aligned]:
@@ -253,11 +235,10 @@ class _Grounder:
 
         A name that holds all words of a relation's text, in any form ("film director"), is near enough.
         """
-        texts = self._texts(steps)
+        texts, words = self._texts(steps), set(_key(name.text))
         # The id of a relation elsewhere in the KG reads as its label.
         readable = relation_texts(self._kg, [name.text])[name.text].label or name.text
         cosines = similarities(self._kg, self._encoder, texts, [readable])[:, 0] if steps else ()
-        words = set(_key(name.text))
         ranked = []
         for atom, group, cosine in zip(steps, texts, cosines, strict=True):
             least = self._threshold * any(set(_key(t)) <= words for t in group)
@@ -265,45 +246,42 @@ class _Grounder:
         return sorted(ranked, key=lambda a: -a.similarity)
 
     def _texts(self, steps: Sequence[Atom]) -> list[tuple[str, ...]]:
-        """Return what may be said for each step: also the plain label where it is walked backwards."""
+        """Return what each step may be called: also the plain label where it is walked backwards."""
         docs = relation_texts(self._kg, [a.relation for a in steps])
         texts = [(docs[a.relation], texts_of(docs[a.relation], a.forward)[:1]) for a in steps]
         return [tuple(dict.fromkeys(t for t in (*main, d.label, *d.aliases) if t)) for d, main in texts]
 
     def _with_gap(
-        self, proposal: Sequence[str], anchor: str, reading: _Reading, ahead: Sequence[_Name]
+        self, proposal: Sequence[str], anchor: str, walk: _Walk, ahead: Sequence[_Name]
     ) -> list[Rule]:
         """Return a proposal that the graph follows only so far: a plan with documents, if all exists."""
-        place = "behind " + path_text(reading.body) if reading.body else "at the entity"
-        around = self._around(anchor, reading.body)
+        place = "behind " + path_text(walk.path) if walk.path else "at the entity"
+        around = self._around(anchor, walk.path)
         for name in ahead:
-            aligned = self._elsewhere(name)
-            if aligned is None:
+            if (aligned := self._elsewhere(name)) is None:
                 reason = f"the graph has no relation like {name.text!r}"
                 for nearest in self._ranked(name, around)[:1]:
                     figures = f"{nearest.similarity:.2f}, {self._threshold:.2f} is needed"
                     reason += f"; the nearest there is {nearest.atom.relation} ({figures})"
                 return self._drop(proposal, reason, anchor)
-            variables = [a.variable for a in reading.body]
-            atom = make_atom(self._kg, aligned.atom.relation, aligned.atom.forward, variables)
-            reading = reading.longer(name, aligned._replace(atom=atom))
+            atom = make_atom(self._kg, aligned.atom.relation, aligned.atom.forward, walk.path)
+            walk = walk.longer(name, aligned._replace(atom=atom))
         if not self._settings.documents:
             lacking = f"{'^' if ahead[0].backwards else ''}{ahead[0].text}"
             reason = f"no grounding: the graph has no {lacking} {place}, and no documents are configured"
             return self._drop(proposal, reason, anchor)
-        return [reading.rule(ground(anchor, reading.body), f", {GAP}")]
+        return [walk.rule(anchor, f", {GAP}")]
 
     def _elsewhere(self, name: _Name) -> _Aligned | None:
         """Return a relation that the KG has, though not where it is needed: by its id, or among those met."""
         form = relation_form(self._kg, name.text)
         iri = self._kg.profile.expand(form, relation=True)
         if iri is not None and self._kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean:
-            return _Aligned(Atom(form, not name.backwards, "x"), "id")
+            return _Aligned(Atom(form, not name.backwards), "id")
         met = [a.relation for atoms in self._steps.values() for a in atoms]
         names = (*self._relations, *self._kg.profile.relations, *met)
         forms = dict.fromkeys(relation_form(self._kg, r) for r in names)
-        steps = [Atom(f, not name.backwards, "x") for f in forms]
-        return next(iter(self._match(name, steps)), None)
+        return next(iter(self._match(name, [Atom(f, not name.backwards) for f in forms])), None)
 
     def _drop(self, proposal: Sequence[str], reason: str, anchor: str = "") -> list[Rule]:
         """Note why a proposal is no rule; returns none."""

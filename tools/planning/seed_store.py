@@ -12,29 +12,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
 import time
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple
 from functools import lru_cache
 from importlib import resources
 from itertools import chain
 from pathlib import Path
-from statistics import fmean
 from threading import Lock
 from typing import Any, NamedTuple
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError, QueryFailedError
 from triplewise.tools.core.files import exclusive, is_writable, writing
+from triplewise.tools.core.rules import Atom
 from triplewise.tools.core.taught import right_answers
-from triplewise.tools.core.terms import Term
-from triplewise.tools.kg.open import DEMO, MANIFEST, MEMORY_BYTES, graph_files, is_store
+from triplewise.tools.kg.open import DEMO, MANIFEST, graph_files, is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, memory_of
-from triplewise.tools.linking.linker import without_brackets
-from triplewise.tools.parsing.reading import Reading, read_question
-from triplewise.tools.planning.bodies import Signature
-from triplewise.tools.planning.mining import Miner, PlanSettings, seed_chains
+from triplewise.tools.planning.mining import Miner
 from triplewise.tools.planning.seeds import (
     FOLDER,
     Caps,
@@ -42,27 +37,22 @@ from triplewise.tools.planning.seeds import (
     Quality,
     Seed,
     SeedIndex,
-    SeedTerms,
     group_seeds,
     read_seeds,
-    same_as,
     seed_files,
     with_names,
-)
-from triplewise.tools.pyql.program import PyQL
-from triplewise.tools.retrieval.encoder import Encoder
+)  # fmt: skip
 
-FORMAT = 5
-HELD_OUT, FOLDS = 24, 4
-"""Seeds that are asked with the help of the others, and parts in which they are held out."""
+FORMAT = 6
 Progress = Callable[[str, int, int | None], None]  # Called with stage, done, total
+_lock = Lock()
 
 
 class SeedFile(Mapping[str, Sequence[Seed]]):
     """A file of indexed seeds: seeds by masked text, parsed when needed. Raises `DataError` if damaged.
 
     One JSON value a line: an object with `caps` and the masked `texts`; the seeds of each text; then the
-    digest and the bodies of each seed that was mined. A last line that was broken off is left out: `size` is
+    digest and the paths of each seed that was mined. A last line that was broken off is left out: `size` is
     the bytes of whole lines.
     """
 
@@ -75,12 +65,9 @@ class SeedFile(Mapping[str, Sequence[Seed]]):
             header = json.loads(lines[0])
             self.caps, texts = Caps(**header["caps"]), header["texts"]
             self._lines = dict(zip(texts, lines[1 : len(texts) + 1], strict=True))
-            self.bodies: dict[str, Mined] = {
-                digest: {
-                    _signature(body): Quality(precision, recall, returns)
-                    for body, precision, recall, returns in bodies
-                }
-                for digest, bodies in map(json.loads, lines[len(texts) + 1 :])
+            self.mined: dict[str, Mined] = {
+                digest: {tuple(Atom(*step) for step in path): Quality(*quality) for path, *quality in paths}
+                for digest, paths in map(json.loads, lines[len(texts) + 1 :])
             }
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise DataError(f"{error}; remove it and index the seeds again", path) from error
@@ -90,9 +77,6 @@ class SeedFile(Mapping[str, Sequence[Seed]]):
             return [Seed(q, *map(tuple, parts)) for q, *parts in json.loads(self._lines[masked])]
         except (ValueError, TypeError) as error:
             raise DataError(f"{error}; remove it and index the seeds again", self._path) from error
-
-    def __contains__(self, masked: object) -> bool:
-        return masked in self._lines
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._lines)
@@ -105,7 +89,7 @@ class SeedFile(Mapping[str, Sequence[Seed]]):
 def open_index(path: Path) -> SeedIndex:
     """Return the index of a file, opened once per process."""
     file = SeedFile(path)
-    return SeedIndex(file, file.bodies, file.caps)
+    return SeedIndex(file, file.mined, file.caps)
 
 
 def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> SeedIndex | None:
@@ -124,7 +108,7 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> 
     index = open_index(kept[0]) if kept else None
     if kept or path is None:
         return index if path is not None else _with_taught(index, source, kg)
-    indexes, key = memory_of(kg, "seeds"), f"{path} {_seeds_fingerprint(path)}"
+    indexes, key = memory_of(kg, "seeds"), f"{path} {_seeds_version(path)}"
     with _lock:
         if key not in indexes:
             indexes[key] = SeedIndex(_grouped(path, kg))  # holds no graph
@@ -158,51 +142,6 @@ def kept_seeds(source: str, kg: KnowledgeGraph) -> list[Path]:
     return sorted(files, key=lambda f: (f.stat().st_mtime_ns, f.name), reverse=True)
 
 
-class HeldOut(NamedTuple):
-    """What seeds are worth: the mean F1 of best readings of some of them, without and with the others."""
-
-    questions: int
-    without: float
-    by_seeds: float
-
-
-def hold_out(path: Path, kg: KnowledgeGraph, encoder: Encoder, caps: Caps | None = None) -> HeldOut:
-    """Ask a sample of the seeds of an index, those of each fold with the help of the others alone."""
-    file, caps, terms, miner = SeedFile(path), caps or Caps(), SeedTerms(kg), Miner(kg)
-    groups = {text: list(seeds) for text, seeds in file.items()}
-    seeds = [seed for group in groups.values() for seed in group]
-    sample = random.Random(caps.seed).sample(seeds, min(HELD_OUT, len(seeds)))
-    scores: list[tuple[float, float]] = []
-    for fold in (set(sample[i::FOLDS]) for i in range(FOLDS)):
-        rest = {t: [s for s in group if s not in fold] for t, group in groups.items()}
-        rest = {text: group for text, group in rest.items() if group}
-        index = SeedIndex(rest, file.bodies, file.caps) if rest else None
-        for seed in fold:
-            anchors, gold = miner.anchors(seed), terms.gold(seed)
-            if not anchors or not gold or index is None:
-                continue
-            helped = seed_chains(kg, index, caps, PlanSettings().seed_count)
-            question = without_brackets(seed.question)
-            scores.append((
-                _f1(read_question(question, kg, encoder, anchors, None, 1), gold, kg),
-                _f1(read_question(question, kg, encoder, anchors, helped, 1), gold, kg),
-            ))  # fmt: skip
-    without, by_seeds = (fmean(column) for column in zip(*scores, strict=True)) if scores else (0.0, 0.0)
-    return HeldOut(len(scores), without, by_seeds)
-
-
-def _f1(readings: Sequence[Reading], gold: set[Term], kg: KnowledgeGraph) -> float:
-    """Return how well the program of the best reading reproduces the answers."""
-    values = set[Term]()
-    for reading in readings[:1]:
-        result = kg.query(PyQL.parse(reading.program, kg.profile).sparql(kg.profile))
-        values = same_as(gold, result.column(result.variables[0]) if result.rows else ())
-    return 2 * len(values & gold) / (len(values) + len(gold))
-
-
-_lock = Lock()
-
-
 def _grouped(path: str, kg: KnowledgeGraph) -> dict[str, list[Seed]]:
     """Return the seeds of files by masked text, topics by the names that the questions have."""
     return group_seeds(with_names(chain.from_iterable(map(read_seeds, seed_files(path))), kg), path)
@@ -210,7 +149,7 @@ def _grouped(path: str, kg: KnowledgeGraph) -> dict[str, list[Seed]]:
 
 def _file_name(kg: str, path: str, caps: Caps) -> str:
     """Return the name of the file for a graph of this fingerprint, seeds and caps."""
-    key = f"{FORMAT}\0{kg}\0{_seeds_fingerprint(path)}\0{json.dumps(asdict(caps))}"
+    key = f"{FORMAT}\0{kg}\0{_seeds_version(path)}\0{json.dumps(asdict(caps))}"
     return f"{_file_prefix(kg)}{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsonl"
 
 
@@ -220,44 +159,33 @@ def _file_prefix(kg: str) -> str:
 
 
 def _kg_fingerprint(source: str, kg: KnowledgeGraph) -> str:
-    """Return a checksum that changes when a graph does: of its manifest, or of its files.
+    """Return a checksum that changes when a graph does: of its manifest, or of what its files are.
 
-    Of a large file size and time count; of an endpoint only the address is known: after it has changed, index
-    the seeds again.
+    Of an endpoint only the address is known: after it has changed, index the seeds again.
     """
     path = Path(source).expanduser()
     if source == DEMO:
-        demo = resources.files("triplewise.tools.kg") / "demo" / "demo.nt.gz"
-        content = _file_fingerprint(Path(str(demo)), 0)
-    elif path.is_dir() and is_store(path):
-        content = (path / MANIFEST).read_bytes()
+        path = Path(str(resources.files("triplewise.tools.kg"))) / "demo" / "demo.nt.gz"
+    if path.is_dir() and is_store(path):
+        content = (path / MANIFEST).read_text("utf-8")
     elif path.exists() and (files := graph_files(path)):
-        content = b"".join(_file_fingerprint(file, file.stat().st_mtime_ns) for file in files)
+        content = _versions(files)
     else:
-        content = kg.name.encode()
-    return hashlib.sha256(content + b"\0" + kg.profile.name.encode()).hexdigest()
+        content = kg.name
+    return hashlib.sha256(f"{content}\0{kg.profile.name}".encode()).hexdigest()
 
 
-@lru_cache(maxsize=32)
-def _file_fingerprint(path: Path, changed: int) -> bytes:
-    """Return what tells one version of a file from another."""
-    if path.stat().st_size > MEMORY_BYTES:
-        return f"{path.resolve()} {path.stat().st_size} {changed}".encode()
-    return hashlib.sha256(path.read_bytes()).digest()
+def _versions(files: Iterable[Path]) -> str:
+    """Return what tells one version of files from another."""
+    return " ".join(f"{f.resolve()} {f.stat().st_size} {f.stat().st_mtime_ns}" for f in files)
 
 
-def _seeds_fingerprint(path: str) -> str:
-    """Return a checksum of the seed files. Raises `DataError` if one is missing."""
+def _seeds_version(path: str) -> str:
+    """Return the same of seed files. Raises `DataError` if one is missing."""
     try:
-        parts = [_file_fingerprint(f, f.stat().st_mtime_ns) for f in seed_files(path)]
+        return _versions(seed_files(path))
     except OSError as error:
         raise DataError(f"cannot read seed questions: {error.strerror or error}", path) from error
-    return hashlib.sha256(b"".join(parts)).hexdigest()
-
-
-def _signature(body: Sequence[Sequence[object]]) -> Signature:
-    """Return a body out of JSON."""
-    return tuple((str(relation), bool(forward)) for relation, forward in body)
 
 
 class IndexReport(NamedTuple):
@@ -265,8 +193,8 @@ class IndexReport(NamedTuple):
 
     Attributes:
         path: the file. seeds: usable seed questions. groups: different structures among them.
-        mined: seeds mined, of which `before` were there already. empty: mined seeds without any body: their
-            entities are not in the graph, or nothing leads to their answers. bodies: different rule bodies.
+        mined: seeds mined, of which `before` were there already. empty: mined seeds without any path: their
+            entities are not in the graph, or nothing leads to their answers. paths: different paths.
         timeouts: queries that the graph did not answer in time. seconds: how long it took.
     """
 
@@ -276,7 +204,7 @@ class IndexReport(NamedTuple):
     mined: int
     before: int
     empty: int
-    bodies: int
+    paths: int
     timeouts: int
     seconds: float
 
@@ -321,7 +249,7 @@ def index_seeds(
             for old in folder.iterdir():
                 if not old.name.startswith(_file_prefix(fingerprint)):
                     old.unlink(missing_ok=True)
-    mined = list(SeedFile(final).bodies.values())
+    mined = list(SeedFile(final).mined.values())
     return IndexReport(
         final,
         seeds=sum(map(len, groups.values())),
@@ -329,7 +257,7 @@ def index_seeds(
         mined=len(mined),
         before=len(mined) if finished else before,
         empty=sum(not m for m in mined),
-        bodies=len({body for m in mined for body in m}),
+        paths=len({path for m in mined for path in m}),
         timeouts=timeouts,
         seconds=time.perf_counter() - start,
     )
@@ -342,7 +270,7 @@ def _mine(
     try:
         file = SeedFile(path)
         os.truncate(path, file.size)
-        done = set(file.bodies)
+        done = set(file.mined)
     except DataError:
         done = set()
         header = {"caps": asdict(miner.caps), "texts": list(groups)}
@@ -365,7 +293,10 @@ def _mine(
                 if error.outcome == Outcome.UNAVAILABLE:
                     raise KGUnavailableError(f"{error}; run the same command again to go on") from error
                 timeouts += 1
-            bodies = [[body, *astuple(quality)] for body, quality in mined.items()]
-            lines.write(json.dumps([digest, bodies]) + "\n")
+            paths = [
+                [[(atom.relation, atom.forward) for atom in path], *astuple(quality)]
+                for path, quality in mined.items()
+            ]
+            lines.write(json.dumps([digest, paths]) + "\n")
             done.add(digest)
     return before, timeouts

@@ -21,12 +21,12 @@ import numpy as np
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import json_lines
+from triplewise.tools.core.rules import Path as RelationPath
 from triplewise.tools.core.terms import XSD, Literal, Term, text
 from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, batches
 from triplewise.tools.language.lexicon import grammar_of, lexicon, root
 from triplewise.tools.language.text import tokenise
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.bodies import Signature
 from triplewise.tools.retrieval.ranking import Bm25
 
 MENTION = "entity"  # Stands for a mention in a masked text
@@ -46,13 +46,13 @@ class Caps:
     """How far mining goes. What exceeds a cap is sampled by `seed`: the same questions give the same rules.
 
     Attributes:
-        hops: longest body, in relations.
+        hops: longest path, in relations.
         samples: seeds mined of those that share one masked text.
         answers: answers of a seed from which closed paths are searched; all count for precision and recall.
         frontier: nodes of a half path that are kept: a larger one is skipped, since nothing precise runs
             through it.
         halves: half paths of each length that grow on.
-        bodies: closed paths evaluated a seed, shortest first.
+        paths: closed paths evaluated a seed, shortest first.
         seed: of the samples that are drawn.
     """
 
@@ -61,7 +61,7 @@ class Caps:
     answers: int = 2
     frontier: int = 4_000
     halves: int = 200
-    bodies: int = 24
+    paths: int = 24
     seed: int = 1
 
 
@@ -113,11 +113,11 @@ class Seed:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How well a body reproduces the answers of one seed.
+    """How well a path reproduces the answers of one seed.
 
     Attributes:
         precision, recall: of the answers.
-        returns: whether the body also leads back to the topic although that is no answer (1), or the topic is
+        returns: whether the path also leads back to the topic although that is no answer (1), or the topic is
             an answer (-1); 0 if it does not come back.
     """
 
@@ -132,7 +132,7 @@ class Quality:
         return 2 * self.precision * self.recall / total if total else 0.0
 
 
-Mined: TypeAlias = dict[Signature, Quality]  # What one seed gave when it was mined
+Mined: TypeAlias = dict[RelationPath, Quality]  # What one seed gave when it was mined
 MinedSeeds: TypeAlias = MutableMapping[str, Mined]  # What seeds gave, by the digests of the seeds
 
 

@@ -9,7 +9,7 @@ from triplewise.tools.actions.pyql import script
 from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.planning.bodies import rule_program
+from triplewise.tools.planning.paths import rule_program
 from triplewise.tools.pyql.program import PyQL
 
 EX = "http://example.org/"

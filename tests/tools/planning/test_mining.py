@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from triplewise.tools.core.rules import Atom, Path
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.bodies import Signature, answers
 from triplewise.tools.planning.mining import Miner, PlanSettings, has_gap, seed_chains, seed_plan
+from triplewise.tools.planning.paths import answers
 from triplewise.tools.planning.seeds import Caps, Seed, SeedIndex, group_seeds
 
 EX = "http://example.org/"
 PROFILE = Profile(entity_namespaces=(EX,), relation_namespaces=(EX,))
 Fact = tuple[str, str, str]
+Steps = tuple[tuple[str, bool], ...]
 
 FILMS = """
 alien director scott . gladiator director scott . rain director scott . aliens director cameron .
@@ -45,12 +47,16 @@ def films() -> EmbeddedKG:
     return graph(parse(FILMS))
 
 
+def atoms(steps: Steps) -> Path:
+    return tuple(Atom(*step) for step in steps)
+
+
 def seed(topic: str, *found: str) -> Seed:
     return Seed(f"what of {topic}", (topic,), found)
 
 
 @pytest.mark.parametrize(
-    ("asked", "body"),
+    ("asked", "path"),
     [
         (seed("alien", "scott"), (("director", True),)),
         (seed("alien", "england"), (("director", True), ("bornIn", True), ("within", True))),
@@ -61,19 +67,19 @@ def seed(topic: str, *found: str) -> Seed:
         (seed("alien", "gladiator", "rain"), (("director", True), ("director", False))),
     ],
 )
-def test_closed_paths_to_three_hops(films: EmbeddedKG, asked: Seed, body: Signature) -> None:
+def test_closed_paths_to_three_hops(films: EmbeddedKG, asked: Seed, path: Steps) -> None:
     best = Miner(films).mine([asked])[0]
-    assert (best.signature, best.precision, best.recall, best.support) == (body, 1.0, 1.0, 1)
+    assert (best.path, best.precision, best.recall, best.support) == (atoms(path), 1.0, 1.0, 1)
 
 
-def test_the_more_precise_body_comes_first(films: EmbeddedKG) -> None:
+def test_the_more_precise_path_comes_first(films: EmbeddedKG) -> None:
     mined = Miner(films, Caps(hops=2)).mine([seed("weaver", "hurt"), seed("weaver", "hurt", "biehn")])
-    assert mined[0].signature == (("cast", False), ("cast", True))
+    assert mined[0].path == atoms((("cast", False), ("cast", True)))
     facts = parse("f maker a . f maker b . f writer a . g maker c . g writer c")
     mined = Miner(graph(facts), Caps(hops=1)).mine([seed("f", "a"), seed("g", "c")])
-    assert [(m.signature, m.precision, m.recall, m.support) for m in mined] == [
-        ((("writer", True),), 1.0, 1.0, 2),
-        ((("maker", True),), 0.75, 1.0, 2),
+    assert [(m.path, m.precision, m.recall, m.support) for m in mined] == [
+        (atoms((("writer", True),)), 1.0, 1.0, 2),
+        (atoms((("maker", True),)), 0.75, 1.0, 2),
     ]
 
 
@@ -95,10 +101,10 @@ def test_rules_of_seeds_treat_the_topic_as_seeds_do(found: tuple[str, ...], expe
     assert {PROFILE.short(t) for t in answers(kg, rules[0])} == expected
 
 
-def test_a_seed_that_counts_is_a_body_whose_values_are_so_many(films: EmbeddedKG) -> None:
+def test_a_seed_that_counts_is_a_path_whose_values_are_so_many(films: EmbeddedKG) -> None:
     mined = Miner(films).mine([Seed("how many films by scott", ("scott",), ("3",))])
-    assert (("director", False),) in [m.signature for m in mined]
-    assert (("bornIn", True),) not in [m.signature for m in mined]
+    assert atoms((("director", False),)) in [m.path for m in mined]
+    assert atoms((("bornIn", True),)) not in [m.path for m in mined]
 
 
 def test_seeds_show_the_parser_chains_with_their_evidence(films: EmbeddedKG) -> None:
@@ -125,7 +131,7 @@ def test_a_rule_that_leads_nowhere_is_kept_for_documents_only(films: EmbeddedKG)
 
 
 NODES = [f"n{i}" for i in range(6)]
-STEPS = [(r, forward) for r in ("p", "q") for forward in (True, False)]
+STEPS = [Atom(r, forward) for r in ("p", "q") for forward in (True, False)]
 FACTS = st.lists(
     st.tuples(st.sampled_from(NODES), st.sampled_from(["p", "q"]), st.sampled_from(NODES)),
     min_size=1,
@@ -134,37 +140,37 @@ FACTS = st.lists(
 )
 
 
-def reach(facts: list[Fact], start: str, body: Signature, simple: bool = True) -> set[str]:
-    """Ends of the paths of a body; where simple, a relation walked there and back does not return."""
-    paths: list[tuple[str, ...]] = [(start,)]
-    for i, (relation, forward) in enumerate(body):
-        ends = [(s, o) if forward else (o, s) for s, r, o in facts if r == relation]
-        there_and_back = simple and i > 0 and body[i - 1] == (relation, not forward)
-        paths = [
-            (*path, end)
-            for path in paths
+def reach(facts: list[Fact], start: str, path: Path, simple: bool = True) -> set[str]:
+    """Ends of a path; where simple, a relation walked there and back does not return."""
+    walked: list[tuple[str, ...]] = [(start,)]
+    for i, step in enumerate(path):
+        ends = [(s, o) if step.forward else (o, s) for s, r, o in facts if r == step.relation]
+        there_and_back = simple and i > 0 and path[i - 1] == Atom(step.relation, not step.forward)
+        walked = [
+            (*nodes, end)
+            for nodes in walked
             for near, end in ends
-            if near == path[-1] and not (there_and_back and end == path[-2])
+            if near == nodes[-1] and not (there_and_back and end == nodes[-2])
         ]
-    return {path[-1] for path in paths}
+    return {nodes[-1] for nodes in walked}
 
 
 @settings(max_examples=60, deadline=None)
 @given(FACTS, st.lists(st.sampled_from(NODES), min_size=1, max_size=3, unique=True))
-def test_every_body_is_found_and_scored_like_a_plain_evaluation(facts: list[Fact], gold: list[str]) -> None:
+def test_every_path_is_found_and_scored_like_a_plain_evaluation(facts: list[Fact], gold: list[str]) -> None:
     topic = facts[0][0]
     known = {n for s, _, o in facts for n in (s, o)}
     gold = [n for n in gold if n in known] or [facts[0][2]]
     caps = Caps(answers=len(gold))
     mined = Miner(graph(facts), caps).of_seed(seed(topic, *gold))
-    for body, quality in mined.items():
-        found = reach(facts, topic, body)
+    for path, quality in mined.items():
+        found = reach(facts, topic, path)
         found -= {topic} - set(gold)
         hits = len(found & set(gold))
-        assert quality.precision == pytest.approx(hits / len(found) if found else 0.0), body
-        assert quality.recall == pytest.approx(hits / len(gold)), body
+        assert quality.precision == pytest.approx(hits / len(found) if found else 0.0), path
+        assert quality.recall == pytest.approx(hits / len(gold)), path
     ends = set(gold)
-    bodies = [body for hops in (1, 2, 3) for body in product(STEPS, repeat=hops)]
-    walks = [body for body in bodies if ends <= reach(facts, topic, body, simple=False)]
-    if len(walks) <= caps.bodies:
-        assert {body for body in walks if ends <= reach(facts, topic, body)} <= set(mined)
+    every = [path for hops in (1, 2, 3) for path in product(STEPS, repeat=hops)]
+    walks = [path for path in every if ends <= reach(facts, topic, path, simple=False)]
+    if len(walks) <= caps.paths:
+        assert {path for path in walks if ends <= reach(facts, topic, path)} <= set(mined)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
+from triplewise.tools.core.rules import Atom
 from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, open_kg
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.planning.mining import Miner
@@ -77,7 +78,7 @@ def test_what_is_kept_is_not_mined_again(store: Path, seeds: str) -> None:
             mined = Miner(kg, CAPS, index.mined(CAPS)).mine(match.seeds)
         assert meter.queries == 0
         assert mined == Miner(kg, CAPS).mine(match.seeds)
-        assert [(m.signature, m.support) for m in mined] == [((("director", True),), 2)]
+        assert [(m.path, m.support) for m in mined] == [((Atom("director", True),), 2)]
 
 
 def test_another_graph_other_seeds_or_other_caps_are_another_index(
