@@ -27,6 +27,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
@@ -34,7 +35,7 @@ from typing import Literal as OneOf
 
 from jinja2 import Environment, Template, TemplateError
 from jinja2.runtime import Context
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StrictInt
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StrictInt
 
 from triplewise.guidelines.language import NAMES, check_template, environment, situation, text_of
 from triplewise.tools.actions.toolset import Feedback, ReasoningMemory
@@ -43,12 +44,10 @@ from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
 
 Source = OneOf["kb", "interpreter", "memory", "kb+memory", "interpreter+memory"]
 Severity = OneOf["error", "note"]
-ToolsetName = OneOf["pyql", "explore", "symbolic", "agentbench", "sql", "select", "sparql"]
-
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
-TOOLSETS: Final[tuple[ToolsetName, ...]] = get_args(ToolsetName)
-"""Toolsets that a guideline may be for; the first is the one taken where none is named."""
+TOOLSETS: Final = ("pyql", "explore", "symbolic", "agentbench", "sql", "select", "sparql")
+"""The package's own toolsets; the first is the one taken where none is named."""
 
 SHIPPED: Final = (
     *("sql.yaml", "sparql.yaml", "agentbench.yaml", "interpreter.yaml", "interpreter_memory.yaml"),
@@ -68,6 +67,15 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "memory": tuple(f.name for f in fields(ReasoningMemory)),
 }
 _Text = Annotated[str, Field(min_length=1)]
+
+
+def _toolset(name: str) -> str:
+    """A toolset of the package or one's own; what is nearly the name of the former is refused as a slip."""
+    if name not in TOOLSETS and get_close_matches(name, TOOLSETS):
+        raise ValueError(f"unknown toolset {name!r}{did_you_mean(name, TOOLSETS)}")
+    return name
+
+
 _AS_LIST = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 
 
@@ -108,7 +116,7 @@ class Guideline(BaseModel):
         when: Jinja expression: true where the situation is present.
         guideline: Jinja template of the text.
         paper: table or figure of QueryAgent it comes from, "" if it is ours.
-        toolset: the toolsets whose steps it judges; empty for all.
+        toolset: names of the toolsets whose steps it judges, one's own too; empty for all.
     """
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
@@ -120,7 +128,7 @@ class Guideline(BaseModel):
     example: Example
     severity: Severity = "error"
     paper: str = ""
-    toolset: Annotated[list[ToolsetName], Field(min_length=1), _AS_LIST] = []
+    toolset: Annotated[list[Annotated[_Text, AfterValidator(_toolset)]], Field(min_length=1), _AS_LIST] = []
     _path: str = PrivateAttr("")
     _line: int = PrivateAttr(0)
     _own: bool = PrivateAttr(True)

@@ -46,6 +46,12 @@ def test_a_guideline_fires_for_its_toolsets_only(tmp_path: Path, written: str, s
     assert guidelines.check() == ()
 
 
+def test_a_guideline_may_serve_a_toolset_of_ones_own(tmp_path: Path) -> None:
+    guidelines = load_guidelines([loaded(tmp_path, "  toolset: flights\n")], instead=True)
+    assert guidelines.match(FLIGHT, NOTHING, toolset="flights") is not None
+    assert guidelines.match(FLIGHT, NOTHING, toolset="pyql") is None
+
+
 @pytest.mark.parametrize("written", ["  toolset: pigql\n", "  toolset: []\n", "  toolset: 7\n"])
 def test_an_unknown_toolset_is_refused_with_its_line(tmp_path: Path, written: str) -> None:
     with pytest.raises(DataError, match=r"mine\.yaml:6: toolset"):
