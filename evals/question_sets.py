@@ -32,7 +32,7 @@ HELD_OUT = 5
 UNRELIABLE = re.compile(
     r"(MAX|MIN)\( \S*ELEVATION|ELEVATION [<>]|COUNT\( (1|\S+\.(RIVER_NAME|TRAVERSE|CITY_NAME))"
 )
-"""Gold SQL of GeoQuery that is wrong: elevations are compared as texts, and rows of one thing counted twice."""
+"""Gold SQL of GeoQuery that is wrong: elevations compare as text, and rows of one thing count twice."""
 
 
 @dataclass(frozen=True, slots=True)
