@@ -129,19 +129,10 @@ def build_adjacency(
     numbers = defaultdict[bytes, int](count().__next__)  # terms as they are serialised, numbered as they come
     pairs, bounds = array("I"), [0]
     for relation in relations:
-        with TemporaryFile() as rows:  # serialised rows are read ten times as fast as solutions
-            solutions = select(f"SELECT ?o ?s WHERE {{ ?s {relation.n3()} ?o }}")
-            solutions.serialize(rows, format=ox.QueryResultsFormat.TSV)
-            rows.seek(0)
-            next(rows)
-            while lines := rows.readlines(_PIECE_BYTES):
-                fields = b"".join(lines).replace(b"\n", b"\t").split(b"\t")[:-1]
-                if len(fields) != 2 * len(lines):  # an IRI with a tab, which only lenient loads let in
-                    parts = (line[:-1].split(b"\t") for line in lines)
-                    fields = [field for part in parts if len(part) == 2 for field in part]
-                pairs.extend(map(numbers.__getitem__, fields))
-                if progress is not None:
-                    progress(len(pairs) // 2)
+        for fields in _ends(select(f"SELECT ?o ?s WHERE {{ ?s {relation.n3()} ?o }}")):
+            pairs.extend(map(numbers.__getitem__, fields))
+            if progress is not None:
+                progress(len(pairs) // 2)
         bounds.append(len(pairs) // 2)
     node_bits = np.uint64(max(1, len(numbers).bit_length()))
     code_bits = np.uint64(max(1, (2 * len(relations)).bit_length()))
@@ -153,15 +144,7 @@ def build_adjacency(
     text = sorted(set(n3))
     places = {term: place for place, term in enumerate(text)}
     ranks = np.fromiter(map(places.__getitem__, n3), np.uint64, len(n3))
-    keys = np.empty(len(pairs), np.uint64)
-    by_row = np.frombuffer(pairs, np.uintc).reshape(-1, 2)
-    for number, (start, stop) in enumerate(pairwise(bounds)):
-        # Near end, code and far end share the bits of one number, so that sorting sorts by all three.
-        objects, subjects = ranks[by_row[start:stop, 0]], ranks[by_row[start:stop, 1]]
-        code = np.uint64(2 * number)
-        keys[2 * start : start + stop] = ((subjects << code_bits | code) << node_bits) | objects
-        code = np.uint64(2 * number + 1)
-        keys[start + stop : 2 * stop] = ((objects << code_bits | code) << node_bits) | subjects
+    keys = _edge_keys(ranks, pairs, bounds, node_bits, code_bits)
     node_mask = np.uint64((1 << int(node_bits)) - 1)
     keys = np.unique(keys[keys >> (code_bits + node_bits) != keys & node_mask])
     near = (keys >> (code_bits + node_bits)).astype(np.int64)
@@ -175,6 +158,35 @@ def build_adjacency(
         text=np.frombuffer(b"".join(text), np.uint8),
         starts=_offsets(np.fromiter(map(len, text), np.int64, len(text))),
     )
+
+
+def _edge_keys(
+    ranks: Array, pairs: array[int], bounds: list[int], node_bits: np.uint64, code_bits: np.uint64
+) -> Array:
+    """Near end, code and far end of each edge in the bits of one number: sorting sorts by all three."""
+    keys = np.empty(len(pairs), np.uint64)
+    by_row = np.frombuffer(pairs, np.uintc).reshape(-1, 2)
+    for number, (start, stop) in enumerate(pairwise(bounds)):
+        objects, subjects = ranks[by_row[start:stop, 0]], ranks[by_row[start:stop, 1]]
+        code = np.uint64(2 * number)
+        keys[2 * start : start + stop] = ((subjects << code_bits | code) << node_bits) | objects
+        code = np.uint64(2 * number + 1)
+        keys[start + stop : 2 * stop] = ((objects << code_bits | code) << node_bits) | subjects
+    return keys
+
+
+def _ends(solutions: Any) -> Iterator[list[bytes]]:
+    """The values of solutions of two variables, row by row, some thousand rows at a time."""
+    with TemporaryFile() as rows:  # serialised rows are read ten times as fast as solutions
+        solutions.serialize(rows, format=ox.QueryResultsFormat.TSV)
+        rows.seek(0)
+        next(rows)
+        while lines := rows.readlines(_PIECE_BYTES):
+            fields = b"".join(lines).replace(b"\n", b"\t").split(b"\t")[:-1]
+            if len(fields) != 2 * len(lines):  # an IRI with a tab, which only lenient loads let in
+                parts = (line[:-1].split(b"\t") for line in lines)
+                fields = [field for part in parts if len(part) == 2 for field in part]
+            yield fields
 
 
 def _plain(term: bytes) -> bytes:

@@ -131,21 +131,10 @@ class _Reading:
         counted = self.kg.query(f"SELECT (COUNT(*) AS ?n) WHERE {{ {pattern} }}")
         total = whole_number(counted.rows[0][0]) if counted.outcome is Outcome.ROWS else None
         page, most, facts = PAGE, MOST_PAGE, kind != "descriptions"
-        # Classes are not known by their instances.
-        types = ", ".join(f"<{p}>" for p in self.profile.type_predicates)
-        untyped = f"FILTER(?b NOT IN ({types}))" if types else ""
         while True:
             self.progress(f"reading {kind} {section.rpartition('/')[2]}", read, total)
-            some = f"{pattern} FILTER(STR(?node) >= {text(after).n3()})" if after else pattern
-            order = "ORDER BY STR(?node)" if after else f"OFFSET {read}"
-            some = f"{{ SELECT ?node ?text WHERE {{ {some} }} {order} LIMIT {page} }}"
-            around = f"{{ ?node ?a ?x }} UNION {{ ?x ?b ?node {untyped} }}" if facts else "BIND(1 AS ?x)"
             began = time.perf_counter()
-            result = self.kg.query(
-                f"SELECT ?node ?text (COUNT(?x) AS ?n) WHERE {{ {some} {around} }} GROUP BY ?node ?text"
-            )
-            self.pages += 1
-            time.sleep(self.pause)
+            result = self._page(pattern, after, read, page, facts)
             if result.outcome is Outcome.TRUNCATED:  # the endpoint sends fewer rows than were asked for
                 page = most = max(len(result.rows) - 1, LEAST_PAGE)
             elif result.outcome.ok:
@@ -153,12 +142,10 @@ class _Reading:
                 last = max((row[0].value for row in result.rows if row[0] is not None), default=after)
                 over = last == after
                 (kept,) = self._row("SELECT COUNT(*) FROM names WHERE section = ?", section)
-                if over and not after and total is not None and kept < min(read, total):
+                if over and not after and kept < min(read, total or 0):
                     after, over = " ", False  # some came twice, and others not at all: read again, sorted
-                elif after:
-                    after, read = last, kept
                 else:
-                    read += 0 if over else page
+                    after, read = (last, kept) if after else ("", read + (0 if over else page))
                 state = (section, read, after, over)
                 self.connection.execute("INSERT OR REPLACE INTO pages VALUES (?, ?, ?, ?)", state)
                 if over:
@@ -172,6 +159,21 @@ class _Reading:
                 raise KGUnavailableError(
                     f"{result.message} {read:,} names are read and kept: run the same command again to go on"
                 )
+
+    def _page(self, pattern: str, after: str, read: int, page: int, facts: bool) -> Result:
+        """Some names by a pattern, with the number of facts of their nodes if those are counted."""
+        some = f"{pattern} FILTER(STR(?node) >= {text(after).n3()})" if after else pattern
+        order = "ORDER BY STR(?node)" if after else f"OFFSET {read}"
+        some = f"{{ SELECT ?node ?text WHERE {{ {some} }} {order} LIMIT {page} }}"
+        # Classes are not known by their instances.
+        types = ", ".join(f"<{p}>" for p in self.profile.type_predicates)
+        untyped = f"FILTER(?b NOT IN ({types}))" if types else ""
+        around = f"{{ ?node ?a ?x }} UNION {{ ?x ?b ?node {untyped} }}" if facts else "BIND(1 AS ?x)"
+        sparql = f"SELECT ?node ?text (COUNT(?x) AS ?n) WHERE {{ {some} {around} }} GROUP BY ?node ?text"
+        result = self.kg.query(sparql)
+        self.pages += 1
+        time.sleep(self.pause)
+        return result
 
     def _keep(self, section: str, kind: str, result: Result) -> None:
         rows = [

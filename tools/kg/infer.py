@@ -79,32 +79,36 @@ def infer_profile(source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str]
         own = tuple(p for p in base.label_predicates if p in counts)
         return base if own or not labels else replace(base, label_predicates=labels, language=language)
     entity_spaces, relation_spaces, all_prefixes = _namespaces(select, nodes, counts, prefixes or {})
-    types = tuple(p for p in _naming()["types"] if p in counts) or (RDF + "type",)
+    types = _known("types", counts) or (RDF + "type",)
     mediators = bool(labels) and _unlabelled_are_mediators(select, labels, types[0])
-    shown = " ".join(f"<{p}>" for p in list(counts)[:300])
-    label = "|".join(f"<{p}>" for p in labels)
-    labelled = f"SELECT (COUNT(DISTINCT ?p) AS ?n) WHERE {{ VALUES ?p {{ {shown} }} ?p {label} ?l }}"
-    enough = 0.3 * min(len(counts), 300)
     base = load_profile("generic")
+    hidden = (*base.excluded_relations, *(f"^{re.escape(label)}$" for label in labels))
     return replace(
         base,
         label_predicates=labels or base.label_predicates,
         alias_predicates=aliases,
-        description_predicates=tuple(p for p in _naming()["descriptions"] if p in counts),
+        description_predicates=_known("descriptions", counts),
         type_predicates=types,
         unlabelled_is_mediator=mediators,
-        unlabelled_pattern="|".join(f"^{re.escape(s)}" for s in entity_spaces) if mediators else "",
+        unlabelled_pattern="|".join(map("^{}".format, map(re.escape, entity_spaces))) if mediators else "",
         entity_text="local" if readable and not mediators else "label",
-        excluded_relations=tuple(
-            dict.fromkeys([*base.excluded_relations, *(f"^{re.escape(label)}$" for label in labels)])
-        ),
+        excluded_relations=tuple(dict.fromkeys(hidden)),
         language=language,
-        relation_text="label" if label and any(_number(n) > enough for (n,) in select(labelled)) else "local",
-        relation_schema=any(p in counts for p in (RDFS + "domain", RDFS + "range", RDFS + "comment")),
+        relation_text="label" if _relations_have_labels(select, labels, counts) else "local",
+        relation_schema=not {RDFS + "domain", RDFS + "range", RDFS + "comment"}.isdisjoint(counts),
         entity_namespaces=entity_spaces,
         relation_namespaces=relation_spaces,
         prefixes=all_prefixes,
     )
+
+
+def _relations_have_labels(select: Select, labels: Sequence[str], counts: Mapping[str, int]) -> bool:
+    """Whether the graph has labels for many of its relations."""
+    if not labels:
+        return False
+    shown, label = " ".join(f"<{p}>" for p in list(counts)[:300]), "|".join(f"<{p}>" for p in labels)
+    labelled = f"SELECT (COUNT(DISTINCT ?p) AS ?n) WHERE {{ VALUES ?p {{ {shown} }} ?p {label} ?l }}"
+    return any(_number(n) > 0.3 * min(len(counts), 300) for (n,) in select(labelled))
 
 
 @cache
@@ -112,6 +116,11 @@ def _naming() -> dict[str, list[str]]:
     file = resources.files("triplewise.tools.kg").joinpath("naming.yaml")
     words: dict[str, list[str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return words
+
+
+def _known(kind: str, counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Those of a graph's predicates that are known for what they are, best first."""
+    return tuple(predicate for predicate in _naming()[kind] if predicate in counts)
 
 
 def known_shape(relations: Mapping[str, int], nodes: Mapping[str, int]) -> Profile | None:
@@ -211,7 +220,7 @@ def _label_predicates(
     whose ids cannot be read, the distinct texts that most nodes have, texts with a language first.
     """
     naming = _naming()
-    labels, aliases = ([p for p in naming[kind] if p in counts] for kind in ("labels", "aliases"))
+    labels, aliases = (list(_known(kind, counts)) for kind in ("labels", "aliases"))
     for predicate, values in samples.items():
         *before, last = split_words(local_name(predicate)).split()
         if predicate in (*labels, *aliases) or last not in naming["names"] or not values.are_names:
@@ -224,14 +233,21 @@ def _label_predicates(
             if len(select(sparql)) >= min(_ENOUGH * counts[predicate], _VALUES):
                 labels.append(predicate)
     if not labels and not readable:
-        total = sum(n for space, n in nodes.items() if space != BLANK)
-        rest = [
-            (any(text.language for text in values.texts), counts[predicate], predicate)
-            for predicate, values in samples.items()
-            if values.are_names and values.are_distinct and counts[predicate] >= _ENOUGH * total
-        ]
-        labels = [max(rest)[2]] if rest else []
+        labels = _distinct_texts(samples, counts, nodes)
     return tuple(labels), tuple(aliases)
+
+
+def _distinct_texts(
+    samples: Mapping[str, _Values], counts: Mapping[str, int], nodes: Mapping[str, int]
+) -> list[str]:
+    """The relation to distinct texts that most nodes have, texts with a language first; [] if none has."""
+    total = sum(n for space, n in nodes.items() if space != BLANK)
+    rest = [
+        (any(text.language for text in values.texts), counts[predicate], predicate)
+        for predicate, values in samples.items()
+        if values.are_names and values.are_distinct and counts[predicate] >= _ENOUGH * total
+    ]
+    return [max(rest)[2]] if rest else []
 
 
 def _language(labels: Sequence[_Values]) -> str:

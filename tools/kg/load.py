@@ -92,25 +92,12 @@ def load_kg(
         DataError: a source that cannot be used (names file and line), a full disk.
         ConfigurationError: `into` exists, or nothing to load.
     """
-    given = [f for p in map(Path, sources) for f in (subset_files(p) if p.is_dir() else [p])]
-    tables = [Path(path) for path in labels]
-    for path in (*given, *tables):
-        rdf.check_format(path)
-    paths = [path for path in given if not rdf.is_label_table(path)]
-    tables += [path for path in given if rdf.is_label_table(path)]
-    if not paths:
-        raise ConfigurationError("nothing to load: name at least one file with facts")
+    paths, tables = _files_of(sources, labels)
     target, asked = Path(into).absolute(), time.time()
     with scratch_folder(target, progress) as folder:
         if (report := _loaded_meanwhile(target, asked, [*paths, *tables])) is not None:
             return report
-        if target.exists() and not (replace and is_store(target)) and not _is_empty_folder(target):
-            remedy = (
-                "--replace (in Python replace=True) replaces it"
-                if is_store(target)
-                else "choose another place"
-            )
-            raise ConfigurationError(f"{target} exists already; {remedy}")
+        _check_free(target, replace)
         if profile is None and any(map(rdf.is_text, paths)):
             profile = "names"
         shape = None if profile is None else load_profile(profile)
@@ -118,8 +105,6 @@ def load_kg(
         start = time.perf_counter()
         used, triples, names = _build(folder, paths, tables, shape, reader)
         seconds = time.perf_counter() - start
-        written = (path for path in sorted(folder.rglob("*")) if path.is_file())
-        files = {path.relative_to(folder).as_posix(): path for path in written}
         manifest = {
             "format": FORMAT,
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -129,12 +114,40 @@ def load_kg(
             "names": names,
             "broken_lines": reader.broken_count,
             "seconds": round(seconds, 2),
-            "files": {name: fingerprint(f) for name, f in files.items() if not UNCHECKED.fullmatch(name)},
+            "files": _fingerprints(folder),
             "sources": _named([*paths, *tables]),
         }
         write_json(folder / MANIFEST, manifest, indent=2)
         install(folder, target)
     return LoadReport(target, used, triples, names, tuple(reader.broken), reader.broken_count, seconds)
+
+
+def _files_of(sources: Sequence[Path | str], labels: Sequence[Path | str]) -> tuple[list[Path], list[Path]]:
+    """The files with facts, and the tables of labels."""
+    given = [f for p in map(Path, sources) for f in (subset_files(p) if p.is_dir() else [p])]
+    tables = [Path(path) for path in labels]
+    for path in (*given, *tables):
+        rdf.check_format(path)
+    paths = [path for path in given if not rdf.is_label_table(path)]
+    if not paths:
+        raise ConfigurationError("nothing to load: name at least one file with facts")
+    return paths, [*tables, *(path for path in given if rdf.is_label_table(path))]
+
+
+def _check_free(target: Path, replace: bool) -> None:
+    """Raise `ConfigurationError` where something is in the way."""
+    if not target.exists() or _is_empty_folder(target) or (replace and is_store(target)):
+        return
+    store = is_store(target)
+    remedy = "--replace (in Python replace=True) replaces it" if store else "choose another place"
+    raise ConfigurationError(f"{target} exists already; {remedy}")
+
+
+def _fingerprints(folder: Path) -> dict[str, dict[str, int | str]]:
+    files = {
+        path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+    return {name: fingerprint(path) for name, path in files.items() if not UNCHECKED.fullmatch(name)}
 
 
 def _named(sources: Sequence[Path]) -> list[dict[str, object]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from triplewise.tools.core.terms import IRI, Literal, Term, whole_number
 from triplewise.tools.kg import protocol
-from triplewise.tools.kg.protocol import Deadline, Hop, KnowledgeGraph, Outcome, Path, Paths
+from triplewise.tools.kg.protocol import Deadline, Hop, KnowledgeGraph, Outcome, Path, Paths, Result
 
 CHAIN_CAP = 50_000  # chains of one length fetched at most
 
@@ -27,38 +27,17 @@ def find_paths_by_queries(
     for hops in range(1, max_hops + 1):
         if hops == 3:
             heads, tails = _hops_from(kg, source, deadline), _hops_from(kg, target, deadline)
-        from_heads = heads is not None
-        to_tails = tails is not None and (hops > 3 or not from_heads)
-        begins: list[Path] = [(h,) for h in heads or ()] if from_heads else [()]
+        begins: list[Path] = [()] if heads is None else [(h,) for h in heads]
+        to_tails = tails is not None and (hops > 3 or heads is None)
         ends: list[Path] = [(h.turned,) for h in tails or ()] if to_tails else [()]
         if not begins or not ends:
             break
-        first = list(dict.fromkeys(begin[0].far if begin else source for begin in begins))
-        last = list(dict.fromkeys(end[0].near if end else target for end in ends))
-        inner = hops - from_heads - to_tails
-        avoided = [*([source] if from_heads else ()), *([target] if to_tails else ())]
-        sparql = _chains_query(first, last, inner, avoided)
         rows = min(max(4 * limit, 1_000), CHAIN_CAP)  # many chains are no simple paths
-        result = kg.query(sparql, timeout=deadline.left, limit=rows)
+        result, found = _of_length(kg, hops, (source, target), begins, ends, deadline, rows)
         if not result.outcome.ok:
             outcome, message = result.outcome, result.message
             break
-        joined = (
-            (*begin, *chain, *end)
-            for row in result.rows
-            if (chain := _chain(first, last, inner, row))
-            for begin in begins
-            if not begin or begin[0].far == chain[0].near
-            for end in ends
-            if not end or end[0].near == chain[-1].far
-        )
-        permitted = (
-            path
-            for path in joined
-            if len({path[0].near, *(hop.far for hop in path)}) > hops
-            and not any(kg.profile.excludes(hop.triple.relation) for hop in path)
-        )
-        paths |= dict.fromkeys(sorted(permitted, key=protocol.path_order))
+        paths |= dict.fromkeys(found)
         if len(paths) > limit:
             outcome, message = Outcome.TRUNCATED, f"cut at the limit of {limit} paths"
             break
@@ -66,6 +45,45 @@ def find_paths_by_queries(
             outcome, message = result.outcome, result.message
     outcome = Outcome.EMPTY if outcome is Outcome.ROWS and not paths else outcome
     return Paths(outcome, tuple(islice(paths, limit)), message)
+
+
+def _of_length(
+    kg: KnowledgeGraph,
+    hops: int,
+    between: tuple[Term, Term],
+    begins: Sequence[Path],
+    ends: Sequence[Path],
+    deadline: Deadline,
+    rows: int,
+) -> tuple[Result, list[Path]]:
+    """The permitted paths of one length that begin and end in given ways (`()` for any), and their query."""
+    source, target = between
+    first = list(dict.fromkeys(begin[0].far if begin else source for begin in begins))
+    last = list(dict.fromkeys(end[0].near if end else target for end in ends))
+    inner = hops - bool(begins[0]) - bool(ends[0])
+    avoided = [*([source] if begins[0] else ()), *([target] if ends[0] else ())]
+    result = kg.query(_chains_query(first, last, inner, avoided), timeout=deadline.left, limit=rows)
+    if not result.outcome.ok:
+        return result, []
+    chains = [chain for row in result.rows if (chain := _chain(first, last, inner, row))]
+    permitted = (path for path in _joined(begins, chains, ends) if _is_permitted(path, kg))
+    return result, sorted(permitted, key=protocol.path_order)
+
+
+def _joined(begins: Sequence[Path], chains: Sequence[Path], ends: Sequence[Path]) -> Iterator[Path]:
+    """All ways to put a beginning, a chain and an end together."""
+    for chain in chains:
+        for begin in begins:
+            if not begin or begin[0].far == chain[0].near:
+                for end in ends:
+                    if not end or end[0].near == chain[-1].far:
+                        yield (*begin, *chain, *end)
+
+
+def _is_permitted(path: Path, kg: KnowledgeGraph) -> bool:
+    """Whether a path meets no node twice and takes no relation that the profile excludes."""
+    is_simple = len({path[0].near, *(hop.far for hop in path)}) > len(path)
+    return is_simple and not any(kg.profile.excludes(hop.triple.relation) for hop in path)
 
 
 def _hops_from(kg: KnowledgeGraph, node: Term, deadline: Deadline) -> list[Hop] | None:

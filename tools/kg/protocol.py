@@ -15,6 +15,7 @@ from operator import call
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, Variable, text
 from triplewise.tools.kg.caches import AnswerCache as AnswerCache
 from triplewise.tools.kg.caches import LRUCache as LRUCache
@@ -222,36 +223,19 @@ class KnowledgeGraph:
         leaves both sides their fair share.
         """
         deadline, limit = Deadline(self._seconds()), self.limit if limit is None else limit
-        allowed, message = "", ""
-        if relation is not None:
-            allowed = f"VALUES ?p {{ {relation.n3()} }} "
-        else:
-            around = self.query(relations_query(node, ""), timeout=deadline.left)
-            if not around.outcome.ok:
-                return Neighbours(around.outcome, message=around.message)
-            both = dict.fromkeys(p for v in around.variables for p in around.column(v))
-            every = [p for p in both if isinstance(p, IRI)]
-            offered = [p for p in every if not self.profile.excludes(p)]
-            if len(offered) < len(every):
-                allowed = f"VALUES ?p {{ {terms_n3(offered)} }} "
-        sides: list[list[Triple]] = []
-        for side, pattern in (("forward", f"{node.n3()} ?p ?o"), ("backward", f"?o ?p {node.n3()}")):
-            sides.append([])
-            is_out = side == "forward"
-            if direction not in (side, "both") or (is_out and isinstance(node, Literal)):
-                continue
-            sparql = f"SELECT ?p ?o WHERE {{ {allowed}{pattern} }}"
-            result = self.query(sparql, timeout=deadline.left, limit=limit)
-            if not result.outcome.ok:
-                return Neighbours(result.outcome, message=result.message)
-            if result.outcome is Outcome.TRUNCATED:
-                message = result.message
-            facts = {
-                Hop.between(node, edge, other, is_out).triple
-                for edge, other in result.rows
-                if isinstance(edge, IRI) and other and (is_out or isinstance(other, IRI))
-            }
-            sides[-1] = sorted(facts, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
+        try:
+            allowed = f"VALUES ?p {{ {relation.n3()} }} " if relation else self._offered(node, deadline)
+            sides, message = list[list[Triple]](), ""
+            for is_out in (True, False):
+                skipped = direction == ("backward" if is_out else "forward")
+                if skipped or (is_out and isinstance(node, Literal)):
+                    sides.append([])
+                    continue
+                facts, cut = self._side(node, allowed, is_out, deadline, limit)
+                sides.append(facts)
+                message = cut or message
+        except QueryFailedError as failed:
+            return Neighbours(Outcome(failed.outcome), message=failed.message)
         out, into = sides
         if len(out) + len(into) > limit:
             message = message or f"cut at the limit of {limit} triples"
@@ -261,6 +245,30 @@ class KnowledgeGraph:
         if message:
             return Neighbours(Outcome.TRUNCATED, around_node, message)
         return Neighbours(Outcome.ROWS if around_node else Outcome.EMPTY, around_node)
+
+    def _offered(self, node: Term, deadline: Deadline) -> str:
+        """A block of the relations of a node that the profile does not exclude; "" where it excludes none."""
+        around = self.query(relations_query(node, ""), timeout=deadline.left)
+        around.check()
+        both = dict.fromkeys(p for v in around.variables for p in around.column(v))
+        every = [p for p in both if isinstance(p, IRI)]
+        offered = [p for p in every if not self.profile.excludes(p)]
+        return f"VALUES ?p {{ {terms_n3(offered)} }} " if len(offered) < len(every) else ""
+
+    def _side(
+        self, node: Term, allowed: str, is_out: bool, deadline: Deadline, limit: int
+    ) -> tuple[list[Triple], str]:
+        """The triples that leave a node or arrive at it, sorted, and a message if they are cut."""
+        pattern = f"{node.n3()} ?p ?o" if is_out else f"?o ?p {node.n3()}"
+        sparql = f"SELECT ?p ?o WHERE {{ {allowed}{pattern} }}"
+        result = self.query(sparql, timeout=deadline.left, limit=limit)
+        facts = {
+            Hop.between(node, edge, other, is_out).triple
+            for edge, other in result.rows
+            if isinstance(edge, IRI) and other and (is_out or isinstance(other, IRI))
+        }
+        ordered = sorted(facts, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
+        return ordered, result.message if result.outcome is Outcome.TRUNCATED else ""
 
     def labels(self, terms: Iterable[Term], *, partial: bool = False) -> dict[Term, str]:
         """Labels of many nodes: cached ones at once, the others with one query for up to 500 of them.
@@ -279,10 +287,7 @@ class KnowledgeGraph:
         deadline = Deadline(self._seconds())
         for batch in batches((t for t in nodes if t not in labels), BATCH):
             subjects = {term: self.profile.label_subject(term) for term in batch}
-            named = [s for s in dict.fromkeys(subjects.values()) if not s.value.startswith("_:")]
-            result = Result(Outcome.EMPTY)
-            if named and self.profile.label_predicates:
-                result = self._label_rows(named, deadline)
+            result = self._label_rows_of(subjects.values(), deadline)
             best = best_labels(self.profile, result) if result.outcome.ok or not partial else {}
             is_complete = result.outcome in (Outcome.ROWS, Outcome.EMPTY)
             for term, subject in subjects.items():
@@ -323,6 +328,13 @@ class KnowledgeGraph:
     def adjacency(self) -> Adjacency | None:
         """Return the edges as whole numbers; None for an engine that does not hold them."""
         return None
+
+    def _label_rows_of(self, subjects: Iterable[IRI], deadline: Deadline) -> Result:
+        """The same of nodes that may be blank ones, or come twice."""
+        named = [s for s in dict.fromkeys(subjects) if not s.value.startswith("_:")]
+        if not named or not self.profile.label_predicates:
+            return Result(Outcome.EMPTY)
+        return self._label_rows(named, deadline)
 
     def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
         """Rows (subject, predicate, label)."""

@@ -139,14 +139,16 @@ def _check_names(tree: exp.Query, schema: Schema, dialect: str) -> None:
     try:
         qualify(tree.copy(), schema=columns, dialect=dialect, identify=False, quote_identifiers=False)
     except (OptimizeError, ParseError) as error:
-        known = {c.name.lower() for c in schema.columns}
-        aliases = {a.alias.lower() for a in tree.find_all(exp.Alias)}
-        unknown = [c.name for c in tree.find_all(exp.Column) if c.name.lower() not in known | aliases]
-        given = unknown[0] if unknown else ""
-        ids = {c.name: c.id for c in schema.columns}
-        near = [ids[str(n)] for n in nearest(given, list(ids), NEAREST)] if given else []
-        message = f"there is no column {given}" if given else str(error).splitlines()[0]
-        raise ActionError("unknown_column", message, given=given or message, nearest=near) from None
+        raise _unknown_column(tree, schema, str(error).splitlines()[0]) from None
+
+
+def _unknown_column(tree: exp.Query, schema: Schema, message: str) -> ActionError:
+    known = {c.name.lower() for c in schema.columns} | {a.alias.lower() for a in tree.find_all(exp.Alias)}
+    given = next((c.name for c in tree.find_all(exp.Column) if c.name.lower() not in known), "")
+    ids = {c.name: c.id for c in schema.columns}
+    near = [ids[str(n)] for n in nearest(given, list(ids), NEAREST)] if given else []
+    message = f"there is no column {given}" if given else message
+    return ActionError("unknown_column", message, given=given or message, nearest=near)
 
 
 def _unusual_joins(tree: exp.Query, schema: Schema) -> Iterator[str]:

@@ -70,27 +70,35 @@ def read_pattern(sparql: str) -> Pattern:
         algebra = translateQuery(parseQuery(sparql)).algebra
     except Exception as error:  # rdflib raises whatever its grammar meets
         raise UnreadableQuery(f"rdflib: {error}") from error
-    nodes = list(_nodes(algebra))
-    kinds = {node.name for node in nodes} | ({"datasetClause"} if algebra.get("datasetClause") else set())
-    obstacle = next((words for kind, words in _OBSTACLES.items() if kind in kinds), "")
-    patterns = [triple for node in nodes for triple in _triples(node)]
-    hops, keys = max(0, _size(algebra) - 1), None
-    if "Group" in kinds:
-        keys = frozenset(str(v) for node in nodes if node.name == "Group" for v in node.get("expr") or ())
-        aggregates = [n for n in nodes if n.name.startswith("Aggregate_") and n.name != "Aggregate_Sample"]
-        counts = all(n.name == "Aggregate_Count" and not n.get("distinct") for n in aggregates)
-        if not counts or hops or kinds & {"Filter", "Slice"}:
-            obstacle = obstacle or "an aggregate"
-    slices = [node for node in nodes if node.name == "Slice"]
-    if slices and (slices != [algebra.p] or slices[0].start):
-        obstacle = obstacle or "LIMIT"
+    nodes, hops = list(_nodes(algebra)), max(0, _size(algebra) - 1)
+    groups = [node for node in nodes if node.name == "Group"]
+    outer = algebra.p if algebra.p.name == "Slice" else None
     return Pattern(
-        triples=tuple((_fixed(s), _relations(p), _fixed(o)) for s, p, o in patterns),
+        triples=tuple((_fixed(s), _relations(p), _fixed(o)) for n in nodes for s, p, o in _triples(n)),
         hops=min(hops, REPEATED),
-        length=slices[0].length if slices else None,
-        keys=keys,
-        obstacle=obstacle,
+        length=outer.length if outer is not None else None,
+        keys=frozenset(str(v) for n in groups for v in n.get("expr") or ()) if groups else None,
+        obstacle=_obstacle(algebra, nodes, hops),
     )
+
+
+def _obstacle(algebra: CompValue, nodes: list[CompValue], hops: int) -> str:
+    """Why an answer cannot be completed, "" if it can be."""
+    kinds = {node.name for node in nodes} | ({"datasetClause"} if algebra.get("datasetClause") else set())
+    if found := next((words for kind, words in _OBSTACLES.items() if kind in kinds), ""):
+        return found
+    slices = [node for node in nodes if node.name == "Slice"]
+    if "Group" in kinds:
+        is_simple = not hops and not slices and "Filter" not in kinds and all(map(_is_count, nodes))
+        return "" if is_simple else "an aggregate"
+    return "LIMIT" if slices and (slices != [algebra.p] or slices[0].start) else ""
+
+
+def _is_count(node: CompValue) -> bool:
+    """Whether a node counts rows, or is no aggregate that a query names."""
+    if not node.name.startswith("Aggregate_") or node.name == "Aggregate_Sample":
+        return True
+    return node.name == "Aggregate_Count" and not node.get("distinct")
 
 
 def _nodes(part: Any) -> Iterator[CompValue]:

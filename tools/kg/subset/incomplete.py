@@ -94,13 +94,10 @@ def make_incomplete(
 ) -> IncompleteReport:
     """Drop a random share of the triples on shortest paths of questions, and make a graph of the rest.
 
-    What was broken off leaves nothing in the way: run it again. Waits while another process makes the same.
-
     Args:
         source: a folder made by `triplewise kg load`, a graph file, or `demo`.
         questions: for which the graph becomes incomplete. questions_file: where they are from.
-        into: the folder to make; `triplewise ask --kg` takes it. It also holds `dropped.nt` and
-            `thinned.json`.
+        into: the folder to make for `ask --kg`; it also holds `dropped.nt` and `thinned.json`.
         spec: how. profile: of the source. progress: told stage, done, total.
 
     Raises:
@@ -112,10 +109,7 @@ def make_incomplete(
     with scratch_folder(target, progress) as work:
         if target.exists():
             raise ConfigurationError(f"{target} exists already; choose another folder, or remove it")
-        kg = open_kg(source, profile=profile)
-        if not isinstance(kg, EmbeddedKG):
-            remedy = "load its facts by `triplewise kg load` and thin that"
-            raise ConfigurationError(f"{source} is an endpoint; {remedy}")
+        kg = _open_local(source, profile)
         tell("reading the graph", 0, None)
         graph = ShortestPaths(_facts(kg))
         paths, unknown, unreached = _paths_of(kg, graph, questions, spec, tell)
@@ -124,17 +118,8 @@ def make_incomplete(
         numbers = set(random.Random(spec.seed).sample(collected, round(spec.drop * len(collected))))
         dropped = {graph.facts[i] for i in numbers}
         lines = "".join(f"{s} {p} {o} .\n" for s, p, o in sorted(dropped)).encode()
-        total = 0
-
-        def rest() -> Iterator[ox.Quad]:
-            nonlocal total
-            for quad in kg.quads():
-                total += 1
-                if (str(quad.subject), str(quad.predicate), str(quad.object)) not in dropped:
-                    yield quad
-
         tell("writing what stays", 0, None)
-        ox.serialize(rest(), str(work / "rest.nq"), format=ox.RdfFormat.N_QUADS)
+        total = _write_rest(kg, dropped, work / "rest.nq")
         kept = load_kg([work / "rest.nq"], work / "kg", profile=kg.profile, progress=progress).triples
         hit = [[not numbers.isdisjoint(path) for path in answers] for answers in paths]
         report = IncompleteReport(
@@ -151,15 +136,44 @@ def make_incomplete(
             hit_answers=sum(map(sum, hit)),
             seconds=time.perf_counter() - start,
         )
-        with questions_file.open("rb") as file:
-            checksum = hashlib.file_digest(file, "sha256").hexdigest()
-        facts = {k: v for k, v in asdict(report).items() if k != "path"} | {"source": Path(source).name}
-        facts |= asdict(spec) | {"questions_file": {"name": questions_file.name, "sha256": checksum}}
-        facts["dropped_sha256"] = hashlib.sha256(lines).hexdigest()
         (work / "kg" / DROPPED).write_bytes(lines)
-        write_json(work / "kg" / MANIFEST, facts, indent=2)
+        facts = {k: v for k, v in asdict(report).items() if k != "path"} | asdict(spec)
+        digests = {
+            "questions_file": _named(questions_file),
+            "dropped_sha256": hashlib.sha256(lines).hexdigest(),
+        }
+        write_json(work / "kg" / MANIFEST, {**facts, "source": Path(source).name, **digests}, indent=2)
         (work / "kg").rename(target)
     return report
+
+
+def _write_rest(kg: EmbeddedKG, dropped: Collection[Fact], path: Path) -> int:
+    """Write a graph without some facts; return how many it has with them."""
+    total = 0
+
+    def rest() -> Iterator[ox.Quad]:
+        nonlocal total
+        for quad in kg.quads():
+            total += 1
+            if (str(quad.subject), str(quad.predicate), str(quad.object)) not in dropped:
+                yield quad
+
+    ox.serialize(rest(), str(path), format=ox.RdfFormat.N_QUADS)
+    return total
+
+
+def _named(file: Path) -> dict[str, str]:
+    """A file's name and checksum."""
+    with file.open("rb") as opened:
+        return {"name": file.name, "sha256": hashlib.file_digest(opened, "sha256").hexdigest()}
+
+
+def _open_local(source: Path | str, profile: str | Path | Profile | None) -> EmbeddedKG:
+    kg = open_kg(source, profile=profile)
+    if not isinstance(kg, EmbeddedKG):
+        remedy = "load its facts by `triplewise kg load` and thin that"
+        raise ConfigurationError(f"{source} is an endpoint; {remedy}")
+    return kg
 
 
 def _facts(kg: EmbeddedKG) -> set[Fact]:
