@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cache, partial
-from importlib import resources
+from dataclasses import asdict, replace
+from functools import partial
 from itertools import islice
 from typing import Any
-
-import yaml
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.files import kept_json
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, text, whole_number
+from triplewise.tools.kg.dialects import MATCHES, WORD, FullText, full_texts
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.labels import Entry
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result, base_of, batches, facts_by, terms_n3
@@ -27,57 +25,8 @@ from triplewise.tools.kg.vocabulary import remembered
 
 ASKED_NAMES = 120  # names that are looked for at once, at most
 FEW_LABELS = 500_000  # labels up to which any engine may look through all of them
-MATCHES = 200  # labels that full text gives at most: those of about the length of the text
-WORDS = 6  # words of a text that full text is asked for at most, the longest ones
 LETTERS, FULL_TEXT = "letters", "search.json"
 DAYS = 30.0  # days for which is kept what an endpoint understands
-_WORD = re.compile(r"[^\W_]+")
-
-
-@dataclass(frozen=True)
-class FullText:
-    """How an engine is asked for labels by their words; see `fulltext.yaml`.
-
-    Attributes:
-        predicates: label predicates that the graph has.
-    """
-
-    name: str
-    find: str
-    word: str
-    all: str
-    any: str = ""
-    stem: str = ""
-    instance: str = ""
-    at: str = ""
-    predicates: tuple[str, ...] = ()
-
-    def pattern(self, name: str, language: str, every: bool) -> str:
-        """A group pattern that binds ?node, its ?label and the predicate ?by: each word of a name, or any."""
-        words = _WORD.findall(name.lower())
-        words = sorted([w for w in words if len(w) > 2] or words, key=len, reverse=True)[:WORDS]
-        words = words if every or self.any else words[:1]
-        # The beginning of a long word, which a slip in its end leaves as it is.
-        by_stem = bool(self.stem) and not every
-        stems = {w: w[: max(4, len(w) // 2)] for w in words if by_stem and len(w) > 4}
-        parts = [self.stem.format(stems[w]) if w in stems else self.word.format(w) for w in words]
-        values = {
-            "text": (self.all if every else self.any).join(parts),
-            "every": str(every).lower(),
-            "limit": MATCHES,
-            "language": language,
-            "instance": self.instance,
-        }
-        by = (IRI(p).n3() for p in self.predicates)
-        return " UNION ".join(f"{{ {self.find.format(predicate=p, **values)} BIND({p} AS ?by) }}" for p in by)
-
-
-@cache
-def dialects() -> tuple[FullText, ...]:
-    """Return the engines' ways, in the order in which they are tried; the last is for any engine."""
-    file = resources.files("triplewise.tools.kg").joinpath("fulltext.yaml")
-    ways = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return tuple(FullText(name=name, **way) for name, way in ways.items())
 
 
 def full_text_of(kg: KnowledgeGraph) -> FullText | None:
@@ -112,7 +61,7 @@ def _find_full_text(kg: KnowledgeGraph) -> FullText | None:
     labels = [label.value for _, label in result.rows if isinstance(label, Literal)]
     if not (labels and present):
         return None
-    known = max(labels, key=lambda label: (label.isascii(), len(max(_WORD.findall(label) or [""], key=len))))
+    known = max(labels, key=lambda label: (label.isascii(), len(max(WORD.findall(label) or [""], key=len))))
 
     def understood(way: FullText) -> FullText | None:
         way = replace(way, predicates=present)
@@ -131,7 +80,7 @@ def _find_full_text(kg: KnowledgeGraph) -> FullText | None:
         is_known = answer.outcome.ok and any(label and label.value == known for (label,) in answer.rows)
         return way if is_known else None
 
-    for ways in batches(dialects(), kg.connections):
+    for ways in batches(full_texts(), kg.connections):
         if answers := list(filter(None, kg.together([partial(understood, way) for way in ways]))):
             return answers[0]
     return None

@@ -23,6 +23,7 @@ import httpx
 from triplewise.tools.core.addresses import split_url
 from triplewise.tools.core.credentials import login_headers, without_login
 from triplewise.tools.core.terms import IRI, Term, whole_number
+from triplewise.tools.kg.dialects import Engine, engine_of
 from triplewise.tools.kg.engine import ReadQuery, Token, Workers, read_query, tokenize
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result, memory_of
 from triplewise.tools.kg.sparql_results import Reply, Verdict, judge
@@ -98,7 +99,8 @@ class EndpointKG(KnowledgeGraph):
             self._parameters.append(("default-graph-uri", graph))
         self._workers = Workers(32)
         self._closed = threading.Event()  # shared with sessions
-        self._is_virtuoso, self._unites, self._has_answered, self._is_redirected = False, True, False, False
+        self._engine: Engine | None = None  # sessions look at this and the next ones of `shared`
+        self._unites, self._has_answered, self._is_redirected = True, False, False
         self.connections = connections
         # By process, since a fork shares no connection, and the number of connections.
         self._clients: dict[tuple[int, int], httpx.Client] = {}
@@ -175,7 +177,7 @@ class EndpointKG(KnowledgeGraph):
             message = f"the knowledge graph {self.name!r} was closed: open it again"
             return Result(Outcome.UNAVAILABLE, message=message)
         query, deadline = asked.query, Deadline(asked.timeout, asked.within)
-        if self.shared._is_virtuoso:
+        if self.shared._engine is not None and self.shared._engine.loses_closures:
             query = list_subclasses(query, partial(self._subclasses, deadline=deadline))
         verdict = self._try(query, asked.limit, deadline)
         if verdict.sort_cap and verdict.sort_cap <= asked.limit:
@@ -233,7 +235,7 @@ class EndpointKG(KnowledgeGraph):
             result = Result(Outcome.UNAVAILABLE, message=message)
             down = isinstance(error, httpx.ConnectError)
             return Verdict(result, retry=isinstance(error, httpx.TransportError), down=down)
-        self.shared._is_virtuoso |= reply.headers.get("server", "").startswith("Virtuoso")
+        self.shared._engine = self.shared._engine or engine_of(reply.headers.get("server", ""))
         verdict = judge(reply, query, limit)
         self.shared._has_answered |= verdict.result.outcome.ok
         early = reply.status == 504 and left - deadline.left < EARLY * deadline.seconds
@@ -243,9 +245,9 @@ class EndpointKG(KnowledgeGraph):
 
     def _request(self, text: str, seconds: float) -> httpx.Request:
         fields = [*self._parameters, ("query", text)]
-        if self.shared._is_virtuoso:
-            # Virtuoso goes on working for a client that left, unless it is told when to stop.
-            fields.append(("timeout", str(max(1000, int(seconds * 900)))))
+        engine = self.shared._engine
+        if engine is not None and engine.timeout:
+            fields.append((engine.timeout, str(max(1000, int(seconds * 900)))))
         headers = {"Accept": _ACCEPT, "User-Agent": _AGENT, **self._headers}
         if len(text) <= LONGEST_GET:
             return httpx.Request("GET", self.url, params=fields, headers=headers)  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ import pyoxigraph as ox
 
 from triplewise.tools.core.secrets import redact
 from triplewise.tools.core.terms import XSD, Literal, Term
+from triplewise.tools.kg.dialects import sort_cap
 from triplewise.tools.kg.engine import ReadQuery
 from triplewise.tools.kg.literals import canonical
 from triplewise.tools.kg.protocol import Outcome, Result
@@ -32,7 +33,6 @@ _QUERY_WORDS = re.compile(
     r"|Virtuoso (?:22|37|42|S0)",
     re.IGNORECASE,
 )
-_SORT_CAP = re.compile(r"SR353.*?Only (\d+) are allowed", re.DOTALL)
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _UNBINDING = {
     "OPTIONAL",
@@ -99,8 +99,8 @@ def judge(reply: Reply, query: ReadQuery, limit: int) -> Verdict:
     if reply.status == 200:
         return _judge_results(reply, query, limit)
     words = reply.words(query.text)
-    if match := _SORT_CAP.search(words):
-        return Verdict(_failed(Outcome.SYNTAX, words), sort_cap=int(match[1]))
+    if cap := sort_cap(words):
+        return Verdict(_failed(Outcome.SYNTAX, words), sort_cap=cap)
     if reply.status in _TIMED_OUT or _TIME_WORDS.search(words):
         return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {words or reply.status}"))
     if reply.status == 400 or (reply.status == 500 and _QUERY_WORDS.search(words)):

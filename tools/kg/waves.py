@@ -1,6 +1,6 @@
-"""Tasks that take turns: each stands still at its question until all do, and then all are asked at once.
+"""Tasks in greenlets: each is suspended at its query until all are, and then all are sent at once.
 
-A loop over independent parts (rules to run, bodies to grow) is written once, part by part. Over a distance
+A loop over independent parts (rules to run, paths to grow) is written once, part by part. Over a network
 its parts advance side by side, so that a level costs one round trip however many parts it has.
 """
 
@@ -17,11 +17,11 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class _Crew:
-    """All tasks below one outermost call: those that can go on, and those that wait, with what they ask."""
+class _Batch:
+    """All tasks below one outermost call: those that are ready, and those that wait, with their queries."""
 
     def __init__(self, waves: object) -> None:
-        self.waves, self.hub = waves, getcurrent()
+        self.waves, self.main = waves, getcurrent()
         self.ready: deque[_Task] = deque()
         self.waiting: list[tuple[_Task, Any]] = []
 
@@ -29,10 +29,10 @@ class _Crew:
 class _Task:
     """A task, perhaps of another one (`owner`). `unfinished`: how many of its own still run."""
 
-    def __init__(self, crew: _Crew, job: Callable[[], object], owner: _Task | None) -> None:
-        self.crew, self.job, self.owner, self.unfinished = crew, job, owner, 0
-        self.strand = greenlet(self._live, crew.hub)
-        self.strand.task = self
+    def __init__(self, batch: _Batch, job: Callable[[], object], owner: _Task | None) -> None:
+        self.batch, self.job, self.owner, self.unfinished = batch, job, owner, 0
+        self.greenlet = greenlet(self._live, batch.main)
+        self.greenlet.task = self
         self.value: Any = None
         self.error: BaseException | None = None
 
@@ -44,7 +44,7 @@ class _Task:
         if self.owner is not None:
             self.owner.unfinished -= 1
             if not self.owner.unfinished:
-                self.crew.ready.append(self.owner)
+                self.batch.ready.append(self.owner)
 
 
 class Waves(Generic[Q, A]):
@@ -62,16 +62,16 @@ class Waves(Generic[Q, A]):
         if len(tasks) < 2:
             return [task() for task in tasks]
         owner = self._current()
-        crew = _Crew(self) if owner is None else owner.crew
-        started = [_Task(crew, task, owner) for task in tasks]
-        crew.ready.extend(started)
+        batch = _Batch(self) if owner is None else owner.batch
+        started = [_Task(batch, task, owner) for task in tasks]
+        batch.ready.extend(started)
         if owner is not None:
             owner.unfinished = len(started)
-            crew.hub.switch()
-        while not all(task.strand.dead for task in started):
-            if not crew.ready:
-                self._answer(crew)
-            crew.ready.popleft().strand.switch()
+            batch.main.switch()
+        while not all(task.greenlet.dead for task in started):
+            if not batch.ready:
+                self._answer(batch)
+            batch.ready.popleft().greenlet.switch()
         for task in started:
             if task.error is not None:
                 raise task.error
@@ -81,8 +81,8 @@ class Waves(Generic[Q, A]):
         """Return the answer to a question: outside of tasks at once, else when all tasks wait or end."""
         if (task := self._current()) is None:
             return self._send([question])[0]
-        task.crew.waiting.append((task, question))
-        task.crew.hub.switch()
+        task.batch.waiting.append((task, question))
+        task.batch.main.switch()
         if task.error is not None:
             error, task.error = task.error, None
             raise error
@@ -91,11 +91,11 @@ class Waves(Generic[Q, A]):
 
     def _current(self) -> _Task | None:
         task = getattr(getcurrent(), "task", None)
-        return task if isinstance(task, _Task) and task.crew.waves is self else None
+        return task if isinstance(task, _Task) and task.batch.waves is self else None
 
-    def _answer(self, crew: _Crew) -> None:
-        """Ask what the tasks of a crew wait for."""
-        waiting, crew.waiting = crew.waiting, []
+    def _answer(self, batch: _Batch) -> None:
+        """Ask what the tasks of a batch wait for."""
+        waiting, batch.waiting = batch.waiting, []
         try:
             answers = self._send([question for _, question in waiting])
             for (task, _), answer in zip(waiting, answers, strict=True):
@@ -103,4 +103,4 @@ class Waves(Generic[Q, A]):
         except BaseException as error:  # noqa: BLE001 - raised again by `ask`
             for task, _ in waiting:
                 task.error = error
-        crew.ready.extend(task for task, _ in waiting)
+        batch.ready.extend(task for task, _ in waiting)

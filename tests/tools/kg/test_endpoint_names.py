@@ -18,7 +18,8 @@ from triplewise.tools.core.credentials import login_headers, without_login
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.core.files import kept_json
 from triplewise.tools.kg import endpoint_index
-from triplewise.tools.kg.asked_names import FullText, dialects, full_text_of
+from triplewise.tools.kg.asked_names import full_text_of
+from triplewise.tools.kg.dialects import FullText, full_texts
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.endpoint_index import UNFINISHED, index_endpoint
 from triplewise.tools.kg.infer import endpoint_profile
@@ -83,7 +84,7 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[EndpointKG]:
 def test_names_are_found_as_people_write_them(endpoint: EndpointKG, tmp_path: Path) -> None:
     way = full_text_of(endpoint)
     assert way is not None
-    assert way.name == ("virtuoso" if endpoint.shared._is_virtuoso else "letters")
+    assert way.name == ("virtuoso" if endpoint.shared._engine else "letters")
 
     def meant(text: str) -> list[str]:
         return [
@@ -106,7 +107,7 @@ def test_names_are_found_as_people_write_them(endpoint: EndpointKG, tmp_path: Pa
     assert meter.queries == 0
 
 
-@pytest.mark.parametrize("way", dialects(), ids=lambda way: way.name)
+@pytest.mark.parametrize("way", full_texts(), ids=lambda way: way.name)
 def test_the_dialect_that_finds_a_known_label_is_used(way: FullText) -> None:
     """Engines that no package brings are played: they answer what is asked in their own words only."""
     own = {

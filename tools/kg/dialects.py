@@ -1,0 +1,113 @@
+"""What engines behind endpoints do in ways of their own, as data: `engines.yaml` and `fulltext.yaml`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import Any, ClassVar, TypeVar
+
+from triplewise.tools.core.terms import IRI
+
+T = TypeVar("T")
+
+MATCHES = 200  # labels that full text gives at most: those of about the length of the text
+WORDS = 6  # words of a text that full text is asked for at most, the longest ones
+WORD = re.compile(r"[^\W_]+")
+_NO_OTHER_KEYS = {"extra": "forbid"}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What sets an engine apart; see `engines.yaml`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _NO_OTHER_KEYS
+
+    server: str
+    timeout: str = ""
+    loses_closures: bool = False
+    sort_cap: str = ""
+
+
+@dataclass(frozen=True)
+class FullText:
+    """How an engine is asked for labels by their words; see `fulltext.yaml`.
+
+    Attributes:
+        name: of the engine. predicates: label predicates that the graph has.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _NO_OTHER_KEYS
+
+    find: str
+    word: str
+    all: str
+    any: str = ""
+    stem: str = ""
+    instance: str = ""
+    at: str = ""
+    name: str = ""
+    predicates: tuple[str, ...] = ()
+
+    def pattern(self, name: str, language: str, every: bool) -> str:
+        """A group pattern that binds ?node, its ?label and the predicate ?by: each word of a name, or any."""
+        words = WORD.findall(name.lower())
+        words = sorted([w for w in words if len(w) > 2] or words, key=len, reverse=True)[:WORDS]
+        words = words if every or self.any else words[:1]
+        # The beginning of a long word, which a slip in its end leaves as it is.
+        by_stem = bool(self.stem) and not every
+        stems = {w: w[: max(4, len(w) // 2)] for w in words if by_stem and len(w) > 4}
+        parts = [self.stem.format(stems[w]) if w in stems else self.word.format(w) for w in words]
+        values = {
+            "text": (self.all if every else self.any).join(parts),
+            "every": str(every).lower(),
+            "limit": MATCHES,
+            "language": language,
+            "instance": self.instance,
+        }
+        by = (IRI(p).n3() for p in self.predicates)
+        return " UNION ".join(f"{{ {self.find.format(predicate=p, **values)} BIND({p} AS ?by) }}" for p in by)
+
+
+@cache
+def engines() -> dict[str, Engine]:
+    """The engines that are known, by name."""
+    return _read("engines.yaml", Engine)
+
+
+@cache
+def full_texts() -> tuple[FullText, ...]:
+    """The engines' ways to search texts, in the order in which they are tried; the last is for any engine."""
+    return tuple(replace(way, name=name) for name, way in _read("fulltext.yaml", FullText).items())
+
+
+def engine_of(server: str) -> Engine | None:
+    """The engine that the header `Server` of a reply names; None for one without ways of its own."""
+    return next((engine for engine in engines().values() if server.startswith(engine.server)), None)
+
+
+def sort_cap(words: str) -> int:
+    """How many rows the engine is able to sort, if an error says so; else 0."""
+    found = (re.search(engine.sort_cap, words) for engine in engines().values() if engine.sort_cap)
+    return next((int(match[1]) for match in found if match), 0)
+
+
+def _read(name: str, kind: type[T]) -> dict[str, T]:
+    text = resources.files("triplewise.tools.kg").joinpath(name).read_text(encoding="utf-8")
+    return read_dialects(text, name, kind)
+
+
+def read_dialects(text: str, path: str, kind: type[T]) -> dict[str, T]:
+    """Entries by name from YAML. Raises `DataError` with file, line and key where one is wrong."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from triplewise.tools.core.files import parse_yaml
+
+    document = parse_yaml(text, path)
+    try:
+        return TypeAdapter(dict[str, kind]).validate_python(document.value)  # type: ignore[valid-type]
+    except ValidationError as error:
+        first = error.errors()[0]
+        keys = [key for key in first["loc"] if isinstance(key, str)]
+        raise document.error(f"key {'.'.join(keys)!r}: {first['msg']}", *keys) from error
