@@ -225,7 +225,7 @@ class KnowledgeGraph:
         deadline, limit = Deadline(self._seconds()), self.limit if limit is None else limit
         try:
             allowed = (
-                f"VALUES ?p {{ {relation.n3()} }} " if relation else self._offered_relations(node, deadline)
+                f"VALUES ?p {{ {relation.n3()} }} " if relation else self._values(node, deadline)
             )
             sides, message = list[list[Triple]](), ""
             for is_out in (True, False):
@@ -248,7 +248,7 @@ class KnowledgeGraph:
             return Neighbours(Outcome.TRUNCATED, around_node, message)
         return Neighbours(Outcome.ROWS if around_node else Outcome.EMPTY, around_node)
 
-    def _offered_relations(self, node: Term, deadline: Deadline) -> str:
+    def _values(self, node: Term, deadline: Deadline) -> str:
         """A block of the relations of a node that the profile does not exclude; "" where it excludes none."""
         around = self.query(relations_query(node, ""), timeout=deadline.left)
         around.check()
