@@ -224,9 +224,7 @@ class KnowledgeGraph:
         """
         deadline, limit = Deadline(self._seconds()), self.limit if limit is None else limit
         try:
-            allowed = (
-                f"VALUES ?p {{ {relation.n3()} }} " if relation else self._values(node, deadline)
-            )
+            allowed = f"VALUES ?p {{ {relation.n3()} }} " if relation else self._values(node, deadline)
             sides, message = list[list[Triple]](), ""
             for is_out in (True, False):
                 skipped = direction == ("backward" if is_out else "forward")
