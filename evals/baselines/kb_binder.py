@@ -24,29 +24,35 @@ from __future__ import annotations
 
 import random
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines import loop, planner
+from triplewise.evals.baselines import loop
 from triplewise.nodes import answer
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.environment import Environment, Update, environment
+from triplewise.nodes.plan import settings_of
 from triplewise.nodes.state import State
 from triplewise.tools.actions.comparison import compared
+from triplewise.tools.actions.pyql import script
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
+from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI, Literal, Node, Variable
 from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import find_classes, relation_texts
-from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.linking.linker import LinkedEntity, without_brackets
+from triplewise.tools.planning.mining import LEAST_F1, Miner
+from triplewise.tools.planning.paths import rule_program, with_variables
+from triplewise.tools.planning.seeds import Match, Seed
 from triplewise.tools.pyql import text as pyql
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import Encoder
@@ -295,7 +301,7 @@ def build(
     def act(state: State, runtime: Runtime[Context]) -> Update:
         """Draft one more program, bind it and run it; the last draft ends the run."""
         env, number = environment(runtime), len(state.steps)
-        shown = planner.exemplars(state, env, shots, partial(written, env.kg))[::-1]
+        shown = exemplars(state, env, shots, partial(written, env.kg))[::-1]
         if number:  # an order of this draft's own, the nearest not always last
             random.Random(f"{seed} {number} {state.question}").shuffle(shown)
         entities = [e.label for e in state.linked]
@@ -310,19 +316,15 @@ def build(
 def vote(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with the set that most drafts find; of several such, the one that was found first."""
     context, kg = runtime.context, environment(runtime).kg
-    voting = [step for step in state.steps if step.feedback.answers]
-    if not voting:
-        last = state.last.feedback.message if state.steps else ""
-        why = f"none of {len(state.steps)} drafts finds anything; the last: {last}"
-        return {"answer": loop.make_answer(state, context, (), why)}
-    keys = [frozenset(step.feedback.answers) for step in voting]
-    ((best, votes),) = Counter(keys).most_common(1)  # of equals the first
-    chosen = voting[keys.index(best)]
+    keys = {i: frozenset(found) for i, step in enumerate(state.steps) if (found := step.feedback.answers)}
+    place, agreed = loop.majority(state, keys, "drafts")
+    if place is None:
+        return {"answer": loop.make_answer(state, context, (), agreed)}
+    chosen, best = state.steps[place], keys[place]
     finished = replace(chosen, feedback=replace(chosen.feedback, finished=True))
     program = chosen.feedback.program
     done = state.model_copy(update={"steps": (*state.steps, finished), "program": program})
     made = answer.program(done, runtime)["answer"]
-    agreed = f"{votes} of {len(state.steps)} drafts agree"
     reason = f"{made.reason}; {agreed}" if made.status == "budget_spent" else agreed
     starts = [t for e in state.linked if (t := pyql.read_term(e.id, kg.profile)) is not None]
     proof = [p.triple for p in made.proof]
@@ -353,3 +355,44 @@ def written(kg: KnowledgeGraph, calls: Sequence[Call], topics: Mapping[str, str]
         )
     except ActionError:
         return ""
+
+
+def exemplars(
+    state: State, env: Environment, limit: int, write: Callable[[Sequence[Call], Mapping[str, str]], str]
+) -> list[dict[str, str]]:
+    """Return the seed questions most like a question, nearest first (BM25 over masked text), with programs.
+
+    One of each wording comes before a second one of any, never the question itself; at most `limit`. `write`
+    makes a program's text of its actions and form -> name of the topic entities, "" where it cannot.
+    """
+    seeds = env.seeds
+    if seeds is None or not state.linked:
+        return []
+    settings = settings_of(env)
+    miner = Miner(env.kg, settings.caps, seeds.mined(settings.caps))
+
+    def of_wording(match: Match) -> Iterator[dict[str, str]]:
+        """Seeds of one wording, mined as they are needed."""
+        others = [s for s in match.seeds if without_brackets(s.question) != state.question]
+        for seed in miner.choose(others) if others else ():
+            calls, topics = _best_program(seed, env.kg, miner)
+            if calls and (program := write(calls, topics)):
+                yield {"question": without_brackets(seed.question), "program": program}
+
+    wordings = map(of_wording, seeds.groups_like(state.question, state.linked, settings.seed_count))
+    return list(islice(filter(None, chain.from_iterable(zip_longest(*wordings))), limit))
+
+
+def _best_program(seed: Seed, kg: KnowledgeGraph, miner: Miner) -> tuple[list[Call], dict[str, str]]:
+    """The actions of the rule that reproduces a seed's answers best, and form -> name of its entities."""
+    anchors = miner.anchors(seed)
+    mined = miner.of_seed(seed) if anchors else {}
+    good = [(path, quality) for path, quality in mined.items() if quality.f1 >= LEAST_F1]
+    if not good:
+        return [], {}
+    # A short one of equals.
+    path, _ = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
+    rule = Rule(next(iter(anchors.values())), with_variables(kg, path))
+    made = script(rule_program(kg, rule), kg.profile)
+    calls = [c for c in made if c.name not in ("get_relation", "execute")]
+    return calls, {form: name for name, form in anchors.items()}

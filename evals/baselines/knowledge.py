@@ -7,24 +7,23 @@ gives the answers their ids, so that they can be scored like all others.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
 from triplewise.evals.baselines import loop
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Environment, Update, environment
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.extract import fitting_texts
-from triplewise.nodes.state import State, Step
+from triplewise.nodes.state import State
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.facts import Passage
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.values import normal_text
 
 PASSAGES = 10
-"""Passages that are read for a question."""
+"""Passages that are read for a question, by BM25 and by vectors (Faiss)."""
+NOTHING = "no passage was found"
 SAMPLES, TEMPERATURE = 10, 0.7
 """Chains of thought and their temperature: Wang et al. take up to 40, and 0.7 for their larger models."""
 
@@ -74,15 +73,10 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
     Samples without an answer have no vote, as those that cannot be parsed have none in the paper. Answers are
     compared by ids, or texts in normal form, in whatever order.
     """
-    given = [named for step in state.steps if (named := loop.named_in(step))]
-    if not given:
-        last = state.last.feedback.message if state.steps else ""
-        why = f"no sample of {len(state.steps)} holds an answer; the last: {last}"
-        return {"answer": loop.make_answer(state, runtime.context, (), why)}
-    keys = [frozenset(normal_text(n.value) for n in named) for named in given]
-    ((best, votes),) = Counter(keys).most_common(1)  # of equals the first
-    agreed = f"{votes} of {len(state.steps)} samples agree"
-    return {"answer": loop.make_answer(state, runtime.context, given[keys.index(best)], agreed)}
+    given = {i: named for i, step in enumerate(state.steps) if (named := loop.named_in(step))}
+    keys = {i: frozenset(normal_text(n.value) for n in named) for i, named in given.items()}
+    best, why = loop.majority(state, keys, "samples")
+    return {"answer": loop.make_answer(state, runtime.context, () if best is None else given[best], why)}
 
 
 def documents(*, passages: int = PASSAGES, link: str = "index") -> loop.Graph:
@@ -98,27 +92,15 @@ def documents(*, passages: int = PASSAGES, link: str = "index") -> loop.Graph:
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
         env = environment(runtime)
-        if not state.steps:
-            return loop.add_step(state, retrieve(state, env, passages))
-        texts = fitting_texts([Passage(**p) for p in state.steps[0].feedback.detail["passages"]])
-        reply = loop.ask(state, env, "documents", "read", passages=texts).text
-        return loop.add_step(state, loop.answer_step(state, "", *loop.name_reply(reply, state, env)))
+        assert env.documents is not None, "checked before the first step"
+        # Plain words, as the index of the documents has them.
+        question = normalise(loop.plain_question(state).replace("[SEP]", " "))
+        found = env.documents.find("", question=question, limit=passages)
+        texts = [f"{p.title or p.source}: {p.text} ({p.source})" for p in found]
+        seen = Feedback(action="retrieve", arguments=(question,), observation="\n".join(texts) or NOTHING)
+        step = loop.make_step(state, "Which passages may tell?", Call("retrieve", (question,)), seen)
+        reply = loop.ask(state, env, "documents", "read", passages=fitting_texts(found)).text
+        read = loop.answer_step(state, "", *loop.name_reply(reply, state, env))
+        return {"steps": (step, replace(read, number=step.number + 1))}
 
     return loop.build_loop("documents", act, loop.conclude, link=link, check_context=check_documents)
-
-
-def retrieve(state: State, env: Environment, limit: int) -> Step:
-    """Return passages for the question, best first, by BM25 and by vectors (Faiss), as a step."""
-    store = env.documents
-    assert store is not None, "checked before the first step"
-    # Plain words, as the index of the documents has them.
-    question = normalise(loop.plain_question(state).replace("[SEP]", " "))
-    passages = store.find("", question=question, limit=limit)
-    feedback = Feedback(
-        action="retrieve",
-        arguments=(question,),
-        observation="\n".join(f"{p.title}: {p.text}" if p.title else p.text for p in passages)
-        or "no passage was found",
-        detail={"passages": [{"text": p.text, "title": p.title, "source": p.source} for p in passages]},
-    )
-    return loop.make_step(state, "Which passages may tell?", Call("retrieve", (question,)), feedback)

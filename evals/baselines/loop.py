@@ -16,7 +16,8 @@ that the graph does not know stays as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -27,7 +28,6 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from triplewise.evals.baselines import check_model
-from triplewise.evals.baselines.planner import decides, denies, form_of, slot_of
 from triplewise.graphs.build import MachineBuilder, add_phase, compile_graph
 from triplewise.graphs.presets import PRESETS, choose_phases
 from triplewise.nodes.act import read_values
@@ -47,6 +47,7 @@ from triplewise.tools.extraction.values import literal
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import node_labels
 from triplewise.tools.linking.linker import link, without_brackets
+from triplewise.tools.parsing.statements import decides, denies, form_of, slot_of
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
 
@@ -254,15 +255,8 @@ def shown_names(kg: KnowledgeGraph, nodes: Iterable[Term]) -> dict[str, str]:
 
 def make_step(state: State, thought: str, call: Call, feedback: Feedback) -> Step:
     """Return one more step of a run."""
-    number, seen, before = len(state.steps) + 1, feedback.observation, state.program
-    return Step(
-        number=number,
-        thought=thought,
-        call=call.text(),
-        feedback=feedback,
-        observation=seen,
-        program_before=before,
-    )
+    seen, before = feedback.observation, state.program
+    return Step(len(state.steps) + 1, thought, call.text(), feedback, observation=seen, program_before=before)
 
 
 def answer_step(state: State, thought: str, named: Sequence[Named], why_none: str = "") -> Step:
@@ -300,6 +294,19 @@ def last_answer(state: State) -> tuple[tuple[Named, ...], str]:
 def conclude(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with the result of the last step; nothing in a run whose budget was spent before."""
     return {"answer": make_answer(state, runtime.context, *last_answer(state))}
+
+
+def majority(state: State, keys: Mapping[int, Hashable], what: str) -> tuple[int | None, str]:
+    """Return the first step that says what most of them say, and how many agree or why none does.
+
+    `keys`: place of a step -> what it says; steps that are not among them have no vote. `what`: they are.
+    """
+    if not keys:
+        last = state.last.feedback.message if state.steps else ""
+        return None, f"none of {len(state.steps)} {what} finds an answer; the last: {last}"
+    ((best, votes),) = Counter(keys.values()).most_common(1)  # of equals the first
+    place = next(place for place, key in keys.items() if key == best)
+    return place, f"{votes} of {len(state.steps)} {what} agree"
 
 
 def make_answer(state: State, context: Context, named: Sequence[Named], reason: str = "") -> Answer:

@@ -13,10 +13,11 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines import loop, planner
+from triplewise.evals.baselines import loop
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
+from triplewise.nodes.plan import demonstrations_for, readings_of, relations_around, rules_of, settings_of
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_lines
 from triplewise.tools.actions.toolset import Call, Feedback
@@ -25,6 +26,9 @@ from triplewise.tools.core.rules import Rule, path_text
 from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.planning.mining import Plan, PlanSettings, seed_rules
+from triplewise.tools.planning.paths import answers, rule_program
+from triplewise.tools.planning.proposals import parse_paths, with_proposals
 from triplewise.tools.pyql.text import read_term
 
 PLANS = 3
@@ -56,17 +60,29 @@ def plan(state: State, env: Environment, limit: int) -> Update:
     thought, rules, why = "Which relation paths lead from the question's entities to its answer?", [], ""
     dropped = state.dropped
     if state.linked and env.context.embedded:
-        rules = planner.mined_rules(state, env)[:limit]
+        rules = mined_rules(state, env)[:limit]
     elif state.linked:
-        values = planner.prompt_values(state, env)
+        shown, around = demonstrations_for(state, env), relations_around(env.kg, env.encoder, state)
+        values = {"demonstrations": shown, "rules": [], "relations": around}  # as SymAgent's planner
         thought = loop.ask(state, env, "rog", "plan", limit=limit, **values).text
-        found = planner.proposed_rules(thought, state, env, limit)
+        settings = replace(settings_of(env), documents=False, rules=limit)
+        found = with_proposals(Plan(), parse_paths(thought), state.linked, env.kg, env.encoder, settings)
         rules, dropped = list(found.rules), found.dropped
         why = "; ".join(f"{d.text}: {d.reason}" for d in dropped)
     text, why = "; ".join(rule.text() for rule in rules), why or "no relation path fits the question"
     feedback = Feedback(action="plan", observation=text or why, message="" if text else why)
     step = loop.make_step(state, thought, Call("plan"), feedback)
     return loop.add_step(state, step, rules=tuple(rules), dropped=dropped)
+
+
+def mined_rules(state: State, env: Environment) -> list[Rule]:
+    """Return rules of the seed questions most like this one; without seeds, those of its readings."""
+    kg, seeds = env.kg, env.seeds
+    if seeds is None:
+        return list(rules_of(readings_of(state, env), kg.profile))
+    caps, count = PlanSettings().caps, PlanSettings().seed_count
+    mined = seed_rules(state.question, state.linked, kg, seeds, caps, count)
+    return sorted(mined, key=lambda rule: -rule.score)
 
 
 def retrieve(state: State, kg: KnowledgeGraph) -> Update:
@@ -85,11 +101,11 @@ def retrieve(state: State, kg: KnowledgeGraph) -> Update:
 
 def instances(kg: KnowledgeGraph, rule: Rule, limit: int = INSTANCES) -> list[tuple[Triple, ...]]:
     """Return the paths in a graph that a rule stands for, one to each of its first ends."""
-    ends, start = planner.answers(kg, rule, limit), read_term(rule.anchor, kg.profile)
+    ends, start = answers(kg, rule, limit), read_term(rule.anchor, kg.profile)
     if not ends or start is None:
         return []
     try:
-        query = planner.rule_program(kg, rule)
+        query = rule_program(kg, rule)
     except ActionError:
         return []
     rows = kg.query(query.proof_sparql(kg.profile, ends), limit=4 * limit)
@@ -112,7 +128,7 @@ def reason(state: State, env: Environment) -> Step:
         return loop.answer_step(state, "", *loop.name_reply(reply, state, env, shown=shown))
     votes: dict[Term, float] = defaultdict(float)
     for rule in state.rules:
-        for end in planner.answers(kg, rule):
+        for end in answers(kg, rule):
             votes[end] += rule.score
     least = LEAST * max(votes.values(), default=0.0)
     likely = sorted((end for end in votes if votes[end] >= least), key=lambda end: -votes[end])

@@ -35,7 +35,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines import loop, planner
+from triplewise.evals.baselines import loop
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment, spent
@@ -46,6 +46,8 @@ from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Deadline, Hop, Outcome
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
+from triplewise.tools.parsing.statements import decides
+from triplewise.tools.planning.paths import answers, rule_program, with_variables
 from triplewise.tools.pyql.text import read_relation, read_term, write_node
 from triplewise.tools.retrieval.observation import Bundle, bundle_sizes, read_bundles
 from triplewise.tools.retrieval.ranking import rank_relations
@@ -91,7 +93,7 @@ class Path:
     def chain(self, kg: KnowledgeGraph) -> Rule:
         """Its relations as a rule from its start (ToG-R's relation chain, section 2.2)."""
         steps = (Atom(relation, forward) for relation, forward in self.signature(kg))
-        return Rule(write_node(self.start, kg.profile), planner.with_variables(kg, steps))
+        return Rule(write_node(self.start, kg.profile), with_variables(kg, steps))
 
 
 def paths_of(state: State, kg: KnowledgeGraph) -> list[Path]:
@@ -425,10 +427,10 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
             why = f"{why}: answered from the paths and the model's own knowledge ({where})"
         elif unproven:
             why = f"{why}, says the model, but {where}"
-    elif paths and not planner.decides(state.question):
+    elif paths and not decides(state.question):
         rule = paths[0].chain(kg)
-        named = loop.named_values(kg, [kg.profile.short(t) for t in planner.answers(kg, rule)])
-        state = state.model_copy(update={"program": planner.rule_program(kg, rule).text(kg.profile)})
+        named = loop.named_values(kg, [kg.profile.short(t) for t in answers(kg, rule)])
+        state = state.model_copy(update={"program": rule_program(kg, rule).text(kg.profile)})
     step = loop.answer_step(state, reply or "The end of the best path is the answer.", named, why_none)
     state = state.model_copy(update={"steps": (*state.steps, step)})
     if named:

@@ -119,41 +119,37 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
 
 def answers_table(logs: Sequence[Log], labels: Mapping[str, str]) -> Table:
     """Return how right the answers are: of all questions, and of parts of them."""
-    quality, lenient = (
-        [measure(name) for name in names if any(name in log.questions for log in logs)]
-        for names in (QUALITY, LENIENT)
-    )
+    scored = [measure(name) for name in (*QUALITY, *LENIENT) if any(name in log.questions for log in logs)]
+    trivial = any(log.questions["trivial"].any() for log in logs)
     rows = []
     for log in logs:
         rivals = [other for other in logs if other.name == log.name]
         main, count, whole = measure(log.metric), len(log.questions), log.about.get("drawn_from") or 0
         judged = log.about.get("asked") or 0
-        parts = (figure([log], main, answerable=True), figure([log], main, trivial=False))
+        parts = [figure([log], main, answerable=True), *([figure([log], main, trivial=False)] * trivial)]
         rows.append([
             *_head(log, labels),
             number_cell(count, detail=f"of {whole:,}" if count < whole else "all"),
-            *(figure_cell(figure([log], m), m, [other.mean(m.name) for other in rivals]) for m in quality),
+            *(figure_cell(figure([log], m), m, [other.mean(m.name) for other in rivals]) for m in scored),
             *(figure_cell(part, main, detail=f"{main.heading}, n = {part.n:,}") for part in parts),
             number_cell(100 * log.about["answerable"] / judged if judged else math.nan, 1, f"of {judged:,}"),
-            *(figure_cell(figure([log], m), m) for m in lenient),
         ])  # fmt: skip
-    parts_shown = ("Answerable only", "Without trivial", "Answerable %")
-    heads = ["Questions", *(m.heading for m in quality), *parts_shown, *(m.heading for m in lenient)]
+    parts_shown = ["Answerable only", *["Without trivial"] * trivial, "Answerable %"]
     note = (
         f"Percent, averaged over questions; a question that crashed counts as wrong. {INTERVALS} Answerable "
         "only: the main score over those whose gold answers the graph holds, with their share of the task's "
         "questions. Without trivial: without those that an empty graph would answer right."
     )
-    return Table("Answers by task and system", ["Task", "System", "Model", *heads], rows, note)
+    heads = ["Task", "System", "Model", "Questions", *(m.heading for m in scored), *parts_shown]
+    return Table("Answers by task and system", heads, rows, note)
 
 
 def cost_table(logs: Sequence[Log], labels: Mapping[str, str]) -> Table:
     """Return what a question took, and how runs ended."""
-    measures = (*COST, *ENDINGS)
     rows = []
     for log in logs:
         cells = []
-        for one in measures:
+        for one in (*COST, *ENDINGS):
             scores = log.scores(one.name)
             part = f"of {len(scores):,} questions" if 0 < len(scores) < len(log.questions) else ""
             cells.append(number_cell(float(scores.mean()) * one.scale, one.digits, part))
@@ -162,7 +158,7 @@ def cost_table(logs: Sequence[Log], labels: Mapping[str, str]) -> Table:
         "Averages over questions. QPQ: queries that reached the graph; CPQ: US dollars at list prices; TPQ: "
         "wall-clock seconds of a question."
     )
-    heads = ["Task", "System", "Model", *(one.heading for one in measures), "Crashes"]
+    heads = ["Task", "System", "Model", *(one.heading for one in (*COST, *ENDINGS)), "Crashes"]
     return Table("Cost of a question", heads, rows, note)
 
 

@@ -35,8 +35,8 @@ def test_a_model_reads_the_passages_of_the_question(tmp_path: Path, openai_serve
     found = read(tmp_path, server, "Who directed [Alien]?")
     answer = found["answer"]
     assert (answer.values, answer.labels, answer.usage.calls) == (("Ridley_Scott",), ("Ridley Scott",), 1)
-    passages = found["steps"][0].feedback.detail["passages"]
-    assert passages[0]["source"] == "Alien.txt"
+    passages = found["steps"][0].observation.splitlines()
+    assert passages[0].endswith("(Alien.txt)")
     assert len(passages) == 3
     assert "[1] Alien: Alien" in server.chats[0].text
     assert "[4]" not in server.chats[0].text
