@@ -30,7 +30,7 @@ from triplewise.tools.learning import calibration
 from triplewise.tools.learning.calibration import Row
 from triplewise.tools.learning.parser_training import Labelled, derivations, labelled_example
 from triplewise.tools.parsing import learn
-from triplewise.tools.parsing.confidence import FILE, trust_features
+from triplewise.tools.parsing.confidence import FILE, is_answer, trust_features
 from triplewise.tools.parsing.learn import Example, Features, Vocabulary, shares, train
 from triplewise.tools.retrieval.encoder import open_encoder
 
@@ -65,7 +65,7 @@ class Pool:
         rows = []
         for question, found in zip(self.questions, self.examples, strict=True):
             ranked, features = shares(found.scores(vector), found.answers.tolist()), found.features(names)
-            is_given = bool(ranked) and not features[ranked[0].best].get("nothing")
+            is_given = bool(ranked) and is_answer(features[ranked[0].best])
             rows.append(
                 Row(
                     self.of.graph,

@@ -113,6 +113,11 @@ def query_features(
     return {name: round(float(found[name]), 6) for name in MODEL_FEATURES}
 
 
+def is_answer(features: Features) -> bool:
+    """Whether a derivation with such features has an answer, and more than what the question names."""
+    return not (features.get("nothing") or features.get("answer_named"))
+
+
 def trust_features(features: Sequence[Features], ranked: Sequence[Share], place: int = 0) -> dict[str, float]:
     """Return the evidence for one answer, by the names of `FEATURES`.
 
@@ -127,7 +132,7 @@ def trust_features(features: Sequence[Features], ranked: Sequence[Share], place:
         "share": probability,
         "lead": math.log(probability + 1e-4) - math.log(rival + 1e-4),
         "fair_share": probability / fair,
-        "nothing": sum(s.probability for s in ranked if features[s.best].get("nothing")),
+        "nothing": sum(s.probability for s in ranked if not is_answer(features[s.best])),
         "any_uncovered": float(uncovered[place] > 0),
         **{name: _sum(parts, features[best]) for name, (_, parts) in SUMS.items()},
     }

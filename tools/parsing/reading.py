@@ -134,6 +134,8 @@ def read_question(
     for place, share in enumerate(ranked):
         if len(readings) == most or (kg.deadline is not None and kg.deadline.passed):
             break
+        if features[share.best].get("answer_named"):
+            continue
         alike = sorted(of_answer[candidates[share.best].answer], key=lambda c: -c.score)
         evidence = trust_features(features, ranked, place)
         readings += _first_written(grounded, alike, kg, evidence, calibration.probability(evidence))
