@@ -37,6 +37,7 @@ class Lexicon:
     prepositions: frozenset[str]
     pronouns: frozenset[str]
     others: frozenset[str]
+    partitives: frozenset[str]
     units: frozenset[str]
     counting: tuple[str, ...]
     kinds: Mapping[str, tuple[str, ...]]
@@ -101,7 +102,17 @@ def word_list(name: str) -> frozenset[str]:
 def lexicon() -> Lexicon:
     """The lexicon, read once."""
     irregular, operators = section("irregular"), section("operators")
-    words = ("stop", "light", "weak", "yes_or_no", "auxiliaries", "prepositions", "pronouns", "others")
+    words = (
+        "stop",
+        "light",
+        "weak",
+        "yes_or_no",
+        "auxiliaries",
+        "prepositions",
+        "pronouns",
+        "others",
+        "partitives",
+    )
     plain: dict[str, Any] = {name: word_list(name) for name in (*words, "units")}
     plain |= {name: section(name) for name in ("numbers", "scales", "ordinals", "months", "bounds")}
     return Lexicon(

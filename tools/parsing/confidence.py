@@ -32,6 +32,7 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "uncovered_names": (LESS, "skip_capital skip_name skip_unknown"),
     "uncovered_operators": (LESS, "skip_op"),
     "uncovered_known": (LESS, "skip_known"),
+    "uncovered_head": (LESS, "uncovered_head"),
     "unknown_names": (LESS, "unknown_name"),
     "unnamed": (LESS, f"{BRIDGES} join_bridge sup_unnamed filter_unnamed"),
     "rare_bridges": (LESS, f"{BRIDGES} join_bridge -bridge_cov"),

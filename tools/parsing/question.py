@@ -224,8 +224,9 @@ class Question:
         if i in self.known and not stop:
             return "skip_known"
         which_person = word in words.kinds["who"] and self.words[i - 1] in ("which", "what")
-        if stop or which_person:
-            return "skip_light" if word in words.light or which_person else None
+        partitive = word in words.partitives and self.words[i + 1 : i + 2] == ["of"]
+        if stop or which_person or partitive:
+            return "skip_light" if word in words.light or which_person or partitive else None
         if i in self.unknown:
             return "skip_unknown"
         return "skip_capital" if i and self.tokens[i].capital else "skip_content"
@@ -239,15 +240,14 @@ class Question:
         """What leaving out the tokens of a span costs: one feature for each that is not free."""
         return [(name, 1.0) for name in self.skip[start:end] if name]
 
-    def uncovered(self, derivation: Derivation) -> tuple[str, ...]:
-        """The words, as written, that a reading leaves out and that are not free to be left out."""
+    def uncovered(self, derivation: Derivation) -> list[int]:
+        """The tokens that a reading leaves out and that are not free to be left out."""
         covered = {i for leaf in derivation.leaves() for i in range(leaf.start, leaf.end)}
-        return tuple(self.raw[i] for i in range(self.n) if i not in covered and self.skip[i] in HARD)
+        return [i for i in range(self.n) if i not in covered and self.skip[i] in HARD]
 
-    def nearest(self, words: Iterable[str], most: int = 3) -> tuple[str, ...]:
-        """The labels of the relations that are nearest to words of the question."""
-        places = [(i, i + 1) for i in range(self.n) if self.raw[i] in set(words)]
-        rows = [row for place in places if (row := self.relation_similarity.get(place)) is not None]
+    def nearest(self, tokens: Iterable[int], most: int = 3) -> tuple[str, ...]:
+        """The labels of the relations that are nearest to some tokens."""
+        rows = [row for i in tokens if (row := self.relation_similarity.get((i, i + 1))) is not None]
         if not rows or not self.index.rels:
             return ()
         best = np.max(rows, axis=0)

@@ -186,8 +186,8 @@ def _first_written(
             confidence,
             _provenance(candidate),
             _values(candidate.answer, index),
-            uncovered,
-            question.nearest(uncovered) if uncovered else (),
+            tuple(question.raw[i] for i in uncovered),
+            question.nearest(uncovered),
             _missing(candidate.query, index) if candidate.answer == frozenset() else "",
             dict(evidence),
         )
