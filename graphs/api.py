@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack
 
 from triplewise.graphs.build import build_graph
 from triplewise.nodes.context import Context
@@ -14,6 +14,27 @@ from triplewise.tools.core.errors import ConfigurationError, QuestionError
 
 Entities = Mapping[str, str | None]
 """Entities known already: mention -> id, or None to have it linked."""
+
+Settings = TypedDict("Settings", {  # noqa: UP013 - several on a line
+    "profile": str | None, "model": Any, "base_url": str | None, "api_key_env": str,
+    "calling": Literal["react", "tools"], "max_actions": int, "temperature": float,
+    "reasoning_effort": Literal["low", "medium", "high"] | None, "max_reply_tokens": int,
+    "model_timeout": float, "model_retries": int, "prices": str | None, "encoder": str, "toolset": Any,
+    "prompt": str | None, "guidelines": list[str], "seeds": str | None, "documents": Any,
+    "facts": str | None, "overlay": Literal["none", "accepted", "proposed"], "review": bool,
+    "seed_count": int, "plan_hops": int, "plan_rules": int, "plan_seed": int, "observe_depth": int,
+    "observe_width": int, "observe_keep": float, "observe_direction": Literal["both", "outgoing"],
+    "observe_seed": int, "reflect_limit": int, "reflect_seed": int, "path_seconds": float | None,
+    "closed_world": bool, "guess": bool, "min_confidence": float | None, "interactive": bool,
+    "calibration": str | None, "relation_cut": int,
+    "ranking": Literal["none", "hybrid", "sentence-transformers", "openai"], "shuffle_seed": int | None,
+    "ranking_model": str, "db": str | None, "verify_corrections": bool, "repair_queries": int,
+    "repair_offers": int, "history": Literal["short", "full", "chat"], "earlier": str | None,
+    "label_batch": bool, "reuse_answers": bool, "fast_path": bool, "cascade": float | None,
+    "max_steps": int | None, "max_corrections": int, "max_model_calls": int, "max_tokens": int,
+    "max_queries": int, "max_seconds": float, "query_timeout": float, "row_limit": int, "connections": int,
+}, total=False)  # fmt: skip
+"""The settings of `Context` but for `kg`, as keyword arguments."""
 
 _graph: Any = lru_cache(maxsize=16)(build_graph)
 
@@ -35,7 +56,7 @@ def ask(
     *,
     preset: str = "agent",
     entities: Entities | None = None,
-    **settings: Any,
+    **settings: Unpack[Settings],
 ) -> Answer:
     """Answer a question.
 
@@ -46,6 +67,11 @@ def ask(
         preset: see `triplewise presets`.
         entities: mention -> id of those that are known already.
         **settings: of `Context`, e.g. `model="openai:gpt-4o-mini"`, `min_confidence=0.8`.
+
+    Returns:
+        An `Answer`: its `status` (answered, unsure, not_found, budget_spent) with the `reason`; the answers
+        as ids or literals (`values`) and as they read (`labels`, `text`); the `sparql` that gives them, the
+        facts that prove them (`proof`), `confidence`, `rivals` with other answers, and the run's `usage`.
 
     Raises:
         ConfigurationError: a setting that cannot work. DataError: no such graph.
@@ -62,9 +88,9 @@ async def aask(
     *,
     preset: str = "agent",
     entities: Entities | None = None,
-    **settings: Any,
+    **settings: Unpack[Settings],
 ) -> Answer:
-    """Answer a question without holding a thread while a model writes; as `ask`."""
+    """Answer a question in a coroutine, many at a time; as `ask`."""
     run = _run(question, entities)
     state = await _graph(preset).ainvoke(run, context=Context(kg=kg, **settings))
     answer: Answer = state["answer"]
@@ -72,7 +98,12 @@ async def aask(
 
 
 def ask_many(
-    questions: Iterable[str], kg: Any = "demo", *, jobs: int = 4, preset: str = "agent", **settings: Any
+    questions: Iterable[str],
+    kg: Any = "demo",
+    *,
+    jobs: int = 4,
+    preset: str = "agent",
+    **settings: Unpack[Settings],
 ) -> Iterator[Answer]:
     """Answer questions, `jobs` at a time; yield the answers in the order of the questions.
 
@@ -103,7 +134,7 @@ def stream(
     *,
     preset: str = "agent",
     entities: Entities | None = None,
-    **settings: Any,
+    **settings: Unpack[Settings],
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each phase with its update of the state as it happens; the last is `answer`. As `ask`."""
     run = _run(question, entities)

@@ -1,10 +1,9 @@
 """Language models: any OpenAI-compatible server through langchain-openai, or any LangChain chat model.
 
-Retries are the client's own. This module adds what a long run needs: errors that are explained, parameters
-left out that a model does not know, replies without reasoning blocks, usage even where no server reports it.
-
-Every call is made on one event loop in a thread of its own, so that the client keeps its connections whoever
-asks: a thread (`reply`), or a coroutine of any other loop (`areply`), which holds no thread while it waits.
+Retries, time-outs, rate limits and streaming are the client's own. This module adds what a long run needs:
+errors that are explained, parameters left out that a model does not know, replies without reasoning blocks,
+usage even where no server reports it, and an end when the run's seconds are over or it is cancelled. For this
+every call is made on one event loop in a thread of its own, where the client also keeps its connections.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import ssl
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -82,9 +81,9 @@ _CHARACTERS = 16
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """What a model is asked: messages, or the text of one; the words that end its reply, or its tools.
+    """A request: messages, or the text of one; the words that end its reply, or its tools.
 
-    `schemas` are OpenAI function schemas; with some, native tool calls are asked for, several at a time where
+    `schemas` are OpenAI function schemas; with some, native tool calls are requested, several at a time where
     they may be `parallel`.
     """
 
@@ -155,7 +154,7 @@ def load_prices(path: str | None = None) -> Prices:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A model of an OpenAI-compatible server, and how it is asked. The key is never shown.
+    """A model of an OpenAI-compatible server, and how it is called. The key is never shown.
 
     Attributes:
         model: the server's name of it. api_key_env: the environment variable that the key comes from.
@@ -302,7 +301,7 @@ def _opened_by_provider(
 
 
 class ChatModel:
-    """A language model that can be asked, from any thread and any event loop.
+    """A language model, for any thread.
 
     Args:
         chat: any LangChain chat model. name: looked up among the prices; "" takes the chat model's own.
@@ -329,27 +328,26 @@ class ChatModel:
         return f"ChatModel({self.name}{f', {self.server.where}' if self.server else ''})"
 
     def reply(self, call: ModelCall, deadline: Deadline | None = None) -> Reply:
-        """Ask, and wait for the reply in this thread until the deadline has passed or is cancelled.
+        """Return the reply, waiting in this thread until the deadline has passed or is cancelled.
 
         Raises:
             ConfigurationError: the person must set something right (key, model name, address).
             ModelUnavailableError: the server gave no usable reply after all retries.
             OutOfTimeError: the seconds are over.
         """
-        return wait_for(self._ask(call, deadline), deadline)
-
-    async def _ask(self, call: ModelCall, deadline: Deadline | None) -> Reply:
         seconds = deadline.left if deadline is not None else None
         if seconds is not None and seconds <= 0:
             raise OutOfTimeError("the budget of seconds is spent")
-        try:
+
+        async def answered() -> AIMessage:
             async with asyncio.timeout(seconds):
-                message = await self._message(call)
+                return await self._message(call)
+
+        try:
+            return self._read(wait_for(answered(), deadline), call)
         except TimeoutError:
-            raise OutOfTimeError(
-                f"{self!r} did not answer within the {seconds:.1f} s left to the run"
-            ) from None
-        return self._read(message, call)
+            words = f"{self!r} did not answer within the {seconds:.1f} s left to the run"
+            raise OutOfTimeError(words) from None
 
     async def _message(self, call: ModelCall) -> AIMessage:
         """Return the model's message; malformed ones and refused parameters lead to another request."""
@@ -362,25 +360,11 @@ class ChatModel:
             try:
                 message: AIMessage = await chat.ainvoke(call.messages, **request)
             except errors as error:
-                parameter = unknown_parameter(error) if self.server or self._reopen else ""
-                if parameter and parameter not in dropped:
-                    self._dropped.add(parameter)
-                    if self._reopen:
-                        self.chat = self._reopen(self._dropped)
+                if self._drop_parameter(error, dropped):
                     continue
-                if self.server is None:
-                    # Causes are not quoted: they may hold the key.
-                    words, status = (
-                        f"model {self.name} failed: {_quote(error)}",
-                        getattr(error, "status_code", 0),
-                    )
-                    if self._reopen is None or status not in (0, None, 400, 401, 403, 404):
-                        raise ModelUnavailableError(words) from error
-                    words += "; check its name, its address, and the key that its package reads"
-                    raise (ConfigurationError if status else ModelUnavailableError)(words) from error
-                malformed += is_malformed(error)
-                if not is_malformed(error) or malformed > MALFORMED_RETRIES:
-                    raise explained(error, self.server) from error
+                malformed += self.server is not None and is_malformed(error)
+                if not 0 < malformed <= MALFORMED_RETRIES or not is_malformed(error):
+                    raise self._explained(error) from error
                 continue
             text = _REASONING[0].sub("", self._text(message))
             is_stopped = message.response_metadata.get("finish_reason") == "stop"
@@ -388,6 +372,26 @@ class ChatModel:
                 return message
             # A stop word ended the model's reasoning block: ask again without any.
             self._dropped.add("stop")
+
+    def _drop_parameter(self, error: Exception, dropped: AbstractSet[str]) -> bool:
+        """Whether the model refused a parameter that was sent; it is left out from now on."""
+        parameter = unknown_parameter(error) if self.server or self._reopen else ""
+        if not parameter or parameter in dropped:
+            return False
+        self._dropped.add(parameter)
+        if self._reopen:
+            self.chat = self._reopen(self._dropped)
+        return True
+
+    def _explained(self, error: Exception) -> TriplewiseError:
+        """Return an error as one of ours. Its causes are not quoted: they may hold the key."""
+        if self.server is not None:
+            return explained(error, self.server)
+        words, status = f"model {self.name} failed: {_quote(error)}", getattr(error, "status_code", 0)
+        if self._reopen is None or status not in (0, None, 400, 401, 403, 404):
+            return ModelUnavailableError(words)
+        kind = ConfigurationError if status else ModelUnavailableError
+        return kind(f"{words}; check its name, its address, and the key that its package reads")
 
     @property
     def _most(self) -> int:
@@ -397,10 +401,6 @@ class ChatModel:
     def _text(self, message: AIMessage) -> str:
         """Return the text of a message, cut before anything reads it: a server need not keep to a limit."""
         return str(message.text)[: self._most]
-
-    def _cut(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return arguments of a tool call, each cut as a text is."""
-        return {k: v if len(str(v)) <= self._most else str(v)[: self._most] for k, v in arguments.items()}
 
     def _request(self, call: ModelCall) -> tuple[Any, dict[str, Any]]:
         """Return what is invoked, and the request without parameters that this model refused before."""
@@ -444,7 +444,7 @@ class ChatModel:
         ends = [at for word in call.stop if word and (at := text.find(word)) >= 0]
         return Reply(
             text=text[: min(ends)].rstrip() if ends else text,
-            tool_calls=tuple((c["name"], self._cut(dict(c["args"]))) for c in message.tool_calls),
+            tool_calls=tuple((c["name"], dict(c["args"])) for c in message.tool_calls),
             invalid_calls=tuple(
                 (c["name"] or "", (c["args"] or "")[: self._most]) for c in message.invalid_tool_calls
             ),
@@ -468,28 +468,19 @@ def _count(used: Mapping[str, Any] | None, name: str) -> int:
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop that all calls are made on."""
+    """Return the event loop that all calls are made on, in a thread of its own."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="triplewise-models", daemon=True).start()
     return loop
 
 
-_STARTING = threading.Lock()
-"""Held while the loop is looked up: two first calls at a time would start one each."""
-
-
-def on_loop(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-    """Run a coroutine where the models are asked."""
-    with _STARTING:
-        return asyncio.run_coroutine_threadsafe(coroutine, _loop())
-
-
 def wait_for(coroutine: Coroutine[Any, Any, T], deadline: Deadline | None = None) -> T:
-    """Run a coroutine there and wait in this thread; it is given up with the wait.
+    """Run a coroutine on that loop and wait in this thread; it is given up with the wait.
 
     Raises `OutOfTimeError` when the deadline is cancelled.
     """
-    future = on_loop(coroutine)
+    with _STARTING:  # two first calls at a time would start one loop each
+        future = asyncio.run_coroutine_threadsafe(coroutine, _loop())
     try:
         with deadline.waking(future.cancel) if deadline is not None else nullcontext():
             return future.result()
@@ -497,6 +488,9 @@ def wait_for(coroutine: Coroutine[Any, Any, T], deadline: Deadline | None = None
         raise OutOfTimeError("the run was cancelled") from None
     finally:
         future.cancel()
+
+
+_STARTING = threading.Lock()
 
 
 def _forget_all() -> None:
@@ -567,8 +561,8 @@ def explained(error: Exception, server: Server) -> TriplewiseError:
     status, words = error.status_code, _quote(_server_words(error))
     text = f"{where} refused the request (HTTP {status}: {words})"
     key = f"check the key in environment variable {server.api_key_env}, and that it may use this model"
-    advice = {401: key, 403: key}
-    advice[404] = f"check model {server.model!r} and the base URL, which usually ends in /v1"
+    missing = f"check model {server.model!r} and the base URL, which usually ends in /v1"
+    advice = {401: key, 403: key, 404: missing}
     if status == 429 and error.code == "insufficient_quota":
         advice[429] = "top up this key's account, or use another key"
     if status in advice:
