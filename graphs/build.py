@@ -8,6 +8,19 @@ START → link → plan → observe → act → inspect ─┬─ error ──�
                                                └─ finished / budget spent → answer ─┬─ END
                                                     plan | END ← choose ← unsure ───┘
 ```
+
+QueryAgent's algorithm 1 is the loop of act, inspect and correct:
+
+| line | here |
+|---|---|
+| 2 to 4: prompt of question and entities, empty reasoning memory | `link` starts the state anew |
+| 6, 7: thought and action of the model, executed | `act` |
+| 8 to 10: feedback of KB and interpreter, reasoning memory | `Step.feedback`, `reasoning_memory` |
+| 11: detect and distinguish an error | `inspect` |
+| 12 to 15: the guideline becomes the observation, the step leaves the memory | `correct` |
+| 16 to 18: the result is the observation | `act` wrote it already |
+| 5, 21 to 24: until `execute()`, or the iterations are spent | `after_inspect`, by the verdict |
+| 26: return the result | `answer` |
 """
 
 from __future__ import annotations

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from triplewise.nodes.act import EXECUTE, action_context
+from triplewise.nodes.act import EXECUTE
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.prompting import load_prompt
+from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.state import Correction, State
 from triplewise.tools.actions.repair.sql import sql_fixes
 from triplewise.tools.actions.repair.verify import VerifiedFix, find_fixes

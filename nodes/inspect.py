@@ -10,9 +10,9 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from triplewise.guidelines import Match
-from triplewise.nodes.act import reasoning_memory
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment, spent
+from triplewise.nodes.reasoning import reasoning_memory
 from triplewise.nodes.state import State, Verdict, VerdictStatus
 from triplewise.tools.kg.protocol import Outcome
 

@@ -20,9 +20,9 @@ from typing import Any, Literal, TypeAlias, get_args
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field
 
-from triplewise.nodes.act import opening, prompt_values, turns_of
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update
+from triplewise.nodes.hints import opening, prompt_values, turns_of
 from triplewise.nodes.models import find_server, split_model
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, State

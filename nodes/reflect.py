@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from triplewise.nodes.act import ranker
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.models import ModelCall
 from triplewise.nodes.phase import Phase
+from triplewise.nodes.reasoning import ranker
 from triplewise.nodes.state import State, Step, Usage
 from triplewise.nodes.text import (
     contains_name,

@@ -14,10 +14,11 @@ from typing import Any
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
-from triplewise.nodes.answer import UNSURE, answer_of_reading
+from triplewise.nodes.answer import answer_of_reading
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.link import start
+from triplewise.nodes.result import UNSURE
 from triplewise.nodes.state import Rival, State, Step
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg import KnowledgeGraph

@@ -38,6 +38,7 @@ from triplewise.nodes import answer
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.plan import settings_of
+from triplewise.nodes.routes import find_routes
 from triplewise.nodes.state import State
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.pyql import script
@@ -328,7 +329,7 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
     reason = f"{made.reason}; {agreed}" if made.status == "budget_spent" else agreed
     starts = [t for e in state.linked if (t := pyql.read_term(e.id, kg.profile)) is not None]
     proof = [p.triple for p in made.proof]
-    routes = answer.find_routes(proof, starts, lambda node: kg.profile.short(node) in best)
+    routes = find_routes(proof, starts, lambda node: kg.profile.short(node) in best)
     memory = tuple(tuple(triple for triple, _ in route.hops) for route in routes)
     return {"answer": replace(made, reason=reason), "program": program, "memory": memory}
 

@@ -30,15 +30,15 @@ from langgraph.runtime import Runtime
 from triplewise.evals.baselines import check_model
 from triplewise.graphs.build import MachineBuilder, add_phase, compile_graph
 from triplewise.graphs.presets import PRESETS, choose_phases
-from triplewise.nodes.act import read_values
-from triplewise.nodes.answer import labels_of, normal_values, sentence
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, spent
 from triplewise.nodes.models import ModelCall, Reply
 from triplewise.nodes.phase import Phase
 from triplewise.nodes.plan import none
 from triplewise.nodes.prompting import load_prompt
+from triplewise.nodes.replies import read_values
 from triplewise.nodes.state import Answer, AnswerStatus, Input, State, Step, Verdict
+from triplewise.nodes.wording import labels_of, normal_values, sentence
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import normalise

@@ -18,6 +18,7 @@ from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.plan import demonstrations_for, readings_of, relations_around, rules_of, settings_of
+from triplewise.nodes.routes import find_routes
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_lines
 from triplewise.tools.actions.toolset import Call, Feedback
@@ -109,7 +110,7 @@ def instances(kg: KnowledgeGraph, rule: Rule, limit: int = INSTANCES) -> list[tu
     except ActionError:
         return []
     rows = kg.query(query.proof_sparql(kg.profile, ends), limit=4 * limit)
-    routes = answering.find_routes(query.proof(kg.profile, rows), [start], set(ends).__contains__)
+    routes = find_routes(query.proof(kg.profile, rows), [start], set(ends).__contains__)
     return [tuple(triple for triple, _ in route.hops) for route in routes]
 
 

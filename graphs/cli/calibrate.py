@@ -29,9 +29,9 @@ def collect(group: str, questions: Sequence[Labelled], kg: KnowledgeGraph, **set
     `settings` are those of a run, such as its language model.
     """
     from triplewise.graphs.build import build_graph
-    from triplewise.nodes.answer import reading_of_query
     from triplewise.nodes.context import Context
     from triplewise.nodes.environment import Environment
+    from triplewise.nodes.result import reading_of_query
     from triplewise.nodes.state import State
     from triplewise.tools.core.overlap import best_overlap
     from triplewise.tools.learning.calibration import Row

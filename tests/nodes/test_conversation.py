@@ -12,8 +12,8 @@ from tests.support.films import iri, write_graph
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
 from triplewise.graphs.presets import find_preset
-from triplewise.nodes.act import opening, prompt_values
 from triplewise.nodes.environment import Environment
+from triplewise.nodes.hints import opening, prompt_values
 from triplewise.nodes.state import State
 from triplewise.tools.learning.trajectory import Trajectory, Turn, training_conversation
 

@@ -11,10 +11,10 @@ import pytest
 
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.nodes import embeddings
-from triplewise.nodes.act import ranker
 from triplewise.nodes.context import Context
 from triplewise.nodes.embeddings import BATCH, OpenAIEncoder, open_embeddings
 from triplewise.nodes.environment import Environment
+from triplewise.nodes.reasoning import ranker
 from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 from triplewise.tools.kg.open import close_all

@@ -11,10 +11,11 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State, build_graph
-from triplewise.nodes.act import action_context, auto
+from triplewise.nodes.act import auto
 from triplewise.nodes.embedded import whole_program
 from triplewise.nodes.environment import Environment, Update
 from triplewise.nodes.inspect import eraser
+from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.state import Verdict
 
 from .conftest import GOETHE, planned, reading

@@ -1,0 +1,131 @@
+"""What a model is shown before it acts: the values of its prompt, within a budget of tokens.
+
+Hints are the best first. Every node and relation comes with its id, so that it can be used without being
+looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from triplewise.nodes.environment import Environment
+from triplewise.nodes.history import encode
+from triplewise.nodes.sql import table_lines
+from triplewise.nodes.state import State, Step
+from triplewise.nodes.text import memory_texts, observation_lines
+from triplewise.tools.actions.terms import names, with_id
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.learning.trajectory import Opening, Turn
+from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
+from triplewise.tools.linking.search import node_types
+from triplewise.tools.parsing.statements import form_of
+from triplewise.tools.pyql.text import read_term
+from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, within
+
+if TYPE_CHECKING:
+    from triplewise.nodes.prompting import Prompt
+
+
+OWN_STEPS = 1
+"""Steps of its own that worked, from which a model sees the form without the worked example."""
+
+HINTS = 2_400
+"""Letters that the hints of the agent's prompt may take together: about 600 tokens."""
+
+LATER = 3
+"""The share of the budget, as 1/n, that is left once the run has steps of its own to show."""
+
+RIVALS, BEHIND = 3, 0.25
+"""Other meanings of a mention that are told at most, and how far behind the best one's score they may be."""
+
+LONG = 80
+"""Characters above which a description is clipped."""
+
+RULES = 3
+"""Rules of the plan that are told at most."""
+
+
+def prompt_values(state: State, env: Environment) -> dict[str, Any]:
+    """Return what prompt templates may name; functions give what costs a query, once, where it is named."""
+    context, toolset, kg = env.context, env.toolset, env.kg
+    meanings, plan = cache(lambda: entity_lines(kg, state.linked)), [r.text() for r in state.rules[:RULES]]
+
+    def candidates() -> list[str]:
+        focus = [node for i in state.focus if (node := read_term(i, kg.profile)) is not None]
+        return [with_id(kg, node, name) for node, name in names(kg, focus).items()]
+
+    return {
+        "tools": cache(toolset.document),
+        "tools_brief": cache(toolset.brief),
+        "begun": sum(not s.rolled_back for s in state.steps) >= OWN_STEPS,
+        "question": state.question,
+        "most": context.max_actions,
+        "entities": {e.label: e.id for e in state.linked},
+        "meanings": meanings,
+        "plan": plan,
+        "around": cache(lambda: around_lines(state, env, [*meanings(), *plan])),
+        "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
+        "observation": cache(lambda: observation_lines(kg, state)),
+        "memory": cache(lambda: memory_texts(kg, state)),
+        "history": cache(lambda: encode(state.steps, "short" if context.history == "short" else "full")),
+        "tables": cache(lambda: table_lines(state.question, env)),
+        "dialect": lambda: env.database.engine.name if context.db is not None else "",
+        "candidates": cache(candidates),
+        "step": len(state.steps) + 1,
+        "form": form_of(state.question),
+    }
+
+
+def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str]:
+    """Return one line for what a mention may mean: its node, and others where the linker is not sure.
+
+    Each with its description or, where it has none, its classes: a film is told from a mountain of its name.
+    """
+    meanings = [[c for c in e.candidates if c.score >= e.score - BEHIND][: 1 + RIVALS] for e in linked]
+    nodes = {c.id: kg.profile.expand(c.id) for near in meanings for c in near if not c.description}
+    types = node_types(kg, [iri for iri in nodes.values() if iri is not None])
+
+    def text(candidate: EntityCandidate) -> str:
+        iri = nodes.get(candidate.id)
+        about = candidate.description or ", ".join(types.get(iri, ()) if iri is not None else ())
+        about = about if len(about) <= LONG else f"{about[: LONG - 3]}..."
+        return f"{candidate.label}: {candidate.id}{f' ({about})' if about else ''}"
+
+    lines = []
+    for entity, near in zip(linked, meanings, strict=True):
+        best, *others = map(text, near) if near else (f"{entity.label}: {entity.id}",)
+        lines.append(f"{best}; or {', '.join(others)}" if others else best)
+    return list(dict.fromkeys(lines))
+
+
+def around_lines(state: State, env: Environment, spent: Sequence[str]) -> list[str]:
+    """Return the relations around the task-relevant entities within the budget.
+
+    Args:
+        spent: hints that are told besides, within the same budget.
+    """
+    kg = env.kg
+    budget = HINTS
+    if any(not step.rolled_back for step in state.steps):
+        budget //= LATER
+    budget -= sum(map(len, spent))
+    facts = [NearbyFact(s.triple, s.through) for s in state.observation]
+    totals = {}
+    for topic in state.observed:  # asked before, by the observation
+        if (node := kg.profile.expand(topic)) is not None and (around := kg.relations(node)).outcome.ok:
+            totals[topic] = len(around.forward) + len(around.backward)
+    groups = {topic: list[str]() for topic in totals} | grouped_lines(kg, facts, state.observed)
+    return within(kg, groups, budget, totals)
+
+
+def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:
+    """The first two messages of a conversation: as before the first step, whatever steps the values hold."""
+    first = {**values, "history": [], "step": 1, "begun": False}
+    return Opening(prompt.render("system", **first), prompt.render("turn", **first))
+
+
+def turns_of(steps: Sequence[Step]) -> tuple[Turn, ...]:
+    """Return steps as the turns of a trajectory."""
+    return tuple(Turn(s.thought, s.call, s.observation) for s in steps)

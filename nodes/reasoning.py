@@ -1,0 +1,130 @@
+"""What an action may use: the graph, the program so far, the reasoning memory (QueryAgent, algorithm 1)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from triplewise.nodes.environment import Environment
+from triplewise.nodes.extract import extractor
+from triplewise.nodes.plan import rule_service
+from triplewise.nodes.sql import sql_services
+from triplewise.nodes.state import State, Step
+from triplewise.nodes.walk import named_nodes
+from triplewise.tools.actions.toolset import ActionContext, Call, Ranker, ReasoningMemory
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg.unbatched import UnbatchedLabels
+from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.pyql.program import PyQL
+from triplewise.tools.retrieval.ranking import rank_relations
+
+if TYPE_CHECKING:
+    pass
+
+
+LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")
+
+
+def action_context(state: State, env: Environment) -> ActionContext:
+    """Everything an action may use in this step: the KG, the program, the memory, the plan, documents."""
+    context = env.context
+    services: dict[str, Any] = {"rules": rule_service(state, env)}
+    if context.db is not None:
+        services |= sql_services(state.question, env)
+    if context.documents is not None:
+        services["extract"] = extractor(state, env)
+    return ActionContext(
+        # One by one where the published loop is compared with.
+        kg=env.kg if context.label_batch else UnbatchedLabels(env.kg),
+        question=state.question,
+        program=state.program,
+        memory=reasoning_memory(state, env),
+        rank=ranker(state.question, env),
+        preview=5 if context.history == "full" else 10,
+        published=context.history == "full",
+        services=services,
+        path_seconds=context.path_seconds,
+        encoder=env.encoder,
+    )
+
+
+def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
+    """Return what was linked, looked up, bound and tried in the steps before (QueryAgent, Algorithm 1).
+
+    Steps that were rolled back stay only as attempts: what they bound or showed is forgotten.
+    """
+    valid = [s for s in state.steps if not s.rolled_back]
+    calls = [_call_text(s) for s in state.steps]
+    profile = env.kg.profile
+    followed = PyQL.parse(state.followed.program if state.followed else "", profile)
+    nodes, relations = named_nodes(followed, profile)
+    nodes += [rule.anchor for rule in state.rules]
+    relations += [relation for rule in state.rules for relation in rule.relations]
+    shown: dict[str, dict[str, list[str]]] = {}
+    for feedback in (s.feedback for s in valid):
+        if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
+            node = feedback.arguments[0]
+            shown[node] = {**shown.get(node, {}), **feedback.relations}
+    # A call is doubtful on the program on which it failed; the same words on another program, such as the
+    # next rule's, are another call. The last one is doubtful too, if it had failed on its program.
+    failed = [(s.program_before, _call_text(s)) for s in state.steps if s.rolled_back]
+    last = {(s.program_before, _call_text(s)) for s in state.steps[-1:]}
+    bound = dict.fromkeys(n if n.startswith("#") else f"?{n}" for s in valid for n in s.feedback.values)
+    if any(s.feedback.action == "undo" for s in valid):
+        # It takes back variables that the steps before it have shown.
+        bound = {v: None for v in bound if v in re.findall(r"\?\w+", state.program)}
+    short = profile.short
+    # Hints show nodes and relations around the entities, and what else a mention may mean.
+    ends = (n for s in state.observation for n in (s.triple.subject, s.triple.object) if isinstance(n, IRI))
+    meanings = (c.id for e in state.linked for c in e.candidates)
+    hinted = (t.relation for s in state.observation for t in (s.triple, s.through) if t is not None)
+    searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))
+    return ReasoningMemory(
+        # Nodes that the plan names besides the linked entities, such as the class a question asks for.
+        linked={**{node: node for node in nodes}, **{e.id: e.label for e in state.linked}},
+        looked_up=shown,
+        bound=tuple(bound),
+        seen=frozenset(i for s in valid for ids in s.feedback.ids.values() for i in ids)
+        | {*state.focus, *map(short, ends), *meanings},
+        # What a plan names is in the graph.
+        shown=frozenset((*map(short, hinted), *searched, *relations)),
+        tried=dict(Counter(calls)),
+        failed=frozenset(call for _, call in failed),
+        doubted=frozenset(call for at, call in failed if at == state.program or (at, call) in last),
+        last=calls[-1] if calls else "",
+        steps=len(state.steps),
+        budget=env.context.max_steps or 0,
+        calls=tuple(calls),
+        planned=tuple(dict.fromkeys(relations)),
+    )
+
+
+def _call_text(step: Step) -> str:
+    """Return a call as guidelines see it; "" for a reply that was not carried out at all."""
+    return Call(step.feedback.action, step.feedback.arguments).text() if step.feedback.action else ""
+
+
+def ranker(question: str, env: Environment) -> Ranker:
+    """Return what ranks and cuts the relations around a node for a question (QueryAgent, appendix B.3).
+
+    Vectors of relation texts come from the store beside the KG, so that no text is embedded twice.
+    """
+
+    kg, context = env.kg, env.context
+
+    def rank(forward: list[str], backward: list[str]) -> tuple[list[str], list[str]]:
+        names = list(dict.fromkeys([*forward, *backward]))
+        texts = relation_texts(kg, names)
+        ranked = rank_relations(
+            question,
+            [(n, texts[n].label) for n in names],
+            method=context.ranking,
+            encoder=env.ranking_encoder,
+            cut=context.relation_cut,
+            shuffle_seed=context.shuffle_seed,
+            kg=kg,
+        )
+        return [n for n in ranked if n in forward], [n for n in ranked if n in backward]
+
+    return rank

@@ -1,0 +1,202 @@
+"""From what was found to the answer that is shown: how the run ended, confidence, proof, words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from triplewise.nodes.context import Context
+from triplewise.nodes.environment import Environment
+from triplewise.nodes.plan import is_sure, readings_of
+from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, Rival, State
+from triplewise.nodes.wording import labels_of, sentence
+from triplewise.tools.core.errors import QueryFailedError
+from triplewise.tools.core.terms import Triple
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.protocol import facts_of
+from triplewise.tools.kg.vocabulary import triple_labels
+from triplewise.tools.parsing.confidence import calibration_for, query_features
+from triplewise.tools.parsing.reading import Reading
+from triplewise.tools.parsing.statements import decides, denies, form_of, slot_of
+from triplewise.tools.pyql.program import PyQL
+
+UNSURE = "Not sure, perhaps: "
+"""What goes before an answer that is not sure."""
+UNKNOWN = "no entity of the question was found in the knowledge graph"
+"""Why nothing is found where nothing that the question names is there."""
+NO_PROOF = "the facts that prove it could not be read"
+"""Why an answer comes without proof."""
+PROOF_LIMIT = 50
+"""Most facts shown as proof."""
+RIVALS, RIVAL_VALUES = 3, 10
+"""Most other readings that an answer names, and most answers of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a run found: the values, the query that gives them, the facts that prove them, and a note."""
+
+    values: tuple[str, ...]
+    sparql: str = ""
+    proof: Iterable[Triple] = ()
+    note: str = ""
+
+
+def build_answer(state: State, env: Environment, found: Found, calibrate: bool = True) -> Answer:
+    """Return the answer; the note of what was found is its reason, and may stand in for a confidence."""
+    answer = _ended(state, env.context, found)
+    if calibrate and answer.status == "answered" and answer.values:
+        answer = _judged(answer, state, env)
+    return _worded(_proven(answer, found.proof if answer.values else (), env.kg), env.kg)
+
+
+def _ended(state: State, context: Context, found: Found) -> Answer:
+    """Return the answer as the run ended; in a closed world what is not proven is answered no."""
+    status, reason = _ending(state, found.values)
+    missing = next((r.missing for r in state.readings if r.missing), "") if status == "not_found" else ""
+    answer = Answer(
+        status,
+        found.values,
+        sparql=found.sparql,
+        reason=missing or reason or found.note,
+        corrections=state.corrections,
+        note=state.closing_note,
+    )
+    if status == "not_found" and context.closed_world and decides(state.question):
+        assumed = "assumed, for what the graph does not prove counts as untrue (closed_world)"
+        no = (str(denies(state.question)).lower(),)
+        return replace(answer, status="answered", values=no, reason=f"{answer.reason}; {assumed}")
+    return answer
+
+
+def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
+    """Return how the run ended, and why, in words."""
+    if state.verdict is not None and state.verdict.status == "spent":
+        so_far = "the answer is what was proven so far" if values else "nothing was proven so far"
+        return "budget_spent", f"{state.verdict.note}; {so_far}"
+    if values:
+        return "answered", ""
+    names, slot = " and ".join(e.label for e in state.linked), slot_of(state.question)
+    if state.steps and state.last.feedback.action == "unknown":
+        reason = ", ".join(state.last.feedback.arguments)
+    elif not state.linked:
+        reason = UNKNOWN
+    elif not state.steps:
+        reason = "no action was taken"
+    elif state.last.feedback.action != "give_up":
+        tried = f"{len(state.corrections)} corrections" if state.corrections else "no correction was needed"
+        reason = f"every way tried gave no result ({len(state.steps)} steps, {tried})"
+    elif state.readings:
+        reason = state.last.thought.rstrip(".")
+    elif slot is not None:
+        reason = f'the knowledge graph holds no "{slot[1]}" of {names}'
+    else:
+        is_claim = form_of(state.question) == "claim"
+        lacks = "proves or contradicts the claim" if is_claim else "fits the words of the question"
+        reason = f"nothing the knowledge graph holds about {names} {lacks}"
+    return "not_found", reason
+
+
+def _judged(answer: Answer, state: State, env: Environment) -> Answer:
+    """Return the answer with its confidence, unsure or withdrawn where that is too low, and its rivals."""
+    context, reading = env.context, _reading_of(state, env, answer.values)
+    if reading is None or not reading.features:
+        return replace(answer, unaccounted=reading.uncovered if reading is not None else ())
+    calibration, confidence = calibration_for(env.kg, context.calibration), round(reading.confidence, 4)
+    if reading is not state.followed:
+        calibration = calibration.models[context.name_of("model")]
+    least = calibration.min_confidence if context.min_confidence is None else context.min_confidence
+    if confidence < least:
+        reason = "; ".join(filter(None, (answer.reason, doubts(reading))))
+        answer = replace(answer, status="unsure", reason=reason)
+    if confidence < min(calibration.floor, least) and not context.guess:
+        reason = answer.reason if state.linked else UNKNOWN
+        return replace(answer, status="not_found", values=(), sparql="", reason=reason)
+    rivals = rivals_of(reading, state, env.kg)
+    return replace(answer, confidence=confidence, unaccounted=reading.uncovered, rivals=rivals)
+
+
+def _proven(answer: Answer, proof: Iterable[Triple], kg: KnowledgeGraph) -> Answer:
+    """Return the answer with its proof: facts with their labels, and the documents they were read from."""
+    shown = list(dict.fromkeys(proof))[:PROOF_LIMIT]
+    try:
+        names = triple_labels(kg, shown, exact=False)
+    except QueryFailedError as error:
+        return replace(answer, reason="; ".join(filter(None, (answer.reason, f"{NO_PROOF}: {error}"))))
+    documents, facts = facts_of(kg), list[ProofTriple]()
+    for triple, triple_names in zip(shown, names, strict=True):
+        read = documents.get(triple)
+        origin = () if read is None else (read.document, read.source, read.sentence, read.id)
+        facts.append(ProofTriple(triple, triple_names, *origin))
+    return replace(answer, proof=tuple(facts))
+
+
+def _worded(answer: Answer, kg: KnowledgeGraph) -> Answer:
+    """Return the answer in words."""
+    labels = labels_of(kg, answer.values)
+    text = (UNSURE if answer.status == "unsure" else "") + (
+        sentence(labels) or f"Not found: {answer.reason}."
+    )
+    if count := sum(bool(fact.fact) for fact in answer.proof):
+        were = "was" if count == 1 else "were"
+        text += f" {count} of the {len(answer.proof)} facts that prove this {were} read from documents."
+    return replace(answer, labels=labels, text=text)
+
+
+def _reading_of(state: State, env: Environment, values: Sequence[str]) -> Reading | None:
+    """Return the reading that gave the answer, or a model's own query as one where it is calibrated."""
+    context = env.context
+    reading = state.followed
+    # A model that took over from `cascade` or `fast_path` answers with a query of its own.
+    is_own = reading is not None and bool(state.steps) and state.last.feedback.arguments == (reading.text,)
+    if context.embedded or (is_own and is_sure(state.readings, context)):
+        return reading
+    calibration = calibration_for(env.kg, context.calibration)
+    calibration_of_model = calibration.models.get(context.name_of("model"))
+    if calibration_of_model is None or (own := reading_of_query(state, env, values)) is None:
+        return None
+    return replace(own, confidence=calibration_of_model.probability(own.features))
+
+
+def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> Reading | None:
+    """Return the answer of a model's own query as a reading, not calibrated; None for what is no question.
+
+    It is compared with what the question is read as without a model: some KG queries, no model call.
+    """
+    if form_of(state.question) != "question":
+        return None
+    readings = readings_of(state, env)
+    wrong = [s for s in state.steps if s.rolled_back or s.feedback.error or s.feedback.outcome == "empty"]
+    same = next((r for r in readings if frozenset(r.values) == frozenset(values)), None)
+    uncovered, evidence = (same.uncovered, same.features) if same is not None else ((), {})
+    best = readings[0].features if readings else {}
+    features = query_features(evidence, best, len(uncovered), len(wrong))
+    words = "the query of the model"
+    return Reading("", words, 0.0, 0.0, "a model", tuple(values), uncovered, features=features)
+
+
+def doubts(reading: Reading) -> str:
+    """Return in words why a reading is not sure."""
+    reasons = [reading.missing]
+    if reading.uncovered:
+        words, be = ", ".join(map(repr, reading.uncovered)), "is" if len(reading.uncovered) == 1 else "are"
+        near = f" (nearest: {', '.join(reading.nearest)})" if reading.nearest else ""
+        reasons.append(f"{words} {be} nothing that this graph's relations speak of{near}")
+    return "; ".join(filter(None, reasons)) or "readings like this one are too often wrong"
+
+
+def rivals_of(chosen: Reading, state: State, kg: KnowledgeGraph) -> tuple[Rival, ...]:
+    """Return the likeliest readings with other answers than the one that was chosen."""
+    distinct, others = {frozenset(chosen.values)}, list[Reading]()
+    for reading in sorted(state.readings, key=lambda r: -r.confidence):
+        if len(others) < RIVALS and reading.values and frozenset(reading.values) not in distinct:
+            distinct.add(frozenset(reading.values))
+            others.append(replace(reading, values=reading.values[:RIVAL_VALUES]))
+    values = list(dict.fromkeys(value for reading in others for value in reading.values))
+    labels = dict(zip(values, labels_of(kg, values), strict=True))  # with one query for all of them
+    rivals = []
+    for reading in others:
+        sparql = PyQL.parse(reading.program, kg.profile).sparql(kg.profile)
+        texts = tuple(labels[value] for value in reading.values)
+        rivals.append(Rival(reading.text, reading.values, texts, sparql, round(reading.confidence, 4)))
+    return tuple(rivals)
