@@ -40,6 +40,7 @@ from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.plan import settings_of
 from triplewise.nodes.routes import find_routes
 from triplewise.nodes.state import State
+from triplewise.nodes.wording import labels_of
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.pyql import script
 from triplewise.tools.actions.toolset import Call, Feedback
@@ -144,7 +145,7 @@ class Binder:
         program = bound.program.text(kg.profile) if bound is not None else ""
         notes = [f"{name!r} read as {other!r}" for name, other in bound.substitutes] if bound else []
         more = f" and {len(answers) - SHOWN} more" if len(answers) > SHOWN else ""
-        result_text = f"finds {', '.join(answer.labels_of(kg, answers[:SHOWN]))}{more}" if answers else error
+        result_text = f"finds {', '.join(labels_of(kg, answers[:SHOWN]))}{more}" if answers else error
         return Feedback(
             action="draft",
             arguments=tuple(call.text() for call in draft),
