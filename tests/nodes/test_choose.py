@@ -42,7 +42,7 @@ CONFIG: Any = {"configurable": {"thread_id": "1"}}
 def read(monkeypatch: pytest.MonkeyPatch) -> Read:
     """`read(0.5, 0.2)`: questions have two readings, so sure; `answered` from .6, nothing below .1."""
     levels = SimpleNamespace(min_confidence=0.6, floor=0.1, models={})
-    monkeypatch.setattr("triplewise.nodes.answer.calibration_for", lambda *_: levels)
+    monkeypatch.setattr("triplewise.nodes.result.calibration_for", lambda *_: levels)
 
     def fixed(*sure: float) -> None:
         pairs = zip((FOX, CAMERON), sure, strict=False)
@@ -128,7 +128,7 @@ def test_an_answer_of_a_model_that_is_not_sure_is_shown_too(
     read(0.5, 0.2)
     doubtful = SimpleNamespace(probability=lambda _: 0.2689, min_confidence=0.5, floor=0.1)
     levels = SimpleNamespace(min_confidence=0.5, floor=0.1, models={"openai:scripted": doubtful})
-    monkeypatch.setattr("triplewise.nodes.answer.calibration_for", lambda *_: levels)
+    monkeypatch.setattr("triplewise.nodes.result.calibration_for", lambda *_: levels)
     graph = build_graph(checkpointer=InMemorySaver())
     context = scripted(openai_server([REPLY]), interactive=True)
     stopped = graph.invoke(QUESTION, CONFIG, context=context)
