@@ -8,40 +8,17 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TypeAlias, cast
 
+from triplewise.tools.parsing import query as q
 from triplewise.tools.parsing.index import GraphIndex
-from triplewise.tools.parsing.query import (
-    Aggregate,
-    And,
-    Compared,
-    Comparison,
-    Count,
-    Exists,
-    Extremal,
-    ExtremalAggregate,
-    Grouped,
-    Having,
-    Image,
-    Linked,
-    Members,
-    Minus,
-    MostLinked,
-    Nodes,
-    Number,
-    Or,
-    Path,
-    Query,
-    Set,
-    Step,
-)
 
 Rows: TypeAlias = frozenset[tuple[int, float]]
 Denotation: TypeAlias = frozenset[int] | Rows | float | bool
 
-COMPARE: dict[Comparison, Callable[[float, float], bool]] = {
+COMPARE: dict[q.Comparison, Callable[[float, float], bool]] = {
     "gt": operator.gt,
     "lt": operator.lt,
     "ge": operator.ge,
@@ -52,12 +29,12 @@ MOST_COUNTED = 3000
 """Members of the largest set whose links are counted one by one."""
 
 
-def backwards(path: Path) -> Path:
+def backwards(path: q.Path) -> q.Path:
     """The same path from its end to its start."""
     return tuple((relation, -direction) for relation, direction in reversed(path))
 
 
-def members(query: Set, index: GraphIndex) -> frozenset[int]:
+def members(query: q.Set, index: GraphIndex) -> frozenset[int]:
     """The nodes that a set stands for."""
     found: frozenset[int] | None = index.cache.get(query)
     if found is None:
@@ -65,77 +42,73 @@ def members(query: Set, index: GraphIndex) -> frozenset[int]:
     return found
 
 
-def denotation(query: Query, index: GraphIndex) -> Denotation:
+def denotation(query: q.Query, index: GraphIndex) -> Denotation:
     """The nodes, number or truth value that a tree stands for; sums and averages over no value are 0."""
     match query:
-        case Count(of):
+        case q.Count(of):
             return float(len(members(of, index)))
-        case Exists(of):
+        case q.Exists(of):
             return bool(members(of, index))
-        case Aggregate(function, (*before, last), of):
+        case q.Aggregate(function, (*before, last), of):
             ends = index.walk(tuple(before), members(of, index))
             values = [v for vs in values_at(ends, (last,), index).values() for v in vs]
             return sum(values) / (len(values) if function == "average" else 1) if values else 0.0
-        case Grouped(function, path, of, to):
+        case q.Grouped(function, path, of, to):
             if function == "count":
                 return frozenset((x, float(n)) for x, n in linked(of, path, to, index).items())
             return frozenset(aggregates(of, path, function, index).items())
         case _:
-            return members(cast(Set, query), index)
+            return members(cast(q.Set, query), index)
 
 
-def _members(query: Set, index: GraphIndex) -> frozenset[int]:
+def _members(query: q.Set, index: GraphIndex) -> frozenset[int]:
     match query:
-        case Nodes(nodes):
+        case q.Nodes(nodes):
             return nodes
-        case Number():
+        case q.Number():
             return _literals_of(query, index)
-        case Members(cls):
+        case q.Members(cls):
             of_class: frozenset[int] = index.members[cls]
             return of_class
-        case Having(path):
+        case q.Having(path):
             first, direction = path[0]
             ends = index.rels[first].subjects if direction == 1 else index.rels[first].objects
             return ends if len(path) == 1 else index.walk(backwards(path), index.walk(path, ends))
-        case Image(path, of):
+        case q.Image(path, of):
             return index.walk(path, members(of, index))
-        case And(left, right):
+        case q.And(left, right):
             return index.meet(members(left, index), members(right, index))
-        case Or(left, right):
+        case q.Or(left, right):
             return members(left, index) | members(right, index)
-        case Minus(of, without):
+        case q.Minus(of, without):
             return members(of, index) - members(without, index)
-        case Extremal(of, path, sign, rank, count):
+        case q.Extremal(of, path, sign, rank, count):
             return _extremal(values_at(members(of, index), path, index), sign, rank, count)
-        case ExtremalAggregate(of, path, function, sign):
-            found = aggregates(of, path, function, index)
-            goal = (max if sign > 0 else min)(found.values(), default=0.0)
-            return frozenset(x for x, value in found.items() if value == goal)
-        case Compared(of, path, comparison, value):
+        case q.ExtremalAggregate(of, path, function, sign):
+            return _extremal({x: (v,) for x, v in aggregates(of, path, function, index).items()}, sign, 1, 1)
+        case q.Compared(of, path, comparison, value):
             return _compared(values_at(members(of, index), path, index), comparison, value, index)
-        case MostLinked(of, path, sign, to):
+        case q.MostLinked(of, path, sign, to):
+            return _extremal({x: (n,) for x, n in linked(of, path, to, index).items()}, sign, 1, 1)
+        case q.Linked(of, path, comparison, count, to):
             links = linked(of, path, to, index)
-            goal = (max if sign > 0 else min)(links.values(), default=0)
-            return frozenset(x for x, n in links.items() if n == goal)
-        case Linked(of, path, comparison, count, to):
-            test = COMPARE[comparison]
-            return frozenset(x for x, n in linked(of, path, to, index).items() if test(n, count))
+            return frozenset(x for x, n in links.items() if COMPARE[comparison](n, count))
 
 
-def values_at(nodes: AbstractSet[int], path: Path, index: GraphIndex) -> dict[int, tuple[float, ...]]:
+def values_at(nodes: AbstractSet[int], path: q.Path, index: GraphIndex) -> dict[int, tuple[float, ...]]:
     """The numbers or dates that nodes have at the end of a path, smallest first, where they have any."""
     *before, last = path
+    table = _values(last, index)
     if before:
         ends = {x: index.walk(tuple(before), frozenset([x])) for x in nodes}
-        pairs = {x: values_at(reached, (last,), index).values() for x, reached in ends.items()}
-        return {x: tuple(sorted({v for vs in values for v in vs})) for x, values in pairs.items() if values}
-    table = _values(last, index)
+        found = {x: {v for end in reached for v in table.get(end, ())} for x, reached in ends.items()}
+        return {x: tuple(sorted(values)) for x, values in found.items() if values}
     if len(nodes) > len(table):
         return {x: values for x, values in table.items() if x in nodes}
     return {x: table[x] for x in nodes if x in table}
 
 
-def _values(step: Step, index: GraphIndex) -> dict[int, tuple[float, ...]]:
+def _values(step: q.Step, index: GraphIndex) -> dict[int, tuple[float, ...]]:
     """All numbers and dates that one step leads to."""
     key = ("values", step)
     if key not in index.cache:
@@ -150,7 +123,7 @@ def _values(step: Step, index: GraphIndex) -> dict[int, tuple[float, ...]]:
     return found
 
 
-def aggregates(of: Set, path: Path, function: str, index: GraphIndex) -> dict[int, float]:
+def aggregates(of: q.Set, path: q.Path, function: str, index: GraphIndex) -> dict[int, float]:
     """The sum or average of the values at the end of a path, for each member that has some."""
     *before, last = path
     found = {}
@@ -162,7 +135,7 @@ def aggregates(of: Set, path: Path, function: str, index: GraphIndex) -> dict[in
     return found
 
 
-def linked(of: Set, path: Path, to: Set | None, index: GraphIndex) -> dict[int, int]:
+def linked(of: q.Set, path: q.Path, to: q.Set | None, index: GraphIndex) -> dict[int, int]:
     """To how many members of `to` a path links each member of a set that is not too large to count."""
     nodes, goal = members(of, index), None if to is None else members(to, index)
     if len(nodes) > MOST_COUNTED:
@@ -172,50 +145,44 @@ def linked(of: Set, path: Path, to: Set | None, index: GraphIndex) -> dict[int, 
     return {x: n for x, n in counts.items() if n}
 
 
-def _literals_of(number: Number, index: GraphIndex) -> frozenset[int]:
+def _literals_of(number: q.Number, index: GraphIndex) -> frozenset[int]:
     """The literals of one number, of one time of day, or within one date (a year, a month, a day)."""
     line = index.cache.get("line")
     if line is None:
         line = index.cache["line"] = sorted((value, node) for node, value in index.value.items())
     low, high = number.value - 1e-6, number.value + max(_width(number) - 1e-6, 1e-6)
     some = line[bisect_left(line, (low, -1)) : bisect_left(line, (high, -1))]
-    exact = number.kind == ""
-    return frozenset(x for _, x in some if exact or number.kind == _kind(x, index))
+    written = {x: index.terms[x].value for _, x in some} if number.kind else {}
+    times = {x for x, text in written.items() if ":" in text and "T" not in text}
+    return frozenset(x for _, x in some if not number.kind or (number.kind == "time") == (x in times))
 
 
-def _kind(node: int, index: GraphIndex) -> str:
-    """Whether a literal is written as a time or as a date; a plain number may be a year."""
-    return "time" if ":" in index.terms[node].value and "T" not in index.terms[node].value else "date"
-
-
-def _width(number: Number) -> float:
+def _width(number: q.Number) -> float:
     """How much of the line a date covers: a year is 1, of 12 months with 31 days each."""
-    return {"": 0.0, "time": 0.0}.get(
-        number.kind, {4: 1.0, 7: 31 / 372, 10: 1 / 372}.get(len(number.text), 0.0)
-    )
+    return {4: 1.0, 7: 31 / 372, 10: 1 / 372}.get(len(number.text), 0.0) if number.kind == "date" else 0.0
 
 
-def _extremal(values: dict[int, tuple[float, ...]], sign: int, rank: int, count: int) -> frozenset[int]:
+def _extremal(values: Mapping[int, tuple[float, ...]], sign: int, rank: int, count: int) -> frozenset[int]:
     ends = sorted({v for vs in values.values() for v in vs}, reverse=sign > 0)[rank - 1 : rank - 1 + count]
     return frozenset(x for x, vs in values.items() if not set(ends).isdisjoint(vs))
 
 
 def _compared(
-    values: dict[int, tuple[float, ...]], comparison: Comparison, value: Number | Set, index: GraphIndex
+    values: dict[int, tuple[float, ...]], comparison: q.Comparison, value: q.Number | q.Set, index: GraphIndex
 ) -> frozenset[int]:
     lows, width = _bounds(value, comparison, index)
-    if comparison == "eq":
-        return frozenset(
-            x for x, vs in values.items() if any(low <= v <= low + width for v in vs for low in lows)
-        )
-    end = width if comparison in ("gt", "le") else 0.0
-    test = COMPARE[comparison] if not end else {"gt": operator.ge, "le": operator.lt}[comparison]
-    return frozenset(x for x, vs in values.items() if any(test(v, low + end) for v in vs for low in lows))
+    tests: Mapping[q.Comparison, Callable[[float, float], bool]] = COMPARE
+    if comparison == "eq" or width:  # of a date: within it, from its end on, before its end
+        tests = {**COMPARE, "eq": lambda v, low: low <= v <= low + width}
+        tests |= {"gt": lambda v, low: v >= low + width, "le": lambda v, low: v < low + width}
+    return frozenset(
+        x for x, vs in values.items() if any(tests[comparison](v, low) for v in vs for low in lows)
+    )
 
 
-def _bounds(value: Number | Set, comparison: Comparison, index: GraphIndex) -> tuple[set[float], float]:
+def _bounds(value: q.Number | q.Set, comparison: q.Comparison, index: GraphIndex) -> tuple[set[float], float]:
     """What values are compared with: for gt and ge the largest of a set, for lt and le the smallest."""
-    if isinstance(value, Number):
+    if isinstance(value, q.Number):
         return {value.value}, _width(value)
     found = {index.value[x] for x in members(value, index) if x in index.value}
     if not found or comparison == "eq":
