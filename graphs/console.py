@@ -202,6 +202,11 @@ def csv_text(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
+def echo_csv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table as CSV on standard output."""
+    echo(csv_text(names, rows).replace("\r\n", "\n"), nl=False)
+
+
 def relax_collector() -> None:
     """Look for garbage less often: imports make objects by the hundred thousand, and they all stay.
     Looking among them takes a twentieth of the time to an answer, a seventh of an evaluation's."""

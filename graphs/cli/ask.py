@@ -86,6 +86,8 @@ class Output:
                     if self.verbose:
                         report.phase(phase, update)
             report.answer(run.answer, run.state.followed)
+            if run.answer.status == "not_found" or run.answer.unaccounted:
+                report.held(run.held)
         if self.as_json:
             echo_json(run.document())
         elif self.quiet:

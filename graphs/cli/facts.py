@@ -92,21 +92,20 @@ def list_facts(store: StoreOptions, filters: Filters, *, as_json: o.Json = False
     opened = store.open_store()
     facts = opened.facts(filters.fact_filter())
     if as_json:
-        echo_json([plain(f) for f in facts])
-    elif facts:
-        rows = []
-        for stored, words in zip(facts, store.texts(facts), strict=True):
-            fact, more = stored.fact, len(stored.readings) - 1
-            conflicts = f" contradicts {'; '.join(fact.conflicts)}" if fact.conflicts else ""
-            source = f"{fact.document} and {more} more" if more else fact.document
-            status = Text(fact.status, COLOURS[fact.status], no_wrap=True)
-            text = Text.assemble(words, (conflicts, "red"))
-            rows.append((stored.id[:8], status, text, f"{fact.confidence:.2f}", source))
-        out().print(columns(("Id", "Status", "Fact", "Sure", "Read in"), rows))
-    elif count := len(opened.facts()):
-        say(f"none of the {count} facts in {opened.path} matches the filters", "notice")
-    else:
-        say(f"no facts yet in {opened.path}; `triplewise ask ... --documents FOLDER` reads some", "notice")
+        return echo_json([plain(f) for f in facts])
+    if not facts:
+        count = len(opened.facts())
+        empty = f"no facts yet in {opened.path}; `triplewise ask ... --documents FOLDER` reads some"
+        return say(f"none of the {count} facts in {opened.path} matches" if count else empty, "notice")
+    rows = []
+    for stored, words in zip(facts, store.texts(facts), strict=True):
+        fact, more = stored.fact, len(stored.readings) - 1
+        conflicts = f" contradicts {'; '.join(fact.conflicts)}" if fact.conflicts else ""
+        source = f"{fact.document} and {more} more" if more else fact.document
+        status = Text(fact.status, COLOURS[fact.status], no_wrap=True)
+        text = Text.assemble(words, (conflicts, "red"))
+        rows.append((stored.id[:8], status, text, f"{fact.confidence:.2f}", source))
+    return out().print(columns(("Id", "Status", "Fact", "Sure", "Read in"), rows))
 
 
 @o.command(commands, "show")
@@ -122,26 +121,17 @@ def show_fact(
 
     stored = store.open_store().get(id)
     if as_json:
-        echo_json(plain(stored))
-        return
-    fact, console = stored.fact, out()
-    rows = [
-        ("triple", fact.triple.n3()),
-        ("status", f"{fact.status}{f', decided {stored.decided}' if stored.decided else ''}"),
-        ("added", stored.added),
-        *(("new", f"{label} ({node})") for node, label in fact.labels.items()),
-        *(("contradicts", conflict) for conflict in fact.conflicts),
-    ]
-    console.print(pairs(f"{stored.id}  {store.texts([stored])[0]}", rows))
-    for number, r in enumerate(stored.readings, 1):
-        rows = [
+        return echo_json(plain(stored))
+    rows = [("triple", stored.fact.triple.n3()), ("status", stored.fact.status), ("added", stored.added)]
+    rows += [("contradicts", conflict) for conflict in stored.fact.conflicts]
+    for r in stored.readings:
+        rows += [
             ("sentence", r.sentence),
-            ("document", f"{r.document} ({r.source})" if r.source not in ("", r.document) else r.document),
+            ("document", f"{r.document} ({r.source})"),
             ("question", r.question),
-            ("read", f"{r.time} by {r.reader}, {r.confidence:.0%} sure"),
         ]
-        console.print()
-        console.print(pairs(f"reading {number}", rows))
+        rows.append(("read", f"{r.time} by {r.reader}, {r.confidence:.0%} sure"))
+    return out().print(pairs(f"{stored.id}  {store.texts([stored])[0]}", rows))
 
 
 @o.command(commands, "accept")
@@ -169,11 +159,7 @@ def reject_facts(store: StoreOptions, filters: Filters, *, ids: Ids = None, ever
 def _decide(
     store: FactStore, status: FactStatus, filters: Filters, ids: list[str] | None, every: bool
 ) -> None:
-    """Accept or reject facts, and say what changed.
-
-    Raises:
-        ConfigurationError: neither ids nor --all, both, filters beside ids, or ids that mean nothing.
-    """
+    """Accept or reject facts, and say what changed. Raises `ConfigurationError`: which facts is not clear."""
     if bool(ids) == every:
         both = "not both" if ids else "name facts by id, or give --all"
         raise ConfigurationError(f"which facts? give ids, or --all with filters; {both}")

@@ -1,21 +1,16 @@
-"""`triplewise guidelines`: what they are, whether a file of them is sound, and how often each fired."""
+"""`triplewise guidelines`: what they are, and whether a file of them is sound."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.console import columns, out, pairs, say
+from triplewise.graphs.console import out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import read_text
 
 Extra = Annotated[
     list[Path] | None,
@@ -106,65 +101,3 @@ def check_guidelines(file: Path = o.argument("FILE", "A YAML file of guidelines.
         raise DataError("\n".join(problems))
     mine = sum(g.path == str(file) for g in guidelines)
     say(f"{file}: {mine} guideline{'' if mine == 1 else 's'}, every example triggers its own")
-
-
-@o.command(commands, "stats")
-def count_guidelines(
-    log: list[Path] = o.argument("LOG...", "Documents of `ask --json`: JSON or JSON lines."),
-    file: Extra = None,
-    top: int = o.option("N", "Guidelines in the second table.", 10, min=1),
-) -> None:
-    """Count how often each guideline fired, by source and by id.
-
-    The report of an evaluation (`triplewise eval report`) has the same beside the paper's figures.
-
-    Examples:
-        triplewise ask "..." --json >> runs.json; triplewise guidelines stats runs.json
-    """
-    from rich.text import Text
-
-    from triplewise.guidelines import SOURCES, load_guidelines
-
-    sources = {g.id: str(g.source) for g in load_guidelines(file or [])}
-    runs = [
-        [step["guideline"] for step in run["steps"] if step["guideline"]]
-        for path in log
-        for run in _runs(path)
-    ]
-    if not runs:
-        raise DataError("no run in it; write one with `triplewise ask --json`", log[0])
-    fired = Counter(id for ids in runs for id in ids)
-    console, total, corrected = out(), fired.total(), sum(map(bool, runs))
-    share = f"{corrected} of {len(runs)} runs ({corrected / len(runs):.0%})"
-    console.print(f"Guidelines fired {total} times, in {share}.\n")
-    written = Counter(sources.values())
-    by_source = Counter(sources.get(id, "unknown") for id in fired.elements())
-    rows: list[list[str | Text]] = [
-        [source, f"{written[source]}", f"{by_source[source]}"]
-        for source in (*SOURCES, *(["unknown"] if by_source["unknown"] else []))
-    ]
-    rows.append([Text(str(cell), "bold") for cell in ("all", written.total(), total)])
-    console.print(columns(("Source", "Guidelines", "Triggered"), rows, "By source", right=True))
-    if fired:
-        console.print()
-        most = fired.most_common(top)
-        cells = [(id, f"{times}", f"{times / total:.0%}", sources.get(id, "unknown")) for id, times in most]
-        title = f"Most often triggered, {len(most)} of {len(fired)}"
-        console.print(columns(("Guideline", "Triggered", "Share", "Source"), cells, title, right=True))
-
-
-def _runs(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the documents in a file: one after another, or lists of them. Raises `DataError` on others."""
-    text = read_text(path)
-    decoder, document, end = json.JSONDecoder(), re.compile(r"\S"), 0
-    while start := document.search(text, end):
-        try:
-            value, end = decoder.raw_decode(text, start.start())
-        except json.JSONDecodeError as error:
-            what = f"is not JSON: {error.msg}; give documents of `triplewise ask --json`"
-            raise DataError(what, path, error.lineno) from error
-        for run in value if isinstance(value, list) else [value]:
-            if not isinstance(run, dict) or "steps" not in run:
-                what = "is no document of `triplewise ask --json`: it has no 'steps'"
-                raise DataError(what, path, text.count("\n", 0, end) + 1)
-            yield run

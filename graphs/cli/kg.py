@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.console import echo, out, pairs, progress_bars, say
+from triplewise.graphs.console import echo, echo_json, out, pairs, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
-SAMPLE, PATIENCE = 2_000, 10.0
-"""Facts read to describe a graph; seconds one query of `info` may take."""
+if TYPE_CHECKING:
+    from triplewise.tools.kg import KnowledgeGraph
+
+PATIENCE = 10.0
+"""Seconds one query of `info` may take."""
 SHOWN, SEEDS = 12, 5
-"""Most relations or broken lines printed, and seeds of a cut that are not in the dump."""
+"""Most broken lines printed, and seeds of a cut that are not in the dump."""
 
 Into = Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder to make.")]
 Source = Annotated[str, typer.Argument(metavar="KG", help=o.KG_FORMS + ".")]
@@ -126,8 +128,8 @@ def index(
 
 
 @o.command(commands)
-def info(login: o.Login, source: Source, profile: o.Profile = None) -> None:
-    """Show what a graph holds: size, classes, relations, labels, profile, some facts.
+def info(login: o.Login, source: Source, profile: o.Profile = None, as_json: o.Json = False) -> None:
+    """Show what a graph holds: size, profile, classes, relations, some facts.
 
     Of a small graph, the schema card: classes with their members; relations with all their names, where they
     lead and some values. Of a large one only a sample is read, so that this is quick on any endpoint.
@@ -136,31 +138,16 @@ def info(login: o.Login, source: Source, profile: o.Profile = None) -> None:
         triplewise kg info demo
         triplewise kg info https://dbpedia.org/sparql
     """
-    from triplewise.tools.kg import IRI, Triple
-    from triplewise.tools.kg.asked_names import full_text_of
-    from triplewise.tools.kg.embedded import EmbeddedKG
-    from triplewise.tools.kg.endpoint import EndpointKG
-    from triplewise.tools.kg.infer import ENGINE_SPACES
-    from triplewise.tools.kg.open import is_store, read_manifest
+    from triplewise.graphs.around import sample_of, schema_of
     from triplewise.tools.kg.profile import BLANK
-    from triplewise.tools.kg.vocabulary import relation_texts, triple_text
+    from triplewise.tools.kg.vocabulary import triple_text
     from triplewise.tools.parsing.card import SchemaCard
+    from triplewise.tools.retrieval.encoder import open_encoder
 
     kg, console = login.open(source, profile=profile, timeout=PATIENCE), out()
-    shape, folder = kg.profile, Path(source).expanduser()
-    size, names = "not counted: an endpoint may take minutes to", "looked up in the graph, no index here"
-    if is_store(folder):
-        manifest = read_manifest(folder)
-        size, names = f"{manifest['triples']:,}", f"{manifest['names']:,} names in the index"
-    elif isinstance(kg, EndpointKG):
-        way = full_text_of(kg)
-        asked = f"{way.name}, asked by words" if way else "asked for as they are written"
-        names = f"index of {kg.indexed}" if kg.indexed else f"{asked}; make an index: triplewise kg index URL"
-    elif isinstance(kg, EmbeddedKG):
-        counted = kg.query("SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }")
-        is_counted = counted.outcome.ok and counted.rows[0][0]
-        size = f"{int(is_counted.value):,}" if is_counted else "too many to count"
-        names = "in an index made while opening"
+    if as_json:
+        return echo_json(schema_of(kg, open_encoder()))
+    shape, (size, names) = kg.profile, _size_of(kg, Path(source).expanduser())
     rows = [
         ("triples", size),
         ("labels", names),
@@ -168,31 +155,66 @@ def info(login: o.Login, source: Source, profile: o.Profile = None) -> None:
         ("label predicates", "\n".join(shape.label_predicates)),
         ("type predicates", "\n".join(shape.type_predicates)),
     ]
-    console.print(pairs(kg.name if isinstance(kg, EndpointKG) else source, rows))
-
-    naming = (*shape.label_predicates, *shape.alias_predicates, *shape.description_predicates)
-    others = f"FILTER(?p NOT IN ({', '.join(f'<{p}>' for p in naming)}))" if naming else ""
-    others += "".join(f" FILTER(!STRSTARTS(STR(?s), '{space}'))" for space in ENGINE_SPACES)
-    result = kg.query(f"SELECT ?s ?p ?o WHERE {{ ?s ?p ?o {others} }} LIMIT {SAMPLE}")
-    facts = [
-        Triple(s, p, value)
-        for s, p, value in result.rows
-        if isinstance(s, IRI) and isinstance(p, IRI) and value is not None
-    ]
+    console.print(pairs(kg.name if kg.is_remote else source, rows))
+    facts = sample_of(kg)
     if not facts:
-        console.print("No facts could be read (empty).")
-        return
+        return console.print("No facts could be read (empty).")
     facts = [f for f in facts if not shape.excludes(f.relation)] or facts
     if (card := SchemaCard.of(kg)) is not None:
-        echo(f"\n{card.text(SHOWN)}")
+        echo(f"\n{card.text()}")
     else:
-        counts = Counter(shape.short(f.relation) for f in facts)
-        texts = relation_texts(kg, [relation for relation, _ in counts.most_common(SHOWN)])
-        rows = [(relation, f"{text.label} ({counts[relation]:,})") for relation, text in texts.items()]
-        console.print(pairs(f"\nRelations ({len(counts)} in the first {len(facts):,} facts)", rows))
+        schema = schema_of(kg, open_encoder())
+        rows = [(r["id"], f"{r['names'][0]} ({r['facts']:,})") for r in schema["relations"]]
+        console.print(pairs(f"\nRelations of the first {len(facts):,} facts", rows))
     facts = [f for f in facts if BLANK not in f.n3()] or facts
     spread = facts[:: max(1, len(facts) // 6)][:6]
-    console.print(pairs("\nSome facts", [("", text) for text in triple_text(kg, spread, exact=False)]))
+    return console.print(pairs("\nSome facts", [("", text) for text in triple_text(kg, spread, exact=False)]))
+
+
+def _size_of(kg: KnowledgeGraph, folder: Path) -> tuple[str, str]:
+    """Return how many triples a graph has, and how its labels are found, in words."""
+    from triplewise.tools.kg.asked_names import full_text_of
+    from triplewise.tools.kg.endpoint import EndpointKG
+    from triplewise.tools.kg.open import is_store, read_manifest
+
+    if is_store(folder):
+        manifest = read_manifest(folder)
+        return f"{manifest['triples']:,}", f"{manifest['names']:,} names in the index"
+    if isinstance(kg, EndpointKG):
+        way = full_text_of(kg)
+        asked = f"{way.name}, asked by words" if way else "asked for as they are written"
+        names = f"index of {kg.indexed}" if kg.indexed else f"{asked}; make an index: triplewise kg index URL"
+        return "not counted: an endpoint may take minutes to", names
+    counted = kg.query("SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }")
+    number = counted.rows[0][0] if counted.outcome.ok and counted.rows else None
+    size = f"{int(number.value):,}" if number is not None else "too many to count"
+    return size, "in an index made while opening"
+
+
+@o.command(commands)
+def name(
+    graph: o.GraphOptions,
+    relation: str = o.argument("RELATION", "Its id, as `triplewise kg info` shows it."),
+    words: str = o.argument("NAME", "What it is also called, in quotes."),
+) -> None:
+    """Give a relation of a graph another name, by which questions then find it.
+
+    It is kept in your data folder (names.jsonl) and belongs to the graph's profile from then on. In a profile
+    file of your own it is a line under `aliases`.
+
+    Examples:
+        triplewise kg name salary "remuneration" --kg company.ttl
+    """
+    from triplewise.tools.core.taught import keep
+
+    kg = graph.open_graph()
+    iri = kg.profile.expand(relation, relation=True)
+    if iri is None or not kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean:
+        raise ConfigurationError(f"the graph has no relation {relation!r}; see `triplewise kg info`")
+    if not (words := " ".join(words.split())):
+        raise ConfigurationError("the name is empty")
+    place = keep("names", graph.source, relation=kg.profile.short(iri), name=words)
+    say(f"{kg.profile.short(iri)} is also called {words!r} (kept in {place})")
 
 
 @o.command(commands)

@@ -144,56 +144,36 @@ def index(
     out().print(pairs(f"Indexed the seeds of {context.kg}", rows))
 
 
-seeds_commands = typer.Typer(
-    help="Show and remove the seed questions that are kept for a graph.", no_args_is_help=True
-)
-commands.add_typer(seeds_commands, name="seeds")
-
-
-@o.command(seeds_commands, "list")
-def list_seeds(options: o.SettingOptions) -> None:
-    """Show the indexes of seed questions that `triplewise plan index` kept for a graph.
-
-    Examples:
-        triplewise plan seeds list --kg films
-    """
-    from triplewise.tools.planning.seed_store import SeedFile
-
-    rows = list[tuple[str, ...]]()
-    for path in _seed_files(options):
-        file = SeedFile(path)
-        seeds = f"{sum(map(len, file.values())):,}"
-        used = "" if rows else "used"
-        rows.append((path.stem, seeds, f"{len(file):,}", f"{len(file.mined):,}", used))
-    heads = ("Name", "Seeds", "Structures", "Mined", "")
-    out().print(columns(heads, rows) if rows else "No seeds are kept for this graph.")
-
-
-@o.command(seeds_commands, "drop")
-def drop_seeds(
-    options: o.SettingOptions, name: str = o.argument("NAME", "As `list` shows it, or all.")
+@o.command(commands)
+def seeds(
+    options: o.SettingOptions,
+    drop: str | None = o.option("NAME", "Remove this index, or all; the files it came from stay."),
 ) -> None:
-    """Remove an index of seed questions, or all that are kept for a graph; the files they came from stay.
+    """Show the indexes of seed questions that `triplewise plan index` kept for a graph, or remove some.
 
     Examples:
-        triplewise plan seeds drop all --kg films
+        triplewise plan seeds --kg films
+        triplewise plan seeds --kg films --drop all
     """
-    paths = _seed_files(options)
-    dropped = [path for path in paths if name in ("all", path.stem)]
-    if not dropped:
+    from triplewise.nodes.context import Context
+    from triplewise.nodes.environment import Environment
+    from triplewise.tools.planning.seed_store import SeedFile, kept_seeds
+
+    context = Context(**options.context_settings())
+    paths = kept_seeds(context.name_of("kg"), Environment(context).kg)
+    dropped = [path for path in paths if drop in ("all", path.stem)]
+    if drop and not dropped:
         names = ", ".join(path.stem for path in paths) or "none"
-        raise ConfigurationError(f"no seeds called {name!r} are kept for this graph; there are: {names}")
+        raise ConfigurationError(f"no seeds called {drop!r} are kept for this graph; there are: {names}")
     for path in dropped:
         path.unlink()
         path.with_suffix(".lock").unlink(missing_ok=True)
-    say(f"removed: {', '.join(path.stem for path in dropped)}")
-
-
-def _seed_files(options: o.SettingOptions) -> list[Path]:
-    """Return the files of seeds that are kept for a graph."""
-    from triplewise.nodes.context import Context
-    from triplewise.nodes.environment import Environment
-    from triplewise.tools.planning.seed_store import kept_seeds
-
-    context = Context(**options.context_settings())
-    return kept_seeds(context.name_of("kg"), Environment(context).kg)
+        say(f"removed: {path.stem}")
+    rows = [
+        (path.stem, f"{sum(map(len, file.values())):,}", f"{len(file):,}", f"{len(file.mined):,}")
+        for path in paths
+        if path not in dropped
+        for file in [SeedFile(path)]
+    ]
+    heads = ("Name", "Seeds", "Structures", "Mined")
+    out().print(columns(heads, rows, "The first is used") if rows else "No seeds are kept for this graph.")

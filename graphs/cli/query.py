@@ -1,8 +1,7 @@
-"""`triplewise search` and `triplewise query`: a graph by hand."""
+"""`triplewise search` and `triplewise query`: a graph or a database by hand."""
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections.abc import Mapping
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.console import columns, echo, echo_json, out, say
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.graphs.console import columns, echo, echo_csv, echo_json, out, say
+from triplewise.tools.core.errors import ActionError, ConfigurationError, QueryFailedError
 from triplewise.tools.core.files import read_text
 
 if TYPE_CHECKING:
@@ -56,7 +55,8 @@ def search(
 @o.command(commands)
 def query(
     graph: o.GraphOptions,
-    sparql: str = o.argument("SPARQL|FILE", "One SELECT or ASK, a file of it, or -."),
+    query: str = o.argument("QUERY|FILE", "One SELECT or ASK in SPARQL, a file of it, or -; SQL with --db."),
+    db: str | None = o.option("URL|FILE", "Ask a relational database instead, by one SELECT in SQL."),
     limit: int = o.option("N", "Rows at most.", 1_000, min=1),
     timeout: float = o.option("SECONDS", "How long it may take.", 30.0, min=0.001),
     csv_: bool = o.flag("Print CSV, with labels in columns besides.", "--csv"),
@@ -69,15 +69,37 @@ def query(
     Examples:
         triplewise query "SELECT ?city { wd:Q17 wdt:P36 ?city }"
         triplewise query films.rq --kg films.ttl --csv > films.csv
+        triplewise query "SELECT title FROM films" --db films.sqlite
     """
-    if sparql == "-":
-        sparql = sys.stdin.read()
-    elif "{" not in sparql:
-        if not isfile(sparql):  # also where it could not be a path at all
-            raise ConfigurationError(f"{sparql!r} is neither a query nor a file")
-        sparql = read_text(Path(sparql))
+    if query == "-":
+        query = sys.stdin.read()
+    elif isfile(query):
+        query = read_text(Path(query))
+    elif not any(c in query for c in "{ "):
+        raise ConfigurationError(f"{query!r} is neither a query nor a file")
     form: Literal["csv", "json", ""] = "csv" if csv_ else "json" if as_json else ""
-    raise typer.Exit(0 if run_by_hand(graph.open_graph(), sparql, timeout, limit, form) else 1)
+    if db is None:
+        raise typer.Exit(0 if run_by_hand(graph.open_graph(), query, timeout, limit, form) else 1)
+    from triplewise.tools.sql.database import open_database
+
+    database = open_database(db, timeout=timeout, limit=limit)
+    try:
+        rows = database.select(database.read_select(query))
+    except ActionError as error:
+        raise ConfigurationError(str(error)) from error
+    if not rows.outcome.ok:
+        raise QueryFailedError(rows.outcome, rows.message)
+    cells = [["" if cell is None else str(cell) for cell in row] for row in rows.rows]
+    if form == "json":
+        plain = [dict(zip(rows.columns, row, strict=True)) for row in cells]
+        echo_json({"variables": rows.columns, "rows": plain})
+    elif form == "csv":
+        echo_csv(rows.columns, cells)
+    elif cells:
+        out().print(columns(rows.columns, cells))
+    else:
+        say("the query has no result")
+    raise typer.Exit(0 if cells else 1)
 
 
 def run_by_hand(
@@ -92,17 +114,15 @@ def run_by_hand(
 
     result = run_query(graph, sparql, timeout=timeout, limit=limit, exact=bool(form))
     if "boolean" in result:
-        echo(json.dumps(result) if form == "json" else "yes" if result["boolean"] else "no")
+        echo(json.dumps(result) if form == "json" else "Yes" if result["boolean"] else "No")
         return bool(result["boolean"])
     names, notice = result["variables"], result.pop("notice", "")
     rows = [[row.get(name) for name in names] for row in result["rows"]]
     if form == "json":
         echo_json(result)
     elif form == "csv":
-        writer = csv.writer(sys.stdout)
-        writer.writerow([name for v in names for name in (v, f"{v}_label")])
-        for row in rows:
-            writer.writerow([text for t in row for text in ((t["id"], t["label"]) if t else ("", ""))])
+        cells = ([text for t in row for text in ((t["id"], t["label"]) if t else ("", ""))] for row in rows)
+        echo_csv([name for v in names for name in (v, f"{v}_label")], cells)
     elif rows:
         out().print(columns(names, [[_shown(t) if t else "" for t in row] for row in rows]))
     else:

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
-from triplewise.graphs.console import columns
+from triplewise.graphs.console import columns, pairs
 from triplewise.nodes.state import Answer, ProofTriple, Step, Usage
 from triplewise.tools.actions import DATABASE_TOOLSETS
 from triplewise.tools.core.terms import Term, Triple
@@ -21,6 +21,7 @@ from triplewise.tools.kg import IRI, KnowledgeGraph, readable, readable_text
 from triplewise.tools.kg.vocabulary import relation_texts
 
 if TYPE_CHECKING:
+    from triplewise.graphs.around import Held
     from triplewise.nodes.state import Verdict
     from triplewise.tools.actions import Toolset
     from triplewise.tools.core.rules import DroppedRule, Rule
@@ -294,6 +295,19 @@ class Report:
         elif count := len(answer.corrections):
             self.console.print()
             self.row("", Text(f"{_count(count, 'mistake')} caught on the way; -v shows all", QUIET))
+
+    def held(self, held: Held | None) -> None:
+        """Print what the graph holds where it has no sure answer, and what may help."""
+        for facts in held.entities if held is not None else ():
+            shown = [
+                (f"  {r.label}", ", ".join(v.label for v in r.values)) for r in facts.relations if r.values
+            ]
+            self._lines(f"What the graph holds about {facts.entity.label}", ())
+            self.console.print(pairs("", shown))
+        if held is not None and held.near:
+            self._lines("Called most like it", [Text(f"  {m.label} ({m.kind}, {m.id})") for m in held.near])
+        for cure in held.cures if held is not None else ():
+            self._lines(f"{cure.text}:", [Text(f"  {cure.command}")])
 
     def _answer(self, answer: Answer) -> None:
         shown = list(zip(answer.values, answer.labels, strict=True))[:VALUES]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
+from triplewise.graphs.around import Held, held_around
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.console import say
 from triplewise.graphs.page import Page, Question, RunBlock, write_page
@@ -50,7 +51,7 @@ class Run:
         self.request, self.context, self._reviewer = request, Context(**request.context), reviewer
         settings = self.context.resolved(find_preset(request.preset).settings)
         tools = Environment(settings)
-        self.kg, self.toolset = tools.kg, tools.toolset
+        self.kg, self.toolset, self._tools = tools.kg, tools.toolset, tools
         probe = self.kg.query("ASK { ?s ?p ?o }")
         if probe.outcome is Outcome.UNAVAILABLE:
             raise KGUnavailableError(f"{self.kg.name}: {probe.message}")
@@ -134,11 +135,18 @@ class Run:
         assert answer is not None, "a run that ends has an answer"
         return answer
 
+    @property
+    def held(self) -> Held | None:
+        """What the graph holds around a question without a sure answer; None for others."""
+        source = self.context.kg if isinstance(self.context.kg, str) else ""
+        return held_around(self.state, self.kg.session(), self._tools.encoder, source)
+
     def document(self) -> dict[str, Any]:
         """Return answer, labels, query, proof, steps, corrections, usage, and what was asked of what."""
         asked = {name: getattr(self.context, name) for name in ("kg", "db", "model")}
         request = {"preset": self.request.preset, "thread": self.request.thread}
-        return whole_trace(self.state, self.kg.profile) | asked | request
+        held = {} if (held := self.held) is None else {"held": held.model_dump()}
+        return whole_trace(self.state, self.kg.profile) | held | asked | request
 
 
 def write_run(path: Path, run: Run) -> None:

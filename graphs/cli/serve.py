@@ -55,10 +55,8 @@ def serve(
         if option := next(iter(o.given(context)), ""):
             raise ConfigurationError(f"options of {name} go behind it: triplewise serve {name} {option} ...")
         return
-    try:
-        from triplewise.graphs.serve import LOOPBACK, ServedGraph, Service
-    except ModuleNotFoundError as error:
-        raise _missing(error, "serve") from error
+    from triplewise.graphs.serve import LOOPBACK, ServedGraph, Service
+
     request = options.request()
     datasets = {}
     for pair in dataset or []:
@@ -93,7 +91,10 @@ def mcp(
             from triplewise.graphs.assistant_tools import AssistantTools
             from triplewise.graphs.mcp_server import mcp_server
         except ModuleNotFoundError as error:
-            raise _missing(error, "mcp") from error
+            fix = "pip install 'triplewise[mcp]'"
+            raise ConfigurationError(
+                f"this command needs {error.name}, which is not installed: {fix}"
+            ) from error
         request = options.request()
         tools = AssistantTools(preset=request.preset, **request.context)
         server = mcp_server(tools)
@@ -103,11 +104,6 @@ def mcp(
         if sys.stdin.isatty():
             say("speaking MCP on standard input and output, for the assistant that starts this command")
         server.run()
-
-
-def _missing(error: ModuleNotFoundError, extra: str) -> ConfigurationError:
-    fix = f"pip install 'triplewise[{extra}]'"
-    return ConfigurationError(f"this command needs {error.name}, which is not installed; {fix}")
 
 
 def _listen(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> None:

@@ -275,8 +275,8 @@ def test_interrupts_and_bugs_end_in_a_line(
         assert "Traceback" in cli("graph", "--debug").err
 
 
-COMMANDS = "ask|search|learn|graph|plan|plan index|kg load|kg index|kg info|kg profile|kg cut|kg thin"
-COMMANDS += "|facts list|facts show|facts accept|facts reject|facts export|guidelines check|guidelines stats"
+COMMANDS = "ask|search|learn|graph|plan|plan index|kg load|kg index|kg info|kg name|kg profile|kg cut|kg thin"
+COMMANDS += "|facts list|facts show|facts accept|facts reject|facts export|guidelines check"
 
 
 @pytest.mark.parametrize("command", COMMANDS.split("|"))

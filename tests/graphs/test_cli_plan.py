@@ -77,12 +77,12 @@ def test_an_index_serves_later_questions(cli: Cli, films: str, seeds: str) -> No
 
 
 def test_what_is_kept_is_shown_and_removed(cli: Cli, films: str, seeds: str) -> None:
-    assert "No seeds" in cli("plan", "seeds", "list", "--kg", films).out
+    assert "No seeds" in cli("plan", "seeds", "--kg", films).out
     cli("plan", "index", seeds, "--kg", films)
-    assert "used" in cli("plan", "seeds", "list", "--kg", films).out
-    assert cli("plan", "seeds", "drop", "other", "--kg", films).code == 2
-    assert cli("plan", "seeds", "drop", "all", "--kg", films).code == 0
-    assert "No seeds" in cli("plan", "seeds", "list", "--kg", films).out
+    assert "used" in cli("plan", "seeds", "--kg", films).out
+    assert cli("plan", "seeds", "--drop", "other", "--kg", films).code == 2
+    assert cli("plan", "seeds", "--drop", "all", "--kg", films).code == 0
+    assert "No seeds" in cli("plan", "seeds", "--kg", films).out
 
 
 @pytest.mark.parametrize(

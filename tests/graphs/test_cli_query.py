@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
@@ -29,8 +32,8 @@ def test_a_query_shows_labels(capsys: pytest.CaptureFixture[str], tmp_path: Path
 @pytest.mark.parametrize(
     ("query", "code", "message"),
     [
-        ("ASK { wd:Q17 wdt:P36 wd:Q1490 }", 0, "yes"),
-        ("ASK { wd:Q17 wdt:P36 wd:Q64 }", 1, "no"),
+        ("ASK { wd:Q17 wdt:P36 wd:Q1490 }", 0, "Yes"),
+        ("ASK { wd:Q17 wdt:P36 wd:Q64 }", 1, "No"),
         ("DELETE WHERE { ?s ?p ?o }", 2, "would change"),
         ("SELECT ?x {", 2, "not valid SPARQL"),
         ("nowhere.rq", 2, "neither a query nor a file"),
@@ -137,3 +140,51 @@ def test_a_configuration_file_sets_what_options_do_not(
     (tmp_path / "triplewise.toml").write_text("[settings]\nmax_stpes = 3\n", encoding="utf-8")
     assert run(["ask", "Who wrote Dracula?"]) == 2
     assert "did you mean 'max_steps' or" in capsys.readouterr().err
+
+
+def test_a_database_is_asked_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shop = tmp_path / "shop.sqlite"
+    with closing(sqlite3.connect(shop)) as connection:
+        connection.execute("CREATE TABLE products (name, price)")
+        connection.execute("INSERT INTO products VALUES ('Kettle', 25)")
+        connection.commit()
+    asked = ["query", "SELECT name, price FROM products", "--db", str(shop)]
+    assert run([*asked, "--csv"]) == 0
+    assert capsys.readouterr().out.split() == ["name,price", "Kettle,25"]
+    assert run([*asked, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [{"name": "Kettle", "price": "25"}]
+    for statement, part in (("DELETE FROM products", "only a SELECT"), ("SELECT x FROM products", "x")):
+        assert run(["query", statement, "--db", str(shop)]) == 2
+        assert part in capsys.readouterr().err
+    assert run(["ask", "Who?", "--kg", str(shop)]) == 2
+    assert f"ask it with --db {shop}" in capsys.readouterr().err
+
+
+def test_json_ld_is_read_and_no_context_fetched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    label = "http://www.w3.org/2000/01/rdf-schema#label"
+    context = {"label": label, "price": "http://e.org/price"}
+    node = {"@id": "http://e.org/kettle", "label": "Red Kettle", "price": 25}
+    own, remote = tmp_path / "shop.jsonld", tmp_path / "remote.jsonld"
+    own.write_text(json.dumps({"@context": context, **node}), encoding="utf-8")
+    remote.write_text(json.dumps({"@context": "https://schema.org/", **node}), encoding="utf-8")
+    assert run(["ask", "What is the price of the Red Kettle?", "--kg", str(own), "-q"]) == 0
+    assert capsys.readouterr().out == "25\n"
+    assert run(["ask", "Who?", "--kg", str(remote)]) == 2
+    assert "write the context into the file" in capsys.readouterr().err
+
+
+def test_where_nothing_is_found_the_graph_says_what_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    question = "What is the zodiac sign of Marie Curie?"
+    assert run(["ask", question]) in (1, 4)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "What the graph holds about Marie Curie" in shown
+    assert "--seeds FILE" in shown
+    command = re.search(r"triplewise (kg name \S+) \"(.+?)\"", shown)
+    assert command is not None
+    assert run([*command[1].split(), command[2]]) == 0
+    assert "is also called" in capsys.readouterr().err
+    assert run(["kg", "name", "nothing", "x"]) == 2
+    assert json.loads((tmp_path / "triplewise" / "names.jsonl").read_text())["name"] == command[2]

@@ -39,7 +39,10 @@ FORMATS = {
     **dict.fromkeys((".ttl", ".turtle"), ox.RdfFormat.TURTLE),
     ".trig": ox.RdfFormat.TRIG,
     **dict.fromkeys((".rdf", ".xml", ".owl"), ox.RdfFormat.RDF_XML),
+    **dict.fromkeys((".jsonld", ".json"), ox.RdfFormat.JSON_LD),
 }
+DATABASES = (".sqlite", ".sqlite3", ".db", ".duckdb", ".csv", ".parquet")
+REMOTE_CONTEXT = "its @context is an address on the web, and none is fetched: write the context into the file"
 TEXT, LABELS = (".txt", ".psv"), (".tsv",)
 COMPRESSIONS = (".gz", ".zst", ".bz2")
 LONGEST_LINE = 16 << 20  # bytes; the parser takes no longer term
@@ -212,7 +215,9 @@ class GraphReader:
                 raise DataError(f"a term of more than {LONGEST_LINE >> 20} MiB; {SHORTEN}", path) from error
             except SyntaxError as error:
                 if error.lineno != last_line:
-                    self._reject(path, error.lineno, str(error.msg or error))
+                    message = str(error.msg or error)
+                    is_remote = "LoadDocumentCallback" in message
+                    self._reject(path, error.lineno, REMOTE_CONTEXT if is_remote else message)
                 last_line = error.lineno
                 if error.lineno is None or "end of file" in str(error):
                     return
@@ -441,6 +446,8 @@ def check_format(path: Path) -> None:
         raise DataError("no such file", path)
     if path.is_dir():
         raise DataError("a folder, where a file was expected", path)
+    if _suffix(path) in DATABASES:
+        raise DataError(f"a relational database, not a knowledge graph; ask it with --db {path}", path)
     if _suffix(path) not in (*FORMATS, *TEXT, *LABELS):
         legal = ", ".join([*FORMATS, *TEXT, *LABELS])
         raise DataError(f"unknown format; known suffixes (also with .gz, .zst or .bz2): {legal}", path)
@@ -448,7 +455,7 @@ def check_format(path: Path) -> None:
 
 def rdf_files(folder: Path) -> list[Path]:
     """The RDF files in a folder and the folders in it, but hidden ones; .xml and tables may be anything."""
-    suffixes = FORMATS.keys() - {".xml"}
+    suffixes = FORMATS.keys() - {".xml", ".json"}
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and _suffix(path) in suffixes)
     return [path for path in files if not any(p.startswith(".") for p in path.relative_to(folder).parts)]
 
