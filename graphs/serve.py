@@ -15,7 +15,6 @@ from functools import cache, partial
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from langgraph.checkpoint.memory import InMemorySaver
@@ -41,6 +40,8 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.converse import rewrite
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import State
+from triplewise.tools.core.addresses import LOOPBACK as LOOPBACK
+from triplewise.tools.core.addresses import host_of
 from triplewise.tools.core.errors import KGUnavailableError, RunError, TriplewiseError
 from triplewise.tools.core.taught import keep
 from triplewise.tools.kg import KnowledgeGraph
@@ -56,7 +57,6 @@ HELD_RUNS, KEPT_TURNS = 128, 10
 """Runs that can still be rated and gone on with, and conversations; questions remembered of one."""
 SURE = 0.9
 """Confidence from which nothing else that a message may mean is asked."""
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class RefusedError(TriplewiseError):
@@ -373,15 +373,6 @@ class Service:
             self._present -= 1
 
 
-def _site(url: str) -> tuple[str | None, str | None]:
-    """Return the host of a URL, and host and port; None where it cannot be read."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return None, None
-    return parts.hostname, parts.netloc
-
-
 class SameOrigin:
     """Refuses what pages of other sites ask for, which a browser would carry out and only hide the reply of.
 
@@ -403,10 +394,10 @@ class SameOrigin:
     def _objection(self, scope: Scope) -> str:
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
-        if self._hosts and _site(f"//{host}")[0] not in self._hosts:
+        if self._hosts and host_of(f"//{host}") not in self._hosts:
             return f"this server answers to {', '.join(self._hosts)}, not to {host!r}; see --host"
         # Browsers name the site of the asking page, though not over plain HTTP from another machine.
-        is_own = origin is None or _site(origin)[1] == host
+        is_own = origin is None or origin.partition("//")[2] == host
         site = headers.get("sec-fetch-site", "same-origin" if is_own else "cross-site")
         is_link = scope["path"] == "/" and scope["method"] == "GET"
         return "" if is_link or site in ("none", "same-origin") else "pages of other sites may not ask"

@@ -40,6 +40,7 @@ from triplewise.graphs.chat import build_chat
 from triplewise.graphs.presets import PRESETS
 from triplewise.nodes.context import OUTSIDE, Context
 from triplewise.tools.actions import TOOLSETS
+from triplewise.tools.core.addresses import LOOPBACK, host_of
 from triplewise.tools.core.configuration import NAME, configuration_file, read_section
 from triplewise.tools.core.errors import (
     ConfigurationError,
@@ -161,16 +162,24 @@ def served(preset: str, build: Callable[..., Graph] = build_graph) -> Callable[[
 
 
 class OriginCheck(CORSMiddleware):
-    """Refuses pages of other origins. Their requests would be carried out; CORS only hides the reply."""
+    """Refuses pages of other origins. Their requests would be carried out; CORS only hides the reply.
+
+    A server on a loopback address answers to no other name: another site's name may be pointed at it.
+    """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request on, or answer it with 403."""
-        origin = Headers(scope=scope).get("origin") if scope["type"] in ("http", "websocket") else None
-        if origin is None or self.is_allowed_origin(origin):
-            await self.app(scope, receive, send)
-        else:
+        headers = Headers(scope=scope) if scope["type"] in ("http", "websocket") else {}
+        origin, host = headers.get("origin"), headers.get("host") or ""
+        message, address = "", (scope.get("server") or ("",))[0]
+        if origin is not None and not self.is_allowed_origin(origin):
             message = f"pages of {origin!r} may not ask this server; http.cors of langgraph.json allows them"
+        elif host and address in LOOPBACK and host_of(f"//{host}") not in LOOPBACK:
+            message = f"this server answers to {', '.join(LOOPBACK)}, not to {host!r}"
+        if message:
             await PlainTextResponse(message, 403)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
 
 
 _HTTP = json.loads(os.environ.get("LANGGRAPH_HTTP") or "{}")  # of langgraph.json, as the server gets it

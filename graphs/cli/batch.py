@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
-import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from importlib.util import find_spec
@@ -16,9 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from triplewise.graphs.build import build_graph
-from triplewise.graphs.console import progress_bars, say
+from triplewise.graphs.console import csv_text, progress_bars, say
 from triplewise.graphs.runs import RunRequest
+from triplewise.graphs.trace import iris_of
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import Answer
 from triplewise.tools.core.errors import (
     ConfigurationError,
@@ -29,15 +29,13 @@ from triplewise.tools.core.errors import (
 )
 from triplewise.tools.core.files import json_lines, lines_of, write_text, writing
 
-COLUMNS = ("id", "question", "status", "confidence", "answer", "values", "query", "reason", "seconds")
+COLUMNS = ("id", "question", "status", "confidence", "answer", "values", "iris", "query", "reason", "seconds")
 """Columns of the answers; several answers of one question stand in one cell, split by ` | `.
 
 Other columns of the questions stand behind them.
 """
 SEPARATORS = ",;\t|"
 """What may stand between the cells of a `.csv`."""
-_FORMULA = re.compile(r"[=+@\t\r]|-(?!\d)")
-"""How a cell begins that a spreadsheet would run."""
 FORMATS = (".csv", ".jsonl", ".parquet")
 
 
@@ -98,35 +96,13 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
     Raises:
         ConfigurationError: a finished `out` is there and may not be overwritten, or has an unknown ending.
     """
-    if out is not None and out.suffix not in FORMATS:
-        raise ConfigurationError(f"--out {out} must end in {', '.join(FORMATS)}")
-    if out is not None and out.suffix == ".parquet" and not (find_spec("pandas") and find_spec("pyarrow")):
-        raise ConfigurationError("writing Parquet needs pandas and pyarrow: pip install pandas pyarrow")
-    context, questions = Context(**request.context), read_questions(source)
     part = out.with_name(f"{out.name}.part") if out is not None else None
-    if out is not None and part is not None and out.exists() and not (part.exists() or overwrite):
-        raise ConfigurationError(f"{out} is there already; give another --out, or --overwrite")
+    if out is not None:
+        _check(out, overwrite or (part is not None and part.exists()))
+    questions, one = read_questions(source), _Asking(request)
     answers = _answers_before(part, questions)
     if answers:
         say(f"{len(answers)} of {len(questions)} questions were answered before; going on", "notice")
-    graph: Any = build_graph(request.preset)
-
-    def one(question: Question) -> dict[str, Any]:
-        failed = {}
-        try:
-            answer = graph.invoke({"question": question.text, "entities": {}}, context=context)["answer"]
-        except QuestionError as error:
-            answer, failed = Answer("not_found", reason=str(error)), {"status": "failed"}
-        except UserError:
-            raise  # it holds for every question: a setting, a file
-        except TriplewiseError as error:
-            answer, failed = Answer("not_found", reason=str(error)), {"status": "failed"}
-        return {**row(question.id, question.text, answer), **failed, **question.others}
-
-    def tally() -> str:
-        counts = Counter(record["status"] for record in answers.values())
-        return ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(counts.items()))
-
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="triplewise-ask")
     try:
         with (
@@ -141,23 +117,54 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
                 answers[asked[future]] = record = future.result()
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
                 file.flush()
-                report("asking", len(answers), len(questions), tally())
+                report("asking", len(answers), len(questions), _tally(answers.values()))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     if out is not None and part is not None:
         _write(out, [{**answers[q[:2]], **q.others} for q in questions])
         part.unlink()
-        say(f"{tally()}; written to {out}")
+        say(f"{_tally(answers.values())}; written to {out}")
     return 3 if any(record["status"] == "failed" for record in answers.values()) else 0
 
 
-def row(number: str, question: str, answer: Answer) -> dict[str, Any]:
-    """Return an answer as a row of `COLUMNS`."""
-    query = answer.sparql or answer.sql
-    cells = (" | ".join(answer.labels), " | ".join(answer.values), query, answer.reason)
-    sure = None if answer.confidence is None else round(answer.confidence, 3)
-    values = (number, question, answer.status, sure, *cells, round(answer.usage.seconds, 2))
-    return dict(zip(COLUMNS, values, strict=True))
+def _check(out: Path, may_be_there: bool) -> None:
+    if out.suffix not in FORMATS:
+        raise ConfigurationError(f"--out {out} must end in {', '.join(FORMATS)}")
+    if out.suffix == ".parquet" and not (find_spec("pandas") and find_spec("pyarrow")):
+        raise ConfigurationError("writing Parquet needs pandas and pyarrow: pip install pandas pyarrow")
+    if out.exists() and not may_be_there:
+        raise ConfigurationError(f"{out} is there already; give another --out, or --overwrite")
+
+
+def _tally(records: Iterable[Mapping[str, Any]]) -> str:
+    counts = Counter(record["status"].replace("_", " ") for record in records)
+    return ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+
+
+class _Asking:
+    """Answers one question of a file as a row of `COLUMNS`, with its other columns."""
+
+    def __init__(self, request: RunRequest) -> None:
+        self._context, self._graph = Context(**request.context), build_graph(request.preset)
+        self._profile = Environment(self._context).kg.profile
+
+    def __call__(self, question: Question) -> dict[str, Any]:
+        graph: Any = self._graph
+        status = None
+        try:
+            answer = graph.invoke({"question": question.text, "entities": {}}, context=self._context)[
+                "answer"
+            ]
+        except TriplewiseError as error:
+            if isinstance(error, UserError) and not isinstance(error, QuestionError):
+                raise  # it holds for every question: a setting, a file
+            answer, status = Answer("not_found", reason=str(error)), "failed"
+        sure = None if answer.confidence is None else round(answer.confidence, 3)
+        texts = (answer.labels, answer.values, iris_of(answer, self._profile))
+        cells = (*(" | ".join(text) for text in texts), answer.sparql or answer.sql, answer.reason)
+        head = (question.id, question.text, status or answer.status, sure)
+        values = (*head, *cells, round(answer.usage.seconds, 2))
+        return {**dict(zip(COLUMNS, values, strict=True)), **question.others}
 
 
 def _answers_before(part: Path | None, questions: list[Question]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -175,23 +182,15 @@ def _answers_before(part: Path | None, questions: list[Question]) -> dict[tuple[
 
 
 def _write(out: Path, records: list[dict[str, Any]]) -> None:
-    columns = list(dict.fromkeys([*COLUMNS, *(name for record in records for name in record)]))
+    names = list(dict.fromkeys([*COLUMNS, *(name for record in records for name in record)]))
     if out.suffix == ".parquet":
         import pandas as pd
 
-        pd.DataFrame(records, columns=columns).to_parquet(out)
+        pd.DataFrame(records, columns=names).to_parquet(out)
         return
-    text = io.StringIO(newline="")
     if out.suffix == ".jsonl":
-        text.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     else:
-        writer = csv.DictWriter(text, columns)
-        writer.writeheader()
-        writer.writerows({name: _cell(value) for name, value in record.items()} for record in records)
+        text = csv_text(names, ([record.get(name, "") for name in names] for record in records))
     with writing(out):
-        write_text(out, text.getvalue())
-
-
-def _cell(value: object) -> object:
-    """Return a cell that no spreadsheet runs as a formula."""
-    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+        write_text(out, text)

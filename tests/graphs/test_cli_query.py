@@ -60,6 +60,7 @@ def test_a_file_of_questions_becomes_a_table(tmp_path: Path, capsys: pytest.Capt
         ("b", "not_found", ""),
     ]
     assert "SELECT" in rows[0]["query"]
+    assert (rows[0]["values"], rows[0]["iris"]) == ("Q36184", "http://www.wikidata.org/entity/Q36184")
     assert not list(tmp_path.glob("*.part"))
     parquet = tmp_path / "a.parquet"
     assert run(["ask", "--file", str(file), "--out", str(parquet)]) == 0

@@ -14,6 +14,9 @@ from triplewise.tools.core.secrets import HIDDEN, remember
 REMEMBERED = 256
 """URLs whose secrets a process remembers; the least recently given ones are forgotten."""
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Names of this machine that no other machine reaches."""
+
 T = TypeVar("T")
 
 _PASSWORD = re.compile(r"(\w://[^/?#\s:@]*:)([^/?#\s]*)@")
@@ -46,6 +49,14 @@ def split_url(url: str, what: str = "endpoint", example: str = "http://localhost
         shown = hide_secrets(url)
         raise ConfigurationError(f"{what}: no URL can be {shown!r} ({reason}); write e.g. {example}")
     return parts
+
+
+def host_of(url: str) -> str | None:
+    """Return the host of a URL, None where it cannot be read."""
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
 
 
 def hide_secrets(value: T) -> T | str:
