@@ -26,7 +26,6 @@ from triplewise.graphs.presets import find_preset
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 GOETHE = "Where was Goethe's unmarried partner born?"
-UNSURE = "What is the shoe size of Johann Wolfgang von Goethe?"
 SURE = ("--set", "min_confidence=0.3")
 CAPITAL = "SELECT ?city { wd:Q17 wdt:P36 ?city }"
 FILMS = """
@@ -83,6 +82,14 @@ def server(folder: Path) -> Iterator[httpx.Client]:
             yield client
 
 
+@pytest.fixture(scope="module")
+def doubting(folder: Path) -> Iterator[httpx.Client]:
+    """A client of a server that is sure of nothing."""
+    with started(folder, "serve", "--set", "min_confidence=1") as url:
+        with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+            yield client
+
+
 def events(server: httpx.Client, **parameters: str) -> list[tuple[str, Any]]:
     text = server.get("/api/stream", params=parameters).text
     blocks = [block.split("\r\n") for block in text.split("\r\n\r\n") if block.startswith("event")]
@@ -105,8 +112,9 @@ def test_phases_stream_before_the_answer(server: httpx.Client) -> None:
     assert (name, last["trace"]["labels"], last["choices"]) == ("answer", ["Offenbach am Main"], None)
 
 
-def test_an_unsure_answer_goes_on_with_the_reading_that_is_picked(server: httpx.Client) -> None:
-    _, unsure = events(server, question=UNSURE)[-1]
+def test_an_unsure_answer_goes_on_with_the_reading_that_is_picked(doubting: httpx.Client) -> None:
+    server = doubting
+    _, unsure = events(server, question=GOETHE)[-1]
     assert unsure["trace"]["status"] == "unsure"
     reading = unsure["choices"]["readings"][1]
     _, picked = events(server, run=unsure["run"], pick=str(reading["number"]))[-1]
@@ -344,7 +352,9 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_the_page(browser: Any, server: httpx.Client, width: int, scheme: str, tmp_path: Path) -> None:
+def test_the_page(
+    browser: Any, server: httpx.Client, doubting: httpx.Client, width: int, scheme: str, tmp_path: Path
+) -> None:
     shots = Path(os.environ.get("TRIPLEWISE_SCREENSHOTS") or tmp_path)
     context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
     page, wrong = context.new_page(), []
@@ -362,6 +372,8 @@ def test_the_page(browser: Any, server: httpx.Client, width: int, scheme: str, t
 
     # By keyboard alone: the field has the focus, Enter asks, Back goes back.
     page.goto(str(server.base_url))
+    page.locator("html[data-started]").wait_for()
+    assert page.locator("#start th", has_text="place of birth").count() == 1
     see("start")
     page.keyboard.type(GOETHE)
     page.keyboard.press("Enter")
@@ -386,15 +398,24 @@ def test_the_page(browser: Any, server: httpx.Client, width: int, scheme: str, t
     page.locator(".result .notice", has_text="not valid SPARQL").wait_for()
 
     # An unsure answer is amber, and another reading can be picked.
-    page.locator("#asked").fill(UNSURE)
-    page.keyboard.press("Enter")
-    page.locator("#answer .chips .unsure").wait_for()
+    page.goto(f"{doubting.base_url}?q={GOETHE}")
+    page.locator("#answer .chips .unsure").first.wait_for()
     see("unsure")
-    page.get_by_role("button", name="Officer of the Legion of Honour").press("Enter")
-    page.locator("#answer .chips", has_text="Officer of the Legion of Honour").wait_for()
-    assert page.locator("#answer .unsure").count() == 0
+    other = page.locator(".choice strong").nth(1).inner_text().split(",")[0]
+    page.locator(".choice").nth(1).press("Enter")
+    page.locator("#answer .chips", has_text=other).wait_for()
+    page.locator(".badge", has_text="picked by you").wait_for()
+    assert page.locator("#answer .chips .unsure").count() == 0
     see("picked")
 
+    # A link to a question is answered, and the browser's Back goes back.
+    page.goto(f"{server.base_url}?q={GOETHE}")
+    page.locator("#answer h1", has_text=GOETHE).wait_for()
+    page.locator("#asked").fill("Who wrote Dracula?")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    page.locator("#answer h1", has_text="Dracula").wait_for()
+    page.locator("#talk li", has_text="Bram Stoker").wait_for()
     page.go_back()
     page.locator("#answer h1", has_text=GOETHE).wait_for()
     page.locator("#asked").fill('<img src=x onerror="window.hacked=1">')
