@@ -85,9 +85,11 @@ def server(folder: Path) -> Iterator[httpx.Client]:
 @pytest.fixture(scope="module")
 def doubting(folder: Path) -> Iterator[httpx.Client]:
     """A client of a server that is sure of nothing."""
-    with started(folder, "serve", "--set", "min_confidence=1") as url:
-        with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
-            yield client
+    with (
+        started(folder, "serve", "--set", "min_confidence=1") as url,
+        httpx.Client(base_url=url, trust_env=False, timeout=60) as client,
+    ):
+        yield client
 
 
 def events(server: httpx.Client, **parameters: str) -> list[tuple[str, Any]]:
