@@ -55,7 +55,7 @@ def test_plan_as_json(cli: Cli, films: str, seeds: str) -> None:
     document = json.loads(done.out)
     first = document["rules"][0]
     assert (first["support"], first["precision"], first["recall"]) == (2, 1.0, 1.0)
-    assert [a["relation"] for a in first["body"]] == ["director"]
+    assert [a["relation"] for a in first["path"]] == ["director"]
     assert document["entities"][0]["label"] == "Alien"
     document = json.loads(cli("plan", "who is the director of Alien?", "--kg", films, "--json").out)
     assert document["rules"] == []
