@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -106,16 +106,13 @@ def align(
         fact = aligner.fact(source, question, reader, time)
         if fact is not None and fact.confidence:
             facts[fact.triple] = max(facts.get(fact.triple, fact), fact, key=lambda f: f.confidence)
-    existing: dict[tuple[Term | None, Term | None], set[Term]] = {}  # objects of the same subjects
+    existing = defaultdict[tuple[Term | None, Term | None], set[Term]](set)  # objects of the same subjects
     for batch in batches(dict.fromkeys((t.subject, t.relation) for t in facts), PAIRS):
         values = " ".join(f"({s.n3()} {r.n3()})" for s, r in batch)
         for s, r, o in kg.query(f"SELECT ?s ?r ?o WHERE {{ VALUES (?s ?r) {{ {values} }} ?s ?r ?o }}").rows:
-            existing.setdefault((s, r), set()).update(() if o is None else (o,))
-    new = []
-    for triple, fact in facts.items():
-        objects = existing.get((triple.subject, triple.relation), set())
-        if triple.object not in objects:
-            new.append(replace(fact, conflicts=aligner.conflicts(triple, objects)))
+            existing[s, r] |= set() if o is None else {o}
+    known = ((existing[triple.subject, triple.relation], triple, fact) for triple, fact in facts.items())
+    new = (replace(f, conflicts=aligner.conflicts(t, os)) for os, t, f in known if t.object not in os)
     return tuple(sorted(new, key=lambda f: -f.confidence))
 
 
@@ -162,11 +159,7 @@ class _Aligner:
     def conflicts(self, triple: Triple, existing: Iterable[Term]) -> tuple[str, ...]:
         """What the KG says otherwise, where nearly every subject of the relation has one object only."""
         value = triple.object
-        others = [
-            o
-            for o in existing
-            if not (isinstance(value, Literal) and isinstance(o, Literal) and agree(o, value))
-        ]
+        others = [o for o in existing if not (isinstance(value, Literal) and _agree(o, value))]
         if not others or not is_single_valued(self._kg, triple.relation, SUBJECTS):
             return ()
         return tuple(triple_text(self._kg, [Triple(triple.subject, triple.relation, o) for o in others]))
@@ -288,6 +281,10 @@ class _Aligner:
                     if isinstance(node, IRI) and isinstance(kind, IRI):
                         features[node].add(f"a {kind.value}")
             self._features |= {n: frozenset(fs) for n, fs in features.items()}
+
+
+def _agree(other: Term, value: Literal) -> bool:
+    return isinstance(other, Literal) and agree(other, value)
 
 
 def _name_form(name: str) -> str:

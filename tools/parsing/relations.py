@@ -32,6 +32,7 @@ Edges: TypeAlias = tuple[tuple[IRI, bool], ...]
 
 COMPOSED = 3  # names of each of two relations that are composed
 WIDEST = 50  # facts of a mediator, above which it is not looked through
+MINORITY = 0.2  # share of a relation's facts up to which those of mediators are facts of its own
 SAMPLE = 500  # literals that tell the datatype of a relation
 COMPARABLE = 0.8  # least share of values with a place on a line, of a relation whose values can be compared
 _DATE = re.compile(r"(-?\d{1,6})(?:-(\d\d))?(?:-(\d\d))?(?:T(\d\d):(\d\d))?")
@@ -150,8 +151,9 @@ def relations_of(
         through = joined[starts] | joined[ends]
         for s, o in zip(starts[through].tolist(), ends[through].tolist(), strict=True):
             at.add(k, s, o, joined)
-        if not through.all():
-            found.append(Relation(((IRI(iri), True),), *named[k], *_ends(pairs[~through]), keep))
+        if not through.all():  # beside named ends, the nameless ones are ends too
+            kept = pairs if through.mean() < MINORITY else pairs[~through]
+            found.append(Relation(((IRI(iri), True),), *named[k], *_ends(kept), keep))
     plain = {r.names[0]: r for r in found}
     joints = at.compositions(nodes.is_literal, nodes.profile.reciprocal)
     for (a, a_forward, b, b_forward), both in sorted(joints.items()):

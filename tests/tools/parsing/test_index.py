@@ -14,6 +14,7 @@ from triplewise.tools.parsing.relations import Relation, number
 from triplewise.tools.parsing.vocabulary import Vocabulary
 
 EX = "http://ex.org/"
+FB, NAME = "http://rdf.freebase.com/ns/", "http://www.w3.org/2000/01/rdf-schema#label"
 HEAD = """
 @prefix : <http://ex.org/> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
@@ -127,6 +128,21 @@ def test_nodes_that_only_join_others_are_one_step(tmp_path: Path) -> None:
     assert jobs.apply(employer.i, 1, nodes(jobs, "Acme")) == nodes(jobs, "Ann Lee", "Bob Ray")
     since = relation(jobs, "^worker", "since")
     assert {jobs.label(i) for i in jobs.apply(since.i, 1, nodes(jobs, "Bob Ray"))} == {"2012", "2014"}
+
+
+def test_a_nameless_node_beside_named_ones_is_an_end_of_its_relation(tmp_path: Path) -> None:
+    named = (f':m.{k} :director :m.{k}0 . :m.{k}0 <{NAME}> "D{k}"@en .' for k in range(1, 10))
+    turtle = [
+        f"@prefix : <{FB}> .",
+        *named,
+        ":m.11 :director :m.99 . :m.12 :director :m.99 .",
+        ":m.99 :born :m.13 .",
+    ]
+    (tmp_path / "films.ttl").write_text("\n".join(turtle), encoding="utf-8")
+    kg = open_kg(tmp_path / "films.ttl", profile="freebase")
+    index = GraphIndex(whole_facts(kg) or (), kg.profile, lambda relations: texts_of(kg, relations))
+    director = next(r for r in index.rels if r.path == ((IRI(FB + "director"), True),))
+    assert index.numbers_of[IRI(FB + "m.99")] in director.objects
 
 
 def test_names_by_key_and_word(animals: GraphIndex) -> None:
