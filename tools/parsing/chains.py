@@ -30,7 +30,7 @@ from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.denotation import Denotation
 from triplewise.tools.parsing.derivation import Category, Derivation, Features
 from triplewise.tools.parsing.index import GraphIndex
-from triplewise.tools.parsing.query import And, Count, Image, Minus, Nodes, Path, Query, Set, Step
+from triplewise.tools.parsing.query import And, Count, Image, Minus, Nodes, Path, Query, Set
 from triplewise.tools.parsing.question import Question
 from triplewise.tools.parsing.similarity import thresholds_of, walked_text
 from triplewise.tools.parsing.vocabulary import Vocabulary
@@ -52,14 +52,12 @@ TYPED = 30
 """Nodes at the end of a relation that tell of which classes they are."""
 COMMON = 0.4
 """What a word is worth that may name every relation."""
-CONTRAST = 0.1
-"""Difference of similarities at which a word clearly names the better of two relations."""
 MEETING = 6
 """Chains of each of two entities that are tried together."""
-WORD, RELATION, FLOOR, END, HINT, JOIN = 0.9, 1.1, 1.0, 0.6, 0.2, 0.45
+WORD, RELATION, FLOOR, END, JOIN = 0.9, 1.1, 1.0, 0.6, 0.45
 """Of the alignment: weights of each word's best similarity and of each relation's with a word of its own, the
-similarity below which a relation costs more than it earns, weights of the end and of a missing reading, and
-the gain of a relation walked there and back where the words speak of something in common."""
+similarity below which a relation costs more than it earns, the weight of the end, and the gain of a relation
+walked there and back where the words speak of something in common."""
 
 
 class SeedChain(NamedTuple):
@@ -87,13 +85,11 @@ class Chain:
     """A path from an entity with its alignment to the words of the question.
 
     Attributes:
-        score: of the alignment. margin: its score minus that of the best chain from the entity, at most 0.
+        score: of the alignment.
         rows: similarity of each relation with each content word, shape (relations, words).
         own: the sum of these, each relation with a word of its own.
         covered: positions of the words that it accounts for. loose: how many of them by similarity alone.
-        contrast: how far the words name other relations around better, at most 0.
         end: how well its end is of the kind that is asked for, 0 to 1.
-        unread: relations walked backwards that have no name that way.
         learned: similarity of the path as a whole, by an encoder that has learned from trajectories.
         seed: what seed questions show of it.
     """
@@ -106,11 +102,8 @@ class Chain:
     own: float
     covered: frozenset[int]
     loose: int = 0
-    contrast: float = 0.0
     end: float = 0.0
-    unread: float = 0.0
     learned: float = 0.0
-    margin: float = 0.0
     seed: SeedChain | None = None
 
     @property
@@ -119,11 +112,8 @@ class Chain:
         return [
             ("chain", 1.0),
             ("chain_own", self.own),
-            ("chain_margin", self.margin),
             ("chain_hop", len(self.path) - 1.0),
             ("chain_end", self.end),
-            ("chain_unread", self.unread),
-            ("chain_contrast", self.contrast),
             ("chain_loose", float(self.loose)),
             ("chain_learned", self.learned),
         ]
@@ -134,9 +124,13 @@ class _Partial:
     """A chain in the beam; `rows`: similarities of each relation with words, without the noun asked for."""
 
     steps: tuple[int, ...]
-    query: Set
     denotation: frozenset[int]
     rows: Matrix
+
+    @property
+    def path(self) -> Path:
+        """Its relations with their directions."""
+        return tuple((step >> 1, -1 if step & 1 else 1) for step in self.steps)
 
 
 class ChainGrower:
@@ -160,15 +154,12 @@ class ChainGrower:
         self.places = [p for p in content if p not in used and not question.words[p].isdigit()]
         noun = asked_for(question.words, frozenset(self.places))
         self._noun = self.places.index(noun) if noun >= 0 else -1
-        self._unread = np.zeros(2 * len(self._index.rels), np.float32)
-        self._unread[1::2] = [len(r.path) == 1 and not r.inverse for r in self._index.rels]
         table = step_similarities(question, self.places, self._thresholds.same)
         self._value = self._informative(table)
         self._table = table * self._value
         self._inner, self._ends = self._table.copy(), self._end_similarities()
         if noun >= 0:
             self._inner[:, self._noun] = 0.0
-        self._met = np.zeros(len(self.places), np.float32)  # best similarity with a relation met so far
 
     @property
     def noun(self) -> int:
@@ -192,10 +183,8 @@ class ChainGrower:
             classes = question.class_similarity[self.noun, self.noun + 1].copy()
             classes[list(question.vocabulary.by_head.get(singular(question.words[self.noun]), ()))] = 1.0
         elif wh is not None:
-            wanted = next(
-                (kind for kind, names in section("things").items() if lexicon().kinds[wh][0] in names), ""
-            )
-            classes = np.array([kind == wanted for kind in class_kinds(index)], np.float32)
+            wanted = [kind for kind, names in section("things").items() if lexicon().kinds[wh][0] in names]
+            classes = np.array([kind in wanted[:1] for kind in class_kinds(index)], np.float32)
         else:
             return ends
         for step, found in enumerate(end_classes(index)):
@@ -206,7 +195,7 @@ class ChainGrower:
         """The best chains from a topic, best first, with those that seed questions show."""
         shown, (node,) = shown or {}, topic.mentions
         nodes = self._index.keep(frozenset((node,)))
-        start = _Partial((), Nodes(nodes), nodes, self._inner[:0])
+        start = _Partial((), nodes, self._inner[:0])
         frontier, finished = [start], list[tuple[float, _Partial]]()
         for _ in range(HOPS):
             candidates = [c for partial in frontier for c in self._longer(partial)]
@@ -214,7 +203,7 @@ class ChainGrower:
             finished += [(whole, self._extended(node, partial, step)) for _, whole, partial, step in best]
             growing = sorted(candidates, key=lambda c: -c[0])
             longer = (self._extended(node, partial, step) for _, _, partial, step in growing)
-            frontier = [p for p, _ in zip((p for p in longer if p.denotation), range(BEAM), strict=False)]
+            frontier = list(islice((partial for partial in longer if partial.denotation), BEAM))
         known = {partial.steps for _, partial in finished}
         walked = [self._walked(node, start, path) for path in shown]
         finished += [found for found in walked if found[1].steps not in known]
@@ -238,7 +227,6 @@ class ChainGrower:
         if len(partial.denotation) > LARGEST:
             return []
         steps = steps_at(self._index, partial.denotation)
-        self._met = np.maximum(self._met, self._table[steps].max(axis=0, initial=0.0))
         growing, whole = (scores.tolist() for scores in self._scores(partial, steps))
         return [(g, w, partial, s) for g, w, s in zip(growing, whole, steps.tolist(), strict=True)]
 
@@ -250,10 +238,9 @@ class ChainGrower:
             rest = partial.rows.copy()
             rest[:, word] = 0.0
             without[word] = assigned(rest)[0]
-        unread = self._unread[steps] + self._unread[list(partial.steps)].sum()
-        gain = -RELATION * FLOOR * (len(partial.steps) + 1) - HINT * unread
+        gain = np.full(len(steps), -RELATION * FLOOR * (len(partial.steps) + 1), np.float32)
         if partial.steps and self._sharing:
-            gain = gain + JOIN * (steps == partial.steps[-1] ^ 1)
+            gain += JOIN * (steps == partial.steps[-1] ^ 1)
 
         def fit(table: Matrix) -> Matrix:
             own = np.maximum(total, (table[steps] + without).max(axis=1, initial=0.0))
@@ -267,19 +254,20 @@ class ChainGrower:
 
     def _extended(self, node: int, partial: _Partial, step: int) -> _Partial:
         """A chain longer by one step; a relation walked there and back does not come back to the entity."""
-        one: Step = (step >> 1, -1 if step & 1 else 1)
-        found = self._index.apply(*one, partial.denotation)
-        match partial.query:
-            case Image(path, of):
-                query: Set = Image((*path, one), of)
-            case _:
-                query = Image((one,), partial.query)
-        if len(partial.steps) == 1 and step == partial.steps[0] ^ 1 and node in found:
-            query, found = self._without(node, query, found)
-        return _Partial((*partial.steps, step), query, found, np.vstack([partial.rows, self._inner[step]]))
+        found = self._index.apply(step >> 1, -1 if step & 1 else 1, partial.denotation)
+        if len(partial.steps) == 1 and step == partial.steps[0] ^ 1:
+            found = self._index.keep(found - {node})
+        return _Partial((*partial.steps, step), found, np.vstack([partial.rows, self._inner[step]]))
 
-    def _without(self, node: int, query: Set, found: frozenset[int]) -> tuple[Set, frozenset[int]]:
-        return Minus(query, Nodes(self._index.keep(frozenset((node,))))), self._index.keep(found - {node})
+    def _query(self, node: int, path: Path, without: bool) -> Set:
+        """The query of a chain; `without`: the entity is none of its answers."""
+        start = Nodes(self._index.keep(frozenset((node,))))
+        if path[1:2] == ((path[0][0], -path[0][1]),):
+            back: Set = Minus(Image(path[:2], start), start)
+            query = Image(path[2:], back) if path[2:] else back
+        else:
+            query = Image(path, start)
+        return Minus(query, start) if without else query
 
     def _ranked(
         self, topic: Derivation, finished: Sequence[tuple[float, _Partial]], keep_topic: Collection[Path]
@@ -288,38 +276,33 @@ class ChainGrower:
         (node,), value, same = topic.mentions, self._value, self._thresholds.same
         chains = list[Chain]()
         weak = (self._thresholds.named + self._thresholds.unrelated) / 2
-        paths = [tuple((s >> 1, -1 if s & 1 else 1) for s in partial.steps) for _, partial in finished]
-        learned_of = self._learned(topic, paths)
-        for (score, partial), path, learned in zip(finished, paths, learned_of, strict=True):
-            last, query, found = partial.steps[-1], partial.query, partial.denotation
+        learned_of = self._learned(topic, [partial.path for _, partial in finished])
+        for (score, partial), learned in zip(finished, learned_of, strict=True):
+            last, path, found = partial.steps[-1], partial.path, partial.denotation
             rows = np.vstack([partial.rows[:-1], self._table[last]])
             own, _ = assigned(rows)
             if self._noun >= 0:
                 rows[-1, self._noun] = max(rows[-1, self._noun], self._ends[last])
-            if node in found and path not in keep_topic:
-                query, found = self._without(node, query, found)
+            without = node in found and path not in keep_topic
             best = rows.max(axis=0, initial=0.0)
             covered = best >= weak * value
             returns = any(a == b ^ 1 for a, b in pairwise(partial.steps))
             chains.append(
                 Chain(
                     path,
-                    query,
-                    found,
+                    self._query(node, path, without),
+                    self._index.keep(found - {node}) if without else found,
                     score + learned,
                     rows,
                     own,
                     frozenset(np.array(self.places, int)[covered].tolist())
                     | (self._sharing if returns else frozenset()),
-                    loose=int((covered & (best < same * value)).sum()),
-                    contrast=float((np.exp((best - self._met).clip(max=0.0) / CONTRAST) - 1.0) @ value),
-                    end=float(self._ends[last]),
-                    unread=float(self._unread[list(partial.steps)].sum()),
-                    learned=learned,
+                    int((covered & (best < same * value)).sum()),
+                    float(self._ends[last]),
+                    learned,
                 )
             )
-        chains.sort(key=lambda c: (-c.score, len(c.path)))
-        return [replace(c, margin=c.score - chains[0].score) for c in chains]
+        return sorted(chains, key=lambda c: (-c.score, len(c.path)))
 
     def _learned(self, topic: Derivation, paths: Sequence[Path]) -> list[float]:
         """What an encoder that has learned from trajectories adds (SymAgent 4.3): paths as wholes."""
@@ -398,7 +381,7 @@ def steps_at(index: GraphIndex, nodes: Collection[int]) -> NDArray[np.int64]:
         steps = np.repeat(np.arange(len(ends)), [len(e) for e in ends])
         index.kept["steps at"] = starts[order], steps[order]
     starts, steps = index.kept["steps at"]
-    some = np.fromiter((n for n, _ in zip(nodes, range(LOOKED_AT), strict=False)), np.int64)
+    some = np.fromiter(islice(nodes, LOOKED_AT), np.int64)
     first, last = np.searchsorted(starts, some), np.searchsorted(starts, some, side="right")
     parts = [steps[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True) if a < b]
     return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
@@ -566,8 +549,6 @@ def _meeting(
             left,
             path=left.path if is_same else left.path + right.path[1:],
             own=left.own if is_same else left.own + assigned(rest)[0],
-            margin=left.margin + right.margin,
-            unread=left.unread + right.unread,
             end=max(left.end, right.end),
         )
         features = [*joined.features, ("chain_meet", 1.0)]

@@ -59,7 +59,7 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "seeds": (MORE, "seed_evidence"),
     "chain": (EITHER, "chain"),
     "chain_own": (MORE, "chain_own"),
-    "chain_uncovered": (LESS, "chain_unread chain_loose"),
+    "chain_uncovered": (LESS, "chain_loose"),
 }
 """Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums;
 those with - are taken away."""

@@ -208,6 +208,12 @@ class _Writer:
                     self.restrict(sides[0], target)
                 else:
                     self.program = self.program.add_union(*(self._pattern(side, target) for side in sides))
+            case _:
+                self._condition(query, target)
+
+    def _condition(self, query: q.Set, target: Node) -> None:
+        """Keep what meets a condition on a set, or a superlative of it."""
+        match query:
             case q.Minus(of, without):
                 self.restrict(of, target)
                 if isinstance(without, q.Linked | q.Compared) and without.of == of:

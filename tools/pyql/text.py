@@ -489,10 +489,9 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
             too few or too many of them.
     """
     match name, list(arguments):
-        case "add_fact", [subject, relation, end]:
-            return program.add_fact(*reader.fact(subject, relation, end))
-        case "add_optional", [subject, relation, end]:
-            return program.add_optional(*reader.fact(subject, relation, end))
+        case "add_fact" | "add_optional", [subject, relation, end]:
+            add = program.add_fact if name == "add_fact" else program.add_optional
+            return add(*reader.fact(subject, relation, end))
         case "add_type", [variable, type_]:
             return program.add_type(read_variable(variable), reader.node(type_, "bad_type"))
         case "add_filter", [left, operator, right, *kind]:
@@ -509,24 +508,20 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
             kinds = [a for a in rest if not a.startswith("?")]
             given, each, *_ = [*(read_variable(a) for a in rest if a.startswith("?")), None, None]
             return program.add_aggregate(function.lower(), read_variable(variable), given, each, _kind(kinds))
-        case "add_max", [variable, *kind]:
-            return program.add_max(read_variable(variable, "max_not_variable"), _kind(kind))
-        case "add_min", [variable, *kind]:
-            return program.add_min(read_variable(variable, "max_not_variable"), _kind(kind))
+        case "add_max" | "add_min", [variable, *kind]:
+            best = program.add_max if name == "add_max" else program.add_min
+            return best(read_variable(variable, "max_not_variable"), _kind(kind))
         case "add_count", [variable, *output] if len(output) < 2:
             return program.add_count(read_variable(variable), *map(_read_output, output))
         case "add_group", [counted, per, *output] if len(output) < 2:
             return program.add_group(read_variable(counted), read_variable(per), *map(_read_output, output))
-        case "add_most", [counted, per]:
-            return program.add_most(read_variable(counted), read_variable(per))
-        case "add_least", [counted, per]:
-            return program.add_least(read_variable(counted), read_variable(per))
+        case "add_most" | "add_least", [counted, per]:
+            best_of = program.add_most if name == "add_most" else program.add_least
+            return best_of(read_variable(counted), read_variable(per))
         case "add_union", forms:
             return program.add_union(*[reader.pattern(form) for form in forms])
-        case "add_not", [form]:
-            return program.add_not(reader.pattern(form))
         case "add_not", parts:
-            return program.add_not([reader.item(parts)])
+            return program.add_not(reader.pattern(parts[0]) if len(parts) == 1 else [reader.item(parts)])
         case "add_time_window", [mediator, first, last, start, *end] if len(end) < 2:
             bare = [re.sub(r"\^\^\S+$", "", form.strip()).strip("\"'") for form in (start, *end)]
             ends = ["" if form.lower() in (OPEN_END, "null", "open") else form for form in bare]
