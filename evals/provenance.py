@@ -10,14 +10,12 @@ from dataclasses import asdict
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from triplewise.evals.systems import find_system
 from triplewise.graphs.presets import Preset
 from triplewise.nodes.context import Context
-from triplewise.tools.core.errors import DataError
 
 PACKAGES = (
     "langgraph", "langchain-core", "langchain-openai", "inspect-ai", "pyoxigraph", "sentence-transformers",
@@ -39,9 +37,6 @@ def of_system(preset: str, context: Context, phases: Mapping[str, Any]) -> dict[
 
     `settings` are all of the context's; a preset lays its own (`preset_settings`) over those that still have
     the default. `phases` are all of the machine's, for a baseline only those that were swapped.
-
-    Raises:
-        DataError: the price table that the context names cannot be read.
     """
     system = find_system(preset)
     own_phases, own_settings = (system.phases, system.settings) if isinstance(system, Preset) else ({}, {})
@@ -54,7 +49,6 @@ def of_system(preset: str, context: Context, phases: Mapping[str, Any]) -> dict[
         "settings": asdict(context),
         "preset_settings": dict(own_settings),
         "phases": {name: getattr(part, "__name__", part) for name, part in used.items()},
-        "prices_sha256": prices_checksum(context.prices),
     }
 
 
@@ -82,20 +76,6 @@ def software() -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: version(name) for name in PACKAGES},
     }
-
-
-def prices_checksum(path: str | None = None) -> str:
-    """Return the sha256 over the shipped price table, and the user's where there is one.
-
-    Raises `DataError` where the user's cannot be read.
-    """
-    digest = hashlib.sha256((files("triplewise.nodes") / "pricing.yaml").read_bytes())
-    if path is not None:
-        try:
-            digest.update(b"\0" + Path(path).read_bytes())
-        except OSError as error:
-            raise DataError(f"cannot read the price table ({error})", path) from error
-    return digest.hexdigest()
 
 
 @cache

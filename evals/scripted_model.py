@@ -79,20 +79,6 @@ class ChatHandler(LoopbackHandler):
         """Answer with JSON."""
         self.send_body(status, json.dumps(data).encode(), "application/json", headers)
 
-    def send_body(
-        self, status: int, body: bytes, content_type: str, headers: Mapping[str, str] | None = None
-    ) -> None:
-        """Answer with a body."""
-        self.send_head(status, content_type, {"Content-Length": str(len(body)), **(headers or {})})
-        self.wfile.write(body)
-
-    def send_head(self, status: int, content_type: str, headers: Mapping[str, str]) -> None:
-        """Send the status line and the headers."""
-        self.send_response(status)
-        for name, value in {"Content-Type": content_type, **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-
 
 class OpenAIServer(LoopbackServer):
     """The server; use it as a context manager.

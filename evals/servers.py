@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -57,6 +58,20 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         """Return the body of the request."""
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))
 
+    def send_head(self, status: int, content_type: str, headers: Mapping[str, str]) -> None:
+        """Send the status line and the headers."""
+        self.send_response(status)
+        for name, value in {"Content-Type": content_type, **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def send_body(
+        self, status: int, body: bytes, content_type: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Answer with a body."""
+        self.send_head(status, content_type, {"Content-Length": str(len(body)), **(headers or {})})
+        self.wfile.write(body)
+
 
 class OxigraphServer(LoopbackServer):
     """`with OxigraphServer(store) as server: EndpointKG(server.url, profile)`; named graphs read as one.
@@ -88,10 +103,6 @@ class _SparqlHandler(LoopbackHandler):
         (sparql,) = parse_qs(urlsplit(self.path).query or self.read_body().decode())["query"]
         self.server.asked.append(sparql)
         status, kind, body = self.server.answer(sparql)
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.send_body(status, body, kind)
 
     do_POST = do_GET  # noqa: N815 - the name that the base class looks for

@@ -67,16 +67,10 @@ class Thin(_Strict):
 
 
 class CellSpec(_Strict):
-    """What the defaults, a column, a row or an override set for their cells.
+    """What the defaults, a column, a row or an override set for their cells; evals/README.md has the keys.
 
-    Attributes:
-        task: a benchmark. system: a preset or a baseline, by default the task's own.
-        limit: questions drawn, 0 for all.
-        set: parameters of the task, phases, parameters of a baseline, settings, as `--set` takes them.
-        needs: `model` where the embedded default cannot run it. backbone: name of the model that a row is
-            about, given by `--model NAME=openai:...`; with another default model the row is skipped.
-        thin, learn: what is made before the questions are asked.
-        skip: why there is nothing to run. note: for the reader.
+    `needs`: `model` where the embedded default cannot run it. `backbone`: name of the model that a row is
+    about, given by `--model NAME=openai:...`; with another default model the row is skipped.
     """
 
     task: str = ""
@@ -218,12 +212,9 @@ def unknown(what: str, given: str, legal: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run: a task, a system, and its place in the table.
+    """One run: a task and a system (`spec`, the seed among its settings), and its place in the table.
 
-    Attributes:
-        row, column, seed: the place. spec: task and system; the seed is among its settings.
-        model: `embedded` or `openai:NAME`. metrics: figures that the table shows.
-        why_not: why it is not run, "" if it is.
+    `model` is `embedded` or `openai:NAME`; `why_not` says why it is not run, "" if it is.
     """
 
     row: Row
@@ -247,14 +238,9 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the person who runs a grid chooses, over what its file has.
+    """What the person who runs a grid chooses, over what its file has: the options of `eval grid`.
 
-    Attributes:
-        model: of cells without a backbone. backbones: backbone -> model, `*` for all others.
-        limit: most questions of a cell, 0 for all.
-        given: task parameters, phases, settings: those of `--set`, for the cells that have such a name.
-        only: patterns `row/column`, any of which a cell has to match; none for all.
-        seeds: in the place of the grid's; none for those.
+    `given`: what `--set` gives, for the cells that have such a name. `backbones`: `*` is for all others.
     """
 
     model: str = EMBEDDED

@@ -55,12 +55,7 @@ State = Literal["done", "complete before", "skipped", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a cell.
-
-    Attributes:
-        cell: the cell. state: see `State`. why: of a cell that was skipped or failed.
-        seconds: that it took now. log: what was measured, without the questions; None where there is none.
-    """
+    """What became of a cell: `why` it was skipped or failed, the seconds it took now, its log's header."""
 
     cell: Cell
     state: State

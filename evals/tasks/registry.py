@@ -360,9 +360,7 @@ def describe(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "title": own.title,
-        "version": of.version,
-        "about": of.about,
-        "note": of.note,
+        **{key: getattr(of, key) for key in ("version", "about", "note", "needs_model")},
         "scores": [catalog().scorers[scorer] for scorer in of.scorers],
         "asked": {which: {"observed": None, **asked} for which, asked in own.counts.items()},
         "judged": own.answerable_if,
@@ -372,11 +370,8 @@ def describe(name: str) -> dict[str, Any]:
         "profile": (kg.profile or "inferred") if kg else "none",
         "seeds": list(own.seeds),
         "system": of.preset,
-        "needs_model": of.needs_model,
         "parameters": {key: value for key, value in of.defaults.items() if key not in AGENT},
         "files": [*own.files, *own.seeds, *(file.name for file in kg_files)],
-        "licence": own.licence,
+        **{key: getattr(own, key) for key in ("licence", "citation", "published")},
         "graph_licence": kg.licence if kg else own.licence,
-        "citation": own.citation,
-        "published": own.published,
     }

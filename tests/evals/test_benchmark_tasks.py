@@ -26,7 +26,6 @@ from triplewise.evals import (
     graphq,
     metaqa,
     overnight,
-    provenance,
     qald10,
     simplequestions,
     trex,
@@ -36,7 +35,7 @@ from triplewise.evals import (
 )
 from triplewise.evals.command import app
 from triplewise.evals.data import benchmark, catalog, graph, prepared, read_data
-from triplewise.evals.evaluation import crashes, run, scores_of
+from triplewise.evals.evaluation import crashes, identity_of, run, scores_of
 from triplewise.evals.scorers import compare_rows, rows_of
 from triplewise.evals.solver import Run
 from triplewise.evals.tasks import TASKS, benchmark_task
@@ -444,12 +443,11 @@ def test_every_result_says_what_it_takes_to_have_it_again(
     assert (about["phases"]["reflect"], about["phases"]["plan"]) == ("none", "auto")
     assert about["seed_questions"] == "the dev questions of all hops"
     json.dumps(about)  # plain values only
-    shipped, mine = provenance.prices_checksum(), tmp_path / "prices.yaml"
-    mine.write_text("models: {m: {input: 1, output: 2}}\n", encoding="utf-8")
-    assert len(shipped) == 64
-    assert provenance.prices_checksum(str(mine)) != shipped
-    with pytest.raises(DataError, match="cannot read the price table"):
-        provenance.prices_checksum(str(tmp_path / "none.yaml"))
+    mine, identities = tmp_path / "prices.yaml", set()
+    for price in (1, 2):  # another price is another evaluation
+        mine.write_text(f"models: {{m: {{input: {price}, output: 2}}}}\n", encoding="utf-8")
+        identities.add(identity_of(metaqa(n=2, settings={"prices": str(mine)})))
+    assert len(identities) == 2
 
 
 def test_what_was_judged_once_is_what_the_catalog_counts() -> None:
