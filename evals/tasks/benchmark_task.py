@@ -176,7 +176,8 @@ class BenchmarkTask:
             version=self.version,
             metadata={
                 "benchmark": own.title,
-                **{key: getattr(own, key) for key in ("licence", "citation", "published")},
+                "citation": own.citation,
+                **{key: getattr(own, key) for key in ("licence", "published")},
                 "data_files": {file.name: checksum(locate(file)) for file in files},
                 "changed_files": changed_files([*files, *kg_files]),
                 "seed_questions": seeds.note,

@@ -372,6 +372,7 @@ def describe(name: str) -> dict[str, Any]:
         "system": of.preset,
         "parameters": {key: value for key, value in of.defaults.items() if key not in AGENT},
         "files": [*own.files, *own.seeds, *(file.name for file in kg_files)],
-        **{key: getattr(own, key) for key in ("licence", "citation", "published")},
+        **{key: getattr(own, key) for key in ("licence", "published")},
+        "citation": own.citation,
         "graph_licence": kg.licence if kg else own.licence,
     }
