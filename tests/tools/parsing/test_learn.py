@@ -61,7 +61,7 @@ def test_examples_keep_features_and_score_them() -> None:
     assert kept.features(list(names)) == rows
     assert kept.answers.tolist() == [0, 0, 1]
     assert kept.scores(np.array([1.0, 2.0])).tolist() == [2.0, 0.0, 4.0]
-    assert kept.scores(np.array([1.0])).tolist() == [1.0, 0.0, 0.0]  # a name that came later weighs nothing
+    assert kept.scores(np.array([1.0, 2.0, 5.0])).tolist() == [2.0, 0.0, 4.0]  # a name that came later
 
 
 def test_small_graphs_are_not_drowned() -> None:
