@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,13 @@ import typer
 
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import columns, out, pairs, progress_bars, say
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
     from triplewise.tools.kg import KnowledgeGraph
     from triplewise.tools.learning.calibration import Row
     from triplewise.tools.learning.parser_training import Labelled
+    from triplewise.tools.parsing.confidence import Calibration
 
 AT_ONCE = 4
 """Questions that a language model is asked at a time."""
@@ -87,6 +89,24 @@ def learn_weights(questions: Sequence[Labelled], kg: KnowledgeGraph) -> None:
     write_weights(learned_weights(questions, kg, open_encoder(), shipped_weights()), path)
 
 
+def keep(calibration: Calibration, path: Path, model: str | None) -> None:
+    """Write a calibration, or that of a language model, into a file, which keeps what else it has.
+
+    What is no calibration of this version is overwritten.
+    """
+    from triplewise.tools.core.files import read_text
+    from triplewise.tools.parsing.confidence import read_calibration, shipped
+
+    before = shipped()
+    if path.is_file():
+        with suppress(DataError):
+            before = read_calibration(read_text(path), path)
+    if model is None:
+        replace(calibration, models=before.models).write(path)
+    else:
+        replace(before, models={**before.models, model: calibration}).write(path)
+
+
 commands = typer.Typer()
 
 
@@ -124,7 +144,7 @@ def calibrate(
     from triplewise.nodes.context import Context
     from triplewise.nodes.environment import Environment
     from triplewise.tools.learning.calibration import train
-    from triplewise.tools.parsing.confidence import FILE, calibration_for
+    from triplewise.tools.parsing.confidence import FILE
     from triplewise.tools.parsing.learn import own_file
 
     settings = options.context_settings()
@@ -145,12 +165,7 @@ def calibrate(
             rows.append(row)
             report("asking", len(rows), len(questions))
     calibration = train(rows, {"questions": [file.name for file in files], "count": len(rows)})
-    before = calibration_for(graph, str(path) if path.is_file() else None)
-    if context.embedded:
-        replace(calibration, models=before.models).write(path)
-    else:
-        models = {**before.models, context.name_of("model"): calibration}
-        replace(before, models=models).write(path)
+    keep(calibration, path, None if context.embedded else context.name_of("model"))
     measured: Mapping[str, float] = calibration.provenance["left out"]["all"]
     out().print(columns(tuple(measured), [tuple(f"{value:g}" for value in measured.values())]))
     out().print(

@@ -23,7 +23,7 @@ PRECISION = 0.92
 FLOOR = 0.25
 """Below the floor, so few answers are right that they help nobody."""
 TREES, DEPTH, LEAF, RATE = 80, 3, 20, 0.4
-"""Trees, splits on the way to a leaf, answers that a leaf takes at least, and the factor of every tree."""
+"""Trees, splits on the way to a leaf, answers of a leaf at least (of few a tenth), factor of every tree."""
 FOLDS, BINS, LEAST = 10, 10, 40
 """Folds where there is one graph only, bins of the calibration error, and fewest answers to train on."""
 
@@ -174,10 +174,10 @@ def _fit(rows: Sequence[Row], weights: np.ndarray) -> tuple[float, list[Tree]]:
     mean = np.clip(np.average(right, weights=weights), 0.01, 0.99)
     bias = round(float(np.log(mean / (1 - mean))), 4)
     trees: list[Tree] = []
-    scores = np.full(len(rows), bias)
+    scores, leaf = np.full(len(rows), bias), min(LEAF, len(rows) // 10)
     for _ in range(TREES):
         tree = DecisionTreeRegressor(
-            max_depth=DEPTH, min_samples_leaf=LEAF, monotonic_cst=[known[n] for n in names], random_state=0
+            max_depth=DEPTH, min_samples_leaf=leaf, monotonic_cst=[known[n] for n in names], random_state=0
         ).fit(table, right - 1 / (1 + np.exp(-scores)), sample_weight=weights)
         scores += RATE * tree.predict(table)
         trees.append(_nested(tree.tree_, names))
