@@ -111,43 +111,16 @@ def learn(
     with ExitStack() as stack:
         stack.enter_context(exclusive(folder / "lock", busy))
         config = _stored_config(config, folder)
-        defaults = find_preset(config.preset).settings
-        context = Context(**config.context).resolved(defaults)
-        if context.embedded != (config.policy == "embedded"):
-            raise ConfigurationError(
-                f"policy {config.policy} cannot learn with --model {context.model}: the embedded policy acts "
-                "without a language model, the model policy with one"
-            )
-        opened = Environment(context)
-        if not context.embedded:
-            _ = opened.model
-        questions, validation = _read_questions(config)
-        learning = LearningContext(
-            config=config,
-            folder=folder,
-            questions=questions,
-            validation=validation,
-            journal=stack.enter_context(closing(Journal(folder / TRAJECTORIES, notify))),
-            validated=stack.enter_context(closing(Journal(folder / VALIDATED, notify))),
-            learner=learner or learner_for(config, context, opened.kg),
-            build=build_graph,
-            defaults=defaults,
-            report=report,
-        )
+        learning = _opened(config, folder, learner, report, notify, stack)
         # Stored once everything that it names could be opened.
         write_text(folder / CONFIG, json.dumps(asdict(config), indent=1, ensure_ascii=False), private=True)
         saver = open_saver(folder / CHECKPOINTS, notify)
         stack.callback(saver.conn.close)
         graph = build_self_learning(checkpointer=saver)
         begun = bool(graph.get_state(_THREAD).values)
-        for values in graph.stream(
-            None if begun else {"iteration": 0},
-            _THREAD,
-            context=learning,
-            stream_mode="values",
-            # No phase begins before the one before it is on disk.
-            durability="sync",
-        ):
+        # No phase begins before the one before it is on disk.
+        options: Any = {"context": learning, "stream_mode": "values", "durability": "sync"}
+        for values in graph.stream(None if begun else {"iteration": 0}, _THREAD, **options):
             yield LearningState.model_validate(values)
         final = LearningState.model_validate(graph.get_state(_THREAD).values)
         write_json(folder / REPORT, final.model_dump(), indent=1)
@@ -155,6 +128,40 @@ def learn(
         text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
         write_text(folder / SETTINGS, text, private=True)  # the URL of a server may hold a password
         yield final
+
+
+def _opened(
+    config: LearningConfig,
+    folder: Path,
+    learner: Learner | None,
+    report: Callable[[Progress], object],
+    notify: Callable[[str], None],
+    stack: ExitStack,
+) -> LearningContext:
+    """Open all that a run of self-learning needs; the stack closes it."""
+    defaults = find_preset(config.preset).settings
+    context = Context(**config.context).resolved(defaults)
+    if context.embedded != (config.policy == "embedded"):
+        raise ConfigurationError(
+            f"policy {config.policy} cannot learn with --model {context.model}: the embedded policy acts "
+            "without a language model, the model policy with one"
+        )
+    opened = Environment(context)
+    if not context.embedded:
+        _ = opened.model
+    questions, validation = _read_questions(config)
+    return LearningContext(
+        config=config,
+        folder=folder,
+        questions=questions,
+        validation=validation,
+        journal=stack.enter_context(closing(Journal(folder / TRAJECTORIES, notify))),
+        validated=stack.enter_context(closing(Journal(folder / VALIDATED, notify))),
+        learner=learner or learner_for(config, context, opened.kg),
+        build=build_graph,
+        defaults=defaults,
+        report=report,
+    )
 
 
 def _stored_config(config: LearningConfig | None, folder: Path) -> LearningConfig:

@@ -7,11 +7,14 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import pytest
 import rdflib
 
 import triplewise
+from triplewise.graphs.api import Settings
+from triplewise.nodes.context import Context, NameOrObject
 from triplewise.nodes.display import answer_html
 from triplewise.nodes.state import Answer, ProofTriple
 from triplewise.tools.core.terms import IRI, Triple, text
@@ -72,3 +75,10 @@ def test_what_a_notebook_shows_is_escaped_and_drawn() -> None:
     assert html.count("<rect") == 4
     assert html.count("<line") == 3
     assert "40% sure" in html
+
+
+def test_the_typed_settings_are_those_of_the_context() -> None:
+    hints = get_type_hints(Context)
+    assert get_type_hints(Settings) == {
+        name: Any if hint is NameOrObject else hint for name, hint in hints.items() if name != "kg"
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -86,32 +87,44 @@ def learn(
         triplewise learn train.jsonl --kg KG --into learned --policy model --preset symagent \
 --model openai:Qwen/Qwen2-7B-Instruct --base-url http://localhost:8000/v1
     """
-    import yaml
-
-    from triplewise.nodes.learning import LearningConfig
-
     if resume and questions is not None:
         raise ConfigurationError("--resume takes its questions and settings from the folder; leave them out")
     if not resume and questions is None:
         raise ConfigurationError("no questions; give a file of them, or --resume to go on with a run")
     config = None
     if questions is not None:
-        context = ({"history": "chat"} if training.policy == "model" else {}) | options.context_settings()
-        for name in PATHS & context.keys():  # it may be resumed from another folder
-            if Path(context[name]).exists():
-                context[name] = str(Path(context[name]).resolve())
-        settings = dict(o.split_pair("--lora", pair, "epochs=1") for pair in lora or ())
-        learner = {name: yaml.safe_load(value) for name, value in settings.items()}
-        share = validation.replace(".", "", 1).isdigit()
-        config = LearningConfig(
-            questions=str(questions.resolve()),
-            preset=options.preset or o.DEFAULT_PRESET,
-            context=context,
-            learner=({"base_model": base_model} if base_model else {}) | learner,
-            **vars(training),
-            **{"share": float(validation)} if share else {"validation": str(Path(validation).resolve())},
-        )
+        config = _config(options, training, questions, base_model, validation, lora or ())
     _run(config, into)
+
+
+def _config(
+    options: o.RunOptions,
+    training: Training,
+    questions: Path,
+    base_model: str | None,
+    validation: str,
+    lora: Sequence[str],
+) -> LearningConfig:
+    """Return what is to be learned."""
+    import yaml
+
+    from triplewise.nodes.learning import LearningConfig
+
+    context = ({"history": "chat"} if training.policy == "model" else {}) | options.context_settings()
+    for name in PATHS & context.keys():  # it may be resumed from another folder
+        if Path(context[name]).exists():
+            context[name] = str(Path(context[name]).resolve())
+    settings = dict(o.split_pair("--lora", pair, "epochs=1") for pair in lora)
+    learner = {name: yaml.safe_load(value) for name, value in settings.items()}
+    share = validation.replace(".", "", 1).isdigit()
+    return LearningConfig(
+        questions=str(questions.resolve()),
+        preset=options.preset or o.DEFAULT_PRESET,
+        context=context,
+        learner=({"base_model": base_model} if base_model else {}) | learner,
+        **vars(training),
+        **{"share": float(validation)} if share else {"validation": str(Path(validation).resolve())},
+    )
 
 
 def _run(config: LearningConfig | None, into: Path) -> None:

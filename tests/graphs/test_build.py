@@ -519,3 +519,47 @@ def test_an_own_checkpointer_gives_back_what_it_was_given(caplog: pytest.LogCapt
             assert all(isinstance(step, Step) and isinstance(step.feedback, Feedback) for step in steps)
             assert steps
     assert caplog.records == []
+
+
+def test_a_context_keeps_nothing_of_its_runs(openai_server: Server) -> None:
+    server, graph = openai_server([*SHORT] * 3), build_graph("queryagent")
+    context = scripted(server)
+    before = dict(vars(context))
+    states = [graph.invoke(INPUT, context=context) for _ in range(3)]
+    assert [s["answer"].usage.calls for s in states] == [len(SHORT)] * 3
+    assert dict(vars(context)) == before
+
+
+def test_what_is_in_the_state_is_read_once(openai_server: Server) -> None:
+    """A step is the same object in every phase that follows, and an update holds what is new alone."""
+    seen: list[Step] = []
+
+    def watch(state: State) -> Update:
+        seen.extend(state.steps[:1])
+        return {}
+
+    graph, updates = build_graph("queryagent", reflect=watch), list[Any]()
+    for chunk in graph.stream(INPUT, context=scripted(openai_server(SHORT)), stream_mode="updates"):
+        updates += [update["steps"] for update in chunk.values() if "steps" in update]
+        assert not any("env" in update for update in chunk.values())
+    assert len(seen) > 1
+    assert len(set(map(id, seen))) == 1
+    assert {len(steps or ()) for steps in updates} <= {0, 1}
+
+
+def test_a_phase_is_named_where_it_cannot_be_one() -> None:
+    def silent(state: State) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="phase silent returned None; a phase returns a dictionary"):
+        build_graph(plan=silent).invoke({"question": "Who wrote Dracula?"}, context=Context())  # type: ignore[arg-type]
+
+    def greedy(state: State, runtime: Any, more: Any) -> Update:
+        return {}
+
+    with pytest.raises(ConfigurationError, match=r"phase greedy\(state.*a phase takes \(state, runtime\)"):
+        build_graph(plan=greedy)
+
+
+def test_settings_in_the_config_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"context=Context\(model=\.\.\.\)"):
+        build_graph().invoke({"question": "Who?"}, {"configurable": {"model": "openai:x", "thread_id": "1"}})

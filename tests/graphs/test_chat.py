@@ -107,9 +107,9 @@ def test_a_model_rewrites_what_does_not_stand_alone(
     assert reply.additional_kwargs["answer"]["labels"] == ("Clontarf, Dublin",)
     assert reply.additional_kwargs["answer"]["usage"]["calls"] == 1
     assert "Q: Who wrote Dracula?\nA: Bram Stoker" in server.chats[0].text
-    talk.say("his end")
-    # A date of an answer is no entity.
-    talk.say("on that day, which writer")
+    # Each turn is billed for its own call; a date of an answer is no entity.
+    for message in ("his end", "on that day, which writer"):
+        assert talk.say(message).additional_kwargs["answer"]["usage"]["calls"] == 1
     talk.say("Where was Jane Austen born?")
     assert "I cannot tell" in talk.say("hm").text
     assert "```sparql" in talk.say("how was that looked up").text

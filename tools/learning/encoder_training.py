@@ -124,10 +124,7 @@ def train_encoder(
         raise ConfigurationError(f"encoder {base!r} cannot learn; only {EMBEDDED!r} and what it learned can")
     examples = path_examples(trajectories, seed)
     if len(examples) < LEAST_EXAMPLES:
-        raise ConfigurationError(
-            f"only {len(examples)} of {len(trajectories)} trajectories chose relations and found answers, at "
-            f"least {LEAST_EXAMPLES} are needed: give more questions, or a KG that holds their answers"
-        )
+        raise _too_few(len(examples), len(trajectories))
     learned, held_out = hold_out(examples, seed)
     progress("reading relations", 0, None)
     train, validation = (training_rows(part, kg, encoder, seed) for part in (learned, held_out))
@@ -154,6 +151,13 @@ def train_encoder(
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return learned_settings
+
+
+def _too_few(useful: int, given: int) -> ConfigurationError:
+    return ConfigurationError(
+        f"only {useful} of {given} trajectories chose relations and found answers, at least {LEAST_EXAMPLES} "
+        "are needed: give more questions, or a KG that holds their answers"
+    )
 
 
 def path_examples(trajectories: Iterable[Trajectory], seed: int = 0) -> list[PathExample]:
