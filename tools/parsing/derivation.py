@@ -19,6 +19,18 @@ Similarity: TypeAlias = NDArray[np.float32]
 """How well words go with each relation of the index, by its number."""
 
 
+def f(**values: float) -> Features:
+    """Features by name; those that are 0 do not count."""
+    return [(name, float(value)) for name, value in values.items() if value]
+
+
+def summed(features: Features, into: dict[str, float]) -> dict[str, float]:
+    """Sums of features by name, to which more are added."""
+    for name, value in features:
+        into[name] = into.get(name, 0.0) + value
+    return into
+
+
 class Category(StrEnum):
     """What a derivation is to the grammar: from SUPERLATIVE on, most wait for a set."""
 
@@ -166,9 +178,7 @@ class Derivation:
 
     def all_features(self, into: dict[str, float] | None = None) -> dict[str, float]:
         """The sums of the features of all nodes."""
-        out = {} if into is None else into
-        for name, value in self.features:
-            out[name] = out.get(name, 0.0) + value
+        out = summed(self.features, {} if into is None else into)
         for part in self.parts:
             part.all_features(out)
         return out

@@ -77,6 +77,7 @@ class Question:
             tuple(f"{text} " for text in words.counting)
         )
         asking = next((word for word in self.words if word in QUESTION_WORDS), "")
+        self.asks_number = self.words[:1] == ["how"] and self.words[1:2] in (["many"], ["much"])
         self.wh = asking if asking in words.kinds else None
         self.strange = {i for i in range(self.n) if self._is_strange(self.words[i])}
         for i in self.strange:
