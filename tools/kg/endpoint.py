@@ -1,4 +1,4 @@
-"""The endpoint engine: any SPARQL 1.1 endpoint."""
+"""The endpoint engine: any SPARQL 1.1 endpoint, through SPARQLWrapper."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import httpx
 
@@ -47,7 +47,7 @@ REDIRECTS = 5  # redirects that one request follows at most
 _BRANCH = "branch__"
 _log = logging.getLogger(__name__)
 _DECLARED = re.compile(r"PREFIX\s+[^\s:]*:\s*<[^<>]*>", re.IGNORECASE)
-_AGENT = "triplewise"
+_AGENT = "triplewise (SPARQLWrapper)"
 _ACCEPT = "application/sparql-results+json, application/sparql-results+xml;q=0.8, application/json;q=0.5"
 
 
@@ -216,7 +216,7 @@ class EndpointKG(KnowledgeGraph):
 
     def _attempt(self, query: ReadQuery, limit: int, deadline: Deadline) -> Verdict:
         left = deadline.left
-        request, seconds = self._request(query.text, left), math.ceil(max(left, 1.0))
+        request, seconds = self._request(query.text, query.form, left), math.ceil(max(left, 1.0))
         try:
             reply = self._workers.run(partial(self._exchange, request, seconds), left, deadline)
         except (TimeoutError, httpx.TimeoutException):
@@ -243,16 +243,25 @@ class EndpointKG(KnowledgeGraph):
         passing = verdict.foreign and self.shared._has_answered
         return replace(verdict, retry=True) if early or passing else verdict
 
-    def _request(self, text: str, seconds: float) -> httpx.Request:
-        fields = [*self._parameters, ("query", text)]
+    def _request(self, text: str, form: str, seconds: float) -> httpx.Request:
+        from SPARQLWrapper import JSON, POST, SPARQLWrapper
+
+        wrapper = SPARQLWrapper(self.url, returnFormat=JSON, agent=_AGENT)
+        wrapper.setOnlyConneg(True)
+        # Set directly: setQuery guesses the form with a pattern that comments and IRIs can mislead, and
+        # would send what it takes for an update as one.
+        wrapper.queryString, wrapper.queryType = text, form
+        if len(text) > LONGEST_GET:
+            wrapper.setMethod(POST)
+        for key, value in self._parameters:
+            wrapper.addParameter(key, value)
         engine = self.shared._engine
         if engine is not None and engine.timeout:
-            fields.append((engine.timeout, str(max(1000, int(seconds * 900)))))
-        headers = {"Accept": _ACCEPT, "User-Agent": _AGENT, **self._headers}
-        if len(text) <= LONGEST_GET:
-            return httpx.Request("GET", self.url, params=fields, headers=headers)  # type: ignore[arg-type]
-        headers |= {"Content-Type": "application/x-www-form-urlencoded"}
-        return httpx.Request("POST", self.url, content=urlencode(fields), headers=headers)
+            wrapper.addParameter(engine.timeout, str(max(1000, int(seconds * 900))))
+        made = wrapper._createRequest()
+        headers = {**dict(made.header_items()), "Accept": _ACCEPT, **self._headers}
+        body = cast("bytes | None", made.data)
+        return httpx.Request(made.get_method(), made.full_url, headers=headers, content=body)
 
     def _exchange(self, request: httpx.Request, seconds: float, cancelled: threading.Event) -> Reply:
         """Send one request and read the whole reply. Raises httpx.HTTPError if none comes."""
