@@ -87,6 +87,7 @@ class SortedFacts:
         types: nodes with a class of theirs. parents: class -> the classes right above it.
         edges: relation -> subject << 32 | object of its facts, sorted.
         first_alone: the number of the first node that has a name and nothing else.
+        terms, is_literal: the nodes by number. named: names of those that have some, best first.
     """
 
     def __init__(self, facts: Facts, profile: Profile) -> None:
@@ -99,6 +100,9 @@ class SortedFacts:
             self._take(relation, pairs)
         self.first_alone = len(self.ids)
         self._number_named()
+        self.terms = [term_of(n3) for n3 in self.ids]
+        self.is_literal = np.array([isinstance(term, Literal) for term in self.terms], bool)
+        self.named = {i: best_names(self.names[n3]) for n3, i in self.ids.items() if n3 in self.names}
 
     def _number_named(self) -> None:
         """Number the nodes that have a name and nothing else: a question may name them, though in vain."""
@@ -132,6 +136,11 @@ class SortedFacts:
             place = ranks.get(name.language.partition("-")[0]) if isinstance(name, Literal) else None
             if place is not None and name.value.strip():
                 self.names[subject].append((place, name.value))
+
+
+def best_names(names: Iterable[tuple[int, str]]) -> list[str]:
+    """Names in order of preference, each once."""
+    return list(dict.fromkeys(name for _, name in sorted(names)))
 
 
 def whole_facts(kg: KnowledgeGraph) -> Facts | None:

@@ -97,7 +97,6 @@ class Question:
         def by_span(rows: Vector) -> Mapping[Span, Vector]:
             return dict(zip(self.spans, rows, strict=True))
 
-        self.vectors = by_span(vectors)
         self.relation_similarity = by_span(self.vocabulary.relations.similarity(vectors))
         self.inverse_similarity = by_span(self.vocabulary.inverse.similarity(vectors))
         self.class_similarity = by_span(self.vocabulary.classes.similarity(vectors))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, permutations, product
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term
 from triplewise.tools.kg.profile import Profile, RelationText, local_name
 from triplewise.tools.language.text import fold, split_name
-from triplewise.tools.parsing.facts import SortedFacts, term_of
+from triplewise.tools.parsing.facts import SortedFacts
 
 Ints: TypeAlias = NDArray[np.int32]
 Nodes: TypeAlias = frozenset[int]
@@ -27,6 +27,8 @@ Keep: TypeAlias = Callable[[Nodes], Nodes]
 """Gives the one object that stands for a set."""
 Joint: TypeAlias = tuple[int, bool, int, bool]
 """Two relations that a mediator joins, each with whether it is walked from subject to object."""
+_Ways: TypeAlias = defaultdict[int, list[tuple[int, int]]]
+"""Relations, with the node at their other end, by a mediator."""
 Edges: TypeAlias = tuple[tuple[IRI, bool], ...]
 """The relations that one of the index stands for, each with whether it is walked from subject to object."""
 
@@ -40,35 +42,6 @@ _DATES = {XSD + name for name in ("date", "dateTime", "gYear", "gYearMonth")}
 CODE = re.compile(r"[A-Za-z]{0,2}[\d._-]+|[mg][._].*")
 """Local names that say nothing."""
 _NOTE = re.compile(r" \([^()]*\)$")
-
-
-@dataclass(frozen=True, slots=True)
-class NodeTable:
-    """The numbered nodes of an index.
-
-    Attributes:
-        profile: how the graph is shaped. terms: the nodes. names: labels and aliases by node, best first.
-        numbers: their place on a line, NaN for what has none. is_literal: which of them are literals.
-    """
-
-    profile: Profile
-    terms: list[Term]
-    names: dict[int, list[str]]
-    numbers: NDArray[np.float64]
-    is_literal: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, read: SortedFacts) -> NodeTable:
-        """The nodes of some facts."""
-        terms = [term_of(n3) for n3 in read.ids]
-        names = {i: best_names(read.names[n3]) for n3, i in read.ids.items() if n3 in read.names}
-        values = [number(t) if isinstance(t, Literal) else None for t in terms]
-        if read.profile.literal_dates == "string":
-            values = [_written_date(t) if v is None else v for t, v in zip(terms, values, strict=True)]
-        numbers = np.array([np.nan if v is None else v for v in values], np.float64)
-        return cls(
-            read.profile, terms, names, numbers, np.array([isinstance(t, Literal) for t in terms], bool)
-        )
 
 
 @dataclass(eq=False, repr=False)
@@ -138,24 +111,30 @@ class Relation:
 
 
 def relations_of(
-    read: SortedFacts, nodes: NodeTable, texts: Mapping[IRI, RelationText], keep: Keep
+    read: SortedFacts, numbers: NDArray[np.float64], texts: Mapping[IRI, RelationText], keep: Keep
 ) -> list[Relation]:
-    """All relations: those between things that can be answers, and those that mediators join."""
+    """All relations: those between things that can be answers, and those that mediators join.
+
+    `numbers`: see `places_of`. `texts`: how relations read.
+    """
     iris = sorted(read.edges)
-    named = [_names_of(IRI(r), texts, nodes.profile) for r in iris]
-    joined = _mediators(nodes, [read.edges[r] for r in iris])
-    found, at = list[Relation](), _Mediated()
+    named = [_names_of(IRI(r), texts, read.profile) for r in iris]
+    joined, found = _mediators(read), list[Relation]()
+    into, out = _Ways(list), _Ways(list)
     for k, iri in enumerate(iris):
         pairs = read.edges[iri]
         starts, ends = pairs >> 32, pairs & 0xFFFFFFFF
         through = joined[starts] | joined[ends]
         for s, o in zip(starts[through].tolist(), ends[through].tolist(), strict=True):
-            at.add(k, s, o, joined)
+            if not joined[s]:  # facts between two mediators are left out
+                into[o].append((k, s))
+            elif not joined[o]:
+                out[s].append((k, o))
         if not through.all():  # beside named ends, the nameless ones are ends too
             kept = pairs if through.mean() < MINORITY else pairs[~through]
             found.append(Relation(((IRI(iri), True),), *named[k], *_ends(kept), keep))
     plain = {r.names[0]: r for r in found}
-    joints = at.compositions(nodes.is_literal, nodes.profile.reciprocal)
+    joints = _compositions(into, out, read)
     for (a, a_forward, b, b_forward), both in sorted(joints.items()):
         names, inverse = _composed_names(named[a], named[b], a_forward, iris[b])
         pairs, direct = np.unique(np.array(both, np.int64)), plain.get(names[0])
@@ -164,7 +143,7 @@ def relations_of(
             found.append(Relation(path, names, inverse, *_ends(pairs), keep))
     for i, relation in enumerate(found):
         relation.i = i
-        _describe(relation, nodes)
+        _describe(relation, read, numbers)
     return found
 
 
@@ -173,21 +152,29 @@ def _ends(pairs: NDArray[np.int64]) -> tuple[Ints, Ints]:
     return (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
 
 
-def _describe(relation: Relation, nodes: NodeTable) -> None:
+def _describe(relation: Relation, read: SortedFacts, numbers: NDArray[np.float64]) -> None:
     """Say what kind of values a relation has."""
     objects = np.unique(relation.ends)
-    literals = objects[nodes.is_literal[objects]]
+    literals = objects[read.is_literal[objects]]
     if 2 * len(literals) <= len(objects):
         return
-    some = (nodes.terms[o] for o in literals[:SAMPLE].tolist())
+    some = (read.terms[o] for o in literals[:SAMPLE].tolist())
     relation.datatype = Counter(t.datatype for t in some if isinstance(t, Literal)).most_common(1)[0][0]
-    if np.isfinite(nodes.numbers[objects]).mean() > COMPARABLE:
+    if np.isfinite(numbers[objects]).mean() > COMPARABLE:
         is_date = relation.datatype in (*_DATES, XSD + "time", XSD + "string")
         relation.kind = "date" if is_date else "number"
         relation.dtype = "time" if relation.datatype == XSD + "time" else relation.kind
-        relation.values_of = nodes.numbers[relation.ends]
+        relation.values_of = numbers[relation.ends]
     else:
         relation.kind = "boolean" if relation.datatype == XSD + "boolean" else "string"
+
+
+def places_of(read: SortedFacts) -> NDArray[np.float64]:
+    """The place of each node on a line; NaN for what has none."""
+    values = [number(t) if isinstance(t, Literal) else None for t in read.terms]
+    if read.profile.literal_dates == "string":
+        values = [_written_date(t) if v is None else v for t, v in zip(read.terms, values, strict=True)]
+    return np.array([np.nan if v is None else v for v in values], np.float64)
 
 
 def number(literal: Literal) -> float | None:
@@ -230,11 +217,6 @@ def words_of(iri: IRI, known: Sequence[str], profile: Profile) -> list[str]:
     return list(dict.fromkeys(n for n in map(fold, apart) if n.strip())) or [fold(local)]
 
 
-def best_names(names: Iterable[tuple[int, str]]) -> list[str]:
-    """Names in order of preference, each once."""
-    return list(dict.fromkeys(name for _, name in sorted(names)))
-
-
 def _names_of(
     relation: IRI, texts: Mapping[IRI, RelationText], profile: Profile
 ) -> tuple[list[str], list[str]]:
@@ -261,60 +243,47 @@ def _composed_names(
     return both + (a if local_name(last).lower() in ("amount", "value") else []), first[1]
 
 
-def _mediators(nodes: NodeTable, edges: Iterable[NDArray[np.int64]]) -> NDArray[np.bool_]:
+def _mediators(read: SortedFacts) -> NDArray[np.bool_]:
     """Which nodes only join others: unnamed ones that the profile says do, and that two relations meet in."""
-    size, profile = len(nodes.terms), nodes.profile
+    size, profile = len(read.terms), read.profile
     meeting = np.zeros(size, np.int64)  # facts that leave each node, and relations that lead to it
-    for pairs in edges:
+    for pairs in read.edges.values():
         meeting[np.unique(pairs & 0xFFFFFFFF)] += 1
         meeting += np.bincount(pairs >> 32, minlength=size)
     joined = np.zeros(size, bool)
-    for i in np.flatnonzero((meeting > 1) & ~nodes.is_literal).tolist():
-        term = nodes.terms[i]
-        if i not in nodes.names and isinstance(term, IRI):
+    for i in np.flatnonzero((meeting > 1) & ~read.is_literal).tolist():
+        term = read.terms[i]
+        if i not in read.named and isinstance(term, IRI):
             joined[i] = profile.is_mediator(term, profile.local_text(term))
     return joined
 
 
-class _Mediated:
-    """The facts of mediators."""
+def _compositions(into: _Ways, out: _Ways, read: SortedFacts) -> dict[Joint, list[int]]:
+    """Pairs of nodes by what leads from one to a mediator, and from there to the other.
 
-    def __init__(self) -> None:
-        self.into: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        self.out: dict[int, list[tuple[int, int]]] = defaultdict(list)
-
-    def add(self, relation: int, start: int, end: int, joined: NDArray[np.bool_]) -> None:
-        """Take in a fact; those between two mediators are left out."""
-        if not joined[start]:
-            self.into[end].append((relation, start))
-        elif not joined[end]:
-            self.out[start].append((relation, end))
-
-    def compositions(self, literal: NDArray[np.bool_], reciprocal: bool) -> dict[Joint, list[int]]:
-        """Pairs of nodes by what leads from one to a mediator, and from there to the other.
-
-        A fact that leads to a mediator goes on by one that leaves it. Where there are none of a kind, and in
-        a graph without a relation for each direction, facts that all leave it or all lead to it are joined.
-        """
-        found: dict[Joint, list[int]] = defaultdict(list)
-        for node in sorted(self.into.keys() | self.out.keys()):
-            into, out = self.into.get(node, []), self.out.get(node, [])
-            if max(len(into), len(out)) > WIDEST:
-                continue
-            for (a, s), (b, o) in product(into, out):
-                if s != o:
-                    found[a, True, b, True].append(s << 32 | o)
-            if not out or not reciprocal:
-                for (a, s), (b, o) in combinations(sorted(into), 2):
-                    if s != o and a != b:
-                        found[a, True, b, False].append(s << 32 | o)
-            if not into:
-                sizes = Counter(a for a, _ in out)
-                for (a, s), (b, o) in permutations(sorted(out), 2):
-                    is_pair = a == b and sizes[a] == 2  # the two of a marriage
-                    if s != o and not literal[s] and (a < b or is_pair or (literal[o] and a != b)):
-                        found[a, False, b, True].append(s << 32 | o)
-        return found
+    A fact that leads to a mediator goes on by one that leaves it. Where there are none of a kind, and in
+    a graph without a relation for each direction, facts that all leave it or all lead to it are joined.
+    """
+    found: dict[Joint, list[int]] = defaultdict(list)
+    literal = read.is_literal
+    for node in sorted(into.keys() | out.keys()):
+        arriving, leaving = into.get(node, []), out.get(node, [])
+        if max(len(arriving), len(leaving)) > WIDEST:
+            continue
+        for (a, s), (b, o) in product(arriving, leaving):
+            if s != o:
+                found[a, True, b, True].append(s << 32 | o)
+        if not leaving or not read.profile.reciprocal:
+            for (a, s), (b, o) in combinations(sorted(arriving), 2):
+                if s != o and a != b:
+                    found[a, True, b, False].append(s << 32 | o)
+        if not arriving:
+            sizes = Counter(a for a, _ in leaving)
+            for (a, s), (b, o) in permutations(sorted(leaving), 2):
+                is_pair = a == b and sizes[a] == 2  # the two of a marriage
+                if s != o and not literal[s] and (a < b or is_pair or (literal[o] and a != b)):
+                    found[a, False, b, True].append(s << 32 | o)
+    return found
 
 
 def _grouped(keys: Ints, values: Ints) -> dict[int, tuple[int, ...]]:
