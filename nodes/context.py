@@ -109,7 +109,7 @@ class Context:
     )
     review: bool = _setting(False, "Stop and wait for a person's yes before a fact read is used.")
     seed_count: int = _setting(5, "Closest seed questions that the planner reads.")
-    plan_hops: int = _setting(3, "Longest rule body, in relations.")
+    plan_hops: int = _setting(3, "Longest path of a rule, in relations.")
     plan_rules: int = _setting(8, "Readings of a question, and rules that a model is shown, at most.")
     plan_seed: int = _setting(1, "Seed of the samples that mining draws where a cap is exceeded.")
     observe_depth: int = _setting(3, "Hop depth D of an observation (ODA, section 2.1).")

@@ -39,7 +39,7 @@ from triplewise.tools.kg.subset.incomplete import (
 from triplewise.tools.planning.seeds import read_seeds
 
 LEARNED_HOPS = 2
-"""Longest rule body that is learned from: WebQuestionsSP needs no more (SymAgent, table 2)."""
+"""Longest path that is learned from: WebQuestionsSP needs no more (SymAgent, table 2)."""
 READER = "symagent"
 """The preset that reads documents for `thin.read`."""
 ALL_CRASHED = "every question crashed"

@@ -175,7 +175,7 @@ def test_a_mined_rule_without_a_grounding_is_dropped(films: Path, tmp_path: Path
     assert kept["rules"][0].support == 1
 
 
-def test_bodies_are_read_from_lists_and_arrows() -> None:
+def test_paths_are_read_from_lists_and_arrows() -> None:
     reply = "1. [a, ^b]\n2. ?e <-[c]- ?x -[d]-> ?y\n3. (e -> f)\nnothing else"
     assert parse_paths(reply) == [("a", "^b"), ("^c", "d"), ("e", "f")]
     assert parse_paths("[P36 (capital), inverse of P17]") == [("P36 (capital)", "inverse of P17")]
