@@ -14,7 +14,7 @@ from typing import Literal as OneOf
 from pydantic import BaseModel, Field
 
 from triplewise.nodes.state import State
-from triplewise.tools.core.terms import IRI, Literal, Triple, whole_number
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple, whole_number
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.infer import ENGINE_SPACES
 from triplewise.tools.kg.vocabulary import node_descriptions, node_labels, relation_texts, triple_labels
@@ -277,24 +277,30 @@ Asked: TypeAlias = Iterator[tuple[str, set[str]]]
 def _values_asked(kg: KnowledgeGraph, card: SchemaCard) -> Asked:
     """Yield questions for the value of a relation, or for who has it where it reads like a verb."""
     for relation in card.relations:
-        if (iri := _relation(kg, relation)) is None:
-            continue
-        rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {iri.n3()} ?o }}", limit=ROWS).rows
-        labels = kg.labels(term for row in rows for term in row if isinstance(term, IRI))
-        label, first = relation.names[0], next(iter(relation.names[0].split()), "")
-        is_verb = first in ("has", "is") or label.split()[-1] in lexicon().prepositions
-        known = [(s, o) for s, o in rows if s and o and s in labels and (not is_verb or o in labels)]
+        label, first = relation.names[0], relation.names[0].partition(" ")[0]
+        is_verb = first in ("has", "is") or label.rpartition(" ")[2] in lexicon().prepositions
+        facts, labels = _labelled(kg, relation)
+        known = [(s, o) for s, o in facts if s in labels and (o in labels or not is_verb)]
         if not known or (is_verb and not relation.domains):
             continue
-        s, o = known[len(known) // 2]
+        subject, value = known[len(known) // 2]
         if is_verb:
             be = "" if first.endswith("s") else "is "
-            subjects = {kg.profile.short(a) for a, b in rows if b == o and a is not None}
-            yield f"Which {relation.domains[0].name} {be}{label} {labels[o]}?", subjects
+            right = {kg.profile.short(s) for s, o in facts if o == value}
+            yield f"Which {relation.domains[0].name} {be}{label} {labels[value]}?", right
         else:
-            objects = {kg.profile.short(b) for a, b in rows if a == s and b is not None}
             be = "are" if label.endswith("s") and not label.endswith("ss") else "is"
-            yield f"What {be} the {label} of {labels[s]}?", objects
+            right = {kg.profile.short(o) for s, o in facts if s == subject}
+            yield f"What {be} the {label} of {labels[subject]}?", right
+
+
+def _labelled(kg: KnowledgeGraph, card: RelationCard) -> tuple[list[tuple[Term, Term]], dict[Term, str]]:
+    """Return facts of a relation as subject and object, and the labels of their nodes; none of a path."""
+    if (iri := _relation(kg, card)) is None:
+        return [], {}
+    rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {iri.n3()} ?o }}", limit=ROWS).rows
+    facts = [(s, o) for s, o in rows if s is not None and o is not None]
+    return facts, dict(kg.labels(term for fact in facts for term in fact if isinstance(term, IRI)))
 
 
 def _numbers_asked(kg: KnowledgeGraph, card: SchemaCard) -> Asked:

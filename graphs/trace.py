@@ -59,41 +59,55 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
             short ids. Without it terms are N-Triples, and `names` has the linked entities and answers alone.
     """
 
-    def shown(term: Term) -> str:
-        """Return an id, or a literal in quotes, as people read it."""
-        if isinstance(term, Literal):
-            return text(readable(term)).n3()
-        return kg.profile.short(term) if kg is not None and isinstance(term, IRI) else term.n3()
-
-    def ids(triple: Triple) -> list[str]:
-        return [shown(triple.subject), shown(triple.relation), shown(triple.object)]
-
-    trace = whole_trace(state, kg.profile if kg is not None else None)
+    profile = kg.profile if kg is not None else None
+    trace = whole_trace(state, profile)
     trace["corrections"] = [
         {name: value for name, value in correction.items() if name != "text"}
         for correction in trace["corrections"]
     ]
     for step, whole in zip(trace["steps"], (s.feedback.observation for s in state.steps), strict=True):
-        whole = whole if whole.startswith("{") else in_words(whole)
-        step["observation"] = part = whole[:LENGTH]
-        if len(whole) > LENGTH:
-            # Cut between two lines, where there are some.
-            part = part[: part.rfind("\n")] if "\n" in part[LENGTH // 2 :] else part
-            step |= {"observation": part, "cut": len(whole) - len(part)}
+        step |= _shortened(whole if whole.startswith("{") else in_words(whole))
     trace |= {
         "program": state.program,
         "followed": state.attempt if state.followed is not None and state.followed.features else None,
-        "types": [kg.profile.short(IRI(p)) for p in kg.profile.type_predicates] if kg is not None else [],
+        "types": [profile.short(IRI(p)) for p in profile.type_predicates] if profile is not None else [],
         "written": list(state.written),
-        "memory": [[ids(t) for t in path] for path in state.memory],
-        "observation": [[*ids(o.triple), round(o.score, 3)] for o in state.observation],
+        "memory": [[_ids(t, profile) for t in path] for path in state.memory],
+        "observation": [[*_ids(o.triple, profile), round(o.score, 3)] for o in state.observation],
     }
-    if kg is not None:
+    if profile is not None:
         for fact, proof in zip(trace["proof"], state.answer.proof if state.answer else (), strict=True):
-            fact["ids"] = ids(proof.triple)
+            fact["ids"] = _ids(proof.triple, profile)
         for fact, extracted in zip(trace["facts"], state.facts, strict=True):
-            fact["ids"] = ids(extracted.triple)
+            fact["ids"] = _ids(extracted.triple, profile)
+    _cut(trace)
+    facts = {"facts": trace["observation"], "cuts": list(state.observation_cuts)}
+    trace["observation"] = {"from": list(state.observed), **facts}
+    return trace | {"names": _names(state, trace, kg)}
 
+
+def _ids(triple: Triple, profile: Profile | None) -> list[str]:
+    """Return the terms of a fact as ids, and literals in quotes as people read them."""
+
+    def shown(term: Term) -> str:
+        if isinstance(term, Literal):
+            return text(readable(term)).n3()
+        return profile.short(term) if profile is not None and isinstance(term, IRI) else term.n3()
+
+    return [shown(triple.subject), shown(triple.relation), shown(triple.object)]
+
+
+def _shortened(whole: str) -> dict[str, Any]:
+    """Return the beginning of an observation, up to a line end where there is one, and what was cut."""
+    part = whole[:LENGTH]
+    if len(whole) <= LENGTH:
+        return {"observation": part}
+    part = part[: part.rfind("\n")] if "\n" in part[LENGTH // 2 :] else part
+    return {"observation": part, "cut": len(whole) - len(part)}
+
+
+def _cut(trace: dict[str, Any]) -> None:
+    """Shorten the lists of a trace, and note as `cut` how much."""
     cut = {name: len(trace.get(name, ())) - most for name, most in MOST.items() if name != "memory"}
     cut = {name: count for name, count in cut.items() if count > 0}
     trace |= {name: trace[name][: MOST[name]] for name in cut}
@@ -104,9 +118,7 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
             free -= len(path)
         else:
             cut["memory"] = cut.get("memory", 0) + len(path)
-    facts = {"facts": trace["observation"], "cuts": list(state.observation_cuts)}
-    trace |= {"memory": paths, "cut": cut, "observation": {"from": list(state.observed), **facts}}
-    return trace | {"names": _names(state, trace, kg)}
+    trace |= {"memory": paths, "cut": cut}
 
 
 def in_words(observation: str) -> str:
@@ -206,19 +218,7 @@ def _names(state: State, trace: Mapping[str, Any], kg: KnowledgeGraph | None) ->
     if kg is not None:
         from triplewise.tools.kg.vocabulary import relation_texts
 
-        triples = [t for path in trace["memory"] for t in path]
-        triples += [p["ids"] for p in (*trace["proof"], *trace["facts"])]
-        triples += [o[:3] for o in trace["observation"]["facts"]]
-        nodes = {n for s, _, o in triples for n in (s, o) if not n.startswith('"')}
-        nodes |= {*state.focus, *state.observed, *(d.anchor for d in state.dropped)}
-        relations = {r for _, r, _ in triples} | {r for d in state.dropped for r in d.relations}
-        for rule in state.rules:
-            relations |= set(rule.relations)
-            nodes.add(rule.anchor)
-        for feedback in (s.feedback for s in state.steps):
-            offered = {r for side in feedback.relations.values() for r in side}
-            relations |= offered & set(feedback.arguments)
-            nodes |= {a for a in feedback.arguments if not a.startswith("?")}
+        nodes, relations = _mentioned(state, trace)
         known = sorted(n for n in nodes - relations if n and not any(c.isspace() for c in n))
         iris = {n: iri for n in known if (iri := kg.profile.expand(n)) is not None}
         labels = kg.labels(list(iris.values()))
@@ -227,3 +227,23 @@ def _names(state: State, trace: Mapping[str, Any], kg: KnowledgeGraph | None) ->
         minted = (pair for fact in state.facts for pair in fact.labels.items())
         names |= {kg.profile.short(IRI(node)): label for node, label in minted}
     return {short: label for short, label in names.items() if label and label != short}
+
+
+def _mentioned(state: State, trace: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    """Return the ids of nodes and of relations that a trace mentions."""
+    triples = [t for path in trace["memory"] for t in path]
+    triples += [p["ids"] for p in (*trace["proof"], *trace["facts"])]
+    triples += [o[:3] for o in trace["observation"]["facts"]]
+    nodes = {n for s, _, o in triples for n in (s, o) if not n.startswith('"')}
+    nodes |= {
+        *state.focus,
+        *state.observed,
+        *(d.anchor for d in state.dropped),
+        *(r.anchor for r in state.rules),
+    }
+    relations = {r for _, r, _ in triples}.union(*(x.relations for x in (*state.dropped, *state.rules)))
+    for feedback in (s.feedback for s in state.steps):
+        offered = {r for side in feedback.relations.values() for r in side}
+        relations |= offered & set(feedback.arguments)
+        nodes |= {a for a in feedback.arguments if not a.startswith("?")}
+    return nodes, relations

@@ -131,17 +131,12 @@ def ask(
         triplewise ask "Which rivers are in Peru?" --kg https://query.wikidata.org/sparql
         triplewise ask "Who wrote Dracula?" --model openai:qwen3 --base-url http://localhost:8000/v1
         triplewise ask "Who wrote Dracula?" --model openai:gpt-4o-mini --set cascade=0.9
-        triplewise ask "Who wrote Dracula?" --preset oda --set max_steps=12 --json
         triplewise ask "Which film won most awards?" --db films.sqlite --model openai:gpt-4o-mini
         triplewise ask "Who directed Early Frost?" --kg films.ttl --documents texts --review
-        triplewise ask "Who wrote Dracula?" --config learned/settings.yaml
         triplewise ask "Who wrote Dracula?" --trace dracula.html
-        triplewise ask "Which company made Avatar?" --interactive
         triplewise ask --file questions.csv --out answers.csv --jobs 8
         triplewise ask --resume
     """
-    from triplewise.graphs.runs import open_checkpoints
-
     if (page := output.trace) is not None:
         from triplewise.graphs.page import check_page
 
@@ -161,7 +156,23 @@ def ask(
             "leave them out"
         )
     request = None if resume else options.request(question, entity, thread, config)
-    store = None if no_checkpoints else open_checkpoints(checkpoints, lambda message: say(message, "notice"))
+    answer = _ask(options, output, request, None if no_checkpoints else (checkpoints,), thread, page)
+    raise typer.Exit({"answered": 0, "unsure": UNSURE}.get(answer.status, 1))
+
+
+def _ask(
+    options: AskOptions,
+    output: Output,
+    request: RunRequest | None,
+    checkpoints: tuple[str | None] | None,
+    thread: str | None,
+    page: Path | None,
+) -> Answer:
+    """Run a request, or for None the last one that was cut off; without `checkpoints` nothing is saved."""
+    from triplewise.graphs.runs import open_checkpoints
+
+    resume = request is None
+    store = checkpoints and open_checkpoints(*checkpoints, lambda message: say(message, "notice"))
     try:
         if request is None:
             assert store is not None, "--no-checkpoints is refused beside --resume"
@@ -171,13 +182,12 @@ def ask(
             if request.context.get(name) and not sys.stdin.isatty():
                 raise ConfigurationError(f"--{name} {why}")
         with chdir(request.folder), store.running(request) if store else nullcontext():
-            answer = output.follow(request, store.saver if store else None, resume, page)
+            return output.follow(request, store.saver if store else None, resume, page)
     except KeyboardInterrupt:
         raise Interrupted("`triplewise ask --resume` goes on" if store and store.saver else "") from None
     finally:
         if store is not None:
             store.close()
-    raise typer.Exit({"answered": 0, "unsure": UNSURE}.get(answer.status, 1))
 
 
 def ask_person(shown: Mapping[str, Any], run: Run) -> Any:

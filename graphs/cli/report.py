@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from triplewise.nodes.state import Verdict
     from triplewise.tools.actions import Toolset
     from triplewise.tools.core.rules import DroppedRule, Rule
+    from triplewise.tools.linking.linker import LinkedEntity
     from triplewise.tools.parsing.reading import Reading
 
 RULES, VALUES, PROOF, SHORT_PROOF, NAMES, LENGTH = 3, 30, 20, 6, 8, 400
@@ -158,38 +159,45 @@ class Report:
         """Print what one phase did."""
         self._end_line()
         self._verdict = update.get("verdict") or self._verdict
-        match name:
-            case "link":
-                linked = update.get("linked", ())
-                self.labels.labels |= {e.id: e.label or e.id for e in linked}
-                texts = [Text.assemble(e.mention, (" is ", QUIET), self.labels.tagged(e.id)) for e in linked]
-                if not linked and self.toolset.name not in DATABASE_TOOLSETS:
-                    texts = [Text("none found in the question", QUIET)]
-                self.row("Entities", *texts)
-            case "plan":
-                rules, dropped = update.get("rules", ()), update.get("dropped", ())
-                rest = "`triplewise plan` shows all"
-                self.row("Plan", *self.readings(update.get("readings", ()), RULES, rest))
-                self.row("Rules", *self.rules(rules, RULES, rest))
-                if rules and dropped:
-                    self.row("", Text(f"{len(dropped)} dropped; `triplewise plan` says why", QUIET))
-                elif dropped:
-                    self.row("Dropped", *self.dropped_rules(dropped, RULES, "`triplewise plan` shows more"))
-            case "observe" if update.get("observation") and update.get("observed"):
-                around = list(update["observed"])
-                self.labels.fetch(around[:NAMES])
-                count = f"{len(update['observation']):,} facts around "
-                body = Text(count).append_text(self.labels.list(around))
-                self.row("Observe", body.append(", scored by similarity to the question"), style=QUIET)
-            case "act" if update.get("steps"):
-                self.step(update["steps"][-1])
-            case "correct" if update.get("corrections"):
-                c = update["corrections"][-1]
-                why = self.labels.replace(c.reason or "a step in doubt")
-                by = f"corrected by guideline {c.guideline}{f' ({c.source})' if c.source else ''}"
-                self.row("", Text.assemble((by, BAD), ": ", why), Text("The step is undone.", QUIET))
-            case "inspect" if (verdict := self._verdict) and verdict.note and verdict.status != "spent":
-                self.row("", Text.assemble(("note: ", "yellow"), self.labels.replace(verdict.reason)))
+        if name == "link":
+            self._linked(update.get("linked", ()))
+        elif name == "plan":
+            self._planned(update)
+        elif name == "observe" and update.get("observation") and update.get("observed"):
+            around = list(update["observed"])
+            self.labels.fetch(around[:NAMES])
+            count = f"{len(update['observation']):,} facts around "
+            body = Text(count).append_text(self.labels.list(around))
+            self.row("Observe", body.append(", scored by similarity to the question"), style=QUIET)
+        elif name == "act" and update.get("steps"):
+            self.step(update["steps"][-1])
+        elif name == "correct" and update.get("corrections"):
+            c = update["corrections"][-1]
+            why = self.labels.replace(c.reason or "a step in doubt")
+            by = f"corrected by guideline {c.guideline}{f' ({c.source})' if c.source else ''}"
+            self.row("", Text.assemble((by, BAD), ": ", why), Text("The step is undone.", QUIET))
+        elif name == "inspect" and (verdict := self._verdict) and verdict.note and verdict.status != "spent":
+            self.row("", Text.assemble(("note: ", "yellow"), self.labels.replace(verdict.reason)))
+
+    def _linked(self, linked: Sequence[LinkedEntity]) -> None:
+        self.labels.labels |= {e.id: e.label or e.id for e in linked}
+        texts = [Text.assemble(e.mention, (" is ", QUIET), self.labels.tagged(e.id)) for e in linked]
+        if not linked and self.toolset.name not in DATABASE_TOOLSETS:
+            texts = [Text("none found in the question", QUIET)]
+        self.row("Entities", *texts)
+
+    def _planned(self, update: Mapping[str, Any]) -> None:
+        rules, dropped, rest = (
+            update.get("rules", ()),
+            update.get("dropped", ()),
+            "`triplewise plan` shows all",
+        )
+        self.row("Plan", *self.readings(update.get("readings", ()), RULES, rest))
+        self.row("Rules", *self.rules(rules, RULES, rest))
+        if rules and dropped:
+            self.row("", Text(f"{len(dropped)} dropped; `triplewise plan` says why", QUIET))
+        elif dropped:
+            self.row("Dropped", *self.dropped_rules(dropped, RULES, "`triplewise plan` shows more"))
 
     def readings(self, readings: Sequence[Reading], most: int, rest: str) -> Iterator[Text]:
         """Yield the first readings, best first, with how sure they are and where they come from."""
@@ -278,12 +286,7 @@ class Report:
         if answer.status == "unsure":
             others = (f"{_first(r.labels)}  ({r.confidence:.0%}: {r.reading})" for r in answer.rivals)
             self.row("Or", *others)
-        if query := answer.sparql or answer.sql:
-            language = "SPARQL" if answer.sparql else "SQL"
-            syntax = Syntax("", language.lower(), theme="ansi_dark", background_color="default")
-            code = syntax.highlight(query.strip())
-            code.rstrip()
-            self._lines(language, [Text("  ").append_text(line) for line in code.split("\n")])
+        self._query(answer)
         if answer.proof:
             self._proof(answer.proof, PROOF if self._verbose else SHORT_PROOF)
         if answer.rows:
@@ -295,6 +298,14 @@ class Report:
         elif count := len(answer.corrections):
             self.console.print()
             self.row("", Text(f"{_count(count, 'mistake')} caught on the way; -v shows all", QUIET))
+
+    def _query(self, answer: Answer) -> None:
+        if query := answer.sparql or answer.sql:
+            language = "SPARQL" if answer.sparql else "SQL"
+            syntax = Syntax("", language.lower(), theme="ansi_dark", background_color="default")
+            code = syntax.highlight(query.strip())
+            code.rstrip()
+            self._lines(language, [Text("  ").append_text(line) for line in code.split("\n")])
 
     def held(self, held: Held | None) -> None:
         """Print what the graph holds where it has no sure answer, and what may help."""
