@@ -235,13 +235,9 @@ def _mentioned(state: State, trace: Mapping[str, Any]) -> tuple[set[str], set[st
     triples += [p["ids"] for p in (*trace["proof"], *trace["facts"])]
     triples += [o[:3] for o in trace["observation"]["facts"]]
     nodes = {n for s, _, o in triples for n in (s, o) if not n.startswith('"')}
-    nodes |= {
-        *state.focus,
-        *state.observed,
-        *(d.anchor for d in state.dropped),
-        *(r.anchor for r in state.rules),
-    }
-    relations = {r for _, r, _ in triples}.union(*(x.relations for x in (*state.dropped, *state.rules)))
+    chains: list[Any] = [*state.dropped, *state.rules]
+    nodes |= {*state.focus, *state.observed, *(chain.anchor for chain in chains)}
+    relations = {r for _, r, _ in triples}.union(*(chain.relations for chain in chains))
     for feedback in (s.feedback for s in state.steps):
         offered = {r for side in feedback.relations.values() for r in side}
         relations |= offered & set(feedback.arguments)
