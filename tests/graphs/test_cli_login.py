@@ -49,6 +49,12 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", os.environ.copy())
 
 
+def test_a_wrong_login_does_not_read_like_none(cli: Cli) -> None:
+    with Guarded(authorization=f"Bearer {SECRET}") as server:
+        wrong = cli("query", "ASK { ?s ?p ?o }", "--kg", server.url, "--token", "wrong-one")
+        assert (wrong.code, "does not accept the login that it was sent" in wrong.err) == (3, True), wrong
+
+
 @pytest.mark.parametrize(
     ("headers", "login"),
     [
@@ -97,7 +103,7 @@ def test_a_password_is_asked_for_and_not_echoed(state: Path) -> None:
         while b"Password of me" not in shown:
             shown += os.read(terminal, 1_000)
         os.write(terminal, f"{SECRET}\n".encode())
-        while b"yes" not in shown:
+        while b"Yes" not in shown:
             shown += os.read(terminal, 1_000)
         assert process.wait(60) == 0
         os.close(terminal)

@@ -236,7 +236,7 @@ class EndpointKG(KnowledgeGraph):
             down = isinstance(error, httpx.ConnectError)
             return Verdict(result, retry=isinstance(error, httpx.TransportError), down=down)
         self.shared._engine = self.shared._engine or engine_of(reply.headers.get("server", ""))
-        verdict = judge(reply, query, limit)
+        verdict = judge(reply, query, limit, bool(self._headers))
         self.shared._has_answered |= verdict.result.outcome.ok
         early = reply.status == 504 and left - deadline.left < EARLY * deadline.seconds
         # One that has answered before may send the page of a proxy or nothing in between.

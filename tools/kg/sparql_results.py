@@ -94,7 +94,7 @@ class Verdict:
     sort_cap: int = 0
 
 
-def judge(reply: Reply, query: ReadQuery, limit: int) -> Verdict:
+def judge(reply: Reply, query: ReadQuery, limit: int, has_login: bool = False) -> Verdict:
     """What the reply to a query means, of which up to `limit + 1` rows were asked."""
     if reply.status == 200:
         return _judge_results(reply, query, limit)
@@ -111,6 +111,8 @@ def judge(reply: Reply, query: ReadQuery, limit: int) -> Verdict:
         failed, down = _failed(Outcome.UNAVAILABLE, message), reply.status in (502, 503)
         return Verdict(failed, retry=True, wait=_retry_after(reply), down=down)
     remedy = _REMEDY.get(reply.status, "check that the URL is a SPARQL query endpoint")
+    if reply.status == 401 and has_login:
+        remedy = "it does not accept the login that it was sent: check user and password, token or headers"
     message = f"the endpoint answered HTTP {reply.status}; {remedy}. {words}"
     return Verdict(_failed(Outcome.UNAVAILABLE, message))
 
