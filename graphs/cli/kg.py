@@ -33,7 +33,7 @@ def load(
     into: Into,
     sources: list[Path] = o.argument(
         "SOURCES...",
-        "RDF files (.nt .ttl .rdf .trig .jsonld, also .gz .zst .bz2), subject|relation|object .txt, labels.tsv, "
+        "RDF files (.nt .ttl .rdf .trig .jsonld, also .gz .zst .bz2), s|p|o lines (.txt), labels.tsv, "
         "folders of RDF files or made by `triplewise kg cut`.",
     ),
     profile: o.Profile = None,
