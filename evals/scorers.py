@@ -9,7 +9,7 @@ neither, and has a name of its own so that figures can be compared.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
@@ -84,24 +84,23 @@ def count() -> Metric:
     return of
 
 
+def _mean_where(holds: Callable[[Mapping[str, Any]], bool]) -> Metric:
+    def of(scores: list[SampleScore]) -> float:
+        return _mean([score for score in scores if holds(score.sample_metadata or {})])
+
+    return of
+
+
 @metric
 def answerable() -> Metric:
     """The mean over the questions that the graph can answer (`answerable` of the samples' metadata)."""
-
-    def of(scores: list[SampleScore]) -> float:
-        return _mean([s for s in scores if (s.sample_metadata or {}).get("answerable")])
-
-    return of
+    return _mean_where(lambda metadata: bool(metadata.get("answerable")))
 
 
 @metric
 def nontrivial() -> Metric:
     """The mean without the `trivial` questions, which a graph that knows nothing answers right ("no", 0)."""
-
-    def of(scores: list[SampleScore]) -> float:
-        return _mean([s for s in scores if not (s.sample_metadata or {}).get("trivial")])
-
-    return of
+    return _mean_where(lambda metadata: not metadata.get("trivial"))
 
 
 @metric

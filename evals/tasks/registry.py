@@ -19,16 +19,12 @@ from triplewise.evals.scorers import GOLD_NAMES, GOLD_ROWS, SINGLE_GOLD
 from triplewise.evals.tasks.benchmark_task import AGENT, OWN_TABLES, BenchmarkTask, Question
 from triplewise.evals.tasks.wikisql import over_its_table, read_wikisql, with_databases
 from triplewise.evals.training import entities_of
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import Record
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import load_profile
-from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.questions import short_answers
 from triplewise.tools.linking.linker import without_brackets
-
-_GOLD_ROWS = 100_000
-"""Rows of a gold query that are read."""
 
 _MID = re.compile(r"[mg]\.\w+")
 _QID = re.compile(r"Q[0-9]+")
@@ -227,8 +223,6 @@ def slot_note(records: Sequence[Record]) -> str:
 def with_gold_rows(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
     """Add `gold_rows`: results as answers are written, short ids and values, "" for what is unbound."""
     graph = kg.open()
-    if any("result_rows" not in record for record in records):  # as published: queries without results
-        records = with_results(records, graph)
 
     def cell(value: str | None) -> str:
         text = value or ""
@@ -238,28 +232,6 @@ def with_gold_rows(records: list[Record], kg: LoadedKG, options: Mapping[str, An
         return [] if isinstance(rows_, bool) else [[cell(value) for value in row] for row in rows_]
 
     return [{**record, GOLD_ROWS: cells(record["result_rows"])} for record in records]
-
-
-def with_results(records: Iterable[Record], kg: KnowledgeGraph) -> list[Record]:
-    """The records with what their gold queries give on a graph: `result_columns` and `result_rows`.
-
-    `result_rows` is true or false for an ASK query (and `result_columns` None), else rows of full IRIs and
-    texts. Raises `DataError` where a query fails on the graph, or has more results than are read.
-    """
-    completed = []
-    for record in records:
-        # xsd:int is no cast that SPARQL 1.1 demands, xsd:integer is.
-        result = kg.query(record["sparql"].replace("xsd:int(", "xsd:integer("), limit=_GOLD_ROWS)
-        if result.outcome not in ("rows", "empty"):
-            raise DataError(
-                f"the gold query of {record['id']} gives no result on {kg.name} "
-                f"({result.outcome}: {result.message})"
-            )
-        columns = None if result.boolean is not None else list(result.variables)
-        texts = [[term.value if term is not None else None for term in row] for row in result.rows]
-        rows = texts if result.boolean is None else result.boolean
-        completed.append({**record, "result_columns": columns, "result_rows": rows})
-    return completed
 
 
 def read_ck25(record: Record) -> Question:

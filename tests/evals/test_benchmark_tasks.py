@@ -39,10 +39,10 @@ from triplewise.evals.evaluation import crashes, identity_of, run, scores_of
 from triplewise.evals.scorers import compare_rows, rows_of
 from triplewise.evals.solver import Run
 from triplewise.evals.tasks import TASKS, benchmark_task
-from triplewise.evals.tasks.registry import BENCHMARK_TASKS, describe, with_results
+from triplewise.evals.tasks.registry import BENCHMARK_TASKS, describe
 from triplewise.evals.training import entities_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.kg.open import close_all, open_kg
+from triplewise.tools.kg.open import close_all
 
 DEMO: dict[str, Any] = {"settings": {"kg": "demo"}}
 NS = "http://rdf.freebase.com/ns/"
@@ -415,21 +415,6 @@ def test_a_file_of_ones_own_takes_the_place_of_the_questions(
         DataError, match="no such file; questions in this form are published at https://allenai"
     ):
         cwq(file="nowhere.jsonl")
-
-
-def test_ck25_runs_gold_queries_whose_results_are_not_recorded(tmp_path: Path) -> None:
-    graph = tmp_path / "c.nt"
-    graph.write_text("<http://c/e> <http://c/memberOf> <http://c/d> .\n", encoding="utf-8")
-    select = {"id": "ck25-1", "sparql": "SELECT ?x WHERE { ?x <http://c/memberOf> <http://c/d> }"}
-    yes = {"id": "ck25-2", "sparql": "ASK { <http://c/e> <http://c/memberOf> <http://c/d> }"}
-    try:
-        first, second = with_results([select, yes], open_kg(graph))
-        assert (first["result_columns"], first["result_rows"]) == (["x"], [["http://c/e"]])
-        assert (second["result_columns"], second["result_rows"]) == (None, True)
-        with pytest.raises(DataError, match="the gold query of ck25-1 gives no result"):
-            with_results([{**select, "sparql": "SELECT nonsense"}], open_kg(graph))
-    finally:
-        close_all()
 
 
 def test_every_result_says_what_it_takes_to_have_it_again(
