@@ -54,7 +54,7 @@ class Run(StoreModel):
         seconds: wall-clock time. queries: queries that reached the KG. cost: USD at list price, or None.
         hallucinated: facts that the model attributed to the KG although it returned none such.
         corrections: ids of the guidelines that corrected the run, in order. notes: of those that gave hints.
-        outcomes, errors: of each step: what its query came to, and the interpreter's error code.
+        errors: of each step, the interpreter's error code.
         rolled_back: how many steps were taken back.
         trace_json: the run as `triplewise.graphs.trace` gives it; see `trace`. One text, since Inspect
             copies and compares what a store holds at every step of a sample.
@@ -78,7 +78,6 @@ class Run(StoreModel):
     hallucinated: int = 0
     corrections: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
-    outcomes: list[str] = Field(default_factory=list)
     errors: list[str] = Field(default_factory=list)
     rolled_back: int = 0
     trace_json: str = ""
@@ -221,7 +220,6 @@ def run_fields(values: Mapping[str, Any], seconds: float, context: Context) -> d
         "cost": usage.cost,
         "hallucinated": usage.hallucinated,
         "corrections": [correction.guideline for correction in answer.corrections],
-        "outcomes": [str(s.feedback.outcome) for s in steps],
         "errors": [s.feedback.error for s in steps],
         "rolled_back": sum(s.rolled_back for s in steps),
         "notes": [s.guideline for s in steps if s.guideline and not s.rolled_back],
