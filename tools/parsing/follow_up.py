@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from triplewise.tools.core.names import normalise
@@ -84,13 +84,11 @@ def with_names(turn: Turn, kg: KnowledgeGraph) -> Turn:
     for mention, id_ in turn.entities.items():
         reference, iri = _reference(mention), kg.profile.expand(id_)
         place = re.search(rf"(?<!\w){re.escape(mention)}(?!\w)", question)
-        if reference is None or reference.match[0] != mention or iri is None or place is None:
-            continue
-        name = kg.labels([iri]).get(iri, id_)
-        antecedent = _Antecedent(name, {name: id_})
-        question = _replace(question, reference._replace(match=place), antecedent)
-        entities = {name if m == mention else m: i for m, i in entities.items()}
-    return Turn(question, entities, turn.values, turn.labels)
+        if reference and reference.match[0] == mention and iri is not None and place:
+            name = kg.labels([iri]).get(iri, id_)
+            question = _replace(question, reference._replace(match=place), _Antecedent(name, {name: id_}))
+            entities = {name if m == mention else m: i for m, i in entities.items()}
+    return replace(turn, question=question, entities=entities)
 
 
 class FollowUp:
@@ -131,7 +129,7 @@ class FollowUp:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the message leans on nothing that was said; "and which of Italy?" does."""
+        """Whether the message leans on nothing before it; "and which of Italy?" does."""
         is_part = bool(self.opening) and self.rest.split(" ")[0] in word_list("phrase_prepositions")
         return self.is_clause and bool(self.names) and self.reference is None and not is_part
 
@@ -156,11 +154,9 @@ class FollowUp:
             yield from self._of_previous(self.turns[0], self.turns[0].question.rstrip(" ?.!"))
         if self.reference is not None:
             for antecedent in self._antecedents(self.reference.kind):
-                text, entities = self.text, dict(antecedent.entities)
-                if antecedent.many or len(entities) != 1:
-                    text = _replace(text, self.reference, antecedent)
-                else:  # the word stays, and is the entity
-                    entities = {self.reference.match[0]: next(iter(entities.values()))}
+                text, entities = _replace(self.text, self.reference, antecedent), antecedent.entities
+                if not antecedent.many and len(entities) == 1:  # the word stays, and is the entity
+                    text, entities = self.text, {self.reference.match[0]: next(iter(entities.values()))}
                 yield self.rewrite(text if self.is_clause else f"What is {text}", entities)
         elif self.is_clause and not (self.phrase and _whole("empty", self.rest)):
             yield from self._about_topic()
@@ -226,10 +222,10 @@ class FollowUp:
         """Yield a question that names nothing: with "the book" for one, as it is, and about each topic."""
         definite = re.search(r"\bthe ([^\W\d]+)\b(?! of\b)", self.text)
         start, end = definite.span() if definite else (len(self.text), len(self.text))
+        singular = definite[1].lower().removesuffix("s") if definite else ""
+        same = {singular, *(w for words in section("things").values() if singular in words for w in words)}
         for antecedent in self._antecedents("any") if definite else ():
-            singular = definite[1].lower().removesuffix("s") if definite else ""
-            same = [words for words in section("things").values() if singular in words]
-            if any(not antecedent.types.isdisjoint(words) for words in ([singular], *same)):
+            if not antecedent.types.isdisjoint(same):
                 text = f"{self.text[:start]}{antecedent.text}{self.text[end:]}"
                 yield self.rewrite(text, antecedent.entities)
         yield self.rewrite(self.message)
@@ -240,8 +236,8 @@ class FollowUp:
     @property
     def _topics(self) -> list[_Antecedent]:
         """What the question before was about, then its answer where it is one entity."""
-        spoken = self.turns[0].entities if self.turns else {}
-        return sorted(self._antecedents("any"), key=lambda a: a.text not in spoken)
+        asked = self.turns[0].entities if self.turns else {}
+        return sorted(self._antecedents("any"), key=lambda a: a.text not in asked)
 
     def _antecedents(self, kind: str) -> Iterator[_Antecedent]:
         """Yield what a word may stand for: the last answer, what was asked about, the same of turns before.
@@ -257,13 +253,12 @@ class FollowUp:
                         text, count = re.subn(f"^{pattern}", phrase, text, flags=re.IGNORECASE)
                 yield _Antecedent(text, turn.entities, self._types(nodes[0][1])[1], True)
                 return
-            fitting: list[_Antecedent] = []
             topics = [pair for pair in turn.entities.items() if not self._is_class(pair[0])]
-            for name, id_ in [*(nodes if len(nodes) == 1 else ()), *topics]:
-                kinds, types = self._types(id_)
-                wanted = {"person": {"person", ""}, "place": {"place", ""}}.get(kind)
-                if kinds & wanted if wanted else kind != "thing" or "person" not in kinds:
-                    fitting.append(_Antecedent(name, {name: id_}, types))
+            named = [*(nodes if len(nodes) == 1 else ()), *topics]
+            typed = [(name, id_, *self._types(id_)) for name, id_ in named]
+            fitting = [
+                _Antecedent(n, {n: id_}, types) for n, id_, kinds, types in found if _fits(kind, kinds)
+            ]
             if kind not in ("set", "any") and len(fitting) > 1 and len(nodes) != 1:
                 return
             yield from fitting
@@ -297,6 +292,13 @@ class FollowUp:
         """Return a question that stands alone, with the entities of the conversation as they were."""
         known = {m: i for turn in reversed(self.turns) for m, i in turn.entities.items()}
         return alone(question, {**known, **(entities or {})}, self.kg, self.encoder)
+
+
+def _fits(kind: str, kinds: frozenset[str]) -> bool:
+    """Return whether a word for a person, place, thing or any may stand for something of some kinds."""
+    if kind in ("person", "place"):
+        return not kinds.isdisjoint((kind, ""))
+    return kind != "thing" or "person" not in kinds
 
 
 def _compares(text: str) -> bool:

@@ -233,7 +233,7 @@ class _Writer:
                 self._compare(self.group("count", of, path, to, target), comparison, q.Number(number))
 
     def exists(self, of: q.Set) -> None:
-        """Ask whether a set has members; what it says of a single named node is said without a variable."""
+        """Ask whether a set has members; of a single named node without a variable."""
         parts = self._parts(of)
         named = [p for p in parts if isinstance(p, q.Nodes) and len(p.nodes) == 1]
         rest = [p for p in parts if p not in named]

@@ -225,7 +225,7 @@ class _Check:
         row = self._table[2 * fact.step[0] + (not is_forward), content]
         if row.max() < self._thresholds.named:
             return 0.0
-        # A word may only say what kind of thing is spoken of ("the city of Turin").
+        # A word may only say what kind of thing is meant ("the city of Turin").
         types = {c for node in (topic, *fact.named.nodes) for c in self._index.types[node]}
         kinds = {root(w) for c in types for name in self._index.classes[c].names for w in name.split()}
         pairs = zip(content, row.tolist(), strict=True)

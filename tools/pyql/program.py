@@ -692,13 +692,13 @@ def all_facts(clauses: Iterable[Clause]) -> Iterator[Fact]:
 
 def owners(program: PyQL, variable: Variable) -> list[Variable]:
     """Return the variables whose value, count or computed value another variable holds."""
-    beside = [v for f in all_facts(program.clauses) if variable in f.mentions for v in f.mentions]
+    nearby = [v for f in all_facts(program.clauses) if variable in f.mentions for v in f.mentions]
     for clause in program.clauses:
         if isinstance(clause, Aggregate) and clause.output == variable and clause.per:
-            beside.append(clause.per)
+            nearby.append(clause.per)
         if isinstance(clause, Value) and clause.output == variable:
-            beside += [v for part in variables_of(clause.expression) for v in owners(program, part)]
-    return [v for v in dict.fromkeys(beside) if v != variable and v in program.variables]
+            nearby += [v for part in variables_of(clause.expression) for v in owners(program, part)]
+    return [v for v in dict.fromkeys(nearby) if v != variable and v in program.variables]
 
 
 def fresh(name: str, taken: Iterable[str]) -> str:
