@@ -256,9 +256,7 @@ class FollowUp:
             topics = [pair for pair in turn.entities.items() if not self._is_class(pair[0])]
             named = [*(nodes if len(nodes) == 1 else ()), *topics]
             typed = [(name, id_, *self._types(id_)) for name, id_ in named]
-            fitting = [
-                _Antecedent(n, {n: id_}, types) for n, id_, kinds, types in found if _fits(kind, kinds)
-            ]
+            fitting = [_Antecedent(n, {n: i}, types) for n, i, kinds, types in typed if _fits(kind, kinds)]
             if kind not in ("set", "any") and len(fitting) > 1 and len(nodes) != 1:
                 return
             yield from fitting

@@ -126,18 +126,14 @@ def claim_readings(
     question, given = ground(claim, index), ground(claim, index, linked)
     topic_anchors = [a for a in given.of_kind("entity") if ("ent_given", 1.0) in a.features]
     named = {(a.start, a.end): _Named((a.start, a.end), a.mentions) for a in topic_anchors}
-    spans = list(named)
+    check, readings = _Check(question, kg, encoder, list(named)), list[Reading]()
     for name in _other_names(question):
-        if name.span in named or not any(_overlap(name.span, other) for other in named):
-            named.setdefault(name.span, name)
-    check = _Check(question, kg, encoder, spans)
-    readings = list[Reading]()
+        if not any(_overlap(name.span, other) for other in named):
+            named[name.span] = name
     for anchor in topic_anchors:
-        (topic,), others = (
-            anchor.mentions,
-            [n for n in named.values() if n.span != (anchor.start, anchor.end)],
-        )
-        readings += check.readings(topic, (anchor.start, anchor.end), others, closed_world)
+        (topic,), span = anchor.mentions, (anchor.start, anchor.end)
+        others = [name for name in named.values() if name.span != span]
+        readings += check.readings(topic, span, others, closed_world)
     return tuple(sorted(readings, key=lambda r: -r.score))
 
 
