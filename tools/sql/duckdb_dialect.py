@@ -1,8 +1,10 @@
-"""DuckDB for SQLAlchemy: enough of a dialect to reflect a file and to ask it."""
+"""DuckDB for SQLAlchemy: enough of a dialect to ask a file, and the tables that it holds.
+
+The dialects on PyPI do not work with DuckDB 2 and SQLAlchemy 2.1 together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +13,21 @@ from sqlalchemy import types
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.sql.compiler import SQLCompiler
 
-_HERE = "WHERE database_name = current_database() AND schema_name = current_schema()"
+_HERE = "database_name = current_database() AND schema_name = current_schema()"
+_TABLES = f"""
+SELECT table_name, comment FROM duckdb_tables() WHERE {_HERE} ORDER BY table_oid
+"""
+_VIEWS = f"SELECT view_name, comment FROM duckdb_views() WHERE {_HERE} AND NOT internal ORDER BY view_oid"
+_COLUMNS = f"""
+SELECT column_name, data_type, comment FROM duckdb_columns() WHERE {_HERE} AND table_name = ?
+ORDER BY column_index
+"""
+_KEYS = f"""
+SELECT constraint_type, constraint_column_names, referenced_table, referenced_column_names
+FROM duckdb_constraints() WHERE {_HERE} AND table_name = ?
+    AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY')
+ORDER BY constraint_index
+"""
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL",
             "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")  # fmt: skip
 _TYPES: dict[str, types.TypeEngine[Any]] = {
@@ -85,46 +101,23 @@ class DuckDialect(DefaultDialect):
         with suppress(duckdb.TransactionException):
             dbapi_connection.rollback()
 
-    def get_table_names(self, connection: sa.Connection, schema: str | None = None, **_: Any) -> list[str]:
-        """Return the tables of the main schema."""
-        own = f"SELECT table_name FROM duckdb_tables() {_HERE} ORDER BY table_oid"
-        return [str(name) for (name,) in connection.exec_driver_sql(own)]
 
-    def get_view_names(self, connection: sa.Connection, schema: str | None = None, **_: Any) -> list[str]:
-        """Return the views of the main schema."""
-        own = f"SELECT view_name FROM duckdb_views() {_HERE} AND NOT internal ORDER BY view_oid"
-        return [str(name) for (name,) in connection.exec_driver_sql(own)]
-
-    def get_columns(self, connection: sa.Connection, table_name: str, *_: Any, **__: Any) -> Any:
-        """Return the columns of a table or view."""
-        query = f"SELECT column_name, data_type, comment FROM duckdb_columns() {_HERE} AND table_name = ? "
-        rows = connection.exec_driver_sql(f"{query} ORDER BY column_index", (table_name,))
-        return [{"name": name, "type": _type(kind), "nullable": True, "default": None, "comment": comment}
-                for name, kind, comment in rows]  # fmt: skip
-
-    def get_pk_constraint(self, connection: sa.Connection, table_name: str, *_: Any, **__: Any) -> Any:
-        """Return the primary key of a table."""
-        keys = _constraints(connection, table_name, "PRIMARY KEY")
-        return {"name": None, "constrained_columns": list(keys[0][0]) if keys else []}
-
-    def get_foreign_keys(self, connection: sa.Connection, table_name: str, *_: Any, **__: Any) -> Any:
-        """Return the foreign keys of a table."""
-        return [{"name": None, "constrained_columns": list(own), "referred_schema": None,
-                 "referred_table": table, "referred_columns": list(theirs), "options": {}}
-                for own, table, theirs in _constraints(connection, table_name, "FOREIGN KEY")]  # fmt: skip
-
-    def get_indexes(self, *_: Any, **__: Any) -> Any:
-        """Return none: no query needs to know of one."""
-        return []
-
-
-def _constraints(connection: sa.Connection, table: str, kind: str) -> Sequence[Any]:
-    """Return own columns, table referred to, and its columns, of the constraints of one kind."""
-    query = (
-        "SELECT constraint_column_names, referenced_table, referenced_column_names FROM duckdb_constraints() "
-        f"{_HERE} AND table_name = ? AND constraint_type = ? ORDER BY constraint_index"
-    )
-    return connection.exec_driver_sql(query, (table, kind)).fetchall()
+def reflect_duckdb(engine: sa.Engine) -> sa.MetaData:
+    """The tables and views of a DuckDB database, with their columns and keys."""
+    metadata = sa.MetaData()
+    with engine.connect() as connection:
+        ask = connection.exec_driver_sql
+        for name, comment in (*ask(_TABLES).fetchall(), *ask(_VIEWS).fetchall()):
+            columns = [sa.Column(c, _type(kind), comment=about) for c, kind, about in ask(_COLUMNS, (name,))]
+            keys: list[sa.Constraint] = []
+            for kind, own, table, theirs in ask(_KEYS, (name,)):
+                if kind == "PRIMARY KEY":
+                    keys.append(sa.PrimaryKeyConstraint(*own))
+                else:
+                    referred = [f"{table}.{column}" for column in theirs]
+                    keys.append(sa.ForeignKeyConstraint(own, referred, link_to_name=True))
+            sa.Table(name, metadata, *columns, *keys, comment=comment)
+    return metadata
 
 
 def _type(declared: str) -> types.TypeEngine[Any]:

@@ -12,6 +12,7 @@ from sqlalchemy.dialects import mysql
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import Deadline, Outcome
+from triplewise.tools.sql.duckdb_dialect import reflect_duckdb
 from triplewise.tools.sql.engines import QueryError, fetch, first_line, ignores_case
 from triplewise.tools.sql.query import Column, Join, Schema, Table
 from triplewise.tools.sql.values import ColumnKind, Value, kind_of, read_number
@@ -35,12 +36,15 @@ def reflect_schema(engine: sa.Engine, timeout: float) -> Reflected:
         ConfigurationError: a database without tables.
         QueryError: the database does not answer.
     """
-    metadata = sa.MetaData()
     try:
-        with warnings.catch_warnings():
-            # Types that SQLAlchemy does not know are no fault of the user: their cells tell how they compare.
-            warnings.simplefilter("ignore", sa.exc.SAWarning)
-            metadata.reflect(engine, views=True, resolve_fks=False)
+        if engine.name == "duckdb":
+            metadata = reflect_duckdb(engine)
+        else:
+            metadata = sa.MetaData()
+            with warnings.catch_warnings():
+                # Types that SQLAlchemy does not know are no fault: their cells tell how they compare.
+                warnings.simplefilter("ignore", sa.exc.SAWarning)
+                metadata.reflect(engine, views=True, resolve_fks=False)
     except sa.exc.SQLAlchemyError as error:
         raise QueryError(Outcome.UNAVAILABLE, first_line(error)) from None
     declared = {str(t.name): t for t in metadata.tables.values() if len(t.columns)}
