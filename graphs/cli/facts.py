@@ -64,9 +64,9 @@ class Filters:
     """Which facts are meant."""
 
     status: FactStatus | None = o.option("STATUS", "Only accepted, rejected or proposed ones.")
-    text: str = o.option("WORDS", "Only those with these words in a term or sentence.", "")
-    document: str = o.option("WORDS", "Only those read in such a document (title, path, URL).", "")
-    question: str = o.option("WORDS", "Only those read for such a question.", "")
+    text: str = o.option(
+        "WORDS", "Only those with these words in a term, sentence, document or question.", ""
+    )
     least: float = o.option("P", "Only those at least this certain.", 0.0, min=0.0, max=1.0)
     conflicting: bool = o.flag("Only those that contradict the graph.", "--conflicting")
 
@@ -140,7 +140,7 @@ def accept_facts(store: StoreOptions, filters: Filters, *, ids: Ids = None, ever
 
     Examples:
         triplewise facts accept 3f2a 9c01 --kg films.ttl
-        triplewise facts accept --all --document Aragorn.txt --least 0.8
+        triplewise facts accept --all --text Aragorn.txt --least 0.8
     """
     _decide(store.open_store(), "accepted", filters, ids, every)
 

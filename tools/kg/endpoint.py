@@ -105,7 +105,7 @@ class EndpointKG(KnowledgeGraph):
         # By process, since a fork shares no connection, and the number of connections.
         self._clients: dict[tuple[int, int], httpx.Client] = {}
         weakref.finalize(self, _close, self._clients)
-        self._waves: Waves[_Asked, Result] = Waves(self._settle_all)
+        self._waves: Waves[_Query, Result] = Waves(self._settle_all)
 
     @property
     def closed(self) -> bool:
@@ -135,16 +135,16 @@ class EndpointKG(KnowledgeGraph):
         return result
 
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        return self._waves.ask(_Asked(query, timeout, limit, self.deadline))
+        return self._waves.ask(_Query(query, timeout, limit, self.deadline))
 
-    def _settle_all(self, asked: Sequence[_Asked]) -> list[Result]:
+    def _settle_all(self, asked: Sequence[_Query]) -> list[Result]:
         """Answer queries at the same time, each once, in no more requests than there are connections."""
         distinct = list({(a.query.text, a.limit): a for a in asked}.items())
         step = self.connections if self.shared._unites else len(distinct)
         groups = [distinct[i::step] for i in range(min(step, len(distinct)))]
         answers: dict[tuple[str, int], Result] = {}
 
-        def settle(group: Sequence[tuple[tuple[str, int], _Asked]]) -> None:
+        def settle(group: Sequence[tuple[tuple[str, int], _Query]]) -> None:
             results = self._settle_group([a for _, a in group])
             answers.update((key, result) for (key, _), result in zip(group, results, strict=True))
 
@@ -155,12 +155,12 @@ class EndpointKG(KnowledgeGraph):
                 list(pool.map(settle, groups))
         return [answers[a.query.text, a.limit] for a in asked]
 
-    def _settle_group(self, asked: Sequence[_Asked]) -> list[Result]:
+    def _settle_group(self, asked: Sequence[_Query]) -> list[Result]:
         """Answer queries by the union of them; each by itself where that is too much for the engine."""
         pairs, refused = [(a.query, a.limit) for a in asked], False
         if len(asked) > 1 and (query := unite(pairs)) is not None:
             most = sum(a.limit + 1 for a in asked)
-            whole = self._settle(_Asked(query, max(a.timeout for a in asked), most, asked[0].within))
+            whole = self._settle(_Query(query, max(a.timeout for a in asked), most, asked[0].within))
             if whole.outcome in (Outcome.ROWS, Outcome.EMPTY):
                 return split(whole, pairs)
             if whole.outcome is Outcome.UNAVAILABLE:
@@ -171,7 +171,7 @@ class EndpointKG(KnowledgeGraph):
             self.shared._unites = False
         return alone
 
-    def _settle(self, asked: _Asked) -> Result:
+    def _settle(self, asked: _Query) -> Result:
         """Answer one query."""
         if self.closed:
             message = f"the knowledge graph {self.name!r} was closed: open it again"
@@ -302,7 +302,7 @@ def _close(clients: dict[tuple[int, int], httpx.Client]) -> None:
         clients.pop(key).close()
 
 
-class _Asked(NamedTuple):
+class _Query(NamedTuple):
     """A query with its time-out in seconds, its limit in rows, and the deadline of the run."""
 
     query: ReadQuery

@@ -70,7 +70,7 @@ def index_endpoint(kg: EndpointKG, *, pause: float = 0.2, progress: Progress | N
         profile = infer_profile(patient) if kg.profile.name == "generic" else kg.profile
         with closing(sqlite3.connect(folder.parent / UNFINISHED, isolation_level=None)) as connection:
             connection.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; {_TABLES}")
-            reading = _Reading(patient, profile, connection, pause, progress or (lambda *_: None))
+            reading = _NameReader(patient, profile, connection, pause, progress or (lambda *_: None))
             reading.read()
             names = build_label_index(
                 building,
@@ -94,7 +94,7 @@ def index_endpoint(kg: EndpointKG, *, pause: float = 0.2, progress: Progress | N
 
 
 @dataclass
-class _Reading:
+class _NameReader:
     """The reading of one endpoint, and what was read."""
 
     kg: EndpointKG
@@ -110,8 +110,8 @@ class _Reading:
 
         def texts_by(predicate: str, *others: str) -> str:
             tags = dict.fromkeys((profile.language, "mul", *others))
-            spoken = " || ".join(f'LANGMATCHES(LANG(?text), "{tag}")' for tag in tags)
-            return f'?node <{predicate}> ?text FILTER(LANG(?text) = "" || {spoken})'
+            tagged = " || ".join(f'LANGMATCHES(LANG(?text), "{tag}")' for tag in tags)
+            return f'?node <{predicate}> ?text FILTER(LANG(?text) = "" || {tagged})'
 
         for predicate in dict.fromkeys((*profile.label_predicates, *profile.alias_predicates)):
             self._read_section(predicate, texts_by(predicate, *QUESTIONS_IN), "labels")
@@ -212,8 +212,8 @@ class _Reading:
         for alias, predicate, languages in sections:
             sql = "SELECT iri, text, language FROM names WHERE section = ?"
             for iri, name, language in self.connection.execute(sql, (predicate,)):
-                spoken = language.partition("-")[0] in languages
-                if spoken and iri not in relations and profile.linkable(iri):
+                in_language = language.partition("-")[0] in languages
+                if in_language and iri not in relations and profile.linkable(iri):
                     yield Name(iri, name, alias)
         named = ",".join("?" * len(profile.label_predicates))
         labelled = f"SELECT iri FROM names WHERE section IN ({named})"

@@ -267,8 +267,8 @@ def _ids_are_names(select: Select, pattern: str) -> bool:
     )
     names = [node_name(node.value) for (node,) in rows if isinstance(node, IRI)]
     words = [frozenset(_LETTERS.findall(name)) for name in names]
-    spoken = [w for w, name in zip(words, names, strict=True) if 2 * sum(map(len, w)) >= len(name) > 0]
-    return bool(names) and min(len(spoken), 2 * len(set(spoken))) >= _ENOUGH * len(names)
+    in_words = [w for w, name in zip(words, names, strict=True) if 2 * sum(map(len, w)) >= len(name) > 0]
+    return bool(names) and min(len(in_words), 2 * len(set(in_words))) >= _ENOUGH * len(names)
 
 
 def _namespaces(

@@ -24,9 +24,9 @@ from triplewise.tools.core.terms import IRI
 if TYPE_CHECKING:
     import tantivy
 
-    from triplewise.tools.kg.asked_names import AskedNames
+    from triplewise.tools.kg.endpoint_names import EndpointNames
 
-    Names: TypeAlias = "_Names | AskedNames"
+    Names: TypeAlias = "_Names | EndpointNames"
 
 Kind = OneOf["exact", "alias", "fuzzy", "trigram"]
 

@@ -115,11 +115,11 @@ class KnowledgeGraph:
         """Its label index; of a KG without one, names that it is asked for as they are needed."""
         if self.index is not None:
             return self.index
-        from triplewise.tools.kg.asked_names import AskedNames
+        from triplewise.tools.kg.endpoint_names import EndpointNames
         from triplewise.tools.kg.labels import LabelIndex
 
-        asked = AskedNames(self)
-        return LabelIndex(lambda: [asked])
+        names = EndpointNames(self)
+        return LabelIndex(lambda: [names])
 
     @property
     def closed(self) -> bool:

@@ -309,8 +309,8 @@ def node_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Iterat
                 subject, value = quad.subject, quad.object
                 if not isinstance(subject, ox.NamedNode) or not isinstance(value, ox.Literal):
                     continue
-                spoken = (value.language or "").lower().partition("-")[0] in tags
-                if spoken and subject.value not in relations and profile.linkable(subject.value):
+                in_language = (value.language or "").lower().partition("-")[0] in tags
+                if in_language and subject.value not in relations and profile.linkable(subject.value):
                     if by_id or not labelled:
                         labelled.add(subject.value)
                     yield Name(subject.value, one_line(value.value), alias)

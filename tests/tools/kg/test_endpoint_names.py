@@ -18,10 +18,10 @@ from triplewise.tools.core.credentials import login_headers, without_login
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.core.files import kept_json
 from triplewise.tools.kg import endpoint_index
-from triplewise.tools.kg.asked_names import full_text_of
 from triplewise.tools.kg.dialects import FullText, full_texts
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.endpoint_index import UNFINISHED, index_endpoint
+from triplewise.tools.kg.endpoint_names import full_text_of
 from triplewise.tools.kg.infer import endpoint_profile
 from triplewise.tools.kg.labels import LabelIndex
 from triplewise.tools.kg.open import INDEX, close_all, open_kg

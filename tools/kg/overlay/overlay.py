@@ -7,9 +7,9 @@ that they are not in it.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
-import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from typing import Any
 import pyoxigraph as ox
 
 from triplewise.tools.core.facts import ExtractedFact
-from triplewise.tools.core.files import is_writable
+from triplewise.tools.core.files import is_writable, writing
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, text, whole_number
 from triplewise.tools.kg import protocol
 from triplewise.tools.kg.adjacency import Adjacency
@@ -113,7 +113,7 @@ class LocalOverlay(OverlaidKG):
         graph = ox.NamedNode(f"urn:triplewise:facts:{next(_numbers)}")
         # Beside named graphs of its own, which are all read, the facts of other overlays must not stand.
         copy = _Copy(base) if base.graphs else _copy_of(base)
-        copy.store.extend(_quad(t, graph) for t in self.laid)
+        copy.store.load(_ntriples(self.laid), format=ox.RdfFormat.N_TRIPLES, to_graph=graph)
         copy.store.flush()
         self._base, self._copy, self._graphs = base, copy, base.graphs or (graph.value,)
         self._isolated = isolate(copy.store, copy.path, self._graphs)
@@ -136,11 +136,6 @@ def _forget(store: ox.Store, graph: ox.NamedNode) -> None:
         store.remove_graph(graph)
 
 
-def _quad(triple: Triple, graph: ox.NamedNode) -> ox.Quad:
-    (quad,) = ox.parse(triple.n3().encode(), format=ox.RdfFormat.N_TRIPLES)
-    return ox.Quad(quad.subject, quad.predicate, quad.object, graph)
-
-
 class _Copy:
     """A copy of a store that can be written to: on disk one of links to its files, in memory all facts."""
 
@@ -150,23 +145,23 @@ class _Copy:
             self.store = ox.Store()
             self.store.bulk_extend(kg.quads())
             return
-        beside = kg.path.parent if is_writable(kg.path.parent) else None
-        folder = tempfile.mkdtemp(prefix=".facts-", dir=beside)
+        same_disk = kg.path.stat().st_dev == os.stat(tempfile.gettempdir()).st_dev
+        beside = kg.path.parent if not same_disk and is_writable(kg.path.parent) else None
+        folder = tempfile.mkdtemp(prefix=".triplewise-facts-", dir=beside)
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.path = Path(folder, "store")
-        kg.store.backup(str(self.path))  # links, no copies, on the same disk
-        self.store = ox.Store(str(self.path))
-
-
-_copies: weakref.WeakKeyDictionary[KnowledgeGraph, _Copy] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+        with writing(self.path):
+            kg.store.backup(str(self.path))  # links, no copies, on the same disk
+            self.store = ox.Store(str(self.path))
 
 
 def _copy_of(kg: EmbeddedKG) -> _Copy:
-    with _lock:
-        if kg.shared not in _copies:
-            _copies[kg.shared] = _Copy(kg.shared)
-        return _copies[kg.shared]
+    """The copy that the overlays of a KG share."""
+    copies = protocol.memory_of(kg, "copy of the store")
+    copy: _Copy | None = copies.get("")
+    if copy is None:
+        copy = copies[""] = _Copy(kg.shared)
+    return copy
 
 
 class RemoteOverlay(OverlaidKG):
@@ -191,22 +186,22 @@ class RemoteOverlay(OverlaidKG):
                 return result
             if pattern.obstacle:
                 raise UnreadableQuery(pattern.obstacle)
-            return self._completed(result, sparql, pattern, deadline, self.limit if limit is None else limit)
+            limit = self.limit if limit is None else limit
+            return self._completed(result, sparql, pattern, deadline, limit, foreign)
         except UnreadableQuery as error:
             message = f"{len(self.new)} facts read from documents are not in this answer (not read: {error})"
             message = "; ".join(filter(None, (result.message, message)))
             return replace(result, outcome=Outcome.TRUNCATED, message=message)
 
     def _completed(
-        self, result: Result, sparql: str, pattern: Pattern, deadline: Deadline, limit: int
+        self, result: Result, sparql: str, pattern: Pattern, deadline: Deadline, limit: int, foreign: bool
     ) -> Result:
         """The result with what holds by way of the facts. Raises `UnreadableQuery` where that is unknown."""
         triples = (*self.new, *self._around(pattern, deadline))
         store = ox.Store()
-        store.load("\n".join(t.n3() for t in triples).encode(), format=ox.RdfFormat.N_TRIPLES)
-        own = EmbeddedKG(store, self.profile, self.name).query(
-            sparql, timeout=deadline.left, limit=limit, foreign=True
-        )
+        store.load(_ntriples(triples), format=ox.RdfFormat.N_TRIPLES)
+        local = EmbeddedKG(store, self.profile, self.name)
+        own = local.query(sparql, timeout=deadline.left, limit=limit, foreign=foreign)
         if own.outcome not in (Outcome.ROWS, Outcome.EMPTY):
             raise UnreadableQuery(own.message)
         if result.boolean is not None:
@@ -267,6 +262,10 @@ def _added(result: Result, own: Result, keys: frozenset[str]) -> tuple[tuple[Ter
             cells[i] = Literal(str(number), XSD + "integer")
         rows.append(tuple(cells))
     return tuple(rows)
+
+
+def _ntriples(triples: Iterable[Triple]) -> bytes:
+    return "\n".join(t.n3() for t in triples).encode()
 
 
 def _is_blank(node: Term) -> bool:

@@ -40,7 +40,7 @@ _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Mention:
     """One place where a fact was read: what for, where, when, by whom, and how sure."""
 
     question: str
@@ -60,7 +60,7 @@ class StoredFact:
     """
 
     fact: ExtractedFact
-    readings: tuple[Reading, ...]
+    readings: tuple[Mention, ...]
     added: str
     decided: str = ""
 
@@ -76,28 +76,22 @@ class FactFilter:
 
     Attributes:
         status: one of these. least: at least this sure. conflicting: only those that contradict the KG.
-        text: words in a term, a label, or a sentence, in any case. document: part of its name or source.
-        question: part of the question it was read for.
+        text: words in a term, a label, a sentence, a document's name or source, or the question, in any case.
     """
 
     status: tuple[FactStatus, ...] = ()
     text: str = ""
-    document: str = ""
-    question: str = ""
     least: float = 0.0
     conflicting: bool = False
 
     def matches(self, stored: StoredFact) -> bool:
         """Whether a fact is meant."""
-        fact, readings = stored.fact, stored.readings
+        fact = stored.fact
         if (self.status and fact.status not in self.status) or fact.confidence < self.least:
             return False
-        searched = (
-            (self.text, [fact.triple.n3(), *fact.labels.values(), *(r.sentence for r in readings)]),
-            (self.document, [name for r in readings for name in (r.document, r.source)]),
-            (self.question, [r.question for r in readings]),
-        )
-        is_there = all(part.casefold() in "\n".join(texts).casefold() for part, texts in searched)
+        where = [w for r in stored.readings for w in (r.sentence, r.document, r.source, r.question)]
+        texts = "\n".join([fact.triple.n3(), *fact.labels.values(), *where])
+        is_there = self.text.casefold() in texts.casefold()
         return is_there and (bool(fact.conflicts) or not self.conflicting)
 
 
@@ -132,7 +126,7 @@ class FactStore:
                 )
                 connection.execute(
                     "INSERT OR IGNORE INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (fact.id, *(getattr(fact, field.name) for field in fields(Reading))),
+                    (fact.id, *(getattr(fact, field.name) for field in fields(Mention))),
                 )
                 row = connection.execute("SELECT status FROM facts WHERE id = ?", (fact.id,)).fetchone()
                 kept.append(replace(fact, status=row[0]))
@@ -146,9 +140,9 @@ class FactStore:
             connection.execute("BEGIN")
             rows = connection.execute("SELECT * FROM facts ORDER BY added, rowid").fetchall()
             read = connection.execute("SELECT * FROM readings ORDER BY time, rowid").fetchall()
-        readings: dict[str, list[Reading]] = {}
+        readings: dict[str, list[Mention]] = {}
         for fact_id, *rest in read:
-            readings.setdefault(fact_id, []).append(Reading(*rest))
+            readings.setdefault(fact_id, []).append(Mention(*rest))
         stored = []
         for fact_id, triple, labels, conflicts, status, added, decided in rows:
             fact = ExtractedFact(

@@ -73,8 +73,9 @@ def test_read_again_is_one_more_reading_and_keeps_the_status(store: FactStore) -
         (FactFilter(text="manhattan"), [YEAR]),
         (FactFilter(least=0.6), [YEAR]),
         (FactFilter(conflicting=True), [YEAR]),
-        (FactFilter(document="viggo.txt", question="PLAY"), [FACT, YEAR]),
-        (FactFilter(document="nowhere"), []),
+        (FactFilter(text="viggo.txt"), [FACT, YEAR]),
+        (FactFilter(text="PLAY"), [FACT, YEAR]),
+        (FactFilter(text="nowhere"), []),
     ],
 )
 def test_filters(store: FactStore, wanted: FactFilter, found: list[ExtractedFact]) -> None:

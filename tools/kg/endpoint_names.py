@@ -23,7 +23,7 @@ from triplewise.tools.kg.labels import Entry
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result, base_of, batches, facts_by, terms_n3
 from triplewise.tools.kg.vocabulary import remembered
 
-ASKED_NAMES = 120  # names that are looked for at once, at most
+MOST_NAMES = 120  # names that are looked for at once, at most
 FEW_LABELS = 500_000  # labels up to which any engine may look through all of them
 LETTERS, FULL_TEXT = "letters", "search.json"
 DAYS = 30.0  # days for which is kept what an endpoint understands
@@ -91,7 +91,7 @@ def _ask(kg: KnowledgeGraph, sparql: str) -> Result:
     return kg.query_own(sparql) if isinstance(kg, EndpointKG) and "SERVICE" in sparql else kg.query(sparql)
 
 
-class AskedNames:
+class EndpointNames:
     """The names of a KG, asked for as they are needed and remembered as long as this object lives.
 
     Raises `QueryFailedError` where the graph does not answer.
@@ -107,7 +107,7 @@ class AskedNames:
     def exact(self, texts: Mapping[str, Collection[str]]) -> Mapping[str, list[Entry]]:
         """Return entries whose name is a text as written or with capitals, tagged or plain; one query."""
         profile = self._kg.profile
-        new = list(islice((norm for norm in texts if norm not in self._exact), ASKED_NAMES))
+        new = list(islice((norm for norm in texts if norm not in self._exact), MOST_NAMES))
         self._exact |= {norm: [] for norm in new}
         written = (form for norm in new for form in texts[norm])
         forms = (f for t in written for f in (t, t.title(), t[:1].upper() + t[1:], t.lower()))
