@@ -173,8 +173,8 @@ def info(login: o.Login, source: Source, profile: o.Profile = None, as_json: o.J
 
 def _size_of(kg: KnowledgeGraph, folder: Path) -> tuple[str, str]:
     """Return how many triples a graph has, and how its labels are found, in words."""
-    from triplewise.tools.kg.endpoint_names import full_text_of
     from triplewise.tools.kg.endpoint import EndpointKG
+    from triplewise.tools.kg.endpoint_names import full_text_of
     from triplewise.tools.kg.open import is_store, read_manifest
 
     if is_store(folder):
