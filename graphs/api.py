@@ -107,7 +107,7 @@ def ask_many(
 ) -> Iterator[Answer]:
     """Answer questions, `jobs` at a time; yield the answers in the order of the questions.
 
-    One that cannot be asked (empty, too long) has the status `not_found` and the reason. Another error ends
+    One that is empty or too long has the status `not_found` and the reason. Another error ends
     it; the answers before it have been given. Arguments as of `ask`.
     """
     if isinstance(questions, str):

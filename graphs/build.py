@@ -68,7 +68,7 @@ def after_reflect(state: State) -> Literal["new focus", "same focus"]:
 
 
 def after_answer(state: State, runtime: Runtime[Context]) -> Literal["unsure", "done"]:
-    """Where a person wants to be asked and the answer is unsure, ask."""
+    """Where the answer is unsure and the run is interactive, a person chooses."""
     is_unsure = state.answer is not None and state.answer.status == "unsure"
     asks = is_unsure and runtime.context is not None and runtime.context.interactive
     return "unsure" if asks else "done"
@@ -100,7 +100,7 @@ def build_graph(
 
     Args:
         preset: a name of `PRESETS`, `module:name` of one's own, or a `Preset`.
-        checkpointer: any LangGraph checkpointer, which gives back the types of the state without being told;
+        checkpointer: any LangGraph checkpointer, which gives back the types of the state;
             None for none, as `langgraph dev` wants it.
         context_schema: what makes the settings of a run from those that a server's client sends.
         **phases: phase name -> variant name, `module:name`, or a callable `(state, runtime) -> update` or

@@ -100,7 +100,7 @@ def learn(
         config: what to learn; None goes on with what the folder holds.
         folder: where everything is kept.
         learner: what updates the policy, instead of the policy's own.
-        report: is told how far a phase is. notify: is told, in words, what a person should know.
+        report: called with the progress of a phase. notify: called with a message for a person.
 
     Raises:
         ConfigurationError: a configuration that cannot work, or a folder that holds another one.

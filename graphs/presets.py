@@ -89,7 +89,7 @@ PRESETS: dict[str, Preset] = {
         {"toolset": "agentbench", "prompt": "agentbench", "max_steps": 30},
     ),
     "sql": Preset(
-        "a relational database asked in SQL, every query checked before it runs",
+        "a relational database queried in SQL, every query checked before it runs",
         _SQL,
         {"toolset": "select", "prompt": "select", "max_steps": 20, "max_actions": 4},
     ),

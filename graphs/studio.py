@@ -38,7 +38,7 @@ from starlette.types import Receive, Scope, Send
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.chat import build_chat
 from triplewise.graphs.presets import PRESETS
-from triplewise.nodes.context import OUTSIDE, Context
+from triplewise.nodes.context import RESOURCES, Context
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.core.addresses import LOOPBACK, host_of
 from triplewise.tools.core.configuration import NAME, configuration_file, read_section
@@ -57,7 +57,7 @@ HARMLESS = {f.name: [f.default] for f in fields(Context) if f.default is not MIS
     "seeds": [None, "none"],
     "ranking": ["none", "hybrid", "sentence-transformers"],
 }
-"""Values of `OUTSIDE` settings that name nothing outside: their defaults, above all."""
+"""Values of `RESOURCES` settings that name nothing outside: their defaults, above all."""
 
 
 def read_allowed() -> dict[str, dict[str, Any]]:
@@ -68,9 +68,9 @@ def read_allowed() -> dict[str, dict[str, Any]]:
     """
     allowed: dict[str, dict[str, Any]] = {}
     for setting, names in read_section("server").items():
-        if setting not in OUTSIDE or not isinstance(names, dict):
+        if setting not in RESOURCES or not isinstance(names, dict):
             message = f'[server.{setting}]: needs to be a setting, and to hold lines NAME = "VALUE"'
-            raise DataError(f"{message}{did_you_mean(setting, OUTSIDE)}", configuration_file())
+            raise DataError(f"{message}{did_you_mean(setting, RESOURCES)}", configuration_file())
         for name, meant in names.items():
             settings = meant if isinstance(meant, dict) else {setting: meant}
             if unknown := sorted(set(settings) - set(KINDS)):
@@ -80,20 +80,20 @@ def read_allowed() -> dict[str, dict[str, Any]]:
     return allowed
 
 
-def admit(asked: Mapping[str, Any], allowed: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the settings that a client gets for those it asked for.
+def admit(requested: Mapping[str, Any], allowed: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the settings that a client gets for those it requests.
 
     Raises:
         ConfigurationError: a setting that is unknown, of a wrong type, or that the operator does not allow.
     """
     plain, named = dict[str, Any](), dict[str, Any]()
-    for name, value in asked.items():
+    for name, value in requested.items():
         if name not in KINDS:
             raise ConfigurationError(f"unknown setting {name!r}{did_you_mean(name, KINDS)}")
         names = allowed.get(name, {})
         if isinstance(value, str) and value in names:
             named |= names[value]
-        elif name in OUTSIDE and value not in HARMLESS[name]:
+        elif name in RESOURCES and value not in HARMLESS[name]:
             choices = f"it allows: {', '.join(sorted(names))}" if names else "it allows none"
             raise ConfigurationError(
                 f"setting {name}: this server does not allow {value!r}; {choices}. Its operator adds "
@@ -114,9 +114,9 @@ ALLOWED = read_allowed()
 class ServedContext(Context):
     """What a client's settings become: a `Context` of those that it is allowed."""
 
-    def __new__(cls, **asked: Any) -> Context:  # type: ignore[misc]
+    def __new__(cls, **requested: Any) -> Context:  # type: ignore[misc]
         """Return the settings of the run."""
-        return Context(**admit(asked, ALLOWED))
+        return Context(**admit(requested, ALLOWED))
 
 
 Graph: TypeAlias = CompiledStateGraph[Any, Context, Any, Any]
@@ -150,10 +150,10 @@ def served(preset: str, build: Callable[..., Graph] = build_graph) -> Callable[[
     def graph_for(runtime: ServerRuntime[Any]) -> Graph:
         """Return the graph, once no setting is unknown: the server would drop those without a word."""
         run = runtime.execution_runtime
-        asked = run.context if run is not None else None
+        requested = run.context if run is not None else None
         try:
             # Names that begin so are the server's own.
-            admit({n: v for n, v in (asked or {}).items() if not n.startswith("__")}, ALLOWED)
+            admit({n: v for n, v in (requested or {}).items() if not n.startswith("__")}, ALLOWED)
         except ConfigurationError as error:
             raise ValueError(str(error)) from error  # the server shows its clients the words of few errors
         return graph

@@ -85,7 +85,7 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
 
 
 ANSWERS, EXECUTE = ("set_answer", "ask"), "execute"
-"""Actions that say what a query returns, and the one that runs it for good."""
+"""Actions that set what a query returns, and the one that executes the finished query."""
 
 
 def _ask(state: State, runtime: Runtime[Context], native: bool) -> Update:
@@ -116,7 +116,7 @@ def _ask(state: State, runtime: Runtime[Context], native: bool) -> Update:
 
 
 def _without_asking(state: State, env: Environment) -> Update | None:
-    """The next action where it is known: a reading as one program, or what the last reply holds besides.
+    """The next action where it is known: a reading as one program, or what else the last reply holds.
 
     `fast_path` offers the model the best reading, for its yes or no; one that `cascade` is sure of is run.
     """

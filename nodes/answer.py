@@ -32,7 +32,7 @@ from triplewise.tools.pyql.text import read_term
 def program(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from the query that was built (QueryAgent).
 
-    Where the budget ran out before `execute()`, the query so far is asked for its newest variable.
+    Where the budget ran out before `execute()`, the query so far is run for its newest variable.
     """
     env = environment(runtime)
     kg, toolset = env.kg, env.toolset

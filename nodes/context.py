@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, get_args, get_origi
 from triplewise.tools.core.addresses import hide_secrets
 from triplewise.tools.core.errors import ConfigurationError
 
-OPEN = ("toolset", "prompt", "max_steps")
+PRESET_DEFAULTS = ("toolset", "prompt", "max_steps")
 """Settings whose None stands for the preset's own value."""
 
-OUTSIDE = (
+RESOURCES = (
     *("kg", "profile", "db", "documents", "facts", "seeds", "calibration", "guidelines", "prompt", "prices"),
     "toolset",
     *("model", "base_url", "api_key_env", "encoder", "ranking", "ranking_model"),
@@ -51,7 +51,7 @@ NameOrObject: TypeAlias = Annotated[Any, _Named()]
 
 
 def _setting(default: Any, description: str) -> Any:
-    """Return a dataclass field whose description LangGraph Studio shows beside it."""
+    """Return a dataclass field with the description that LangGraph Studio shows."""
     if isinstance(default, list):
         return field(default_factory=list, metadata={"description": description})
     return field(default=default, metadata={"description": description})
@@ -85,7 +85,7 @@ class Context:
     max_actions: int = _setting(1, "Actions that a reply of a model may hold; each is inspected in turn.")
     temperature: float = _setting(0.0, "Sampling temperature of the model.")
     reasoning_effort: Literal["low", "medium", "high"] | None = _setting(
-        None, "How long the model thinks, where it can be told; None leaves it to the model."
+        None, "How long the model reasons, for models with this parameter; None leaves it out."
     )
     max_reply_tokens: int = _setting(1024, "Longest reply of the model, in tokens.")
     model_timeout: float = _setting(60.0, "Seconds without a word of the model after which a try has failed.")
@@ -145,14 +145,14 @@ class Context:
     relation_cut: int = _setting(40, "Relations offered at once (QueryAgent, appendix B.3).")
     ranking: Literal["none", "hybrid", "sentence-transformers", "openai"] = _setting(
         "sentence-transformers",
-        "How relations are ranked: by the encoder's vectors, with BM25 besides (hybrid), by an embedding "
+        "How relations are ranked: by the encoder's vectors, together with BM25 (hybrid), by an embedding "
         "server (openai), or not at all.",
     )
     shuffle_seed: int | None = _setting(None, "Shuffle offered relations with this seed; None does not.")
     ranking_model: str = _setting(
         "text-embedding-3-small", "Model of the ranking `openai`, at the same server."
     )
-    db: str | None = _setting(None, "SQLAlchemy URL of a relational database, asked instead of a KG.")
+    db: str | None = _setting(None, "SQLAlchemy URL of a relational database, queried instead of a KG.")
     verify_corrections: bool = _setting(True, "Try computed fixes on the KG and offer those that find rows.")
     repair_queries: int = _setting(12, "KG queries that fixes may take at one correction.")
     repair_offers: int = _setting(3, "Fixes offered at one correction.")
@@ -166,7 +166,8 @@ class Context:
     reuse_answers: bool = _setting(True, "Ask the KG no query twice for one question; off asks every time.")
     fast_path: bool = _setting(False, "Run the best reading as one program; steps where anything objects.")
     cascade: float | None = _setting(
-        None, "Confidence from which the embedded reading is taken and no model asked; None always asks."
+        None,
+        "Confidence from which the embedded reading is taken without a model call; None always calls the model.",
     )
     max_steps: int | None = _setting(None, "Actions a question may take.")
     max_corrections: int = _setting(12, "Corrections a question may take.")
@@ -194,11 +195,15 @@ class Context:
     def resolved(self, preset: Mapping[str, Any]) -> Self:
         """Return the settings of a run: those that the caller gave, then the preset's, then the defaults."""
         given: frozenset[str] = self.__dict__["_given"]
-        own = {n: v for n, v in preset.items() if n not in given or (n in OPEN and getattr(self, n) is None)}
+        own = {
+            n: v
+            for n, v in preset.items()
+            if n not in given or (n in PRESET_DEFAULTS and getattr(self, n) is None)
+        }
         return replace(self, **own)
 
     def __post_init__(self) -> None:
-        for name in OUTSIDE:
+        for name in RESOURCES:
             if isinstance(value := getattr(self, name), str) and "://" in value:
                 setattr(self, name, hide_secrets(value))
         for setting in fields(self):

@@ -1,4 +1,4 @@
-"""Converse: from a message and what was said before to a question that stands alone, and back to a message.
+"""Converse: from a message and the conversation before it to a question that stands alone, and back to a message.
 
 With a language model the question is rewritten in one call, in none where it stands alone. Without one it is
 read by its words (`tools/parsing/follow_up.py`); of several readings the surest answer is taken.
@@ -26,14 +26,14 @@ from triplewise.tools.parsing.follow_up import FollowUp, Purpose, Rewrite, Turn,
 from triplewise.tools.parsing.reading import Reading
 
 SURE = 0.9
-"""Confidence from which nothing else that a message may mean is asked."""
+"""Confidence from which no other reading of a message is tried."""
 KEPT, SHOWN, LABELS, LISTED, PROOF = 10, 3, 12, 30, 12
 """Exchanges remembered, and those a model is shown, with answers of each; answers and facts in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question as it was asked of the graph, its answer, and in words the reading that gave it."""
+    """A question as it was put to the graph, its answer, and in words the reading that gave it."""
 
     question: str
     entities: dict[str, str]
@@ -53,16 +53,16 @@ class Messages(BaseModel):
 
 
 class Conversation(Messages):
-    """The state of a conversation: its messages, what was asked and answered, and the question at hand."""
+    """The state of a conversation: its messages, questions and answers, and the question at hand."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
 
-    exchanges: tuple[Exchange, ...] = Field((), description="Questions asked, with their answers.")
+    exchanges: tuple[Exchange, ...] = Field((), description="Questions with their answers.")
     unclear: str = Field("", description="A message that waits for the name of what it is about.")
     rewrites: tuple[Rewrite, ...] = Field((), description="What else the message may mean.")
     tried: tuple[Exchange, ...] = Field((), description="What the message was read as, so far.")
     rewriting: Usage = Field(Usage(), description="What reading the message took of a model.")
-    question: str = Field("", description="The question that the machine is asked.")
+    question: str = Field("", description="The question that the machine answers.")
     entities: dict[str, str | None] = Field({}, description="Its entities: mention -> id.")
     linked: tuple[LinkedEntity, ...] = Field((), description="Entities found in the question.")
     readings: tuple[Reading, ...] = Field((), description="What the question may mean.")
@@ -74,7 +74,7 @@ Next: TypeAlias = Command[Literal["ask", "__end__"]]
 
 
 def read(state: Conversation, runtime: Runtime[Context]) -> Next:
-    """Read the newest message; ask what it asks for, or reply where no question is to be asked."""
+    """Read the newest message; answer the question in it, or reply where it holds none."""
     if not state.messages:
         raise ConfigurationError("the conversation has no message; send one, e.g. 'Who wrote Dracula?'")
     env, text = environment(runtime), str(state.messages[-1].text).strip()

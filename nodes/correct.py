@@ -27,7 +27,7 @@ RETRY = "Please check again and re-generate only Thought {n} and Action {n}."
 def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()) -> Update:
     """Show `observation` for the last step and go back to the program before it.
 
-    What the same reply wanted besides is dropped, and said to be; but for look-ups behind one that failed.
+    Other actions of the same reply are dropped, and named; look-ups after a failed look-up are kept.
     """
     verdict, step = state.verdict, state.last
     assert verdict is not None, "correct runs after inspect"

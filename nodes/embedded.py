@@ -30,7 +30,7 @@ from triplewise.tools.pyql.program import Fact, Filter, PyQL
 GIVE_UP = Call("give_up")
 
 CONFIRM = "If this query says what the question asks, execute(); if not, undo(all) and build another one."
-"""What a model is told of a reading that was run as one program."""
+"""What a model reads after a reading that was run as one program."""
 
 SCRIPTS: Mapping[str, Callable[[PyQL, Profile], tuple[Call, ...]]] = {
     "pyql": script,

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Update: TypeAlias = dict[str, Any]
 """What a phase returns: the keys of the state that it changes."""
 
-UNUSABLE = CUT, SILENT = "reply_cut", "reply_empty"
+UNUSABLE = REPLY_CUT, REPLY_EMPTY = "reply_cut", "reply_empty"
 """Errors of replies that the limit of tokens cut, or that hold no text; another try hardly mends that."""
 REPEATED = 6
 """Times in a row that the same action ends a run: a model that wrote it so often writes nothing else."""
@@ -95,7 +95,7 @@ class Environment:
 
     @property
     def kg(self) -> KnowledgeGraph:
-        """The KG, with the facts that this run may use over it; empty beside a database.
+        """The KG, with the facts that this run may use over it; empty where a database is queried.
 
         Raises `ConfigurationError` or `DataError` if it cannot be opened.
         """
@@ -181,7 +181,7 @@ class Environment:
 
     @property
     def _server(self) -> dict[str, Any]:
-        """Where models and embeddings are asked, and for how long."""
+        """The server of models and embeddings, and its time-outs."""
         context = self.context
         return {
             "base_url": context.base_url,

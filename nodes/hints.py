@@ -38,13 +38,13 @@ LATER = 3
 """The share of the budget, as 1/n, that is left once the run has steps of its own to show."""
 
 RIVALS, BEHIND = 3, 0.25
-"""Other meanings of a mention that are told at most, and how far behind the best one's score they may be."""
+"""Most other meanings of a mention that are shown, and how far below the best one's score they may be."""
 
 LONG = 80
 """Characters above which a description is clipped."""
 
 RULES = 3
-"""Rules of the plan that are told at most."""
+"""Most rules of the plan that are shown."""
 
 
 def prompt_values(state: State, env: Environment) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
 def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str]:
     """Return one line for what a mention may mean: its node, and others where the linker is not sure.
 
-    Each with its description or, where it has none, its classes: a film is told from a mountain of its name.
+    Each with its description or, where it has none, its classes: they set a film apart from a mountain of its name.
     """
     meanings = [[c for c in e.candidates if c.score >= e.score - BEHIND][: 1 + RIVALS] for e in linked]
     nodes = {c.id: kg.profile.expand(c.id) for near in meanings for c in near if not c.description}
@@ -104,7 +104,7 @@ def around_lines(state: State, env: Environment, spent: Sequence[str]) -> list[s
     """Return the relations around the task-relevant entities within the budget.
 
     Args:
-        spent: hints that are told besides, within the same budget.
+        spent: other hints, within the same budget.
     """
     kg = env.kg
     budget = HINTS
@@ -113,7 +113,7 @@ def around_lines(state: State, env: Environment, spent: Sequence[str]) -> list[s
     budget -= sum(map(len, spent))
     facts = [NearbyFact(s.triple, s.through) for s in state.observation]
     totals = {}
-    for topic in state.observed:  # asked before, by the observation
+    for topic in state.observed:  # cached since the observation
         if (node := kg.profile.expand(topic)) is not None and (around := kg.relations(node)).outcome.ok:
             totals[topic] = len(around.forward) + len(around.backward)
     groups = {topic: list[str]() for topic in totals} | grouped_lines(kg, facts, state.observed)

@@ -4,7 +4,7 @@
 `short` says the same with fewer words:
 
 - A failed attempt followed by a step that worked keeps thought and action, and the reason in one sentence;
-  attempts in a row that failed for the same reason are told once, with their number.
+  attempts in a row that failed for the same reason are shown once, with their number.
 - The relations of an entity or variable are listed in full until a fact uses them. From then on the list
   holds what was chosen, the relations most like it, and the first ones of the ranking, with their number.
   A list that was given before is referred to.
@@ -90,7 +90,7 @@ def _size(*entries: Entry) -> int:
 
 
 def _failures(attempts: list[Entry]) -> list[Entry]:
-    """Return one entry for attempts that failed alike; the entries themselves where that is no shorter."""
+    """Return one entry for attempts that failed alike; the entries themselves where that is not shorter."""
     if not attempts:
         return []
     newest = attempts[-1]

@@ -24,7 +24,7 @@ LONGEST_WORD = 200
 
 
 def check_question(question: str) -> None:
-    """Raise `QuestionError` for a question that cannot be asked."""
+    """Raise `QuestionError` for a question that is empty or too long."""
     if not question.strip():
         raise QuestionError("the question is empty; ask something, e.g. 'Where was Ada Lovelace born?'")
     if len(question) > LONGEST:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 OPENAI_URL = "https://api.openai.com/v1"
 MALFORMED_RETRIES = 2
-"""How often a reply that is no chat completion is asked for again: the client does not."""
+"""Further requests after a reply that is not a chat completion: the client makes none."""
 
 Message = Mapping[str, str]
 """A chat message in OpenAI's form: `{"role": "user", "content": "..."}`."""
@@ -159,7 +159,7 @@ class Server:
     Attributes:
         model: the server's name of it. api_key_env: the environment variable that the key comes from.
         timeout: seconds without any answer before a try counts as failed.
-        max_retries: further tries after the first on 429, 5xx, time-outs and lost connections.
+        max_retries: further tries after the first on 429, 5xx, time-outs and broken connections.
         temperature, reasoning_effort: left out for models that refuse them. max_tokens: longest reply.
         reply: what the server answers with, for messages.
     """
@@ -306,7 +306,7 @@ class ChatModel:
     Args:
         chat: any LangChain chat model. name: looked up among the prices; "" takes the chat model's own.
         prices: price table to lay over the shipped one.
-        server: of a model that is asked through the OpenAI API; None for any other.
+        server: of a model behind the OpenAI API; None for any other.
         reopen: gives the model without the settings that it refused; None for one that the caller made.
     """
 
@@ -536,7 +536,7 @@ def unknown_parameter(error: Exception) -> str:
 
 
 def explained(error: Exception, server: Server) -> TriplewiseError:
-    """The error that says what happened and who acts: the person (`ConfigurationError`), or nobody now."""
+    """The error that says what happened and who acts: the person (`ConfigurationError`), or nobody."""
     import openai
 
     where, tries = server.where, f"given up after {server.max_retries + 1} tries"
@@ -590,7 +590,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _server_words(error: Exception) -> str:
-    """Return what the server itself said, without the client's wrapping."""
+    """Return the server's own message, without the client's wrapping."""
     body, message = getattr(error, "body", None), getattr(error, "message", error)
     if isinstance(body, dict):
         body = body.get("message") or body.get("detail")

@@ -2,7 +2,7 @@
 
 Without a language model the plan is readings of the semantic parser. A language model is shown SymAgent's
 rules: those of seed questions, and the chains of relations that readings walk.
-What is no question is planned by what it states: a slot wants the one relation it names, or none; a claim
+Slots and claims are planned by what they state: a slot wants the one relation it names, or none; a claim
 wants facts that prove or contradict it (ODA, section 3.1).
 """
 

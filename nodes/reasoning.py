@@ -81,7 +81,7 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     hinted = (t.relation for s in state.observation for t in (s.triple, s.through) if t is not None)
     searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))
     return ReasoningMemory(
-        # Nodes that the plan names besides the linked entities, such as the class a question asks for.
+        # Nodes of the plan and the linked entities: the plan names others, such as the class a question asks for.
         linked={**{node: node for node in nodes}, **{e.id: e.label for e in state.linked}},
         looked_up=shown,
         bound=tuple(bound),
@@ -108,7 +108,7 @@ def _call_text(step: Step) -> str:
 def ranker(question: str, env: Environment) -> Ranker:
     """Return what ranks and cuts the relations around a node for a question (QueryAgent, appendix B.3).
 
-    Vectors of relation texts come from the store beside the KG, so that no text is embedded twice.
+    Vectors of relation texts come from the KG's own store, so that no text is embedded twice.
     """
 
     kg, context = env.kg, env.context

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import CUT, SILENT
+from triplewise.nodes.environment import REPLY_CUT, REPLY_EMPTY
 from triplewise.tools.actions import Toolset, parse_actions, parse_call, parse_react
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.errors import ActionError
@@ -56,14 +56,14 @@ def unusable(reply: Reply, context: Context) -> ActionError | None:
     if reply.truncated:
         limit = context.max_reply_tokens
         return ActionError(
-            CUT,
+            REPLY_CUT,
             f"the reply was cut at {limit} tokens before its action was complete: it must be shorter, or the "
             f"limit higher (max_reply_tokens={2 * limit})",
         )
     tokens = 0 if reply.usage.estimated else reply.usage.output_tokens
     if tokens and not (reply.text or reply.tool_calls or reply.invalid_calls):
         return ActionError(
-            SILENT,
+            REPLY_EMPTY,
             f"the reply has no text: the {tokens} tokens that the model wrote went into its reasoning, which "
             "is not read (reasoning_content, or a block <think>)",
         )

@@ -159,7 +159,7 @@ def _reading_of(state: State, env: Environment, values: Sequence[str]) -> Readin
 
 
 def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> Reading | None:
-    """Return the answer of a model's own query as a reading, not calibrated; None for what is no question.
+    """Return the answer of a model's own query as a reading, not calibrated; None for slots and claims.
 
     It is compared with what the question is read as without a model: some KG queries, no model call.
     """

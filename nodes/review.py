@@ -62,7 +62,7 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def ask(facts: Sequence[ExtractedFact], kg: KnowledgeGraph) -> dict[str, bool]:
-    """Return a person's decision on each fact, by id. What a reply leaves open is asked for again."""
+    """Return a person's decision on each fact, by id. The interrupt is repeated for those that a reply leaves open."""
     decisions, error = dict[str, bool](), ""
     while left := [f for f in facts if f.id not in decisions]:
         texts = triple_text(overlaid(kg, left), [f.triple for f in left])
@@ -135,7 +135,7 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def pick(readings: Sequence[Mapping[str, Any]], meanings: Sequence[Mapping[str, Any]]) -> int:
-    """Return the number that a person picks, 0 for none; what is no number of theirs is asked for again."""
+    """Return the number that a person picks, 0 for none; the interrupt is repeated for any other reply."""
     error, most = "", len(readings) + len(meanings)
     shown = [{"number": n, **option} for n, option in enumerate((*readings, *meanings), 1)]
     value = {"choose": CHOICE, "readings": shown[: len(readings)], "meanings": shown[len(readings) :]}
@@ -143,4 +143,4 @@ def pick(readings: Sequence[Mapping[str, Any]], meanings: Sequence[Mapping[str, 
         reply = interrupt({**value, **({"error": error} if error else {})})
         if str(reply).strip().isdecimal() and int(reply) <= most:
             return int(reply)
-        error = f"{reply!r} is no number from 0 to {most}"
+        error = f"{reply!r} is not a number from 0 to {most}"

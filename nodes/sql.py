@@ -1,4 +1,4 @@
-"""What differs where a relational database is asked in place of a KG (QueryAgent 5.4, table 5)."""
+"""What differs for a relational database in place of a KG (QueryAgent 5.4, table 5)."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class ScoredTriple:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thought, one action, what the environment said, and what the agent was shown.
+    """One thought, one action, the feedback of the environment, and what the agent was shown.
 
     `program_before` is what a correction rolls back to. `guideline` is the id of the one that fired.
     """
@@ -105,7 +105,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """One mistake that was caught: at which step, by which guideline, and as `text` what the agent was told.
+    """One mistake that was caught: at which step, by which guideline, and as `text` what the agent was shown.
 
     `reason` is what was wrong, in words for a person; `fixes` are the verified corrections that the agent was
     offered, each with what it finds.
@@ -160,7 +160,7 @@ class Answer:
     gives `sql` in place of `sparql`, and `rows` (as text) in place of `proof`.
 
     `confidence` is the calibrated probability that the answer is exactly right; None where nothing could
-    calibrate it (for claims and slots, and with a language model that `triplewise calibrate` has not asked).
+    calibrate it (for claims and slots, and with a language model that `triplewise calibrate` has not calibrated).
     Below the setting `min_confidence` the status is `unsure`. `unaccounted` are the words of the question
     that the query does not account for, `rivals` other readings with other answers, likeliest first.
     `note` is what guidelines of severity `note` say of the step that gave it.

@@ -21,7 +21,7 @@ import pytest
 from tests.support.openai_server import OpenAIServer
 from tests.support.virtuoso import free_port
 from triplewise.graphs import PRESETS, Context
-from triplewise.nodes.context import OUTSIDE
+from triplewise.nodes.context import RESOURCES
 from triplewise.tools.core.errors import ConfigurationError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -261,8 +261,8 @@ def test_a_server_of_this_machine_answers_to_no_other_name(host: str, status: in
 
 
 def test_every_setting_that_takes_any_text_is_the_operators_to_allow() -> None:
-    """A setting added later is not forgotten: free text is either known to be harmless, or `OUTSIDE`."""
+    """A setting added later is not forgotten: free text is either known to be harmless, or `RESOURCES`."""
     free = {
         name for name, kind in get_type_hints(Context).items() if kind in (Any, str, str | None, list[str])
     }
-    assert free - {"toolset", "earlier"} <= set(OUTSIDE)
+    assert free - {"toolset", "earlier"} <= set(RESOURCES)

@@ -46,7 +46,7 @@ def places() -> tuple[Path, Path]:
 def read_section(name: str) -> dict[str, Any]:
     """Return a section of the configuration file, as TOML has it; empty where it is not written.
 
-    Raises `DataError` where the file cannot be read, is no TOML, or has a section that there is none of.
+    Raises `DataError` where the file cannot be read, is not TOML, or has an unknown section.
     """
     if (path := configuration_file()) is None:
         return {}

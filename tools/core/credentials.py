@@ -53,7 +53,7 @@ def login_headers(url: str) -> dict[str, str]:
     """Return the headers that log in to the server of a URL; {} where no login is known.
 
     Environment variables are called TRIPLEWISE_HOST_TOKEN, or TRIPLEWISE_HOST_USER and _PASSWORD, and
-    TRIPLEWISE_HOST_HEADERS (`Name: value`, one a line, sent besides), with the host in capitals, `_` for its
+    TRIPLEWISE_HOST_HEADERS (`Name: value`, one a line, sent too), with the host in capitals, `_` for its
     dots and the colon of its port, `__` for its hyphens.
 
     Raises:
@@ -100,10 +100,10 @@ def keep_login(
     """Keep a login for the host of a URL in the environment of this process; "" for what is not given.
 
     Args:
-        ask_password: asked where the environment has no password for the host. headers: each `Name: value`.
+        ask_password: called where the environment has no password for the host. headers: each `Name: value`.
 
     Raises:
-        ConfigurationError: two logins, a user without a password, or what is no header.
+        ConfigurationError: two logins, a user without a password, or a malformed header.
     """
     names = {part: _variable_name(_places(url)[0], part) for part in ("TOKEN", "USER", "PASSWORD", "HEADERS")}
     if (user and token) or ((user or token) and split_url(url).username is not None):

@@ -4,12 +4,12 @@
 TriplewiseError
 ├── UserError            the person must act: the message says what was wrong, where, and the fix
 │   ├── ConfigurationError   unknown preset, variant, profile, model; conflicting settings
-│   │   └── QuestionError        this question cannot be asked: empty, too long
+│   │   └── QuestionError        this question cannot be answered: empty, too long
 │   └── DataError            a file that cannot be read: names file, line or key
 ├── ActionError          the model must act: becomes interpreter feedback, never ends a run
 └── RunError             this run cannot go on: a service failed after retries
     ├── KGUnavailableError
-    │   └── QueryFailedError     a query had no answer: what rests on it cannot be said
+    │   └── QueryFailedError     a query had no answer: what rests on it is not known
     ├── ModelUnavailableError
     │   └── OutOfTimeError       the run's budget of seconds ended while it waited for a model
     └── DocumentsUnavailableError
@@ -53,7 +53,7 @@ class ConfigurationError(UserError):
 
 
 class QuestionError(ConfigurationError):
-    """A question that cannot be asked; others can, with the same settings."""
+    """A question that cannot be answered; others can, with the same settings."""
 
 
 class DataError(UserError):
@@ -89,7 +89,7 @@ class KGUnavailableError(RunError):
 
 
 class QueryFailedError(KGUnavailableError):
-    """What a failed query would hold was needed: the word of `Outcome`, and what the engine said."""
+    """What a failed query would hold was needed: the word of `Outcome`, and the engine's message."""
 
     def __init__(self, outcome: str, message: str) -> None:
         self.outcome, self.message = outcome, message
@@ -101,7 +101,7 @@ class ModelUnavailableError(RunError):
 
 
 class OutOfTimeError(ModelUnavailableError):
-    """The run's budget of seconds ended while a model was being asked."""
+    """The run's budget of seconds ended during a model call."""
 
 
 class DocumentsUnavailableError(RunError):

@@ -33,7 +33,7 @@ MOST_NODES = 500_000
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError)
 """What opening or reading a text file may raise."""
 BAD_YAML = (yaml.YAMLError, ValueError, RecursionError)
-"""What a text that is no YAML raises: dates that there are none of and endless depth too."""
+"""What a text that is not YAML raises, impossible dates and endless depth included."""
 TO_UTF8 = "save it as UTF-8, e.g. by `iconv -f LATIN1 -t UTF-8`"
 
 
@@ -174,7 +174,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 def json_lines(path: Path) -> Iterator[tuple[int, Record]]:
     """The objects of a JSON-lines file with their 1-based line numbers.
 
-    Raises `DataError`, naming file and line, if a line is no JSON object.
+    Raises `DataError`, naming file and line, if a line is not a JSON object.
     """
     for number, line in lines_of(path):
         try:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 PROCESSES = 2  # at a time for one graph or database; further calls wait for their turn
-MEMORY = 1 << 30  # bytes that a call may take besides what was loaded before
+MEMORY = 1 << 30  # bytes that a call may take on top of what was loaded before
 LARGEST = 64 << 20  # bytes of a reply above which it is refused
 STARTING = 60.0  # seconds that a process may take to start
 _LOOK = 0.05  # seconds after which a wait looks whether the run was cancelled

@@ -23,7 +23,7 @@ class Atom:
 
 
 Path: TypeAlias = tuple[Atom, ...]
-"""A chain of relations: the body of a rule."""
+"""A chain of relations: the path of a rule."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ def normal_text(text: str) -> str:
 
 
 def same(answer: Value, gold: Value) -> bool:
-    """Whether an answer says what the gold value says.
+    """Whether an answer means what the gold value means.
 
     - Two ids: if they are the same id. An id and a name: if it is one of the id's names.
     - Numbers: whole ones exactly, others within `TOLERANCE`. With units on both sides: in base units; with a

@@ -80,7 +80,7 @@ class PathExample:
     """One question to learn from.
 
     Attributes:
-        question: as it was asked. masked: the same in lower case, with its mentions masked.
+        question: as written. masked: the same in lower case, with its mentions masked.
         chosen: the path that led to the answers. others: paths that were not taken. weight: F1 of answers.
     """
 

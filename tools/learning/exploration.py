@@ -121,7 +121,7 @@ class Explorer:
 
 
 def choices_of(kg: KnowledgeGraph, rule: Rule) -> tuple[Choice, ...]:
-    """Return the choices behind a rule: at each hop, what was taken beside what was offered.
+    """Return the choices behind a rule: at each hop, what was taken and what was offered.
 
     The embedded policy learns from them, as a language model learns from thoughts and actions. One query a
     hop. A hop whose relation the KG does not offer there (a gap) is left out.

@@ -24,7 +24,7 @@ Progress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with what is being done, how much of it is done, and of how much (None where that is unknown)."""
 
 REPORT = "training.json"
-"""Written last: an adapter beside it is complete."""
+"""Written last: the adapter in the same folder is then complete."""
 PLAIN_TEMPLATE = (
     "{% for message in messages %}{% if message['role'] == 'assistant' %}{% generation %}"
     "{{ message['content'] + eos_token }}{% endgeneration %}{{ '\\n\\n' }}"

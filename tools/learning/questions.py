@@ -30,7 +30,7 @@ def read_questions(path: Path) -> list[Question]:
     """Read the questions of a JSON-lines file (plain or .gz), with lines as `question_parts` reads them.
 
     A line without an `id` is named by its number. Questions without answers are left out. Raises `DataError`
-    where a line is no such record, an id stands twice, or no question has answers.
+    where a line is not such a record, an id occurs twice, or no question has answers.
     """
     questions: dict[str, Question] = {}
     for number, record in json_lines(path):

@@ -25,7 +25,7 @@ _STRICT = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One thought, one action, and what the environment said."""
+    """One thought, one action, and the observation."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
@@ -36,7 +36,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A relation taken at one hop beside those that were offered there.
+    """A relation taken at one hop, and those that were offered there.
 
     Attributes:
         chosen: short id of the relation, `^` before one walked against its direction.
@@ -120,7 +120,7 @@ class Journal:
     """A file of trajectories that grows by one at a time; each is on disk before the next is begun.
 
     There is one trajectory of each question, iteration and origin. A last line that was cut short by a kill
-    is taken off when the file is opened, and `notify` is told. Safe to use from threads. Raises `DataError`
+    is taken off when the file is opened, and `notify` is called. Safe to use from threads. Raises `DataError`
     where another line is broken, or the file cannot be written.
     """
 
