@@ -167,7 +167,7 @@ class Context:
     fast_path: bool = _setting(False, "Run the best reading as one program; steps where anything objects.")
     cascade: float | None = _setting(
         None,
-        "Confidence from which the embedded reading is taken without a model call; None always calls the model.",
+        "Confidence from which the embedded reading is taken without a model call; None never does so.",
     )
     max_steps: int | None = _setting(None, "Actions a question may take.")
     max_corrections: int = _setting(12, "Corrections a question may take.")

@@ -1,4 +1,4 @@
-"""Converse: from a message and the conversation before it to a question that stands alone, and back to a message.
+"""Converse: from a message in a conversation to a question that stands alone, and back to a message.
 
 With a language model the question is rewritten in one call, in none where it stands alone. Without one it is
 read by its words (`tools/parsing/follow_up.py`); of several readings the surest answer is taken.

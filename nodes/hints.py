@@ -81,7 +81,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
 def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str]:
     """Return one line for what a mention may mean: its node, and others where the linker is not sure.
 
-    Each with its description or, where it has none, its classes: they set a film apart from a mountain of its name.
+    Each with its description or, where it has none, its classes: they set a film apart from a mountain.
     """
     meanings = [[c for c in e.candidates if c.score >= e.score - BEHIND][: 1 + RIVALS] for e in linked]
     nodes = {c.id: kg.profile.expand(c.id) for near in meanings for c in near if not c.description}

@@ -149,7 +149,7 @@ class PhaseNode(Runnable[State, Update]):
 
 
 def takes_runtime(phase: Phase, name: str) -> bool:
-    """Return whether a phase takes the runtime and the state, or the state alone. Raises `ConfigurationError` for others."""
+    """Return whether a phase takes the runtime too. Raises `ConfigurationError` where it cannot be called."""
     try:
         taken = signature(phase)
     except (TypeError, ValueError):  # some callables do not say

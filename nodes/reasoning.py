@@ -81,7 +81,7 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     hinted = (t.relation for s in state.observation for t in (s.triple, s.through) if t is not None)
     searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))
     return ReasoningMemory(
-        # Nodes of the plan and the linked entities: the plan names others, such as the class a question asks for.
+        # The plan names more than the linked entities, such as the class that a question wants.
         linked={**{node: node for node in nodes}, **{e.id: e.label for e in state.linked}},
         looked_up=shown,
         bound=tuple(bound),

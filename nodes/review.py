@@ -62,7 +62,7 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def ask(facts: Sequence[ExtractedFact], kg: KnowledgeGraph) -> dict[str, bool]:
-    """Return a person's decision on each fact, by id. The interrupt is repeated for those that a reply leaves open."""
+    """Return a person's decision on each fact, by id; the interrupt is repeated for those left open."""
     decisions, error = dict[str, bool](), ""
     while left := [f for f in facts if f.id not in decisions]:
         texts = triple_text(overlaid(kg, left), [f.triple for f in left])

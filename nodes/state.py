@@ -160,7 +160,7 @@ class Answer:
     gives `sql` in place of `sparql`, and `rows` (as text) in place of `proof`.
 
     `confidence` is the calibrated probability that the answer is exactly right; None where nothing could
-    calibrate it (for claims and slots, and with a language model that `triplewise calibrate` has not calibrated).
+    calibrate it (for claims and slots, and with a language model without `triplewise calibrate`).
     Below the setting `min_confidence` the status is `unsure`. `unaccounted` are the words of the question
     that the query does not account for, `rivals` other readings with other answers, likeliest first.
     `note` is what guidelines of severity `note` say of the step that gave it.

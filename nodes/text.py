@@ -109,7 +109,7 @@ def made_up(kg: KnowledgeGraph, reply: str, given: Sequence[Triple]) -> tuple[st
     """Triples that a reply names although the KG gave no such one, as the reply writes them, each once.
 
     given: all that the KG has shown so far. A triple is three parts in round brackets, three ids on a line of
-    their own, or three parts whose middle one is a relation of those given; the reasoning around them does not count.
+    their own, or three parts whose middle one is a relation of those given; other text does not count.
     """
     text, claims = _plain(reply), list[str]()
     for form in sorted({f for forms in _forms(kg, given) for f in forms}, key=len, reverse=True):

@@ -143,7 +143,7 @@ def test_an_answer_of_a_model_that_is_not_sure_is_shown_too(
 def test_what_names_no_reading_is_asked_for_again(read: Read, reply: Any) -> None:
     read(0.5, 0.2)
     _, answer, state = asked(reply)
-    assert "is no number from 0 to 2" in state["__interrupt__"][0].value["error"]
+    assert "is not a number from 0 to 2" in state["__interrupt__"][0].value["error"]
     assert answer is not None
     assert answer.status == "unsure"
 
