@@ -143,7 +143,7 @@ def test_a_person_picks_a_reading_on_the_terminal(cli: Cli) -> None:
     assert (done.code, done.out) == (0, "United States of America\n"), done
     assert "2: United States of America" in done.err
     assert "Stanley Kubrick -[place of birth]-> ?place_of_birth" in done.err
-    assert "'peso' is no number from 0 to " in done.err
+    assert "'peso' is not a number from 0 to " in done.err
     assert on_a_terminal("\n", *question).out == "New York City\n"
     assert on_a_terminal("0\n", *question).code == 4
     assert cli(*question).code == 2  # no terminal to ask on
