@@ -13,10 +13,9 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
-from triplewise.nodes.result import NO_PROOF, PROOF_LIMIT, Found, build_answer
+from triplewise.nodes.result import NO_PROOF, PROOF_LIMIT, Found, build_answer, normal_values
 from triplewise.nodes.routes import Route, find_routes, route_query, routes_between
 from triplewise.nodes.state import Answer, State
-from triplewise.nodes.wording import normal_values
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, Term, Triple

@@ -10,8 +10,8 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.link import given
+from triplewise.nodes.result import YES_NO, sentence
 from triplewise.nodes.state import Answer, AnswerStatus, State
-from triplewise.nodes.wording import YES_NO, sentence
 from triplewise.tools.actions.select import answer_values
 from triplewise.tools.actions.sql import table_line, table_text
 from triplewise.tools.actions.toolset import Feedback

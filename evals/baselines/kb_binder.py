@@ -38,9 +38,9 @@ from triplewise.nodes import answer
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.plan import settings_of
+from triplewise.nodes.result import labels_of
 from triplewise.nodes.routes import find_routes
 from triplewise.nodes.state import State
-from triplewise.nodes.wording import labels_of
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.pyql import script
 from triplewise.tools.actions.toolset import Call, Feedback

@@ -37,8 +37,8 @@ from triplewise.nodes.phase import Phase
 from triplewise.nodes.plan import none
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.replies import read_values
+from triplewise.nodes.result import labels_of, normal_values, sentence
 from triplewise.nodes.state import Answer, AnswerStatus, Input, State, Step, Verdict
-from triplewise.nodes.wording import labels_of, normal_values, sentence
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import normalise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triplewise.nodes.wording import normal_values
+from triplewise.nodes.result import normal_values
 from triplewise.tools.parsing.statements import decides, form_of, slot_of
 
 
