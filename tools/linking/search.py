@@ -8,8 +8,7 @@ one Faiss index beside the label index, a byte a number, a million nodes in 400 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -22,7 +21,7 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.labels import similarity
-from triplewise.tools.kg.profile import RelationText
+from triplewise.tools.kg.profile import RelationText, local_name, split_words
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, batches
 from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts, remembered
 from triplewise.tools.retrieval.encoder import FOLDER, Encoder, file_stem, vectors_of
@@ -123,7 +122,7 @@ def node_types(kg: KnowledgeGraph, nodes: Sequence[IRI]) -> dict[IRI, tuple[str,
     if not nodes or not links:
         return {}
     values = " ".join(node.n3() for node in nodes)
-    types_by_node: dict[IRI, list[Term]] = {}
+    types_by_node: dict[IRI, list[IRI]] = {}
     for node, type_ in kg.query(
         f"SELECT DISTINCT ?x ?t WHERE {{ VALUES ?x {{ {values} }} ?x {links} ?t }}"
     ).rows:
@@ -131,10 +130,12 @@ def node_types(kg: KnowledgeGraph, nodes: Sequence[IRI]) -> dict[IRI, tuple[str,
             types_by_node.setdefault(node, []).append(type_)
     shown = {node: sorted(types)[:TYPES] for node, types in types_by_node.items()}
     labels = kg.labels({t for types in shown.values() for t in types})
-    return {
-        node: tuple(labels.get(t) or _words_of(kg.profile.short(t)) for t in types)
-        for node, types in shown.items()
-    }
+    return {node: tuple(_called(t, labels) for t in types) for node, types in shown.items()}
+
+
+def _called(of: IRI, labels: Mapping[Term, str]) -> str:
+    """The label of a class, else the words of its IRI."""
+    return labels.get(of) or split_words(local_name(of.value)).lower()
 
 
 def _vocabulary(
@@ -212,7 +213,10 @@ def _classes(kg: KnowledgeGraph) -> tuple[Entry, ...]:
         result = kg.query(f"SELECT DISTINCT ?c WHERE {{ ?x {links} ?c }}", limit=MOST_CLASSES)
         classes = {row[0]: kg.profile.short(row[0]) for row in result.rows if isinstance(row[0], IRI)}
         labels = kg.labels(classes)
-        return tuple(Entry(short, (labels.get(c) or _words_of(short),)) for c, short in classes.items())
+        return tuple(
+            Entry(short, (labels.get(c) or split_words(local_name(c.value)).lower(),))
+            for c, short in classes.items()
+        )
 
     return remembered(kg, "vocabulary", "classes with instances", read)
 
@@ -222,12 +226,6 @@ def class_words(kg: KnowledgeGraph) -> frozenset[str]:
     if kg.index is None:
         return frozenset()
     return frozenset(n for of in _classes(kg) if " " not in (n := normalise(of.names[0])))
-
-
-def _words_of(short: str) -> str:
-    """A short id in words: `fb:FilmActor` reads "film actor"."""
-    local = re.split(r"[:/#.]", short)[-1] or short
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", local).lower()
 
 
 def _file(folder: Path, encoder: Encoder) -> Path:

@@ -53,7 +53,7 @@ class Relation:
         names, inverse: as questions may name it from subject to object and back, the best first.
         starts, ends: subject and object of each fact, sorted.
         kind: of its values: entity, number, date, boolean or string.
-        dtype: number, date or time where its values can be compared, else "". datatype: IRI of most literals.
+        dtype: number, date or time where its values can be compared, else "".
         values_of: the number of each object, NaN for none; None where values cannot be compared.
     """
 
@@ -66,7 +66,6 @@ class Relation:
     i: int = -1
     kind: str = "entity"
     dtype: str = ""
-    datatype: str = ""
     values_of: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
@@ -94,20 +93,14 @@ class Relation:
         return self.keep(frozenset(self.ends.tolist()))
 
     @cached_property
-    def numbers(self) -> dict[int, tuple[float, ...]]:
-        """The numbers or dates of each subject; {} where values cannot be compared."""
-        if self.values_of is None:
-            return {}
-        found: dict[int, tuple[float, ...]] = {}
-        for start, value in zip(self.starts.tolist(), self.values_of.tolist(), strict=True):
-            if value == value:
-                found[start] = (*found.get(start, ()), value)
-        return found
-
-    @cached_property
     def num(self) -> dict[int, float]:
-        """The largest of them."""
-        return {subject: max(values) for subject, values in self.numbers.items()}
+        """The largest number or date of each subject; {} where values cannot be compared."""
+        found: dict[int, float] = {}
+        values = [] if self.values_of is None else self.values_of.tolist()
+        for start, value in zip(self.starts.tolist(), values, strict=False):
+            if value == value:
+                found[start] = max(value, found.get(start, value))
+        return found
 
 
 def relations_of(
@@ -159,14 +152,14 @@ def _describe(relation: Relation, read: SortedFacts, numbers: NDArray[np.float64
     if 2 * len(literals) <= len(objects):
         return
     some = (read.terms[o] for o in literals[:SAMPLE].tolist())
-    relation.datatype = Counter(t.datatype for t in some if isinstance(t, Literal)).most_common(1)[0][0]
+    datatype = Counter(t.datatype for t in some if isinstance(t, Literal)).most_common(1)[0][0]
     if np.isfinite(numbers[objects]).mean() > COMPARABLE:
-        is_date = relation.datatype in (*_DATES, XSD + "time", XSD + "string")
+        is_date = datatype in (*_DATES, XSD + "time", XSD + "string")
         relation.kind = "date" if is_date else "number"
-        relation.dtype = "time" if relation.datatype == XSD + "time" else relation.kind
+        relation.dtype = "time" if datatype == XSD + "time" else relation.kind
         relation.values_of = numbers[relation.ends]
     else:
-        relation.kind = "boolean" if relation.datatype == XSD + "boolean" else "string"
+        relation.kind = "boolean" if datatype == XSD + "boolean" else "string"
 
 
 def places_of(read: SortedFacts) -> NDArray[np.float64]:
