@@ -36,17 +36,7 @@ def reflect_schema(engine: sa.Engine, timeout: float) -> Reflected:
         ConfigurationError: a database without tables.
         QueryError: the database does not answer.
     """
-    try:
-        if engine.name == "duckdb":
-            metadata = reflect_duckdb(engine)
-        else:
-            metadata = sa.MetaData()
-            with warnings.catch_warnings():
-                # Types that SQLAlchemy does not know are no fault: their cells tell how they compare.
-                warnings.simplefilter("ignore", sa.exc.SAWarning)
-                metadata.reflect(engine, views=True, resolve_fks=False)
-    except sa.exc.SQLAlchemyError as error:
-        raise QueryError(Outcome.UNAVAILABLE, first_line(error)) from None
+    metadata = _reflected(engine)
     declared = {str(t.name): t for t in metadata.tables.values() if len(t.columns)}
     if not declared:
         raise ConfigurationError("the database holds no table that can be read")
@@ -73,6 +63,21 @@ def reflect_schema(engine: sa.Engine, timeout: float) -> Reflected:
         tables.append(Table(name, tuple(columns), table.comment or ""))
     keys = tuple(_keys(list(declared.values()), tables))
     return Schema(tuple(tables), keys), clauses, frozenset(native)
+
+
+def _reflected(engine: sa.Engine) -> sa.MetaData:
+    """Tables, views and keys as the database declares them. Raises `QueryError`."""
+    try:
+        if engine.name == "duckdb":
+            return reflect_duckdb(engine)
+        metadata = sa.MetaData()
+        with warnings.catch_warnings():
+            # Types that SQLAlchemy does not know are no fault: their cells tell how they compare.
+            warnings.simplefilter("ignore", sa.exc.SAWarning)
+            metadata.reflect(engine, views=True, resolve_fks=False)
+        return metadata
+    except sa.exc.SQLAlchemyError as error:
+        raise QueryError(Outcome.UNAVAILABLE, first_line(error)) from None
 
 
 _KINDS: tuple[tuple[tuple[type[types.TypeEngine[Any]], ...], ColumnKind | None], ...] = (

@@ -137,12 +137,7 @@ def make_incomplete(
             seconds=time.perf_counter() - start,
         )
         (work / "kg" / DROPPED).write_bytes(lines)
-        facts = {k: v for k, v in asdict(report).items() if k != "path"} | asdict(spec)
-        digests = {
-            "questions_file": _named(questions_file),
-            "dropped_sha256": hashlib.sha256(lines).hexdigest(),
-        }
-        write_json(work / "kg" / MANIFEST, {**facts, "source": Path(source).name, **digests}, indent=2)
+        write_json(work / "kg" / MANIFEST, _manifest(report, spec, source, questions_file, lines), indent=2)
         (work / "kg").rename(target)
     return report
 
@@ -162,10 +157,14 @@ def _write_rest(kg: EmbeddedKG, dropped: Collection[Fact], path: Path) -> int:
     return total
 
 
-def _named(file: Path) -> dict[str, str]:
-    """A file's name and checksum."""
-    with file.open("rb") as opened:
-        return {"name": file.name, "sha256": hashlib.file_digest(opened, "sha256").hexdigest()}
+def _manifest(
+    report: IncompleteReport, spec: IncompleteSpec, source: Path | str, questions: Path, dropped: bytes
+) -> dict[str, object]:
+    facts = {k: v for k, v in asdict(report).items() if k != "path"} | asdict(spec)
+    with questions.open("rb") as opened:
+        named = {"name": questions.name, "sha256": hashlib.file_digest(opened, "sha256").hexdigest()}
+    digest = hashlib.sha256(dropped).hexdigest()
+    return {**facts, "source": Path(source).name, "questions_file": named, "dropped_sha256": digest}
 
 
 def _open_local(source: Path | str, profile: str | Path | Profile | None) -> EmbeddedKG:
