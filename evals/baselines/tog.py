@@ -210,16 +210,19 @@ def facts_ahead(paths: Sequence[Path], seed: int, kg: KnowledgeGraph) -> tuple[l
 
 
 @dataclass(slots=True)
-class Asker:
-    """Asks the model several times within one run of a phase, as often as its question may still be asked.
+class Search:
+    """One run of `act`: the actions of the search with its sizes (see `build`), and the calls of the model.
 
     The budgets are looked at before every call, since what a phase uses is added to the state only when it
-    has ended. `width` is how many options are kept; `over` names the budget that is spent, "" while none is.
+    has ended; `over` names the budget that is spent, "" while none is.
     """
 
     state: State
     env: Environment
     width: int = 0
+    depth: int = 0
+    seed: int = 0
+    drawn: bool = False
     over: str = ""
     notes: list[str] = field(default_factory=list)
     _start: float = field(default_factory=time.perf_counter)
@@ -258,6 +261,78 @@ class Asker:
             scores = dict.fromkeys(range(self.width), 1 / self.width)
         return [path.score * scores.get(i, 0.0) for i in range(len(options))]
 
+    def relations(self, paths: Sequence[Path]) -> Update:
+        """Search the relations around the ends of the paths and keep the best ways on (section 2.1.2)."""
+        ways, problem = relations_around(paths, self.state.question, self.env)
+        further = [
+            replace(path, ahead=way, score=score)
+            for path, steps in zip(paths, ways, strict=True)
+            for way, score in zip(steps, self.score_relations(path, steps), strict=True)
+        ]
+        end = "" if paths else "no entity of the question was found in the knowledge graph"
+        return self._kept("search_relations", paths, further, problem, end)
+
+    def entities(self, paths: Sequence[Path]) -> Update:
+        """Search the entities behind the chosen relations and keep the best paths, or draw some (ToG-R).
+
+        ToG-R does not tell entities apart: as many paths as are kept are drawn, the same for the same seed,
+        question and depth.
+        """
+        hops, problem = facts_ahead(paths, self.seed, self.kg)
+        longer: list[Path] = []
+        for path, ahead in zip(paths, hops, strict=True):
+            if ahead:
+                scores = [path.score] * len(ahead) if self.drawn else self.score_entities(path, ahead)
+                both = zip(ahead, scores, strict=True)
+                longer += [Path(path.start, (*path.hops, hop), None, score) for hop, score in both]
+        if self.drawn:
+            draw = random.Random(f"{self.seed} {len(self.state.steps)} {self.state.question}")
+            places = draw.sample(range(len(longer)), min(self.width, len(longer)))
+            longer = [longer[i] for i in sorted(places)]
+        return self._kept("search_entities", paths, longer, problem)
+
+    def judge(self, paths: Sequence[Path]) -> Update:
+        """Ask whether the paths suffice to answer (section 2.1.3)."""
+        reply = self.ask("judge", paths=path_lines(self.kg, paths)) or ""
+        # The first yes or no of a reply counts; a reply with neither is a no.
+        word = re.search(r"\b(yes|no)\b", reply.casefold())
+        end = SUFFICIENT if word is not None and word[1] == "yes" else ""
+        if not end and not self.over and max((len(p.hops) for p in paths), default=0) >= self.depth:
+            end = f"depth {self.depth} is exhausted"
+        feedback = Feedback(
+            action="judge", message=end, observation=end or "not enough yet", finished=bool(end)
+        )
+        return loop.add_step(self.state, loop.make_step(self.state, reply, Call("judge"), feedback))
+
+    def _kept(
+        self, action: str, paths: Sequence[Path], further: Sequence[Path], problem: str, end: str = ""
+    ) -> Update:
+        """A step with the best paths of a search, and the beam where there are any.
+
+        `problem`: what the graph did not answer; `end`: why the search goes no further.
+        """
+        state, kg = self.state, self.kg
+        best = sorted((p for p in further if p.score > 0), key=lambda p: -p.score)[: self.width]
+        if self.over:  # the run ends with the paths that there were before
+            best, end = [], ""
+        elif not best and not end:
+            nothing = "nothing around the paths leads on"
+            end = f"the knowledge graph did not answer ({problem})" if problem else nothing
+        ends = tuple(dict.fromkeys(kg.profile.short(p.end) for p in paths))
+        lines = [f"{p.score:.3f} {line}" for p, line in zip(best, path_lines(kg, best), strict=True)]
+        outcome = problem.partition(":")[0]
+        feedback = Feedback(
+            action=action,
+            arguments=ends,
+            message=end,
+            outcome=outcome if outcome in set(Outcome) else "rows" if best else "empty",
+            observation="\n".join([*lines, *dict.fromkeys(filter(None, (*self.notes, problem or end)))]),
+            triples=tuple(p.hops[-1].triple for p in best if p.ahead is None and p.hops),
+            finished=bool(end),
+        )
+        step = loop.make_step(state, "", Call(action, ends), feedback)
+        return loop.add_step(state, step, **(beam_update(best, kg) if best else {}))
+
 
 _SCORED = re.compile(
     r"\W*(?:option\s*)?#?(\d{1,3})(?!\.?\d).*?[:=(|*–-]\s*(?:score\W*)?(\d*\.?\d+)\s*(%|/\s*\d+)?", re.I
@@ -290,108 +365,25 @@ def build(
     """
     loop.check_number("parameter width", width)
     loop.check_number("parameter depth", depth)
-    search = Search(width, depth, seed, drawn)
-    return loop.build_loop("tog-r" if drawn else "tog", search.act, answer, link=link)
+
+    def act(state: State, runtime: Runtime[Context]) -> Update:
+        """Search relations, then entities, then judge."""
+        search = Search(state, environment(runtime), width, depth, seed, drawn)
+        paths = paths_of(state, search.kg)
+        match state.last.feedback.action if state.steps else "":
+            case "search_relations":
+                return search.entities(paths)
+            case "search_entities":
+                return search.judge(paths)
+            case _:
+                return search.relations(paths)
+
+    return loop.build_loop("tog-r" if drawn else "tog", act, answer, link=link)
 
 
 def build_relations(*, width: int = 3, depth: int = 3, seed: int = 1, link: str = "index") -> loop.Graph:
     """Compile ToG-R, which explores chains of relations and draws the entities on them; see `build`."""
     return build(width=width, depth=depth, seed=seed, link=link, drawn=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """The actions of a search, with its sizes: see `build`."""
-
-    width: int
-    depth: int
-    seed: int
-    drawn: bool
-
-    def act(self, state: State, runtime: Runtime[Context]) -> Update:
-        """Search relations, then entities, then judge."""
-        asker = Asker(state, environment(runtime), self.width)
-        paths = paths_of(state, asker.kg)
-        match state.last.feedback.action if state.steps else "":
-            case "search_relations":
-                return self.entities(asker, paths)
-            case "search_entities":
-                return self.judge(asker, paths)
-            case _:
-                return self.relations(asker, paths)
-
-    def relations(self, asker: Asker, paths: Sequence[Path]) -> Update:
-        """Search the relations around the ends of the paths and keep the best ways on (section 2.1.2)."""
-        ways, problem = relations_around(paths, asker.state.question, asker.env)
-        further = [
-            replace(path, ahead=way, score=score)
-            for path, steps in zip(paths, ways, strict=True)
-            for way, score in zip(steps, asker.score_relations(path, steps), strict=True)
-        ]
-        end = "" if paths else "no entity of the question was found in the knowledge graph"
-        return _kept(asker, "search_relations", paths, further, problem, end)
-
-    def entities(self, asker: Asker, paths: Sequence[Path]) -> Update:
-        """Search the entities behind the chosen relations and keep the best paths, or draw some (ToG-R).
-
-        ToG-R does not tell entities apart: as many paths as are kept are drawn, the same for the same seed,
-        question and depth.
-        """
-        hops, problem = facts_ahead(paths, self.seed, asker.kg)
-        longer: list[Path] = []
-        for path, ahead in zip(paths, hops, strict=True):
-            if ahead:
-                scores = [path.score] * len(ahead) if self.drawn else asker.score_entities(path, ahead)
-                both = zip(ahead, scores, strict=True)
-                longer += [Path(path.start, (*path.hops, hop), None, score) for hop, score in both]
-        if self.drawn:
-            draw = random.Random(f"{self.seed} {len(asker.state.steps)} {asker.state.question}")
-            places = draw.sample(range(len(longer)), min(self.width, len(longer)))
-            longer = [longer[i] for i in sorted(places)]
-        return _kept(asker, "search_entities", paths, longer, problem)
-
-    def judge(self, asker: Asker, paths: Sequence[Path]) -> Update:
-        """Ask whether the paths suffice to answer (section 2.1.3)."""
-        reply = asker.ask("judge", paths=path_lines(asker.kg, paths)) or ""
-        # The first yes or no of a reply counts; a reply with neither is a no.
-        word = re.search(r"\b(yes|no)\b", reply.casefold())
-        end = SUFFICIENT if word is not None and word[1] == "yes" else ""
-        if not end and not asker.over and max((len(p.hops) for p in paths), default=0) >= self.depth:
-            end = f"depth {self.depth} is exhausted"
-        feedback = Feedback(
-            action="judge", message=end, observation=end or "not enough yet", finished=bool(end)
-        )
-        return loop.add_step(asker.state, loop.make_step(asker.state, reply, Call("judge"), feedback))
-
-
-def _kept(
-    asker: Asker, action: str, paths: Sequence[Path], further: Sequence[Path], problem: str, end: str = ""
-) -> Update:
-    """A step with the best paths of a search, and the beam where there are any.
-
-    `problem`: what the graph did not answer; `end`: why the search goes no further.
-    """
-    state, kg = asker.state, asker.kg
-    best = sorted((p for p in further if p.score > 0), key=lambda p: -p.score)[: asker.width]
-    if asker.over:  # the run ends with the paths that there were before
-        best, end = [], ""
-    elif not best and not end:
-        nothing = "nothing around the paths leads on"
-        end = f"the knowledge graph did not answer ({problem})" if problem else nothing
-    ends = tuple(dict.fromkeys(kg.profile.short(p.end) for p in paths))
-    lines = [f"{p.score:.3f} {line}" for p, line in zip(best, path_lines(kg, best), strict=True)]
-    outcome = problem.partition(":")[0]
-    feedback = Feedback(
-        action=action,
-        arguments=ends,
-        message=end,
-        outcome=outcome if outcome in set(Outcome) else "rows" if best else "empty",
-        observation="\n".join([*lines, *dict.fromkeys(filter(None, (*asker.notes, problem or end)))]),
-        triples=tuple(p.hops[-1].triple for p in best if p.ahead is None and p.hops),
-        finished=bool(end),
-    )
-    step = loop.make_step(state, "", Call(action, ends), feedback)
-    return loop.add_step(state, step, **(beam_update(best, kg) if best else {}))
 
 
 def answer(state: State, runtime: Runtime[Context]) -> Update:
@@ -409,10 +401,10 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     over = state.verdict.note if state.verdict is not None and state.verdict.status == "spent" else ""
     why, reply = over or state.last.feedback.message, None
     if not over:
-        asker = Asker(state, env)
-        reply = asker.ask("answer", paths=path_lines(kg, paths), own=why != SUFFICIENT)
-        if asker.over:
-            why = asker.over
+        search = Search(state, env)
+        reply = search.ask("answer", paths=path_lines(kg, paths), own=why != SUFFICIENT)
+        if search.over:
+            why = search.over
             state = state.model_copy(update={"verdict": Verdict("spent", note=why)})
     named: tuple[loop.Named, ...] = ()
     why_none = why
