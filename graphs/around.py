@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -14,6 +15,7 @@ from typing import Literal as OneOf
 from pydantic import BaseModel, Field
 
 from triplewise.nodes.state import State
+from triplewise.tools.core.errors import TriplewiseError
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, whole_number
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.infer import ENGINE_SPACES
@@ -176,6 +178,8 @@ def _relation_counts(kg: KnowledgeGraph, node: IRI) -> dict[Side, int | None]:
 def held_around(state: State, kg: KnowledgeGraph, encoder: Encoder, source: str = "") -> Held | None:
     """Return what a graph holds around a question without a sure answer, and what may help; None for others.
 
+    None too where the graph does not answer: it is said beside an answer, which stands without it.
+
     Args:
         source: what the graph was opened by, for the commands that help.
     """
@@ -184,11 +188,14 @@ def held_around(state: State, kg: KnowledgeGraph, encoder: Encoder, source: str 
         return None
     uncovered = next((r.uncovered for r in state.readings if r.uncovered), ())
     words = " ".join(answer.unaccounted or uncovered) or _content(state)
-    if not state.linked:
-        near = search_kg(kg, words, encoder=encoder, limit=NEAR) if words else ()
-        return Held(words=words, near=near, cures=_cures(state, kg, source, words, ""))
-    about = _content(state) or state.question
-    found = tuple(facts_around(kg, encoder, e.id, about, VALUES, HELD) for e in state.linked[:ENTITIES])
+    try:
+        if not state.linked:
+            near = search_kg(kg, words, encoder=encoder, limit=NEAR) if words else ()
+            return Held(words=words, near=near, cures=_cures(state, kg, source, words, ""))
+        about = _content(state) or state.question
+        found = [facts_around(kg, encoder, e.id, about, VALUES, HELD) for e in state.linked[:ENTITIES]]
+    except TriplewiseError:
+        return None
     naming = {kg.profile.short(IRI(p)) for p in (*kg.profile.label_predicates, *kg.profile.type_predicates)}
     entities = tuple(
         e.model_copy(update={"relations": tuple(r for r in e.relations if r.id not in naming), "notice": ""})
@@ -210,17 +217,15 @@ def _content(state: State) -> str:
 def _cures(state: State, kg: KnowledgeGraph, source: str, words: str, relation: str) -> tuple[Cure, ...]:
     """Return the commands that may help, as they are typed."""
     cures = []
-    option = f" --kg {source}" if source and source != "demo" else ""
-    if relation:
+    option = ["--kg", source] if source and source != "demo" else []
+    if relation and words:
         text = f'Where a relation means "{words}", give it that name, once and for all'
-        cures.append(Cure(text=text, command=f'triplewise kg name {relation} "{words}"{option}'))
-    elif kg.is_remote and kg.index is None:
         cures.append(
-            Cure(
-                text="Names are found in any spelling once they are indexed",
-                command=f"triplewise kg index {source}",
-            )
+            Cure(text=text, command=shlex.join(["triplewise", "kg", "name", relation, words, *option]))
         )
+    elif kg.is_remote and kg.index is None:
+        text = "Names are found in any spelling once they are indexed"
+        cures.append(Cure(text=text, command=shlex.join(["triplewise", "kg", "index", source])))
     if mention := next((e.mention for e in state.linked), ""):
         line = {"question": state.question, "answers": ["..."], "entities": [mention]}
         text = "Or answer two such questions in a file, a line of JSON each, and ask with --seeds FILE"

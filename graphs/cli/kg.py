@@ -14,6 +14,7 @@ from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from triplewise.tools.kg import KnowledgeGraph
+    from triplewise.tools.kg.subset.extract import SubsetSpec
 
 PATIENCE = 10.0
 """Seconds one query of `info` may take."""
@@ -259,9 +260,34 @@ class Cutting:
     overwrite: bool = o.flag("Replace the cut that the folder holds.", "--overwrite")
 
 
+@dataclass(frozen=True)
+class Reach:
+    """How far a part reaches from its seeds."""
+
+    hops: int = o.option("N", "How far from the seeds.", 3, min=1)
+    direction: Literal["both", "out"] = o.option(
+        "", "Follow triples both ways, or from subject to object only.", "both"
+    )
+    hub_limit: int = o.option(
+        "N",
+        "A node with more neighbours than this on one side is not expanded on that side (`United "
+        "States`: what it is part of, but not all that is in it). 0: no limit.",
+        10_000,
+        min=0,
+    )
+    language: list[str] | None = o.option("TAG", "Keep labels in this language only. Repeatable.")
+
+    def spec(self) -> SubsetSpec:
+        """Return it as cutting takes it."""
+        from triplewise.tools.kg.subset.extract import SubsetSpec
+
+        return SubsetSpec(self.hops, self.direction, self.hub_limit, tuple(self.language or ()))
+
+
 @o.command(commands)
 def cut(
     cutting: Cutting,
+    reach: Reach,
     into: Into,
     seeds: Path = o.option(
         "FILE",
@@ -275,19 +301,7 @@ def cut(
         ...,
         "--from",
     ),
-    hops: int = o.option("N", "How far from the seeds.", 3, min=1),
     profile: o.Profile = None,
-    direction: Literal["both", "out"] = o.option(
-        "", "Follow triples both ways, or from subject to object only.", "both"
-    ),
-    hub_limit: int = o.option(
-        "N",
-        "A node with more neighbours than this on one side is not expanded on that side (`United "
-        "States`: what it is part of, but not all that is in it). 0: no limit.",
-        10_000,
-        min=0,
-    ),
-    language: list[str] | None = o.option("TAG", "Keep labels in this language only. Repeatable."),
 ) -> None:
     """Cut all triples within some hops of given entities out of a dump, with their labels.
 
@@ -300,18 +314,11 @@ def cut(
         triplewise kg cut --seeds test.jsonl --from a.nt.gz --from labels.tsv.gz --into part --hops 2
         triplewise kg load part --into kg --profile wikidata
     """
-    from triplewise.tools.kg.subset.extract import SubsetSpec, extract_subset
+    from triplewise.tools.kg.subset.extract import extract_subset
 
+    shape, options = profile or "generic", vars(cutting)
     with progress_bars(f"what is done is kept in {into}: run the same command again to go on") as progress:
-        report = extract_subset(
-            seeds,
-            from_,
-            into,
-            SubsetSpec(hops, direction, hub_limit, tuple(language or ())),
-            profile=profile or "generic",
-            progress=progress,
-            **vars(cutting),
-        )
+        report = extract_subset(seeds, from_, into, reach.spec(), profile=shape, progress=progress, **options)
     for source in report.sources:
         if source.bad_lines:
             where = f"{source.path}:{source.first_bad or '?'}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -183,9 +184,10 @@ def test_where_nothing_is_found_the_graph_says_what_it_holds(
     shown = " ".join(capsys.readouterr().out.split())
     assert "What the graph holds about Marie Curie" in shown
     assert "--seeds FILE" in shown
-    command = re.search(r"triplewise (kg name \S+) \"(.+?)\"", shown)
+    command = re.search(r"triplewise (kg name .*?) Or answer", shown)
     assert command is not None
-    assert run([*command[1].split(), command[2]]) == 0
+    typed = shlex.split(command[1])
+    assert run(typed) == 0
     assert "is also called" in capsys.readouterr().err
     assert run(["kg", "name", "nothing", "x"]) == 2
-    assert json.loads((tmp_path / "triplewise" / "names.jsonl").read_text())["name"] == command[2]
+    assert json.loads((tmp_path / "triplewise" / "names.jsonl").read_text())["name"] == typed[3]
