@@ -213,11 +213,8 @@ def test_right_and_wrong_teach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     _, picked = events(client, run=unsure["run"], pick="2")[-1]
     trace = picked["trace"]
     read_as = trace["readings"][trace["followed"]]
-    assert (trace["status"], read_as["answer"], read_as["program"]) == (
-        "answered",
-        trace["answer"],
-        trace["program"],
-    )
+    assert (trace["status"], read_as["program"]) == ("answered", trace["program"])
+    assert sorted(read_as["answer"]) == sorted(trace["answer"])
     rated = client.post("/api/rate", json={"run": picked["run"], "rating": "wrong"}).json()
     assert rated == {"rating": "wrong", "teaches": True}
     _, again = events(client, question=asked)[-1]
