@@ -187,7 +187,8 @@ def held_around(state: State, kg: KnowledgeGraph, encoder: Encoder, source: str 
     if answer is None or answer.status not in ("not_found", "unsure") or answer.sql:
         return None
     uncovered = next((r.uncovered for r in state.readings if r.uncovered), ())
-    words = " ".join(answer.unaccounted or uncovered) or _content(state)
+    named = " ".join(entity.mention for entity in state.linked).split()
+    words = " ".join(w for w in answer.unaccounted or uncovered if w not in named) or _content(state)
     try:
         if not state.linked:
             near = search_kg(kg, words, encoder=encoder, limit=NEAR) if words else ()

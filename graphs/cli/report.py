@@ -310,9 +310,8 @@ class Report:
     def held(self, held: Held | None) -> None:
         """Print what the graph holds where it has no sure answer, and what may help."""
         for facts in held.entities if held is not None else ():
-            shown = [
-                (f"  {r.label}", ", ".join(v.label for v in r.values)) for r in facts.relations if r.values
-            ]
+            told = [("" if r.direction == "out" else "← ", r) for r in facts.relations if r.values]
+            shown = [(f"  {side}{r.label}", ", ".join(v.label for v in r.values)) for side, r in told]
             self._lines(f"What the graph holds about {facts.entity.label}", ())
             self.console.print(pairs("", shown))
         if held is not None and held.near:

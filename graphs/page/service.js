@@ -131,7 +131,7 @@ function heldCard({ words, entities, near, cures }, question, teaches) {
   const values = (r) => [r.values.map((v) => v.label).join(", "), r.count > r.values.length ? `, … (${r.count.toLocaleString("en")})` : ""];
   const lists = entities.map(({ entity, relations }) => [
     el("h3", {}, entity.label),
-    el("dl", { class: "held" }, relations.map((r) => el("div", {}, el("dt", {}, r.direction === "in" ? `is ${r.label} of` : r.label), el("dd", {}, values(r))))),
+    el("dl", { class: "held" }, relations.map((r) => el("div", {}, el("dt", {}, r.direction === "in" ? `← ${r.label}` : r.label), el("dd", {}, values(r))))),
   ]);
   const alike = near.map((m) => el("li", {}, el("strong", {}, m.label), el("span", { class: "under" }, ` ${m.kind}`)));
   const relations = [...new Map(entities.flatMap((e) => e.relations).map((r) => [r.id, r.label]))];
