@@ -362,8 +362,9 @@ class ChatModel:
             except errors as error:
                 if self._drop_parameter(error, dropped):
                     continue
-                malformed += self.server is not None and is_malformed(error)
-                if not 0 < malformed <= MALFORMED_RETRIES or not is_malformed(error):
+                again = self.server is not None and is_malformed(error)
+                malformed += again
+                if not again or malformed > MALFORMED_RETRIES:
                     raise self._explained(error) from error
                 continue
             text = _REASONING[0].sub("", self._text(message))

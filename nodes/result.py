@@ -30,12 +30,8 @@ PROOF_LIMIT = 50
 """Most facts shown as proof."""
 RIVALS, RIVAL_VALUES = 3, 10
 """Most other readings that an answer names, and most answers of each."""
-
-
 _TRUE = {"true", "yes", "correct", "right", "supported"}
-
 _FALSE = {"false", "no", "incorrect", "wrong", "refuted", "not true"}
-
 YES_NO = {"true": "Yes", "false": "No"}
 
 
