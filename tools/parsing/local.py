@@ -186,7 +186,8 @@ class _Neighbourhood:
         """What some relations lead to from nodes: pairs of node and value."""
         path = "|".join(IRI(p).n3() for p in links)
         sparql = f"SELECT ?x ?y WHERE {{ VALUES ?x {{ {terms_n3(nodes)} }} ?x {path} ?y }}"
-        return [(x, y) for x, y in self._rows(sparql)] if nodes and links else []
+        rows = self._rows(sparql) if nodes and links else ()
+        return [(x, y) for x, y in rows if isinstance(x, IRI) and y is not None]
 
     def _types(self, nodes: Sequence[IRI]) -> None:
         """Read the classes of some nodes."""
