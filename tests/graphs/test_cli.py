@@ -69,18 +69,18 @@ def test_ask_shows_phases_answer_query_and_proof(cli: Cli) -> None:
 def test_an_answer_that_is_not_sure_says_so_and_has_an_exit_code_of_its_own(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    question = "Who is the king of Peru?"
+    question = ("What is the shoe size of Johann Wolfgang von Goethe?", "--set", "guess=true")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    shown = cli("ask", question)
+    shown = cli("ask", *question)
     assert shown.code == 4
     assert "not sure; the likeliest reading gives" in shown.out
-    assert "'king' is nothing that this graph's relations speak of" in " ".join(shown.out.split())
+    assert "nothing that this graph's relations speak of" in " ".join(shown.out.split())
     assert "\x1b[1;32m" not in shown.out  # nothing in green
     monkeypatch.delenv("FORCE_COLOR")
-    told = json.loads(cli("ask", question, "--json").out)
-    assert (told["status"], told["unaccounted"]) == ("unsure", ["king"])
-    assert cli("ask", question, "-q", "--set", f"min_confidence={told['confidence'] - 0.01}").code == 0
-    assert cli("ask", question, "-q", "--set", "min_confidence=1").code == 4
+    told = json.loads(cli("ask", *question, "--json").out)
+    assert (told["status"], "shoe" in told["unaccounted"]) == ("unsure", True)
+    assert cli("ask", *question, "-q", "--set", f"min_confidence={told['confidence'] - 0.01}").code == 0
+    assert cli("ask", *question, "-q", "--set", "min_confidence=1").code == 4
     assert "4 not sure" in cli("ask", "--help").out.replace("\n", " ")
 
 
