@@ -44,7 +44,7 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "weak_relations": (LESS, "rel_weak"),
     "other_words": (LESS, "rel -rel_lex"),
     "relations_by_similarity": (LESS, "rel_cos_only"),
-    "entities_in_part": (LESS, "ent_part ent_fuzzy ent_common ent_cos"),
+    "entities_in_part": (LESS, "ent_part ent_fuzzy ent_common"),
     "ambiguous": (LESS, "ent_ambiguous"),
     "classes_by_similarity": (LESS, "cls_cos cls_part"),
     "unlike_classes": (LESS, "cls_cos -cls_cos_value"),
@@ -59,7 +59,8 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "seeds": (MORE, "seed_evidence"),
     "chain": (EITHER, "chain"),
     "chain_own": (MORE, "chain_own"),
-    "chain_uncovered": (LESS, "chain_loose"),
+    "chain_loose": (LESS, "chain_loose"),
+    "passed_over": (LESS, "name_passed across_name across_wh and_vague"),
 }
 """Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums;
 those with - are taken away."""
