@@ -73,7 +73,7 @@ class Pool:
                     is_given and bool(found.right[ranked[0].best]),
                     trust_features(features, ranked) if is_given else {},
                     any(question.answers),
-                    self.of.is_clean and not self.is_made,
+                    self.of.is_clean,
                     MADE_WEIGHT if self.is_made else 1.0,
                 )
             )

@@ -7,9 +7,8 @@ right answer is none. A plausible neighbour is usually left: the second-best rel
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import pyoxigraph as ox
 
@@ -19,6 +18,7 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.protocol import origin_of
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import Nodes, Query
+from triplewise.tools.parsing.reading import parts_of
 
 ENTITIES = 3
 """One in so many questions loses an entity, the others a relation."""
@@ -36,7 +36,7 @@ class Taken(NamedTuple):
 def needed(query: Query, index: GraphIndex) -> tuple[Taken, ...]:
     """Return the relations and the named entities without which a query has another answer, or none."""
     found: dict[Taken, None] = {}
-    for node in _nodes(query):
+    for node in parts_of(query):
         for relation, _ in getattr(node, "path", ()):
             path = index.rels[relation].path
             found.setdefault(Taken(path[-1][0], True))
@@ -45,14 +45,6 @@ def needed(query: Query, index: GraphIndex) -> tuple[Taken, ...]:
             if isinstance(term := index.terms[number], IRI):
                 found.setdefault(Taken(term, False))
     return tuple(found)
-
-
-def _nodes(query: Any) -> Iterator[Any]:
-    """Return a query tree and all trees in it."""
-    yield query
-    for own in fields(query):
-        if is_dataclass(part := getattr(query, own.name)):
-            yield from _nodes(part)
 
 
 def without(kg: KnowledgeGraph, taken: Taken) -> EmbeddedKG | None:

@@ -136,9 +136,12 @@ def read_question(
             break
         if features[share.best].get("answer_named"):
             continue
-        alike = sorted(of_answer[candidates[share.best].answer], key=lambda c: -c.score)
         evidence = trust_features(features, ranked, place)
-        readings += _first_written(grounded, alike, kg, evidence, calibration.probability(evidence))
+        confidence = calibration.probability(evidence)
+        alike = sorted(of_answer[candidates[share.best].answer], key=lambda c: -c.score)
+        written = (_written(grounded, candidate, kg, evidence, confidence) for candidate in alike)
+        if (reading := next(filter(None, written), None)) is not None:
+            readings.append(reading)
     return tuple(readings) if is_whole else _with_values(readings, kg)
 
 
@@ -164,35 +167,32 @@ def _values_in(result: Result, kg: KnowledgeGraph) -> tuple[str, ...]:
     return tuple(map(kg.profile.short, result.column(result.variables[0]))) if result.rows else ()
 
 
-def _first_written(
+def _written(
     question: Question,
-    candidates: Sequence[Candidate],
+    candidate: Candidate,
     kg: KnowledgeGraph,
     evidence: Mapping[str, float],
     confidence: float,
-) -> list[Reading]:
-    """Return the reading of the first of some derivations that PyQL has a program for."""
+) -> Reading | None:
+    """Return a derivation as a reading; None where PyQL has no program for it."""
     index = question.index
-    for candidate in candidates:
-        try:
-            program = compile_query(candidate.query, index, kg.profile)
-        except ActionError:
-            continue
-        uncovered = question.uncovered(candidate.derivation)
-        reading = Reading(
-            program.text(kg.profile),
-            describe(program, Labels(candidate.query, index, kg)),
-            candidate.score,
-            confidence,
-            _provenance(candidate),
-            _values(candidate.answer, index),
-            tuple(question.raw[i] for i in uncovered),
-            question.nearest(uncovered),
-            _missing(candidate.query, index) if candidate.answer == frozenset() else "",
-            dict(evidence),
-        )
-        return [reading]
-    return []
+    try:
+        program = compile_query(candidate.query, index, kg.profile)
+    except ActionError:
+        return None
+    uncovered = question.uncovered(candidate.derivation)
+    return Reading(
+        program.text(kg.profile),
+        describe(program, Labels(candidate.query, index, kg)),
+        candidate.score,
+        confidence,
+        _provenance(candidate),
+        _values(candidate.answer, index),
+        tuple(question.raw[i] for i in uncovered),
+        question.nearest(uncovered),
+        _missing(candidate.query, index) if candidate.answer == frozenset() else "",
+        dict(evidence),
+    )
 
 
 def _provenance(candidate: Candidate) -> str:
@@ -212,7 +212,7 @@ def _values(answer: Denotation, index: GraphIndex) -> tuple[str, ...]:
 
 def _missing(query: Query, index: GraphIndex) -> str:
     """Return in words which fact is missing where a query finds nothing; "" where that is no single fact."""
-    for part in _parts(query):
+    for part in parts_of(query):
         if isinstance(part, Image) and isinstance(part.of, Nodes) and not members(part, index):
             relation, direction = part.path[0]
             names = index.rels[relation].names if direction > 0 else index.rels[relation].inverse
@@ -221,12 +221,12 @@ def _missing(query: Query, index: GraphIndex) -> str:
     return ""
 
 
-def _parts(tree: object) -> Iterator[object]:
+def parts_of(tree: object) -> Iterator[object]:
     """Return a query tree and all trees inside it."""
     if is_dataclass(tree):
         yield tree
         for part in fields(tree):
-            yield from _parts(getattr(tree, part.name))
+            yield from parts_of(getattr(tree, part.name))
 
 
 class Labels:
@@ -234,7 +234,7 @@ class Labels:
 
     def __init__(self, query: Query, index: GraphIndex, kg: KnowledgeGraph) -> None:
         self._kg, self._nodes = kg, dict[Term, str]()
-        for part in _parts(query):
+        for part in parts_of(query):
             if isinstance(part, Nodes):
                 self._nodes |= {index.terms[n]: index.label(n) for n in part.nodes}
         self._classes = {c.iri: c.names[0] for c in index.classes if c.iri is not None and c.names}
