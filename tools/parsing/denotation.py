@@ -50,13 +50,9 @@ def denotation(query: q.Query, index: GraphIndex) -> Denotation:
         case q.Exists(of):
             return bool(members(of, index))
         case q.Aggregate(function, (*before, last), of):
-            ends = index.walk(tuple(before), members(of, index))
-            values = [v for vs in values_at(ends, (last,), index).values() for v in vs]
-            return sum(values) / (len(values) if function == "average" else 1) if values else 0.0
+            return _aggregate(function, index.walk(tuple(before), members(of, index)), last, index) or 0.0
         case q.Grouped(function, path, of, to):
-            if function == "count":
-                return frozenset((x, float(n)) for x, n in linked(of, path, to, index).items())
-            return frozenset(aggregates(of, path, function, index).items())
+            return frozenset(grouped(of, path, function, to, index).items())
         case _:
             return members(cast(q.Set, query), index)
 
@@ -84,14 +80,13 @@ def _members(query: q.Set, index: GraphIndex) -> frozenset[int]:
             return members(of, index) - members(without, index)
         case q.Extremal(of, path, sign, rank, count):
             return _extremal(values_at(members(of, index), path, index), sign, rank, count)
-        case q.ExtremalAggregate(of, path, function, sign):
-            return _extremal({x: (v,) for x, v in aggregates(of, path, function, index).items()}, sign, 1, 1)
+        case q.ExtremalAggregate(of, path, function, sign, to):
+            numbers = grouped(of, path, function, to, index)
+            return _extremal({x: (number,) for x, number in numbers.items()}, sign, 1, 1)
         case q.Compared(of, path, comparison, value):
             return _compared(values_at(members(of, index), path, index), comparison, value, index)
-        case q.MostLinked(of, path, sign, to):
-            return _extremal({x: (n,) for x, n in linked(of, path, to, index).items()}, sign, 1, 1)
         case q.Linked(of, path, comparison, count, to):
-            links = linked(of, path, to, index)
+            links = grouped(of, path, "count", to, index)
             return frozenset(x for x, n in links.items() if COMPARE[comparison](n, count))
 
 
@@ -123,26 +118,27 @@ def _values(step: q.Step, index: GraphIndex) -> dict[int, tuple[float, ...]]:
     return found
 
 
-def aggregates(of: q.Set, path: q.Path, function: str, index: GraphIndex) -> dict[int, float]:
-    """The sum or average of the values at the end of a path, for each member that has some."""
-    *before, last = path
-    found = {}
-    for x in members(of, index):
-        ends = index.walk(tuple(before), frozenset([x]))
-        values = [v for vs in values_at(ends, (last,), index).values() for v in vs]
-        if values:
-            found[x] = sum(values) / (len(values) if function == "average" else 1)
-    return found
-
-
-def linked(of: q.Set, path: q.Path, to: q.Set | None, index: GraphIndex) -> dict[int, int]:
-    """To how many members of `to` a path links each member of a set that is not too large to count."""
+def grouped(
+    of: q.Set, path: q.Path, function: q.Function, to: q.Set | None, index: GraphIndex
+) -> dict[int, float]:
+    """For each member: to how many members of `to` a path links it, at least one; or the sum or average of
+    the values at the end of the path, where it has some. Links of a set that is too large are not counted."""
     nodes, goal = members(of, index), None if to is None else members(to, index)
-    if len(nodes) > MOST_COUNTED:
-        return {}
-    ends = {x: index.walk(path, frozenset([x])) for x in nodes}
-    counts = {x: len(reached if goal is None else reached & goal) for x, reached in ends.items()}
-    return {x: n for x, n in counts.items() if n}
+    if function == "count":
+        ends = {x: index.walk(path, frozenset([x])) for x in nodes} if len(nodes) <= MOST_COUNTED else {}
+        counts = {x: len(reached if goal is None else reached & goal) for x, reached in ends.items()}
+        return {x: float(n) for x, n in counts.items() if n}
+    *before, last = path
+    found = {x: _aggregate(function, index.walk(tuple(before), frozenset([x])), last, index) for x in nodes}
+    return {x: number for x, number in found.items() if number is not None}
+
+
+def _aggregate(
+    function: q.Function, nodes: AbstractSet[int], step: q.Step, index: GraphIndex
+) -> float | None:
+    """The sum or average of all values that a step leads to from nodes; None where there are none."""
+    values = [v for vs in values_at(nodes, (step,), index).values() for v in vs]
+    return sum(values) / (len(values) if function == "average" else 1) if values else None
 
 
 def _literals_of(number: q.Number, index: GraphIndex) -> frozenset[int]:

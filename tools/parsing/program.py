@@ -97,7 +97,7 @@ def base(query: q.Set) -> q.Set | None:
     match query:
         case q.Minus(of) | q.Compared(of) | q.Linked(of):
             return of
-        case q.Extremal(of) | q.ExtremalAggregate(of) | q.MostLinked(of):
+        case q.Extremal(of) | q.ExtremalAggregate(of):
             return of
     return None
 
@@ -107,7 +107,7 @@ def is_ranked(query: q.Set) -> bool:
     if isinstance(query, q.And):
         return is_ranked(query.left) or is_ranked(query.right)
     of = base(query)
-    is_best = isinstance(query, q.Extremal | q.ExtremalAggregate | q.MostLinked)
+    is_best = isinstance(query, q.Extremal | q.ExtremalAggregate)
     return is_best or (of is not None and is_ranked(of))
 
 
@@ -223,10 +223,8 @@ class _Writer:
                 self._extreme(of, path, sign, rank, target)
             case q.Extremal():
                 self._among_extremes(query, target)
-            case q.ExtremalAggregate(of, path, function, sign):
-                self._best(self.group(function, of, path, None, target), sign)
-            case q.MostLinked(of, path, sign, to):
-                self._best(self.group("count", of, path, to, target), sign)
+            case q.ExtremalAggregate(of, path, function, sign, to):
+                self._best(self.group(function, of, path, to, target), sign)
             case q.Compared():
                 self._compared(query, target)
             case q.Linked(of, path, comparison, number, to):

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 Step: TypeAlias = tuple[int, int]
 """A relation of the index and the direction it is walked: 1 from subject to object, -1 backwards."""
 Path: TypeAlias = tuple[Step, ...]
+Function: TypeAlias = Literal["count", "sum", "average"]
 Comparison: TypeAlias = Literal["gt", "lt", "ge", "le", "eq"]
 
 
@@ -100,8 +101,8 @@ class Extremal:
 
 @dataclass(frozen=True, slots=True)
 class ExtremalAggregate:
-    """The members with the largest (sign 1) or smallest (-1) sum or average of the values at the end of a
-    path.
+    """The members with the largest (sign 1) or smallest (-1) number of links to members of `to` (None: to
+    anything; at least one), or sum or average of the values at the end of a path.
 
     The department with the highest average salary: the path leads from departments over employees to
     salaries.
@@ -109,8 +110,9 @@ class ExtremalAggregate:
 
     of: Set
     path: Path
-    function: Literal["sum", "average"]
+    function: Function
     sign: int
+    to: Set | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +126,6 @@ class Compared:
     path: Path
     comparison: Comparison
     value: Number | Set
-
-
-@dataclass(frozen=True, slots=True)
-class MostLinked:
-    """The members linked to the most (sign 1) or fewest (-1), at least one, of `to` (None: anything)."""
-
-    of: Set
-    path: Path
-    sign: int
-    to: Set | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +151,6 @@ Set: TypeAlias = (
     | Extremal
     | ExtremalAggregate
     | Compared
-    | MostLinked
     | Linked
 )
 
@@ -195,7 +186,7 @@ class Grouped:
     values at its end.
     """
 
-    function: Literal["count", "sum", "average"]
+    function: Function
     path: Path
     of: Set
     to: Set | None = None

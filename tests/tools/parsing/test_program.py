@@ -32,7 +32,6 @@ from triplewise.tools.parsing.query import (
     Linked,
     Members,
     Minus,
-    MostLinked,
     Nodes,
     Number,
     Or,
@@ -227,7 +226,9 @@ class Trees:
             lambda: ExtremalAggregate(part(), self.measure("number"), "average", chance.choice(SIGNS)),
             lambda: Compared(part(), measure, chance.choice(COMPARISONS), self.number(measure)),
             lambda: Compared(part(), measure[-1:], chance.choice(COMPARISONS), Image(measure[-1:], part())),
-            lambda: MostLinked(part(), self.path(), chance.choice(SIGNS), chance.choice((None, part()))),
+            lambda: ExtremalAggregate(
+                part(), self.path(), "count", chance.choice(SIGNS), chance.choice((None, part()))
+            ),
             lambda: Linked(
                 part(),
                 self.path(),
