@@ -216,17 +216,18 @@ class Question:
 
     def _skipped(self, i: int) -> str | None:
         words, word = lexicon(), self.words[i]
-        stop = word in words.stop or (word in words.others and i not in self.operators)
-        if i in self.operators and (not stop or word in ("not", "no")):
+        says_little = (word in words.kinds["who"] and self.words[i - 1] in ("which", "what")) or (
+            word in words.partitives and self.words[i + 1 : i + 2] == ["of"]
+        )
+        if i in self.operators and word in ("not", "no"):
             return "skip_op"
-        if i in self.named and not stop:
-            return "skip_name"
-        if i in self.known and not stop:
-            return "skip_known"
-        which_person = word in words.kinds["who"] and self.words[i - 1] in ("which", "what")
-        partitive = word in words.partitives and self.words[i + 1 : i + 2] == ["of"]
-        if stop or which_person or partitive:
-            return "skip_light" if word in words.light or which_person or partitive else None
+        if word in words.stop or (word in words.others and i not in self.operators):
+            return "skip_light" if says_little or word in words.light else None
+        places = {"skip_op": self.operators, "skip_name": self.named, "skip_known": self.known}
+        if (found := next((name for name, of in places.items() if i in of), None)) is not None:
+            return found
+        if says_little:
+            return "skip_light"
         if i in self.unknown:
             return "skip_unknown"
         return "skip_capital" if i and self.tokens[i].capital else "skip_content"
