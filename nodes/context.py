@@ -215,15 +215,8 @@ class Context:
                 raise ConfigurationError(f"setting {name} must be a text, got {value!r}")
             if kind == "bool" and not isinstance(value, bool):
                 raise ConfigurationError(f"setting {name} must be true or false, got {value!r}")
-            if kind not in ("int", "float"):
-                continue
-            legal = isinstance(value, int if kind == "int" else int | float) and isfinite(value)
-            if not legal or isinstance(value, bool) or value < 0 or (value == 0 and name not in MAY_BE_ZERO):
-                least = "of at least" if name in MAY_BE_ZERO else "above"
-                number = "a whole number" if kind == "int" else "a number"
-                raise ConfigurationError(f"setting {name} must be {number} {least} 0, got {value!r}")
-            if value > (most := MOST.get(name, LARGEST)):
-                raise ConfigurationError(f"setting {name} must be at most {most:,g}, got {value!r}")
+            if kind in ("int", "float"):
+                _check_number(name, value, kind == "int")
         if not isinstance(self.guidelines, list | tuple) or not all(
             isinstance(path, str | PathLike) for path in self.guidelines
         ):
@@ -253,6 +246,16 @@ class Context:
             if isinstance(name := getattr(value, attribute, None), str) and name:
                 return name
         return type(value).__name__
+
+
+def _check_number(name: str, value: Any, is_whole: bool) -> None:
+    legal = isinstance(value, int if is_whole else int | float) and isfinite(value)
+    if not legal or isinstance(value, bool) or value < 0 or (value == 0 and name not in MAY_BE_ZERO):
+        least = "of at least" if name in MAY_BE_ZERO else "above"
+        number = "a whole number" if is_whole else "a number"
+        raise ConfigurationError(f"setting {name} must be {number} {least} 0, got {value!r}")
+    if value > (most := MOST.get(name, LARGEST)):
+        raise ConfigurationError(f"setting {name} must be at most {most:,g}, got {value!r}")
 
 
 @cache

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
-from itertools import groupby, zip_longest
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, groupby, zip_longest
 from typing import Literal, TypedDict
 
 from triplewise.guidelines import what_is_wrong
@@ -132,12 +132,10 @@ def _used_relations(step: Step, text: str, later: Sequence[Step]) -> str:
         return text
     if not isinstance(listed, dict) or not all(isinstance(names, list) for names in listed.values()):
         return text
-    offered, subject = step.feedback.relations, "".join(step.feedback.arguments[:1])
-    named = set[str]()
-    for feedback in (s.feedback for s in later if s.feedback.action != "get_relation"):
-        words = {word.strip(" '\"`()") for argument in feedback.arguments for word in argument.split(",")}
-        named |= words if subject in words else set()
-    used = named & {r for names in offered.values() for r in names}
+    offered = step.feedback.relations
+    used = _named_with("".join(step.feedback.arguments[:1]), later) & set(
+        chain.from_iterable(offered.values())
+    )
     pairs = [
         (str(side), str(name), short)
         for side, names in listed.items()
@@ -146,10 +144,7 @@ def _used_relations(step: Step, text: str, later: Sequence[Step]) -> str:
     if not used or len(pairs) <= KEPT_RELATIONS:
         return text
     chosen = [i for i, (_, _, short) in enumerate(pairs) if short in used]
-    words_of = [set(_WORD.findall(name.lower())) for _, name, _ in pairs]
-    target = set[str]().union(*(words_of[i] for i in chosen))
-    overlap = [len(words & target) / (len(words | target) or 1) for words in words_of]
-    nearest = sorted(range(len(pairs)), key=lambda i: -overlap[i])
+    nearest = _nearest_names([name for _, name, _ in pairs], chosen)
     by_side = [[i for i, pair in enumerate(pairs) if pair[0] == side] for side in listed]
     first = [i for ranks in zip_longest(*by_side) for i in ranks if i is not None]
     mixed = [i for both in zip(nearest, first, strict=True) for i in both]
@@ -158,6 +153,23 @@ def _used_relations(step: Step, text: str, later: Sequence[Step]) -> str:
         side: [pairs[i][1] for i in places if i in rest] for side, places in zip(listed, by_side, strict=True)
     }
     return f"{short_list} ... ({len(pairs)} {f'shown, and {left}' if more else 'in all'})"
+
+
+def _named_with(subject: str, steps: Iterable[Step]) -> set[str]:
+    """Return the words of calls that name a node, but for those that only look its relations up."""
+    named = set[str]()
+    for feedback in (s.feedback for s in steps if s.feedback.action != "get_relation"):
+        words = {word.strip(" '\"`()") for argument in feedback.arguments for word in argument.split(",")}
+        named |= words if subject in words else set()
+    return named
+
+
+def _nearest_names(names: Sequence[str], chosen: Sequence[int]) -> list[int]:
+    """Return the places of names, those that share most words with the chosen ones first."""
+    words_of = [set(_WORD.findall(name.lower())) for name in names]
+    target = set[str]().union(*(words_of[i] for i in chosen))
+    overlap = [len(words & target) / (len(words | target) or 1) for words in words_of]
+    return sorted(range(len(names)), key=lambda i: -overlap[i])
 
 
 _SOLUTIONS = re.compile(r" Solutions \(\?.*")

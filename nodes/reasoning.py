@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from triplewise.nodes.environment import Environment
@@ -14,6 +15,7 @@ from triplewise.nodes.state import State, Step
 from triplewise.nodes.walk import named_nodes
 from triplewise.tools.actions.toolset import ActionContext, Call, Ranker, ReasoningMemory
 from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.unbatched import UnbatchedLabels
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.program import PyQL
@@ -61,34 +63,20 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     nodes, relations = named_nodes(followed, profile)
     nodes += [rule.anchor for rule in state.rules]
     relations += [relation for rule in state.rules for relation in rule.relations]
-    shown: dict[str, dict[str, list[str]]] = {}
-    for feedback in (s.feedback for s in valid):
-        if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
-            node = feedback.arguments[0]
-            shown[node] = {**shown.get(node, {}), **feedback.relations}
     # A call is doubtful on the program on which it failed; the same words on another program, such as the
     # next rule's, are another call. The last one is doubtful too, if it had failed on its program.
     failed = [(s.program_before, _call_text(s)) for s in state.steps if s.rolled_back]
     last = {(s.program_before, _call_text(s)) for s in state.steps[-1:]}
-    bound = dict.fromkeys(n if n.startswith("#") else f"?{n}" for s in valid for n in s.feedback.values)
-    if any(s.feedback.action == "undo" for s in valid):
-        # It takes back variables that the steps before it have shown.
-        bound = {v: None for v in bound if v in re.findall(r"\?\w+", state.program)}
-    short = profile.short
-    # Hints show nodes and relations around the entities, and what else a mention may mean.
-    ends = (n for s in state.observation for n in (s.triple.subject, s.triple.object) if isinstance(n, IRI))
-    meanings = (c.id for e in state.linked for c in e.candidates)
     hinted = (t.relation for s in state.observation for t in (s.triple, s.through) if t is not None)
     searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))
     return ReasoningMemory(
         # The plan names more than the linked entities, such as the class that a question wants.
         linked={**{node: node for node in nodes}, **{e.id: e.label for e in state.linked}},
-        looked_up=shown,
-        bound=tuple(bound),
-        seen=frozenset(i for s in valid for ids in s.feedback.ids.values() for i in ids)
-        | {*state.focus, *map(short, ends), *meanings},
+        looked_up=_looked_up(valid),
+        bound=_bound(valid, state.program),
+        seen=_seen(state, valid, profile),
         # What a plan names is in the graph.
-        shown=frozenset((*map(short, hinted), *searched, *relations)),
+        shown=frozenset((*map(profile.short, hinted), *searched, *relations)),
         tried=dict(Counter(calls)),
         failed=frozenset(call for _, call in failed),
         doubted=frozenset(call for at, call in failed if at == state.program or (at, call) in last),
@@ -98,6 +86,32 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
         calls=tuple(calls),
         planned=tuple(dict.fromkeys(relations)),
     )
+
+
+def _looked_up(steps: Sequence[Step]) -> dict[str, dict[str, list[str]]]:
+    """Return node -> its relations as they were last offered, by direction."""
+    shown: dict[str, dict[str, list[str]]] = {}
+    for feedback in (s.feedback for s in steps):
+        if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
+            node = feedback.arguments[0]
+            shown[node] = {**shown.get(node, {}), **feedback.relations}
+    return shown
+
+
+def _bound(steps: Sequence[Step], program: str) -> tuple[str, ...]:
+    """Return the variables that steps have bound, but for those that `undo` took back."""
+    bound = dict.fromkeys(n if n.startswith("#") else f"?{n}" for s in steps for n in s.feedback.values)
+    if any(s.feedback.action == "undo" for s in steps):
+        return tuple(v for v in bound if v in re.findall(r"\?\w+", program))
+    return tuple(bound)
+
+
+def _seen(state: State, steps: Sequence[Step], profile: Profile) -> frozenset[str]:
+    """Return short ids that steps and hints show: around the entities, and what else a mention may mean."""
+    ends = (n for s in state.observation for n in (s.triple.subject, s.triple.object) if isinstance(n, IRI))
+    meanings = (c.id for e in state.linked for c in e.candidates)
+    values = (i for s in steps for ids in s.feedback.ids.values() for i in ids)
+    return frozenset((*values, *state.focus, *map(profile.short, ends), *meanings))
 
 
 def _call_text(step: Step) -> str:
