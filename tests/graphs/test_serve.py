@@ -185,7 +185,7 @@ def test_answers_and_rows_as_csv_by_get_and_post(office: Any) -> None:
 
 
 def test_a_relation_is_given_another_name(office: Any) -> None:
-    question = {"question": "What is the remuneration of Ann Lee?"}
+    question = {"question": "What is the zorp of Ann Lee?"}
     before = office.get("/api/ask", params=question).json()
     assert before["status"] != "answered"
     (around,) = before["held"]["entities"]
@@ -194,11 +194,11 @@ def test_a_relation_is_given_another_name(office: Any) -> None:
     assert "kg name" in before["held"]["cures"][0]["command"]
     assert office.post("/api/name", json={"relation": "shoes", "name": "x"}).status_code == 404
     assert office.post("/api/name", json={"relation": "salary", "name": " "}).status_code == 400
-    assert office.post("/api/name", json={"relation": "salary", "name": "remuneration"}).status_code == 200
+    assert office.post("/api/name", json={"relation": "salary", "name": "zorp"}).status_code == 200
     after = office.get("/api/ask", params=question).json()
     assert (after["status"], after["labels"]) == ("answered", ["900"])
     relations = office.get("/api/schema").json()["relations"]
-    assert any("remuneration" in r["names"] for r in relations if r["id"] == "salary")
+    assert any("zorp" in r["names"] for r in relations if r["id"] == "salary")
 
 
 def test_right_and_wrong_teach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

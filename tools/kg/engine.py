@@ -313,11 +313,12 @@ class Workers:
         """
         within = within or Deadline(seconds)
         end = time.monotonic() + seconds
-        if seconds <= 0:
-            raise TimeoutError(f"no answer within {seconds:g} s")
         while not self._slots.acquire(timeout=min(_LOOK, max(0.0, end - time.monotonic()))):
             if within.passed or time.monotonic() >= end:
                 raise TimeoutError("earlier queries that ran out of time still occupy the engine")
+        if time.monotonic() >= end:
+            self._slots.release()
+            raise TimeoutError(f"no answer within {seconds:g} s")
         cancelled, lock = threading.Event(), threading.Lock()
         held = [self._slots]
         answers: SimpleQueue[tuple[T, None] | tuple[None, BaseException] | None] = SimpleQueue()
