@@ -188,12 +188,13 @@ def held_around(state: State, kg: KnowledgeGraph, encoder: Encoder, source: str 
         return None
     uncovered = next((r.uncovered for r in state.readings if r.uncovered), ())
     named = " ".join(entity.mention for entity in state.linked).split()
-    words = " ".join(w for w in answer.unaccounted or uncovered if w not in named) or _content(state)
+    content = _content(state)
+    words = " ".join(w for w in answer.unaccounted or uncovered if w not in named) or content
     try:
         if not state.linked:
             near = search_kg(kg, words, encoder=encoder, limit=NEAR) if words else ()
             return Held(words=words, near=near, cures=_cures(state, kg, source, words, ""))
-        about = _content(state) or state.question
+        about = content or state.question
         found = [facts_around(kg, encoder, e.id, about, VALUES, HELD) for e in state.linked[:ENTITIES]]
     except TriplewiseError:
         return None
@@ -266,7 +267,7 @@ def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
         return []
     card, questions = SchemaCard.of_index(index), list[str]()
     least = calibration_for(kg).min_confidence
-    kinds = [_values_asked(kg, card), _numbers_asked(kg, card), _classes_asked(card)]
+    kinds = [_value_questions(kg, card), _superlative_questions(kg, card), _count_questions(card)]
     for question, expected in islice(filter(None, chain.from_iterable(zip_longest(*kinds))), TRIED):
         readings = read_question(question, kg, encoder)
         if readings and set(readings[0].values) == expected and readings[0].confidence >= least:
@@ -276,11 +277,11 @@ def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
     return questions
 
 
-Asked: TypeAlias = Iterator[tuple[str, set[str]]]
+Questions: TypeAlias = Iterator[tuple[str, set[str]]]
 """Questions with the ids or values that are right."""
 
 
-def _values_asked(kg: KnowledgeGraph, card: SchemaCard) -> Asked:
+def _value_questions(kg: KnowledgeGraph, card: SchemaCard) -> Questions:
     """Yield questions for the value of a relation, or for who has it where it reads like a verb."""
     for relation in card.relations:
         label, first = relation.names[0], relation.names[0].partition(" ")[0]
@@ -309,7 +310,7 @@ def _labelled(kg: KnowledgeGraph, card: RelationCard) -> tuple[list[tuple[Term, 
     return facts, dict(kg.labels(term for fact in facts for term in fact if isinstance(term, IRI)))
 
 
-def _numbers_asked(kg: KnowledgeGraph, card: SchemaCard) -> Asked:
+def _superlative_questions(kg: KnowledgeGraph, card: SchemaCard) -> Questions:
     """Yield questions for what has the highest value of a number."""
     for relation in card.relations:
         iri = _relation(kg, relation) if relation.kind == "number" and relation.domains else None
@@ -322,7 +323,7 @@ def _numbers_asked(kg: KnowledgeGraph, card: SchemaCard) -> Asked:
             yield f"Which {relation.domains[0].name} has the highest {label}?", best
 
 
-def _classes_asked(card: SchemaCard) -> Asked:
+def _count_questions(card: SchemaCard) -> Questions:
     for of in card.classes:
         name = of.names[0]
         many = f"{name[:-1]}ies" if name.endswith("y") else name if name.endswith("s") else f"{name}s"
