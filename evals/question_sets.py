@@ -111,7 +111,7 @@ def _small(
             r
             for r in records
             if not (r["answers"] and isinstance(r["answers"][0], list))
-            and not (unreliable and unreliable.search(r["query"]))
+            and not (unreliable and unreliable.search(str(r.get("query", ""))))
         )
         source = str(path / f"{facts.format(name)}.ttl.gz")
         return _set(name, name, source, _plain(rows), is_clean=folder != "overnight")
