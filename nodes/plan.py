@@ -56,7 +56,7 @@ def settings_of(env: Environment) -> PlanSettings:
         seed_count=context.seed_count,
         rules=context.plan_rules,
         documents=context.documents is not None,
-        caps=env.caps,
+        hops=context.plan_hops,
     )
 
 
@@ -79,7 +79,7 @@ def _read(state: State, env: Environment) -> tuple[Reading, ...]:
     if form == "question" or env.seeds is not None:
         entities, seeds = given_entities(state.linked), None
         if env.seeds is not None:
-            seeds = seed_chains(env.kg, env.seeds, env.caps, context.seed_count)
+            seeds = seed_chains(env.kg, env.seeds, context.seed_count)
         readings = read_question(question, env.kg, env.encoder, entities, seeds, context.plan_rules)
     # Seed questions may be slots and claims themselves: then they are read like them.
     if form != "question" and not any(r.features.get("seeds", 0.0) >= SHOWN_BY_SEEDS for r in readings[:1]):
@@ -156,7 +156,7 @@ def _mined_plan(state: State, env: Environment, readings: Sequence[Reading]) -> 
         plan = seed_plan(state.question, state.linked, env.kg, env.seeds, settings)
     known = {(rule.anchor, path_text(rule.path)) for rule in plan.rules}
     behind = rules_of(readings, env.kg.profile, settings.documents)
-    short = [r for r in behind if len(r.path) <= settings.caps.hops]
+    short = [r for r in behind if len(r.path) <= settings.hops]
     others = (r for r in short if (r.anchor, path_text(r.path)) not in known)
     return replace(plan, rules=(*plan.rules, *others)[: settings.rules])
 

@@ -370,8 +370,7 @@ def exemplars(
     seeds = env.seeds
     if seeds is None or not state.linked:
         return []
-    settings = settings_of(env)
-    miner = Miner(env.kg, settings.caps, seeds.mined(settings.caps))
+    miner, count = Miner(env.kg, seeds), settings_of(env).seed_count
 
     def of_wording(match: Match) -> Iterator[dict[str, str]]:
         """Seeds of one wording, mined as they are needed."""
@@ -381,7 +380,7 @@ def exemplars(
             if calls and (program := write(calls, topics)):
                 yield {"question": without_brackets(seed.question), "program": program}
 
-    wordings = map(of_wording, seeds.groups_like(state.question, state.linked, settings.seed_count))
+    wordings = map(of_wording, seeds.groups_like(state.question, state.linked, count))
     return list(islice(filter(None, chain.from_iterable(zip_longest(*wordings))), limit))
 
 

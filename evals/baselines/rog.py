@@ -81,8 +81,7 @@ def mined_rules(state: State, env: Environment) -> list[Rule]:
     kg, seeds = env.kg, env.seeds
     if seeds is None:
         return list(rules_of(readings_of(state, env), kg.profile))
-    caps, count = PlanSettings().caps, PlanSettings().seed_count
-    mined = seed_rules(state.question, state.linked, kg, seeds, caps, count)
+    mined = seed_rules(state.question, state.linked, kg, seeds, PlanSettings().seed_count)
     return sorted(mined, key=lambda rule: -rule.score)
 
 

@@ -12,8 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.console import columns, echo_json, out, pairs, progress_bars, say
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.graphs.console import echo_json, out, pairs, progress_bars, say
 
 SHOWN = 8
 """Readings, rules and dropped rules printed."""
@@ -24,7 +23,7 @@ class QuestionOrCommand(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the command in that a question leaves out."""
-        return super().parse_args(ctx, args if args[:1] in (["index"], ["seeds"]) else ["question", *args])
+        return super().parse_args(ctx, args if args[:1] == ["index"] else ["question", *args])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Leave the command out of the usage line again."""
@@ -37,7 +36,7 @@ commands = typer.Typer(
 )
 
 
-@o.command(commands, "question", after="See also: triplewise plan index --help, triplewise plan seeds --help")
+@o.command(commands, "question", after="See also: triplewise plan index --help")
 def show(
     options: o.RunOptions,
     question: str = o.argument("QUESTION", "The question, in quotes."),
@@ -104,15 +103,15 @@ def index(
         "JSON lines (plain or .gz) with `question`, `answers`, and `topic_entity`, `entities` or "
         "`entity`: names or ids of the graph, or a mapping mention -> id.",
     ),
-    again: bool = o.flag("Mine all seeds anew, also those that are kept.", "--again"),
 ) -> None:
     """Mine answered questions of a graph once, and keep the rules they give for every later question.
 
     From the entity of each question the paths to its answers are searched, generalised to rules, and each
     rule is run again to see how well it reproduces the answers. Afterwards `triplewise ask` and `plan` use
     them without --seeds (--seeds none leaves them out), or with --seeds and the same files. They are kept in
-    the folder of a loaded graph, else in your cache folder; a changed graph or seed file is another index.
-    What is broken off goes on when the same command is run again.
+    the folder of a loaded graph, else in your cache folder, in place of those that were kept before; a
+    changed graph has none until they are indexed again. What is broken off goes on when the same command is
+    run again.
 
     Examples:
         triplewise plan index train.jsonl --kg films
@@ -127,53 +126,14 @@ def index(
     tools = Environment(context)
     source = ",".join(map(str, files))
     with progress_bars("what is done is kept: run the same command again to go on") as progress:
-        report = index_seeds(source, context.kg, tools.kg, tools.caps, progress, again=again)
+        report = index_seeds(source, context.kg, tools.kg, tools.caps, progress)
     if report.empty:
         reason = "the graph lacks their entities or answers, or no path joins them"
         say(f"{report.empty:,} of the seeds mined gave no rule: {reason}", "notice")
-    before = f", {report.before:,} of them before" if report.before else ""
-    late = f", {report.timeouts:,} queries not answered in time" if report.timeouts else ""
     rows = [
         ("seeds", f"{report.seeds:,} usable, of {report.groups:,} structures"),
-        ("mined", f"{report.mined:,} drawn from them{before}{late}"),
-        ("rules", f"{report.paths:,} different paths"),
+        ("mined", f"{report.mined:,} drawn from them"),
         ("kept in", str(report.path)),
-        ("seconds", f"{report.seconds:.1f}"),
         ("use it", f'triplewise ask "..." --kg {context.kg}'),
     ]
     out().print(pairs(f"Indexed the seeds of {context.kg}", rows))
-
-
-@o.command(commands)
-def seeds(
-    options: o.SettingOptions,
-    drop: str | None = o.option("NAME", "Remove this index, or all; the files it came from stay."),
-) -> None:
-    """Show the indexes of seed questions that `triplewise plan index` kept for a graph, or remove some.
-
-    Examples:
-        triplewise plan seeds --kg films
-        triplewise plan seeds --kg films --drop all
-    """
-    from triplewise.nodes.context import Context
-    from triplewise.nodes.environment import Environment
-    from triplewise.tools.planning.seed_store import SeedFile, kept_seeds
-
-    context = Context(**options.context_settings())
-    paths = kept_seeds(context.name_of("kg"), Environment(context).kg)
-    dropped = [path for path in paths if drop in ("all", path.stem)]
-    if drop and not dropped:
-        names = ", ".join(path.stem for path in paths) or "none"
-        raise ConfigurationError(f"no seeds called {drop!r} are kept for this graph; there are: {names}")
-    for path in dropped:
-        path.unlink()
-        path.with_suffix(".lock").unlink(missing_ok=True)
-        say(f"removed: {path.stem}")
-    rows = [
-        (path.stem, f"{sum(map(len, file.values())):,}", f"{len(file):,}", f"{len(file.mined):,}")
-        for path in paths
-        if path not in dropped
-        for file in [SeedFile(path)]
-    ]
-    heads = ("Name", "Seeds", "Structures", "Mined")
-    out().print(columns(heads, rows, "The first is used") if rows else "No seeds are kept for this graph.")

@@ -76,15 +76,6 @@ def test_an_index_serves_later_questions(cli: Cli, films: str, seeds: str) -> No
     assert not any("seed" in r["provenance"] for r in without["readings"])
 
 
-def test_what_is_kept_is_shown_and_removed(cli: Cli, films: str, seeds: str) -> None:
-    assert "No seeds" in cli("plan", "seeds", "--kg", films).out
-    cli("plan", "index", seeds, "--kg", films)
-    assert "used" in cli("plan", "seeds", "--kg", films).out
-    assert cli("plan", "seeds", "--drop", "other", "--kg", films).code == 2
-    assert cli("plan", "seeds", "--drop", "all", "--kg", films).code == 0
-    assert "No seeds" in cli("plan", "seeds", "--kg", films).out
-
-
 @pytest.mark.parametrize(
     ("command", "part"),
     [

@@ -103,14 +103,14 @@ def test_without_seeds_the_graph_suggests(propose: Run) -> None:
     ("reply", "walked", "note"),
     [
         ("[directedBy]", [("directedBy", True)], "proposed by the model"),
-        ("[directed by]", [("directedBy", True)], "by its label"),
-        ("[the director]", [("directedBy", True)], "by its label"),
+        ("[directed by]", [("directedBy", True)], "by its name"),
+        ("[the director]", [("directedBy", True)], "by its name"),
         ("[film director]", [("directedBy", True)], "by similarity"),
         ("[directedBy (directed by)]", [("directedBy", True)], "proposed by the model"),
         ("[directedBy, ^directedBy]", [("directedBy", True), ("directedBy", False)], "proposed"),
         ("[directedBy, directedBy]", [("directedBy", True), ("directedBy", False)], "proposed"),
         ("-[directedBy]-> ?x <-[directedBy]- ?y", [("directedBy", True), ("directedBy", False)], "proposed"),
-        ("[directed by, place of birth]", [("directedBy", True), ("birthplace", True)], "by its label"),
+        ("[directed by, place of birth]", [("directedBy", True), ("birthplace", True)], "by its name"),
     ],
 )
 def test_names_are_aligned_to_relations_of_the_graph(
@@ -125,7 +125,7 @@ def test_names_are_aligned_to_relations_of_the_graph(
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        ("[directedBy, spouse]", "no relation like 'spouse'; the nearest there is"),
+        ("[directedBy, spouse]", "no relation like 'spouse'"),
         ("[birthplace]", "no birthplace at the entity, and no documents are configured"),
         ("[starring, birthplace]", "no birthplace behind [starring]"),
         ("[directedBy, ^directedBy, starring, ^starring]", "longer than 3 relations"),

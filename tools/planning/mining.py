@@ -15,38 +15,20 @@ merely reaches them: each is run from the topic entity, and its precision and re
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeVar
 
 from triplewise.tools.core.rules import Atom, DroppedRule, Path, Rule, dropped, path_text
-from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term, text
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome
-from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.chains import SeedChain
-from triplewise.tools.planning.paths import (
-    answers_in,
-    grow,
-    leads_somewhere,
-    node_form,
-    relation_form,
-    run,
-    with_variables,
-)  # fmt: skip
-from triplewise.tools.planning.seeds import (
-    Caps,
-    Match,
-    Mined,
-    MinedSeeds,
-    Quality,
-    Seed,
-    SeedIndex,
-    SeedTerms,
-    same_as,
-)  # fmt: skip
+from triplewise.tools.planning import paths
+from triplewise.tools.planning.seeds import Match, Mined, Quality, Seed, SeedIndex
 
 Item = TypeVar("Item")
 
@@ -60,6 +42,16 @@ PRIOR_SUPPORT = 0.5
 """Seeds whose evidence is withheld: one seed may be met by chance."""
 LEAST_SIMILARITY = 0.25
 """Seeds that are less similar to the question say nothing about it."""
+SAMPLES, ANSWERS = 4, 2
+"""Seeds mined of those that share one masked text; answers of a seed from which closed paths are searched,
+of all of which precision and recall are."""
+FRONTIER, HALVES, PATHS = 4_000, 200, 24
+"""Nodes of a half path that is kept, for nothing precise runs through more; half paths of each length that
+grow on; closed paths evaluated a seed, shortest first."""
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_DATE = re.compile(r"-?\d{4,}-\d\d(?:-\d\d)?(?:T[\d:.]+(?:Z|[-+]\d\d:\d\d)?)?")
+_NUMERIC = ("integer", "decimal", "double", "float", "gYear", "string")
+_TEMPORAL = ("date", "dateTime", "gYearMonth", "string")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +59,14 @@ class PlanSettings:
     """Sizes of a plan.
 
     Attributes:
-        seed_count: groups of seeds read. rules: rules returned.
+        seed_count: groups of seeds read. rules: rules returned. hops: longest path, in relations.
         documents: whether documents may fill a gap of the KG: a rule that leads nowhere then stays a plan.
-        caps: the longest path, and how far mining goes.
     """
 
     seed_count: int = 5
     rules: int = 8
+    hops: int = 3
     documents: bool = False
-    caps: Caps = field(default_factory=Caps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +78,11 @@ class Plan:
 
 
 class Miner:
-    """Finds and scores closed paths.
+    """Finds and scores the closed paths of the seeds of an index, and keeps them in it."""
 
-    Args:
-        caps: how far it goes. memory: what seeds gave before, so that none is mined twice.
-    """
-
-    def __init__(
-        self, kg: KnowledgeGraph, caps: Caps | None = None, memory: MinedSeeds | None = None
-    ) -> None:
-        self.kg, self.caps = kg, caps or Caps()
-        self._memory, self._terms = {} if memory is None else memory, SeedTerms(kg)
+    def __init__(self, kg: KnowledgeGraph, seeds: SeedIndex) -> None:
+        self.kg, self.caps, self._mined = kg, seeds.caps, seeds.mined
+        self._resolved: dict[str, tuple[Term, ...]] = {}
 
     def mine(self, seeds: Sequence[Seed]) -> list[Rule]:
         """Return rules for seeds that share one masked text, best first; they are anchored nowhere.
@@ -106,9 +91,8 @@ class Miner:
         """
         mined = [found for seed in self.choose(seeds) if (found := self.of_seed(seed))]
         qualities: dict[Path, list[Quality]] = defaultdict(list)
-        for of_seed in mined:
-            for path, quality in of_seed.items():
-                qualities[path].append(quality)
+        for path, quality in chain.from_iterable(of_seed.items() for of_seed in mined):
+            qualities[path].append(quality)
         rules = [
             Rule(
                 "",
@@ -126,7 +110,7 @@ class Miner:
     def choose(self, seeds: Sequence[Seed]) -> list[Seed]:
         """Return a few seeds of a group, drawn at random; those with several answers tell more."""
         several = [s for s in seeds if len(s.answers) > 1] or list(seeds)
-        return self._sample(sorted(several, key=lambda s: (s.question, s.topics)), self.caps.samples)
+        return self._sample(sorted(several, key=lambda s: (s.question, s.topics)), SAMPLES)
 
     def _sample(self, items: Sequence[Item], count: int) -> list[Item]:
         """Return `count` of the items in their order: a sample that depends on them and the seed only."""
@@ -140,129 +124,135 @@ class Miner:
 
         The search starts at the first topic that the KG knows.
         """
-        if (known := self._memory.get(seed.digest)) is not None:
-            return known
-        mined: Mined = {}
-        anchor, gold = next(iter(self.anchors(seed).values()), ""), self._terms.gold(seed)
-        if anchor and gold:
-            counts = any(phrase in seed.question.lower() for phrase in lexicon().counting)
-            for path in self._closed_paths(anchor, seed, counts):
-                if (quality := self._judge(anchor, path, gold, counts)) is not None:
-                    mined[path] = quality
-        self._memory[seed.digest] = mined
-        return mined
+        if seed not in self._mined:
+            anchor = next(iter(self.anchors(seed).values()), "")
+            ends = [end for answer in seed.answers for end in self.resolve(answer)[:1]]
+            found = self._closed_paths(anchor, self._sample(ends, ANSWERS)) if anchor and ends else ()
+            qualities = {path: self._judge(anchor, path, set(ends)) for path in found}
+            self._mined[seed] = {path: q for path, q in qualities.items() if q is not None}
+        return self._mined[seed]
 
     def anchors(self, seed: Seed) -> dict[str, str]:
         """Return topic -> argument form of its node, for those topics of a seed that the KG knows."""
-        nodes = {name: node for name, id_ in seed.named for node in self._terms.resolve(id_)[:1]}
+        nodes = {name: node for name, id_ in seed.named for node in self.resolve(id_)[:1]}
         short = self.kg.profile.short
-        return {name: node_form(self.kg, short(n)) for name, n in nodes.items() if isinstance(n, IRI)}
+        return {name: paths.node_form(self.kg, short(n)) for name, n in nodes.items() if isinstance(n, IRI)}
 
-    def _closed_paths(self, anchor: str, seed: Seed, counts: bool) -> list[Path]:
-        """Return the paths from the anchor to the sampled answers (equation 1), shortest first.
+    def resolve(self, name: str) -> tuple[Term, ...]:
+        """Return nodes or literals meant by an id, a name or a value; () for what the KG cannot have."""
+        if name not in self._resolved:
+            kg, is_number = self.kg, bool(_NUMBER.fullmatch(name))
+            is_value = is_number or bool(_DATE.fullmatch(name))
+            entries = kg.index.exact(name) if kg.index is not None else ()
+            terms: list[Term] = [e.iri for e in entries if e.label == name] or [e.iri for e in entries]
+            iri = kg.profile.expand(name)
+            # An id that reads like a value counts only if the KG has it.
+            if not terms and iri is not None and not (is_value and not kg.neighbours(iri, limit=1).triples):
+                terms = [iri]
+            if not terms and is_value:  # literals of the KG that write it
+                terms += [Literal(name, XSD + kind) for kind in (_NUMERIC if is_number else _TEMPORAL)]
+                terms += [Literal(f"{name}T00:00:00Z", XSD + "dateTime")] * (
+                    not is_number and "T" not in name
+                )
+                terms.append(text(name, kg.profile.language))
+                terms = [t for t in terms if kg.query(f"ASK {{ ?s ?p {t.n3()} }}").boolean]
+            self._resolved[name] = tuple(terms)
+        return self._resolved[name]
 
-        They are searched from both ends. Where the question asks how many, no path leads to the number: then
-        all half paths, to be counted.
+    def _closed_paths(self, anchor: str, ends: Sequence[Term]) -> list[Path]:
+        """Return the paths from the anchor to the answers (equation 1), shortest first.
+
+        They are searched breadth first and from both ends: half paths of up to hops - 1 relations from the
+        anchor, each with the nodes it reaches, meet the answers or their neighbours.
         """
-        ends = self._sample([n for a in seed.answers for n in self._terms.resolve(a)[:1]], self.caps.answers)
-        if not ends and not counts:
-            return []
-        halves = self._forward_halves(anchor)
-        if counts:
-            return sorted((p for p in halves if p), key=lambda p: (len(p), p))[: self.caps.halves]
-        reaching = Counter(path for end in ends for path in self._meet(halves, end))
-        # In an incomplete graph no path may lead to all of them: then those that lead to one.
-        shared = [path for path, n in reaching.items() if n == len(ends)] or list(reaching)
-        return sorted(shared, key=lambda path: (len(path), path))[: self.caps.paths]
-
-    def _forward_halves(self, anchor: str) -> dict[Path, frozenset[Term]]:
-        """Return the nodes reached from the anchor over each path of up to hops - 1 relations."""
         start = self.kg.profile.expand(anchor)
         assert start is not None
         reached: dict[Path, frozenset[Term]] = {(): frozenset({start})}
         frontier: list[Path] = [()]
         for _hop in range(self.caps.hops - 1):
-            grown = self._sample(grow(self.kg, anchor, *frontier), self.caps.halves)
-            frontier = []
+            grown, frontier = self._sample(paths.grow(self.kg, anchor, *frontier), HALVES), []
             for path in grown:
-                result = run(self.kg, Rule(anchor, path, keeps_topic=True), limit=self.caps.frontier)
+                result = paths.run(self.kg, Rule(anchor, path, keeps_topic=True), limit=FRONTIER)
                 if result.outcome is Outcome.ROWS:
-                    reached[path] = frozenset(answers_in(result))
+                    reached[path] = frozenset(paths.answers_in(result))
                     frontier.append(path)
-        return reached
+        reaching = Counter(path for end in ends for path in self._meet(reached, end))
+        # In an incomplete graph no path may lead to all of them: then those that lead to one.
+        shared = [path for path, n in reaching.items() if n == len(ends)] or list(reaching)
+        return sorted(shared, key=lambda path: (len(path), path))[:PATHS]
 
     def _meet(self, halves: Mapping[Path, frozenset[Term]], end: Term) -> set[Path]:
         """Return paths that reach `end`: half paths that end on it, or on one of its neighbours."""
-        meeting = {path for path, nodes in halves.items() if path and end in nodes}
-        around, limit = defaultdict[Atom, set[Term]](set), self.caps.frontier
-        near = self.kg.neighbours(end, limit=limit)
+        near = self.kg.neighbours(end, limit=FRONTIER)
         triples = near.triples
         if near.outcome is Outcome.TRUNCATED:  # of a hub, as many of each relation
             relations = self.kg.relations(end)
             steps: list[tuple[IRI, Direction]] = [(r, "forward") for r in relations.forward]
             steps += [(r, "backward") for r in relations.backward]
-            parts = (self.kg.neighbours(end, r, way, limit=limit).triples for r, way in steps)
+            parts = (self.kg.neighbours(end, *step, limit=FRONTIER).triples for step in steps)
             triples = tuple(chain.from_iterable(parts))
+        around = defaultdict[Atom, set[Term]](set)
         for t in triples:
-            name = relation_form(self.kg, self.kg.profile.short(t.relation))
+            name = paths.relation_form(self.kg, self.kg.profile.short(t.relation))
             if t.object == end:
                 around[Atom(name, True)].add(t.subject)
             if t.subject == end:
                 around[Atom(name, False)].add(t.object)
+        meeting = {path for path, nodes in halves.items() if path and end in nodes}
         for path, nodes in halves.items():
-            meeting |= {(*path, step) for step, ends in around.items() if not nodes.isdisjoint(ends)}
+            meeting |= {(*path, step) for step, others in around.items() if not nodes.isdisjoint(others)}
         return meeting
 
-    def _judge(self, anchor: str, path: Path, gold: set[Term], counts: bool) -> Quality | None:
+    def _judge(self, anchor: str, path: Path, gold: set[Term]) -> Quality | None:
         """Return how well a path reproduces the answers from its anchor; None where it leads nowhere.
 
         A result that was cut counts as large as the cap. The topic itself counts only where it is an answer:
-        a closed path that comes back to its start is no path. `counts`: the answer is the number of values.
+        a closed path that comes back to its start is no path.
         """
-        cap = max(200, 20 * len(gold))
-        rule = Rule(anchor, with_variables(self.kg, path), keeps_topic=True)
-        result = run(self.kg, rule, limit=cap)
+        right, cap, topic = (
+            set(map(_comparable, gold)),
+            max(200, 20 * len(gold)),
+            self.kg.profile.expand(anchor),
+        )
+        rule = Rule(anchor, paths.with_variables(self.kg, path), keeps_topic=True)
+        result = paths.run(self.kg, rule, limit=cap)
         if result.outcome is Outcome.EMPTY:
             return None
-        values = same_as(gold, answers_in(result))
-        topic, returns = self.kg.profile.expand(anchor), 0
+        values, returns = set(map(_comparable, paths.answers_in(result))), 0
         if topic in values:
-            returns = -1 if topic in gold else 1
-            values = values if topic in gold else values - {topic}
-        if counts:
-            is_right = {str(len(values))} == {v.value for v in gold if isinstance(v, Literal)}
-            return Quality(1.0, 1.0, returns) if is_right else None
-        hits = len(values & gold)
+            returns = -1 if topic in right else 1
+            values -= {topic} - right
+        hits = len(values & right)
         size = cap if result.outcome is Outcome.TRUNCATED else len(values)
-        return Quality(hits / size if size else 0.0, hits / len(gold), returns)
+        return Quality(hits / size if size else 0.0, hits / len(right), returns)
+
+
+def _comparable(term: Term) -> object:
+    """Return what equal numbers and dates share, however they are written and typed."""
+    if isinstance(term, Literal) and _NUMBER.fullmatch(term.value):
+        return float(term.value)
+    return term.value[:10] if isinstance(term, Literal) and _DATE.fullmatch(term.value) else term
 
 
 def seed_rules(
-    question: str,
-    linked: Sequence[LinkedEntity],
-    kg: KnowledgeGraph,
-    seeds: SeedIndex,
-    caps: Caps,
-    count: int,
+    question: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, seeds: SeedIndex, count: int
 ) -> list[Rule]:
     """Return the rules of the `count` groups of seeds most like a question, those with most evidence first.
 
     The evidence of a rule is the mean over the groups of its F1 on them, each weighed by how like the
     question it is, times the similarity of the most similar group that has it.
     """
-    miner, best = Miner(kg, caps, seeds.mined(caps)), dict[tuple[str, Path], Rule]()
+    miner, best = Miner(kg, seeds), dict[tuple[str, Path], Rule]()
     matches = seeds.matches(question, linked, count)
-    found = [r for topics, of in matches for r in _of_topic(miner, node_form(kg, topics[0].id), of)]
+    found = [r for topic, of in matches for r in _of_topic(miner, paths.node_form(kg, topic.id), of)]
     for rule in sorted(found, key=lambda rule: -rule.evidence):
-        best.setdefault(rule.key, replace(rule, path=with_variables(kg, rule.path)))
+        best.setdefault(rule.key, replace(rule, path=paths.with_variables(kg, rule.path)))
     return list(best.values())
 
 
 def _of_topic(miner: Miner, anchor: str, matches: Sequence[Match]) -> list[Rule]:
     """Return the rules of matched groups of seeds from one topic entity, with their evidence."""
-    scores: dict[Path, float] = defaultdict(float)
-    first: dict[Path, tuple[Rule, Match]] = {}
-    total = 0.0
+    scores, first, total = defaultdict[Path, float](float), dict[Path, tuple[Rule, Match]](), 0.0
     for match in (m for m in matches if m.similarity >= LEAST_SIMILARITY):
         mined = miner.mine(match.seeds)
         weight = match.similarity * match.score**SIMILARITY_POWER if mined else 0.0
@@ -284,13 +274,13 @@ def _of_topic(miner: Miner, anchor: str, matches: Sequence[Match]) -> list[Rule]
 
 
 def seed_chains(
-    kg: KnowledgeGraph, seeds: SeedIndex, caps: Caps, count: int
+    kg: KnowledgeGraph, seeds: SeedIndex, count: int
 ) -> Callable[[str, Sequence[LinkedEntity]], Sequence[SeedChain]]:
     """Return what gives the parser the chains that seeds show for a question and its entities."""
 
     def chains(question: str, linked: Sequence[LinkedEntity]) -> Sequence[SeedChain]:
         found = []
-        for rule in seed_rules(question, linked, kg, seeds, caps, count):
+        for rule in seed_rules(question, linked, kg, seeds, count):
             steps = [(kg.profile.expand(atom.relation, relation=True), atom.forward) for atom in rule.path]
             edges = tuple((iri, forward) for iri, forward in steps if iri is not None)
             node = kg.profile.expand(rule.anchor)
@@ -310,21 +300,18 @@ def seed_plan(
 ) -> Plan:
     """Return the first rules of seed questions that lead somewhere from their topic, and those that do not.
 
-    With documents the latter stay where they are, marked as having a gap, and do not take the places of the
-    others. One query a rule.
+    With documents the latter stay, marked as having a gap. One query a rule.
     """
     grounded, reasons = list[Rule](), list[DroppedRule]()
-    for rule in seed_rules(question, linked, kg, seeds, settings.caps, settings.seed_count):
+    for rule in seed_rules(question, linked, kg, seeds, settings.seed_count):
         if len(grounded) == settings.rules * (2 if settings.documents else 1):
             break
-        if leads_somewhere(kg, rule):
+        if paths.leads_somewhere(kg, rule):
             grounded.append(rule)
         elif settings.documents:
             grounded.append(replace(rule, provenance=f"{rule.provenance}, {GAP}"))
         else:
-            parts = (Rule(rule.anchor, rule.path[:n]) for n in range(1, len(rule.path)))
-            empty = next((part for part in parts if not leads_somewhere(kg, part)), rule)
-            reason = f"no grounding: the graph has nothing at {path_text(empty.path)} from the entity"
+            reason = f"no grounding: the graph has nothing at {path_text(rule.path)} from the entity"
             reasons.append(dropped(rule, reason))
     return Plan(tuple(share_places(grounded, settings.rules)), tuple(reasons))
 

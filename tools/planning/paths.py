@@ -7,8 +7,7 @@ from functools import partial
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Path, Rule
-from triplewise.tools.core.terms import IRI, Node, Term, Variable
-from triplewise.tools.kg.profile import Profile
+from triplewise.tools.core.terms import Term, Variable
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Relations, Result
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.parsing.program import slug
@@ -48,23 +47,13 @@ def rule_program(kg: KnowledgeGraph, rule: Rule) -> PyQL:
     profile, program, start = kg.profile, PyQL(), rule.anchor
     for atom in rule.path:
         end = f"?{atom.variable}"
-        if lists_members(start, atom, profile):
-            program = program.add_type(Variable(atom.variable), read_node(start, profile))
-        else:
-            subject, object_ = (start, end) if atom.forward else (end, start)
-            nodes: list[Node] = [read_node(subject, profile), read_node(object_, profile)]
-            program = program.add_fact(nodes[0], read_relation(atom.relation, profile), nodes[1])
+        subject, object_ = (start, end) if atom.forward else (end, start)
+        nodes = read_node(subject, profile), read_node(object_, profile)
+        program = program.add_fact(nodes[0], read_relation(atom.relation, profile), nodes[1])
         start = end
     for name, node in rule.differing:
         program = program.add_filter(Variable(name), "!=", read_node(node, profile))
     return program.set_answer(Variable(rule.answer))
-
-
-def lists_members(start: str, atom: Atom, profile: Profile) -> bool:
-    """Whether a step goes from a class to its members, which are those of its subclasses too."""
-    if atom.forward or start.startswith("?") or not profile.subclass_predicates:
-        return False
-    return read_relation(atom.relation, profile).value in profile.type_predicates
 
 
 def run(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> Result:
@@ -106,12 +95,8 @@ def grow(kg: KnowledgeGraph, anchor: str, *paths: Path) -> list[Path]:
         else:
             reads.append(partial(Relations, Outcome.EMPTY) if start is None else partial(kg.relations, start))
     short, steps = kg.profile.short, list[tuple[Path, str, bool]]()
-    types, subclass = map(IRI, kg.profile.type_predicates[:1]), kg.profile.subclass_predicates
     for path, near in zip(paths, kg.together(reads), strict=True):
         steps += [(path, short(r), True) for r in near.forward]
         steps += [(path, short(r), False) for r in near.backward]
-        if not path and any(r.value in subclass for r in near.backward):
-            # What is above other classes has their members, though it may have none of its own.
-            steps += [(path, short(r), False) for r in types if r not in near.backward]
     relation_texts(kg, [r for _, r, _ in steps])  # all at once; `make_atom` asks for one
     return [(*path, make_atom(kg, r, forward, path)) for path, r, forward in steps]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from triplewise.tools.core.names import normalise
@@ -18,15 +18,8 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.language.lexicon import lexicon, root
 from triplewise.tools.linking.linker import LinkedEntity, without_brackets
 from triplewise.tools.parsing.similarity import NEARLY, similarities, texts_of, thresholds_of
+from triplewise.tools.planning import paths
 from triplewise.tools.planning.mining import GAP, LEAST_F1, Miner, Plan, PlanSettings, has_gap, share_places
-from triplewise.tools.planning.paths import (
-    grow,
-    leads_somewhere,
-    make_atom,
-    node_form,
-    relation_form,
-    with_variables,
-)  # fmt: skip
 from triplewise.tools.planning.seeds import SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -53,9 +46,8 @@ def demonstrate(
     Each is a `question` and its `rules`: closed paths from its entity to its answers, best first. The seed
     with the clearest path of its group is shown; a group in which none has any is left out.
     """
-    miner = Miner(kg, settings.caps, seeds.mined(settings.caps))
-    demonstrations = list[dict[str, object]]()
-    for match in seeds.groups_like(question, linked, settings.seed_count)[: settings.seed_count]:
+    miner, demonstrations = Miner(kg, seeds), list[dict[str, object]]()
+    for match in seeds.groups_like(question, linked, settings.seed_count):
         others = [s for s in match.seeds if s.question != question]  # never the question itself
         mined = list[tuple[str, dict[Path, float]]]()
         for seed in miner.choose(others) if others else ():
@@ -64,7 +56,7 @@ def demonstrate(
         if mined:
             text, f1 = max(mined, key=lambda pair: max(pair[1].values()))
             best = sorted(f1, key=lambda path: (-round(f1[path], 6), len(path), path))[:DEMONSTRATED]
-            rules = tuple(path_text(with_variables(kg, path)) for path in best)
+            rules = tuple(path_text(path) for path in best)
             demonstrations.append({"question": without_brackets(text), "rules": rules})
     return demonstrations
 
@@ -78,11 +70,11 @@ def parse_paths(reply: str) -> list[tuple[str, ...]]:
     def as_list(chain: re.Match[str]) -> str:
         return f"[{', '.join(('^' if back else '') + name for back, name in _ARROW.findall(chain[0]))}]"
 
-    paths = (
+    found = (
         tuple(part.strip(" \n'\"`?") for part in re.split(r",|->|∧", listed))
         for listed in _PATH.findall(_CHAIN.sub(as_list, reply))
     )
-    return list(dict.fromkeys(path for path in paths if all(path)))
+    return list(dict.fromkeys(path for path in found if all(path)))
 
 
 def with_proposals(
@@ -105,7 +97,8 @@ def with_proposals(
         shown: whether the model saw the mined rules: where a proposal of its own holds, those that it did not
             take and no seed question supports are left out.
     """
-    grounder = _Grounder(kg, encoder, linked, settings, mined)
+    anchors = [paths.node_form(kg, entity.id) for entity in linked]
+    grounder = _Grounder(kg, encoder, anchors, settings)
     rules = dict[tuple[str, Path], Rule]()
     for rule in (rule for proposal in proposals for rule in grounder.ground(proposal)):
         rules.setdefault(rule.key, rule)
@@ -121,44 +114,16 @@ def with_proposals(
     return Plan(tuple(best), (*grounder.dropped, *mined.dropped))
 
 
-class _Name(NamedTuple):
-    """A relation as a model writes it: the text, and whether it says that it is walked backwards."""
-
-    text: str
-    backwards: bool
-
-    @classmethod
-    def read(cls, written: str) -> _Name:
-        """Read `r`, `^r`, `inverse of r` or `r^-1`; a direction that is not written may be either."""
-        bare = _BACKWARDS.sub("", written).strip(" \n'\"`?")
-        return cls(bare, bare != written.strip(" \n'\"`?"))
-
-
-class _Aligned(NamedTuple):
-    """What a name is taken for: a step, by its id, label, alias or similarity, and the cosine (a name: 1)."""
-
-    atom: Atom
-    by: str
-    similarity: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    """One way to walk a proposal: the path so far, what names were taken for, and the similarity of all."""
+class _Walk(NamedTuple):
+    """One way to walk a proposal: the path so far, how alike its names are, what they were taken for."""
 
     path: Path = ()
-    notes: tuple[str, ...] = ()
     similarity: float = 1.0
-
-    def longer(self, name: _Name, aligned: _Aligned) -> _Walk:
-        """Return the walk with one more step, noting what a name was taken for if not for its id."""
-        by = f"similarity {aligned.similarity:.2f}" if aligned.by == "similarity" else f"its {aligned.by}"
-        note = () if aligned.by == "id" else (f"{name.text!r} read as {aligned.atom.relation} by {by}",)
-        return _Walk((*self.path, aligned.atom), (*self.notes, *note), self.similarity * aligned.similarity)
+    notes: tuple[str, ...] = ()
 
     def rule(self, anchor: str, note: str = "") -> Rule:
         """Return the rule that it is, with its similarity for a score and where it comes from."""
-        provenance = "; ".join((PROPOSED, *dict.fromkeys(self.notes))) + note
+        provenance = "; ".join((PROPOSED, *dict.fromkeys(filter(None, self.notes)))) + note
         return Rule(anchor, self.path, score=self.similarity, provenance=provenance)
 
 
@@ -166,42 +131,35 @@ class _Grounder:
     """Turns proposals into rules of the KG; `dropped` are those that are none."""
 
     def __init__(
-        self,
-        kg: KnowledgeGraph,
-        encoder: Encoder,
-        linked: Sequence[LinkedEntity],
-        settings: PlanSettings,
-        mined: Plan,
+        self, kg: KnowledgeGraph, encoder: Encoder, anchors: Sequence[str], settings: PlanSettings
     ) -> None:
-        self._kg, self._settings = kg, settings
-        self._anchors = [node_form(kg, e.id) for e in linked]
-        self._relations = tuple(dict.fromkeys(r for rule in mined.rules for r in rule.relations))
-        self._encoder, self._threshold = encoder, thresholds_of(encoder).alike
+        self._kg, self._encoder, self._anchors, self._settings = kg, encoder, anchors, settings
+        self._least = thresholds_of(encoder).alike
         self._steps: dict[tuple[str, Path], list[Atom]] = {}
         self.dropped: list[DroppedRule] = []
 
     def ground(self, proposal: Sequence[str]) -> list[Rule]:
         """Return a proposal as rules, from every linked entity that it leads on from."""
-        names, hops = [_Name.read(text) for text in proposal], self._settings.caps.hops
+        names, hops = list(map(_read_name, proposal)), self._settings.hops
         if len(names) > hops:
             return self._drop(proposal, f"longer than {hops} relations (plan_hops)")
         walked = [(anchor, self._walk(anchor, names)) for anchor in self._anchors]
         whole = [walk.rule(a) for a, walks in walked for walk in walks if len(walk.path) == len(names)]
-        if rules := [rule for rule in whole if leads_somewhere(self._kg, rule)]:
+        if rules := [rule for rule in whole if paths.leads_somewhere(self._kg, rule)]:
             return rules
         if whole:
             return self._drop(proposal, "no grounding: it only leads back to where it came from")
-        anchor, furthest = max(walked, key=lambda pair: len(pair[1][0].path))
-        return self._with_gap(proposal, anchor, furthest[0], names[len(furthest[0].path) :])
+        anchor, (walk, *_) = max(walked, key=lambda pair: len(pair[1][0].path))
+        return self._with_gap(proposal, anchor, walk, names[len(walk.path) :])
 
-    def _walk(self, anchor: str, names: Sequence[_Name]) -> list[_Walk]:
+    def _walk(self, anchor: str, names: Sequence[tuple[str, bool]]) -> list[_Walk]:
         """Return the walks that lead furthest, likeliest first."""
         walks = [_Walk()]
         for name in names:
             longer = [
-                walk.longer(name, aligned)
+                _Walk((*walk.path, *step.path), walk.similarity * step.similarity, walk.notes + step.notes)
                 for walk in walks
-                for aligned in self._match(name, self._around(anchor, walk.path))
+                for step in self._match(name, self._around(anchor, walk.path))
             ]
             if not longer:
                 break
@@ -211,84 +169,82 @@ class _Grounder:
     def _around(self, anchor: str, path: Path) -> list[Atom]:
         """Return the steps that the KG has behind a path."""
         if (key := (anchor, path)) not in self._steps:
-            self._steps[key] = [longer[-1] for longer in grow(self._kg, anchor, path)]
+            self._steps[key] = [longer[-1] for longer in paths.grow(self._kg, anchor, path)]
         return self._steps[key]
 
-    def _match(self, name: _Name, steps: Sequence[Atom]) -> list[_Aligned]:
-        """Return the steps that a name may mean, best first; () where it is like none of them."""
-        allowed = [a for a in steps if not (name.backwards and a.forward)]
-        explained = _EXPLAINED.match(name.text)
-        forms = {relation_form(self._kg, t) for t in (name.text, explained[1] if explained else name.text)}
-        if by_id := [_Aligned(a, "id") for a in allowed if a.relation in forms]:
-            return by_id
-        key = _key(name.text)
-        keys = [(a, [_key(t) for t in texts]) for a, texts in zip(allowed, self._texts(allowed), strict=True)]
-        labels = [_Aligned(a, "label") for a, own in keys if own[:1] == [key]]
-        if by_text := labels + [_Aligned(a, "alias") for a, own in keys if key in own[1:]]:
-            return by_text
-        ranked = self._ranked(name, allowed)
-        least = max(self._threshold, NEARLY * ranked[0].similarity) if ranked else 0.0
-        return [a for a in ranked if a.similarity >= least]
+    def _match(self, name: tuple[str, bool], steps: Sequence[Atom]) -> list[_Walk]:
+        """Return the steps that a name may mean, best first; [] where it is like none of them.
 
-    def _ranked(self, name: _Name, steps: Sequence[Atom]) -> list[_Aligned]:
-        """Return steps by their best cosine to a name, however far.
-
-        A name that holds all words of a relation's text, in any form ("film director"), is near enough.
+        Those of that very id or name, else those as similar as the best. A name that holds all words of a
+        relation's text, in any form ("film director"), is near enough.
         """
-        texts, words = self._texts(steps), set(_key(name.text))
+        text, is_backwards = name
+        allowed = [a for a in steps if not (is_backwards and a.forward)]
+        explained, words = _EXPLAINED.match(text), _key(text)
+        forms = {paths.relation_form(self._kg, t) for t in (text, explained[1] if explained else text)}
+        docs = relation_texts(self._kg, [text, *(a.relation for a in allowed)])
+        texts = [[*texts_of(docs[a.relation], a.forward)[:1], docs[a.relation].label] for a in allowed]
+        texts = [[*some, *docs[a.relation].aliases] for some, a in zip(texts, allowed, strict=True)]
         # The id of a relation elsewhere in the KG reads as its label.
-        readable = relation_texts(self._kg, [name.text])[name.text].label or name.text
-        cosines = similarities(self._kg, self._encoder, texts, [readable])[:, 0] if steps else ()
-        ranked = []
-        for atom, group, cosine in zip(steps, texts, cosines, strict=True):
-            least = self._threshold * any(set(_key(t)) <= words for t in group)
-            ranked.append(_Aligned(atom, "similarity", max(float(cosine), least)))
-        return sorted(ranked, key=lambda a: -a.similarity)
-
-    def _texts(self, steps: Sequence[Atom]) -> list[tuple[str, ...]]:
-        """Return what each step may be called: also the plain label where it is walked backwards."""
-        docs = relation_texts(self._kg, [a.relation for a in steps])
-        texts = [(docs[a.relation], texts_of(docs[a.relation], a.forward)[:1]) for a in steps]
-        return [tuple(dict.fromkeys(t for t in (*main, d.label, *d.aliases) if t)) for d, main in texts]
+        cosines = (
+            similarities(self._kg, self._encoder, texts, [docs[text].label or text])[:, 0] if allowed else ()
+        )
+        found = list[_Walk]()
+        for atom, own, cosine in zip(allowed, texts, cosines, strict=True):
+            keys, likeness, read_as = list(map(_key, own)), float(cosine), f"{text!r} read as {atom.relation}"
+            if atom.relation in forms:
+                found.append(_Walk((atom,), 1.0))
+            elif words in keys:
+                found.append(_Walk((atom,), 1.0, (f"{read_as} by its name",)))
+            elif any(set(key) <= set(words) for key in keys) or likeness >= self._least:
+                likeness = max(likeness, self._least)
+                found.append(
+                    _Walk((atom,), min(likeness, 0.99), (f"{read_as} by similarity {likeness:.2f}",))
+                )
+        best = max((step.similarity for step in found), default=0.0)
+        found = [s for s in found if s.similarity >= (1.0 if best == 1.0 else NEARLY * best)]
+        return sorted(found, key=lambda step: -step.similarity)
 
     def _with_gap(
-        self, proposal: Sequence[str], anchor: str, walk: _Walk, ahead: Sequence[_Name]
+        self, proposal: Sequence[str], anchor: str, walk: _Walk, ahead: Sequence[tuple[str, bool]]
     ) -> list[Rule]:
         """Return a proposal that the graph follows only so far: a plan with documents, if all exists."""
-        place = "behind " + path_text(walk.path) if walk.path else "at the entity"
-        around = self._around(anchor, walk.path)
-        for name in ahead:
-            if (aligned := self._elsewhere(name)) is None:
-                reason = f"the graph has no relation like {name.text!r}"
-                for nearest in self._ranked(name, around)[:1]:
-                    figures = f"{nearest.similarity:.2f}, {self._threshold:.2f} is needed"
-                    reason += f"; the nearest there is {nearest.atom.relation} ({figures})"
-                return self._drop(proposal, reason, anchor)
-            atom = make_atom(self._kg, aligned.atom.relation, aligned.atom.forward, walk.path)
-            walk = walk.longer(name, aligned._replace(atom=atom))
-        if not self._settings.documents:
-            lacking = f"{'^' if ahead[0].backwards else ''}{ahead[0].text}"
-            reason = f"no grounding: the graph has no {lacking} {place}, and no documents are configured"
-            return self._drop(proposal, reason, anchor)
-        return [walk.rule(anchor, f", {GAP}")]
+        (lacking, is_backwards), path = ahead[0], walk.path
+        for name, backwards in ahead:
+            step = self._elsewhere(name, backwards)
+            if step is None:
+                return self._drop(proposal, f"no grounding: the graph has no relation like {name!r}", anchor)
+            atom = paths.make_atom(self._kg, step.path[0].relation, not backwards, walk.path)
+            similarity = walk.similarity * step.similarity
+            walk = _Walk((*walk.path, atom), similarity, walk.notes + step.notes)
+        if self._settings.documents:
+            return [walk.rule(anchor, f", {GAP}")]
+        place = "behind " + path_text(path) if path else "at the entity"
+        missing = f"the graph has no {'^' * is_backwards}{lacking} {place}"
+        return self._drop(proposal, f"no grounding: {missing}, and no documents are configured", anchor)
 
-    def _elsewhere(self, name: _Name) -> _Aligned | None:
+    def _elsewhere(self, name: str, is_backwards: bool) -> _Walk | None:
         """Return a relation that the KG has, though not where it is needed: by its id, or among those met."""
-        form = relation_form(self._kg, name.text)
+        form = paths.relation_form(self._kg, name)
         iri = self._kg.profile.expand(form, relation=True)
         if iri is not None and self._kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean:
-            return _Aligned(Atom(form, not name.backwards), "id")
-        met = [a.relation for atoms in self._steps.values() for a in atoms]
-        names = (*self._relations, *self._kg.profile.relations, *met)
-        forms = dict.fromkeys(relation_form(self._kg, r) for r in names)
-        return next(iter(self._match(name, [Atom(f, not name.backwards) for f in forms])), None)
+            return _Walk((Atom(form, not is_backwards),))
+        met = {a.relation for atoms in self._steps.values() for a in atoms} | {*self._kg.profile.relations}
+        atoms = [Atom(paths.relation_form(self._kg, r), not is_backwards) for r in sorted(met)]
+        return next(iter(self._match((name, is_backwards), atoms)), None)
 
     def _drop(self, proposal: Sequence[str], reason: str, anchor: str = "") -> list[Rule]:
         """Note why a proposal is no rule; returns none."""
-        names = tuple(relation_form(self._kg, _Name.read(text).text) for text in proposal)
+        names = tuple(paths.relation_form(self._kg, _read_name(text)[0]) for text in proposal)
         relations = tuple(n for n in names if self._kg.profile.expand(n, relation=True) is not None)
         self.dropped.append(DroppedRule(f"[{', '.join(proposal)}]", reason, PROPOSED, anchor, relations))
         return []
+
+
+def _read_name(written: str) -> tuple[str, bool]:
+    """Read `r`, `^r`, `inverse of r` or `r^-1`: the name, and whether it says that it is walked backwards."""
+    bare = _BACKWARDS.sub("", written).strip(" \n'\"`?")
+    return bare, bare != written.strip(" \n'\"`?")
 
 
 def _key(text: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Seed questions: asked questions with answers, indexed by BM25 over entity-masked text.
+"""Seed questions: asked questions with answers, found by BM25 over entity-masked text.
 
 SymAgent, section 4.1: seeds share the structure of the question, not its entities, so mentions are masked
 before they are compared, and seeds with the same masked text are kept together.
@@ -6,13 +6,10 @@ before they are compared, and seeds with the same masked text are kept together.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import re
-from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,8 +19,7 @@ import numpy as np
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import json_lines
 from triplewise.tools.core.rules import Path as RelationPath
-from triplewise.tools.core.terms import XSD, Literal, Term, text
-from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, batches
+from triplewise.tools.kg.protocol import KnowledgeGraph, batches
 from triplewise.tools.language.lexicon import grammar_of, lexicon, root
 from triplewise.tools.language.text import tokenise
 from triplewise.tools.linking.linker import LinkedEntity
@@ -32,36 +28,17 @@ from triplewise.tools.retrieval.ranking import Bm25
 MENTION = "entity"  # Stands for a mention in a masked text
 FOLDER = "seeds"  # Where a KG's folder keeps seeds that were mined ahead
 BATCH = 500  # Seeds whose topics are named at once
-REMEMBERED = 50_000  # Mined seeds that are kept in memory for one graph
 _TOPICS = ("topic_entity", "entities", "entity")
-_WRAPPERS = ("[]", '""', "“”", "''")
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_DATE = re.compile(r"-?\d{4,}-\d\d(?:-\d\d)?(?:T[\d:.]+(?:Z|[-+]\d\d:\d\d)?)?")
-_NUMERIC = ("integer", "decimal", "double", "float", "gYear", "string")
-_TEMPORAL = ("date", "dateTime", "gYearMonth", "string")
+_STRUCTURE = frozenset(
+    ("many", "not", "no", "never", "without", "or")
+)  # Stop words that change what is asked
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How far mining goes. What exceeds a cap is sampled by `seed`: the same questions give the same rules.
-
-    Attributes:
-        hops: longest path, in relations.
-        samples: seeds mined of those that share one masked text.
-        answers: answers of a seed from which closed paths are searched; all count for precision and recall.
-        frontier: nodes of a half path that are kept: a larger one is skipped, since nothing precise runs
-            through it.
-        halves: half paths of each length that grow on.
-        paths: closed paths evaluated a seed, shortest first.
-        seed: of the samples that are drawn.
-    """
+    """How far mining goes: `hops` of the longest path; `seed` of samples drawn where there is too much."""
 
     hops: int = 3
-    samples: int = 4
-    answers: int = 2
-    frontier: int = 4_000
-    halves: int = 200
-    paths: int = 24
     seed: int = 1
 
 
@@ -81,33 +58,19 @@ class Seed:
     ids: tuple[str, ...] = ()
 
     @property
-    def digest(self) -> str:
-        """What it is found by once it is mined."""
-        return hashlib.sha256(json.dumps(astuple(self)).encode()).hexdigest()[:32]
-
-    @property
     def named(self) -> tuple[tuple[str, str], ...]:
         """Each topic with what it is found by in a KG, in the order of the question."""
-        ids = self.ids if len(self.ids) == len(self.topics) else self.topics
+        pairs = zip(self.topics, self.ids if len(self.ids) == len(self.topics) else self.topics, strict=True)
         lower = self.question.lower()
-        places = [lower.find(t.lower()) for t in self.topics]
-        order = sorted(range(len(places)), key=lambda i: places[i] if places[i] >= 0 else len(lower))
-        return tuple((self.topics[i], ids[i]) for i in order)
+        return tuple(sorted(pairs, key=lambda pair: lower.find(pair[0].lower()) % (len(lower) + 1)))
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """Where its topics stand in the question, with brackets or quotes around them."""
-        spans, question = [], self.question
-        for name in self.topics:
-            text = re.escape(name)
-            patterns = (text, f"(?i:{text})")
-            # A name of one letter stands in other words too.
-            whole = [rf"(?<!\w){pattern}(?!\w)" for pattern in patterns]
-            match = next(filter(None, (re.search(p, question) for p in (*whole, *patterns))), None)
-            if match is not None:
-                start, end = match.span()
-                wrapped = question[start - 1 : start] + question[end : end + 1] in _WRAPPERS
-                spans.append((start - wrapped, end + wrapped))
+        """Where its topics stand in the question."""
+        spans = []
+        for name in map(re.escape, self.topics):  # a name of one letter stands in other words too
+            patterns = (rf"(?<!\w){name}(?!\w)", rf"(?i:(?<!\w){name}(?!\w))", rf"(?i:{name})")
+            spans += [m.span() for m in [re.search(p, self.question) for p in patterns] if m][:1]
         return spans
 
 
@@ -133,7 +96,6 @@ class Quality:
 
 
 Mined: TypeAlias = dict[RelationPath, Quality]  # What one seed gave when it was mined
-MinedSeeds: TypeAlias = MutableMapping[str, Mined]  # What seeds gave, by the digests of the seeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,30 +111,23 @@ class Match:
     similarity: float = 1.0
 
 
+@dataclass
 class SeedIndex:
     """BM25 over the masked texts of one graph's seed questions; unigrams and bigrams, stop words kept.
 
-    `groups`: seeds by their masked text. `stored`: what seeds gave that were mined ahead under `caps`.
+    Attributes:
+        groups: seeds by their masked text.
+        caps: how far they are mined.
+        mined: what seeds gave that were mined, so that none is mined twice.
     """
 
-    def __init__(
-        self, groups: Mapping[str, Sequence[Seed]], stored: MinedSeeds | None = None, caps: Caps | None = None
-    ) -> None:
-        self._texts, self.groups = list(groups), groups
-        self.stored, self.caps = stored or {}, caps
-        self._mined = LRUCache[Caps, MinedSeeds](8)
+    groups: Mapping[str, Sequence[Seed]]
+    caps: Caps = field(default_factory=Caps)
+    mined: dict[Seed, Mined] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._texts = list(self.groups)
         self._index = Bm25(list(map(_terms, self._texts)))
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def mined(self, caps: Caps) -> MinedSeeds:
-        """Return what its seeds gave under some caps."""
-        mined = self._mined.get(caps)
-        if mined is None:
-            stored = [self.stored] if caps == self.caps else []
-            mined = self._mined[caps] = ChainMap(LRUCache[str, Mined](REMEMBERED), *stored)
-        return mined
 
     def search(self, question: str, spans: Iterable[tuple[int, int]], k: int = 5) -> tuple[Match, ...]:
         """Return the k groups of seeds most like a question whose mentions stand at `spans`, best first.
@@ -194,25 +149,25 @@ class SeedIndex:
 
     def matches(
         self, question: str, linked: Sequence[LinkedEntity], k: int
-    ) -> list[tuple[tuple[LinkedEntity, ...], tuple[Match, ...]]]:
+    ) -> list[tuple[LinkedEntity, tuple[Match, ...]]]:
         """Return the groups most like a question with one of its entities masked, or with two of them.
 
-        Two stand first, in the order of the question, and are matched with seeds that have two.
+        Two stand first, each pair under the entity that comes first in the question, and are matched with
+        seeds that have two.
         """
-        matches = list[tuple[tuple[LinkedEntity, ...], tuple[Match, ...]]]()
+        matches = list[tuple[LinkedEntity, tuple[Match, ...]]]()
         placed = sorted((e for e in linked if e.start >= 0), key=lambda e: e.start)
-        for pair in itertools.combinations(placed, 2):
-            ranked = self.search(question, [(e.start, e.end) for e in pair], k)
+        for one, other in itertools.combinations(placed, 2):
+            ranked = self.search(question, [(e.start, e.end) for e in (one, other)], k)
             if both := tuple(m for m in ranked if m.text.split().count(MENTION) > 1):
-                matches.append((pair, both))
-        return matches + [((e,), self.search(question, [(e.start, e.end)], k)) for e in linked]
+                matches.append((one, both))
+        return matches + [(e, self.search(question, [(e.start, e.end)], k)) for e in linked]
 
     def groups_like(self, question: str, linked: Sequence[LinkedEntity], k: int) -> list[Match]:
-        """Return the groups most like a question, whichever of its entities are masked, best first."""
-        best: dict[str, Match] = {}
-        for match in itertools.chain.from_iterable(found for _, found in self.matches(question, linked, k)):
-            best[match.text] = max(best.get(match.text, match), match, key=lambda m: m.score)
-        return sorted(best.values(), key=lambda m: -m.score)
+        """Return the k groups most like a question, whichever of its entities are masked, best first."""
+        found = itertools.chain.from_iterable(of for _, of in self.matches(question, linked, k))
+        best = {match.text: match for match in sorted(found, key=lambda m: m.score)}
+        return sorted(best.values(), key=lambda m: -m.score)[:k]
 
 
 def masked(question: str, spans: Iterable[tuple[int, int]]) -> str:
@@ -231,10 +186,6 @@ def _terms(masked_text: str) -> list[str]:
     """Return words and word pairs."""
     words = masked_text.split()
     return [*words, *(f"{a} {b}" for a, b in itertools.pairwise(words))] or [""]
-
-
-_STRUCTURE = frozenset(("many", "not", "no", "never", "without", "or"))
-"""Stop words that change what is asked."""
 
 
 @lru_cache(maxsize=4_096)
@@ -273,11 +224,6 @@ def group_seeds(seeds: Iterable[Seed], name: str = "seeds") -> dict[str, list[Se
             "no usable seed question: none has answers and a topic entity named in its text", name
         )
     return groups
-
-
-def seed_files(path: str) -> list[Path]:
-    """Return the files that a setting names, joined by commas."""
-    return [Path(p.strip()).expanduser() for p in path.split(",") if p.strip()]
 
 
 def read_seeds(path: Path) -> Iterator[Seed]:
@@ -332,57 +278,3 @@ def with_names(seeds: Iterable[Seed], kg: KnowledgeGraph) -> Iterator[Seed]:
             if named and not seed.spans:
                 seed = replace(seed, topics=tuple(named), ids=tuple(named.values()))
             yield seed
-
-
-class SeedTerms:
-    """Resolves the names, ids and values of seeds in a KG; remembers what it resolved."""
-
-    def __init__(self, kg: KnowledgeGraph) -> None:
-        self._kg = kg
-        self._resolved: dict[str, tuple[Term, ...]] = {}
-
-    def resolve(self, name: str) -> tuple[Term, ...]:
-        """Return nodes or literals meant by an id, a name or a value; () for what the KG cannot have."""
-        if name not in self._resolved:
-            entries = self._kg.index.exact(name) if self._kg.index is not None else ()
-            terms: tuple[Term, ...] = tuple(e.iri for e in entries if e.label == name)
-            terms = terms or tuple(e.iri for e in entries)
-            is_value = _is_value(name)
-            if not terms and (iri := self._kg.profile.expand(name)) is not None:
-                # An id that reads like a value counts only if the KG has it.
-                terms = (iri,) if not is_value or self._kg.neighbours(iri, limit=1).triples else ()
-            if not terms and is_value:  # literals of the KG that write it
-                kinds = _NUMERIC if _NUMBER.fullmatch(name) else _TEMPORAL
-                forms: list[Term] = [Literal(name, XSD + kind) for kind in kinds]
-                if _DATE.fullmatch(name) and "T" not in name:
-                    forms.append(Literal(f"{name}T00:00:00Z", XSD + "dateTime"))
-                forms.append(text(name, self._kg.profile.language))
-                terms = tuple(f for f in forms if self._kg.query(f"ASK {{ ?s ?p {f.n3()} }}").boolean is True)
-            self._resolved[name] = terms
-        return self._resolved[name]
-
-    def gold(self, seed: Seed) -> set[Term]:
-        """Return the answers of a seed; a number or date that the KG does not hold may be computed."""
-        terms: set[Term] = set()
-        for answer in seed.answers:
-            computed = {Literal(answer, XSD + "string")} if _is_value(answer) else ()
-            terms.update(self.resolve(answer)[:1] or computed)
-        return terms
-
-
-def _is_value(written: str) -> bool:
-    """Return whether a text reads like a number or a date."""
-    return bool(_NUMBER.fullmatch(written) or _DATE.fullmatch(written))
-
-
-def same_as(gold: Iterable[Term], values: Iterable[Term]) -> set[Term]:
-    """Return values, with each one that equals a gold one put as that one."""
-
-    def value(term: Term) -> object:
-        """Return what equal values share; None for nodes and plain texts."""
-        if isinstance(term, Literal) and _NUMBER.fullmatch(term.value):
-            return float(term.value)
-        return term.value[:10] if isinstance(term, Literal) and _DATE.fullmatch(term.value) else None
-
-    by_value = {key: term for term in gold if (key := value(term)) is not None}
-    return {by_value.get(value(term), term) for term in values} if by_value else set(values)

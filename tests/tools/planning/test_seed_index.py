@@ -14,7 +14,7 @@ from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, open_kg
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.planning.mining import Miner
 from triplewise.tools.planning.seed_store import index_seeds, seeds_for
-from triplewise.tools.planning.seeds import Caps
+from triplewise.tools.planning.seeds import Caps, SeedIndex
 
 TURTLE = """\
 @prefix : <http://films.example/> .
@@ -67,63 +67,51 @@ def write(path: Path, rows: list[tuple[str, str, list[str]]]) -> str:
 
 def test_what_is_kept_is_not_mined_again(store: Path, seeds: str) -> None:
     kg = open_kg(store)
-    report = index_seeds(seeds, str(store), kg)
-    assert (report.seeds, report.groups, report.mined, report.empty) == (4, 2, 4, 1)
+    report = index_seeds(seeds, str(store), kg, CAPS)
+    assert report[1:] == (4, 2, 4, 1)
     assert report.path.parent == store / "seeds"
     for path in (seeds, None):
         index = seeds_for(str(store), kg, path, CAPS)
         assert index is not None
         match = index.search("who directed Dune?", [(13, 17)])[0]
         with kg.meter.block() as meter:
-            mined = Miner(kg, CAPS, index.mined(CAPS)).mine(match.seeds)
+            mined = Miner(kg, index).mine(match.seeds)
         assert meter.queries == 0
-        assert mined == Miner(kg, CAPS).mine(match.seeds)
+        assert mined == Miner(kg, SeedIndex({})).mine(match.seeds)
         assert [(m.path, m.support) for m in mined] == [((Atom("director", True),), 2)]
 
 
-def test_another_graph_other_seeds_or_other_caps_are_another_index(
+def test_another_graph_other_seeds_or_other_caps_are_mined_anew(
     dump: Path, seeds: str, tmp_path: Path
 ) -> None:
-    index_seeds(seeds, str(dump), open_kg(dump))
-    other = write(tmp_path / "other.jsonl", ROWS[:1])
-    unknown = seeds_for(str(dump), open_kg(dump), other, CAPS)
-    assert unknown is not None
-    assert unknown.caps is None
+    index_seeds(seeds, str(dump), open_kg(dump), CAPS)
+    other = seeds_for(str(dump), open_kg(dump), write(tmp_path / "other.jsonl", ROWS[:1]), CAPS)
+    assert other is not None
+    assert len(other.groups) == 1
     shorter = seeds_for(str(dump), open_kg(dump), None, Caps(hops=2))
     assert shorter is not None
-    assert (len(shorter), shorter.caps) == (2, CAPS)
+    assert list(shorter.groups)
+    assert all(shorter.groups[text] for text in shorter.groups)
+    assert shorter.mined == {}
     dump.write_text(TURTLE + ":dune rdfs:label 'Dune' .")
     assert seeds_for(str(dump), open_kg(dump), None, CAPS) is None
 
 
 def test_what_is_broken_off_goes_on(store: Path, seeds: str) -> None:
-    kg = open_kg(store)
+    kg, mined = open_kg(store), list[int]()
 
     def stop(_stage: str, done: int, _total: int | None) -> None:
         if done == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        index_seeds(seeds, str(store), kg, progress=stop)
+        index_seeds(seeds, str(store), kg, CAPS, stop)
     assert seeds_for(str(store), kg, None, CAPS) is None, "half an index is none"
-    report = index_seeds(seeds, str(store), kg)
-    assert (report.before, report.mined) == (2, 4)
-    assert not list(report.path.parent.glob("*.partial*"))
-    again = index_seeds(seeds, str(store), kg)
-    assert (again.path, again.before) == (report.path, 4)
-    assert index_seeds(seeds, str(store), kg, again=True).before == 0
-
-
-def test_two_processes_do_not_write_one_index(store: Path, seeds: str) -> None:
-    kg = open_kg(store)
-
-    def meanwhile(_stage: str, done: int, _total: int | None) -> None:
-        if done == 0:
-            with pytest.raises(ConfigurationError, match="another process"):
-                index_seeds(seeds, str(store), kg)
-
-    index_seeds(seeds, str(store), kg, progress=meanwhile)
-    assert seeds_for(str(store), kg, None, CAPS) is not None
+    for _ in range(2):
+        with kg.meter.block() as meter:
+            assert index_seeds(seeds, str(store), kg, CAPS).mined == 4
+        mined.append(meter.queries)
+    assert mined[0] > mined[1]
 
 
 def test_a_graph_that_does_not_answer_is_no_graph_without_paths(
@@ -137,24 +125,24 @@ def test_a_graph_that_does_not_answer_is_no_graph_without_paths(
     with monkeypatch.context() as patch:
         patch.setattr(kg, "_run", refuse)
         with pytest.raises(KGUnavailableError):
-            index_seeds(seeds, str(store), kg)
-    report = index_seeds(seeds, str(store), kg)
-    assert (report.before, report.empty) == (0, 1)
+            index_seeds(seeds, str(store), kg, CAPS)
+    assert index_seeds(seeds, str(store), kg, CAPS).empty == 1
 
 
 def test_without_a_place_and_without_a_file_it_is_said(store: Path, seeds: str, tmp_path: Path) -> None:
     kg: KnowledgeGraph = open_kg(store)
     with pytest.raises(DataError, match=r"none\.jsonl"):
-        index_seeds(str(tmp_path / "none.jsonl"), str(store), kg)
+        index_seeds(str(tmp_path / "none.jsonl"), str(store), kg, CAPS)
     kg.cache_dirs = ()
     with pytest.raises(ConfigurationError, match="no folder"):
-        index_seeds(seeds, str(store), kg)
+        index_seeds(seeds, str(store), kg, CAPS)
     assert seeds_for(str(store), kg, None, CAPS) is None
 
 
 def test_a_damaged_index_is_said(store: Path, seeds: str) -> None:
-    path = index_seeds(seeds, str(store), open_kg(store)).path
+    path = index_seeds(seeds, str(store), open_kg(store), CAPS).path
     path.write_bytes(b"no database at all" * 300)
     with pytest.raises(DataError, match="index the seeds again"):
         seeds_for(str(store), open_kg(store), None, CAPS)
-    assert index_seeds(seeds, str(store), open_kg(store), again=True).mined == 4
+    path.unlink()
+    assert index_seeds(seeds, str(store), open_kg(store), CAPS).mined == 4
