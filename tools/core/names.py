@@ -14,7 +14,7 @@ _LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th"
 _MARK = r"[^\x00-\u02ff\s\w\u2000-\u2bff\u3000-\u303f\ufe10-\uffef]"
 """Vowel signs and the like, which are no word characters to `re` but stand within words."""
 _TOKEN = re.compile(rf"['’](?:s|S)\b|[^\W_](?:[^\W_]|{_MARK})*|[^\w\s]+|_+")
-_WORDS_OF_A_NAME = 24
+MOST_WORDS = 24
 """Longer names than this many words are not looked for in a question."""
 
 
@@ -67,11 +67,11 @@ def tokens(question: str) -> tuple[Token, ...]:
     return tuple(Token(m.start(), m.end(), m.group(), m.group()[0].isalnum()) for m in matches)
 
 
-def spans(question: str, most_words: int = _WORDS_OF_A_NAME) -> Iterator[Span]:
+def spans(question: str, most_words: int = MOST_WORDS) -> Iterator[Span]:
     """All runs of up to `most_words` words, longest first, and the runs of signs that stand alone."""
     parts = tokens(question)
     words = [i for i, token in enumerate(parts) if token.word]
-    for size in range(min(len(words), most_words, _WORDS_OF_A_NAME), 0, -1):
+    for size in range(min(len(words), most_words, MOST_WORDS), 0, -1):
         for at in range(len(words) - size + 1):
             first, last = words[at], words[at + size - 1]
             yield span_at(question, parts[first].start, parts[last].end)

@@ -118,13 +118,9 @@ class EndpointNames:
             self._exact.setdefault(normalise(entry.text), []).append(entry)
         return {norm: self._exact[norm] for norm in texts if self._exact.get(norm)}
 
-    def fuzzy(self, text: str, limit: int) -> Iterable[Entry]:
+    def near(self, text: str, limit: int) -> Iterable[Entry]:
         """Return entries that share words, or beginnings of words, with the text."""
         return self._by_words(text, every=False)
-
-    def trigrams(self, text: str, limit: int) -> Iterable[Entry]:
-        """Return none: no engine is asked for letters."""
-        return ()
 
     def longer(self, text: str, limit: int) -> Iterable[Entry]:
         """Return the best known entries whose name begins or ends with the text and goes on."""
@@ -138,12 +134,13 @@ class EndpointNames:
         label = self._kg.labels([iri]).get(iri)
         return Entry(iri, label, label) if label else None
 
-    def nodes(self, numbers: Sequence[int] | None = None) -> Iterator[tuple[int, Entry]]:
+    def nodes(self) -> Iterator[tuple[int, Entry]]:
         """Yield none: an endpoint's nodes have no numbers."""
         return iter(())
 
-    def close(self) -> None:
-        """Nothing is held."""
+    def numbered(self, numbers: Sequence[int]) -> dict[int, Entry]:
+        """Return none."""
+        return {}
 
     def _by_words(self, name: str, every: bool) -> list[Entry]:
         key = normalise(name), every

@@ -1,24 +1,24 @@
 """The label index of a KG: which nodes bear a name, exactly or nearly.
 
-Finding is a cascade, each stage asked only when the one before found too little: exact label or alias
-(SQLite), fuzzy (tantivy on disk, rapidfuzz over all names in memory), on disk character trigrams.
+It is an index of tantivy, in memory or in a store's folder, in which each name of a node is a document. Near
+names share words, up to one or two typing errors, or runs of three letters; rapidfuzz scores them.
 """
 
 from __future__ import annotations
 
-import sqlite3
+import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import chain, islice
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from typing import Literal as OneOf
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.names import Span, normalise, spans
+from triplewise.tools.core.names import MOST_WORDS, Span, normalise, spans
 from triplewise.tools.core.terms import IRI
 
 if TYPE_CHECKING:
@@ -28,35 +28,15 @@ if TYPE_CHECKING:
 
     Names: TypeAlias = "_Names | EndpointNames"
 
-Kind = OneOf["exact", "alias", "fuzzy", "trigram"]
+FOLDER = "names"
+"""Where the index lies in a store's folder."""
 
-_LEAST_SCORE = 0.6  # a fuzzy or trigram candidate below this score is not offered
-_GOOD = 0.8  # trigrams are tried only when the best fuzzy candidate is below this score
-_CHUNK = 400
-SQLITE, FUZZY = "labels.sqlite", "fuzzy"
-
-_SCHEMA = """
-CREATE TABLE nodes (id INTEGER PRIMARY KEY, iri TEXT NOT NULL UNIQUE, label TEXT NOT NULL,
-                    popularity INTEGER NOT NULL, description TEXT NOT NULL);
-CREATE TABLE names (id INTEGER PRIMARY KEY, norm TEXT NOT NULL, node INTEGER NOT NULL, text TEXT NOT NULL,
-                    alias INTEGER NOT NULL);
-"""
-_INDEX = """
-CREATE INDEX names_norm ON names(norm);
-CREATE TABLE facts AS SELECT COUNT(*) AS names,
-    COALESCE(MAX(LENGTH(norm) - LENGTH(REPLACE(norm, ' ', '')) + 1), 0) AS most_words FROM names;
-"""
-_TRIGRAMS = """
-CREATE VIRTUAL TABLE trigrams USING fts5(norm, content='names', content_rowid='id', tokenize='trigram');
-INSERT INTO trigrams(rowid, norm) SELECT id, norm FROM names;
-CREATE VIRTUAL TABLE trigram_counts USING fts5vocab(trigrams, 'row');
-"""
-_SELECT = """
-SELECT nodes.iri, nodes.label, names.text, names.alias, nodes.popularity, nodes.description, names.norm
-FROM names JOIN nodes ON nodes.id = names.node WHERE """
-_BATCH = 20_000
-_HOLDING = 20_000  # names at most that are looked at for one that goes on before or behind a text
-_RARE = 8  # how many of a text's trigrams are asked for, rarest first
+_LEAST_SCORE = 0.6  # a near name below this score is not offered
+_NEAR = 100  # near names that are scored
+_MOST = 2_000  # entries that names have in common at most: the most popular ones
+_LOOKED_AT = 500  # names that hold all words of a text, of which some begin or end with it
+_PORTION = 10_000  # nodes that are read at once
+_HEAP = 64 << 20  # bytes that tantivy's writer may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +64,7 @@ class Candidate:
 
     entry: Entry
     score: float
-    kind: Kind
+    kind: OneOf["exact", "alias", "fuzzy"]
 
     @property
     def iri(self) -> IRI:
@@ -141,28 +121,33 @@ class LabelIndex:
         description: Callable[[str], str] = lambda iri: "",
     ) -> LabelIndex:
         """Return an index of a small KG, built from names in order of preference when it is first used."""
-        return cls(lambda: [_memory_names(names(), Counter(popularity).__getitem__, description)])
+
+        def build() -> list[Names]:
+            index = _new_index(None)
+            _write(index, names(), Counter(popularity).__getitem__, description, lambda count: None)
+            return [_Names(index, None)]
+
+        return cls(build)
 
     @classmethod
     def on_disk(cls, folder: Path) -> LabelIndex:
         """Return the index that `build_label_index` wrote into a store's folder."""
 
-        def names() -> list[Names]:
-            if not (folder / SQLITE).is_file():
-                raise DataError("the label index is missing; load the graph again", folder / SQLITE)
-            uri = f"{(folder / SQLITE).absolute().as_uri()}?mode=ro&immutable=1"
-            try:
-                return [_Names(sqlite3.connect(uri, uri=True, check_same_thread=False), folder / FUZZY)]
-            except (sqlite3.Error, ValueError) as error:
-                raise DataError(f"damaged ({error}); load the graph again", folder / SQLITE) from error
+        def open_index() -> list[Names]:
+            import tantivy
 
-        return cls(names)
+            try:
+                index = tantivy.Index.open(str(folder / FOLDER))
+            except ValueError as error:
+                raise DataError(f"damaged ({error}); load the graph again", folder / FOLDER) from error
+            return [_Names(index, folder / FOLDER)]
+
+        return cls(open_index)
 
     def with_names(self, names: Sequence[Name], popularity: Mapping[str, int] | None = None) -> LabelIndex:
         """Return an index of these names too. This one stays as it is, and must outlive the other."""
-        return LabelIndex(
-            lambda: [*self._names, _memory_names(names, Counter(popularity).__getitem__, lambda iri: "")]
-        )
+        more = LabelIndex.in_memory(lambda: names, popularity)
+        return LabelIndex(lambda: [*self._names, *more._names])
 
     def exact(self, *texts: str) -> tuple[Entry, ...]:
         """Return entries of which a name is a text, but for case, accents and signs; labels first."""
@@ -170,36 +155,32 @@ class LabelIndex:
         return _ordered(chain.from_iterable(entries.values()))
 
     def search(self, text: str, limit: int = 10, near: bool = False) -> tuple[Candidate, ...]:
-        """Return the best candidates for a text, best first: the cascade exact or alias, fuzzy, trigrams.
+        """Return the best candidates for a text, best first: with that label or alias, else with near names.
 
         `near` asks for near names also where there are exact ones.
         """
-        norm = normalise(text)
-        if not norm:
+        if not normalise(text):
             return ()
         candidates = []
         for entry in self.exact(text):  # 1.0 as written; less where case, signs or only an alias agree
             score = (0.97 if entry.alias else 1.0) - (0.0 if entry.text == text else 0.01)
             candidates.append(Candidate(entry, score, "alias" if entry.alias else "exact"))
         if near or not candidates:
-            candidates += _rescored(norm, (e for n in self._names for e in n.fuzzy(text, 100)), "fuzzy")
-            if not candidates or candidates[0].score < _GOOD:
-                entries = (e for n in self._names for e in n.trigrams(text, 100))
-                candidates += _rescored(norm, entries, "trigram")
+            candidates += _scored(text, (e for names in self._names for e in names.near(text, _NEAR)))
         return _distinct(candidates)[:limit]
 
     def longer(self, text: str, limit: int = 10) -> tuple[Candidate, ...]:
         """Return nodes whose longer name begins or ends with the text (`Lincoln`: Abraham Lincoln)."""
-        if not (norm := normalise(text)):
+        if not normalise(text):
             return ()
         entries = (entry for names in self._names for entry in names.longer(text, limit))
         popular = sorted(entries, key=lambda entry: -entry.popularity)[:limit]
-        return _distinct(_rescored(norm, popular, "fuzzy"))
+        return _distinct(_scored(text, popular))
 
     def spans(
         self, question: str, asked: Callable[[Span], bool] = lambda span: True
     ) -> tuple[SpanMatch, ...]:
-        """Return all spans of the question that are full names, longest first, from batched look-ups.
+        """Return all spans of the question that are full names, longest first, from one look-up.
 
         Args:
             asked: which spans may be names.
@@ -219,13 +200,11 @@ class LabelIndex:
 
     def numbered(self, numbers: Sequence[int]) -> dict[int, Entry]:
         """Return nodes by their numbers, see `nodes`."""
-        return dict(self._names[0].nodes(numbers))
+        return self._names[0].numbered(numbers)
 
     def close(self) -> None:
         """Free what is held until it is used again. Safe to call twice."""
         with self._lock:
-            for names in self._made or ():
-                names.close()
             self._made = None
 
     def _exact(self, forms: Iterable[tuple[str, str]]) -> dict[str, list[Entry]]:
@@ -252,23 +231,19 @@ def similarity(norm: str, other: str) -> float:
     return max(edits, part)
 
 
-def _rescored(norm: str, entries: Iterable[Entry], kind: Kind) -> list[Candidate]:
-    scored = (Candidate(entry, similarity(norm, normalise(entry.text)), kind) for entry in entries)
-    # A near match never outranks an exact one found elsewhere.
-    near = (replace(c, score=min(c.score, 0.95)) for c in scored if c.score >= _LEAST_SCORE)
-    return sorted(near, key=_rank)
+def _scored(text: str, entries: Iterable[Entry]) -> list[Candidate]:
+    """Near names that are like enough; none outranks an exact one found elsewhere."""
+    norm = normalise(text)
+    scores = ((entry, similarity(norm, normalise(entry.text))) for entry in entries)
+    return [Candidate(entry, min(score, 0.95), "fuzzy") for entry, score in scores if score >= _LEAST_SCORE]
 
 
 def _distinct(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """The best candidate of each node, best first."""
     best: dict[IRI, Candidate] = {}
-    for candidate in sorted(candidates, key=_rank):
-        best.setdefault(candidate.iri, candidate)
+    for c in sorted(candidates, key=lambda c: (-round(c.score, 2), -c.entry.popularity, c.iri.value)):
+        best.setdefault(c.iri, c)
     return tuple(best.values())
-
-
-def _rank(candidate: Candidate) -> tuple[float, int, str]:
-    return (-round(candidate.score, 2), -candidate.entry.popularity, candidate.iri.value)
 
 
 def _ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -287,181 +262,121 @@ def build_label_index(
     progress: Callable[[int], None] = lambda count: None,
 ) -> int:
     """Write the index of `names` (in order of preference) into `folder`; returns how many names it holds."""
+    (folder / FOLDER).mkdir()
+    number = _write(_new_index(folder / FOLDER), names, popularity, description, progress)
+    mode = folder.stat().st_mode & 0o666  # tantivy keeps some of its files to the user
+    for file in (folder / FOLDER).iterdir():
+        file.chmod(mode)
+    return number
+
+
+def _new_index(folder: Path | None) -> tantivy.Index:
     import tantivy
 
-    connection = sqlite3.connect(folder / SQLITE, isolation_level=None)
-    try:
-        connection.executescript(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE;"
-        )
-        count = _insert(connection, names, popularity, description, progress)
-        connection.executescript(_TRIGRAMS)
-        (folder / FUZZY).mkdir()
-        builder = tantivy.SchemaBuilder()
-        builder.add_text_field("norm", tokenizer_name="whitespace", index_option="freq")
-        builder.add_unsigned_field("id", stored=True)
-        index = tantivy.Index(builder.build(), str(folder / FUZZY))
-        writer: Any = index.writer(heap_size=64_000_000, num_threads=1)
-        for row, norm in connection.execute("SELECT id, norm FROM names"):
-            writer.add_document(tantivy.Document(norm=norm, id=row))
-        writer.commit()
-        writer.wait_merging_threads()
-    finally:
-        connection.close()
-    return count
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("name", tokenizer_name="raw", index_option="basic")  # in normal form
+    builder.add_text_field("words", tokenizer_name="whitespace", index_option="freq")
+    builder.add_text_field("letters", tokenizer_name="letters", index_option="freq")
+    builder.add_integer_field("popularity", fast=True)
+    builder.add_bytes_field("entry", stored=True, indexed=False)
+    # What only the document of a node's preferred label has:
+    builder.add_text_field("iri", tokenizer_name="raw", index_option="basic")
+    builder.add_integer_field("number", indexed=True, fast=True)
+    index = tantivy.Index(builder.build(), None if folder is None else str(folder))
+    threes = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.ngram(3, 3)).build()
+    index.register_tokenizer("letters", threes)  # of names as they are written into the index
+    return index
 
 
-def _insert(
-    connection: sqlite3.Connection,
+def _write(
+    index: tantivy.Index,
     names: Iterable[Name],
     popularity: Callable[[str], int],
     description: Callable[[str], str],
-    progress: Callable[[int], None] = lambda count: None,
+    progress: Callable[[int], None],
 ) -> int:
-    """Make the tables of an index. Returns how many names there were."""
-    connection.executescript(_SCHEMA)
-    connection.execute("BEGIN")
-    count, source = 0, iter(names)
-    while batch := list(islice(source, _BATCH)):
-        preferred = {name.iri: name for name in reversed(batch)}
-        connection.executemany(
-            "INSERT OR IGNORE INTO nodes(iri, label, popularity, description) VALUES (?, ?, ?, ?)",
-            ((n.iri, n.text, popularity(n.iri), description(n.iri)) for n in preferred.values()),
-        )
-        connection.executemany(
-            "INSERT INTO names(norm, node, text, alias) "
-            "SELECT ?, id, ?, ? OR label <> ? FROM nodes WHERE iri = ?",
-            ((norm, n.text, n.alias, n.text, n.iri) for n in batch if (norm := normalise(n.text))),
-        )
-        count += len(batch)
-        progress(count)
-    connection.execute("COMMIT")
-    connection.executescript(_INDEX)
-    return count
+    import tantivy
 
-
-def _memory_names(
-    names: Iterable[Name], popularity: Callable[[str], int], description: Callable[[str], str]
-) -> _Names:
-    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    _insert(connection, names, popularity, description)
-    return _Names(connection)
+    labels: dict[str, str] = {}
+    writer: Any = index.writer(heap_size=_HEAP, num_threads=1)
+    number = 0
+    for number, name in enumerate(names, 1):
+        if number % _PORTION == 0:
+            progress(number)
+        preferred = {} if name.iri in labels else {"iri": name.iri, "number": len(labels)}
+        label = labels.setdefault(name.iri, name.text)
+        norm, known = normalise(name.text), popularity(name.iri)
+        is_alias = name.alias or name.text != label
+        entry = name.iri, label, name.text, is_alias, known, description(name.iri)
+        written = {"name": norm, "words": norm, "letters": norm} if norm else {}
+        stored = {"popularity": known, "entry": json.dumps(entry).encode()}
+        writer.add_document(tantivy.Document(**written, **stored, **preferred))
+    writer.commit()
+    writer.wait_merging_threads()
+    index.reload()
+    return number
 
 
 class _Names:
-    """Names in SQLite. One connection serves all threads: SQLite lets them in one by one.
+    """Names in an index of tantivy; `folder` is where it lies, None in memory."""
 
-    Args:
-        connection: to the tables. fuzzy: the folder of tantivy's index, where the names lie on disk: only
-            then there are trigrams; in memory, near names are found by comparing with all.
-    """
+    most_words = MOST_WORDS
 
-    def __init__(self, connection: sqlite3.Connection, fuzzy: Path | None = None) -> None:
-        self._connection, self._folder = connection, fuzzy
-        _, self.most_words = connection.execute("SELECT * FROM facts").fetchone()
+    def __init__(self, index: tantivy.Index, folder: Path | None) -> None:
+        import tantivy
+
+        self._searcher, self._folder, self._query = index.searcher(), folder, tantivy.Query
+        self._term = partial(tantivy.Query.term_query, index.schema)
+        self._fuzzy = partial(tantivy.Query.fuzzy_term_query, index.schema, "words")
+        self._numbers = partial(
+            tantivy.Query.range_query, index.schema, "number", tantivy.FieldType.Integer, include_upper=False
+        )
+        self._any, self._all = tantivy.Occur.Should, tantivy.Occur.Must
+        self._rising, self._falling = tantivy.Order.Asc, tantivy.Order.Desc
 
     def exact(self, texts: Mapping[str, Collection[str]]) -> Mapping[str, list[Entry]]:
         by_norm: dict[str, list[Entry]] = {}
-        norms = iter(texts)
-        while batch := list(islice(norms, _CHUNK)):
-            for norm, entry in self._select(f"names.norm IN ({_marks(batch)})", batch):
-                by_norm.setdefault(norm, []).append(entry)
+        query = self._query.boolean_query([(self._any, self._term("name", norm)) for norm in texts])
+        for entry in self._entries(query, _MOST, "popularity"):
+            by_norm.setdefault(normalise(entry.text), []).append(entry)
         return by_norm
 
-    def fuzzy(self, text: str, limit: int) -> Iterable[Entry]:
-        norm = normalise(text)
-        if self._folder is None:
-            from rapidfuzz import fuzz, process
-
-            near: dict[str, None] = {}
-            for scorer in (fuzz.ratio, fuzz.token_set_ratio):
-                similar = process.extract(
-                    norm, self._norms, scorer=scorer, processor=None, limit=limit, score_cutoff=60
-                )
-                near.update(dict.fromkeys(other for other, *_ in similar))
-            return [entry for _, entry in self._select(f"names.norm IN ({_marks(near)})", list(near))]
-        import tantivy
-
-        searcher, schema = self._searcher
-        words = []
+    def near(self, text: str, limit: int) -> list[Entry]:
+        norm, parts = normalise(text), []
         for word in norm.split():
             edits = 0 if len(word) < 3 else 1 if len(word) < 8 else 2
-            query = tantivy.Query.fuzzy_term_query(schema, "norm", word, edits)
-            words.append((tantivy.Occur.Should, query))
-        hits = searcher.search(tantivy.Query.boolean_query(words), limit, count=False).hits
-        return self._numbered([searcher.doc(address)["id"][0] for _, address in hits])
+            parts.append(self._query.boost_query(self._fuzzy(word, edits), 3.0))
+        letters = dict.fromkeys(norm[i : i + 3] for i in range(len(norm) - 2))
+        parts += [self._term("letters", three) for three in letters]
+        return self._entries(self._query.boolean_query([(self._any, part) for part in parts]), limit)
 
-    def trigrams(self, text: str, limit: int) -> Iterable[Entry]:
-        if self._folder is None:
-            return []
+    def longer(self, text: str, limit: int) -> list[Entry]:
         norm = normalise(text)
-        grams = list(dict.fromkeys(norm[i : i + 3] for i in range(len(norm) - 2)))
-        rare = self._execute(
-            f"SELECT term FROM trigram_counts WHERE term IN ({_marks(grams)}) ORDER BY doc LIMIT {_RARE}",
-            grams,
-        )
-        if not rare:
-            return []
-        query = " OR ".join('"' + gram.replace('"', '""') + '"' for (gram,) in rare)
-        sql = "SELECT rowid FROM trigrams WHERE trigrams MATCH ? ORDER BY rank LIMIT ?"
-        return self._numbered([number for (number,) in self._execute(sql, (query, limit))])
-
-    def longer(self, text: str, limit: int) -> Iterable[Entry]:
-        norm = normalise(text)
-        ends = "(names.norm LIKE ? || ' %' OR names.norm LIKE '% ' || ?) ORDER BY popularity DESC LIMIT ?"
-        values: list[object] = [norm, norm, limit]
-        if self._folder is not None:
-            if len(norm) < 3:
-                return []
-            holding = f"SELECT rowid FROM trigrams WHERE trigrams MATCH ? LIMIT {_HOLDING}"
-            ends, values = f"names.id IN ({holding}) AND {ends}", [f'"{norm}"', *values]
-        return [entry for _, entry in self._select(ends, values)]
+        query = self._query.boolean_query([(self._all, self._term("words", w)) for w in norm.split()])
+        entries = self._entries(query, _LOOKED_AT, "popularity")
+        names = ((normalise(entry.text), entry) for entry in entries)
+        return [e for n, e in names if n.startswith(f"{norm} ") or n.endswith(f" {norm}")][:limit]
 
     def node(self, iri: IRI) -> Entry | None:
-        sql = "SELECT iri, label, label, 0, popularity, description FROM nodes WHERE iri = ?"
-        return next((_entry(*row) for row in self._execute(sql, (iri.value,))), None)
+        return next(iter(self._entries(self._term("iri", iri.value), 1)), None)
 
-    def nodes(self, numbers: Sequence[int] | None = None) -> Iterator[tuple[int, Entry]]:
-        sql = "SELECT id, iri, label, label, 0, popularity, description FROM nodes"
-        some = "" if numbers is None else f" WHERE id IN ({_marks(numbers)})"
-        for number, *row in self._connection.execute(sql + some, numbers or ()):
-            yield number, _entry(*row)
+    def nodes(self) -> Iterator[tuple[int, Entry]]:
+        for first in count(0, _PORTION):
+            entries = self._entries(self._numbers(first, first + _PORTION), _PORTION, "number")
+            yield from enumerate(entries, first)
+            if len(entries) < _PORTION:
+                return
 
-    def close(self) -> None:
-        self._connection.close()
+    def numbered(self, numbers: Sequence[int]) -> dict[int, Entry]:
+        found = ((n, self._entries(self._term("number", n), 1)) for n in numbers)
+        return {n: entries[0] for n, entries in found if entries}
 
-    @cached_property
-    def _norms(self) -> list[str]:
-        return [norm for (norm,) in self._execute("SELECT DISTINCT norm FROM names")]
-
-    @cached_property
-    def _searcher(self) -> tuple[tantivy.Searcher, tantivy.Schema]:
-        import tantivy
-
+    def _entries(self, query: tantivy.Query, limit: int, by: str | None = None) -> list[Entry]:
+        """What a query finds, best first, or by a field. Raises `DataError` where the index is damaged."""
+        order = self._rising if by == "number" else self._falling
         try:
-            index = tantivy.Index.open(str(self._folder))
+            hits = self._searcher.search(query, limit, count=False, order_by_field=by, order=order).hits
+            stored = [self._searcher.doc(address)["entry"][0] for _, address in hits]
         except ValueError as error:
             raise DataError(f"the label index fails ({error}); load the graph again", self._folder) from error
-        return index.searcher(), index.schema
-
-    def _numbered(self, ids: Sequence[int]) -> list[Entry]:
-        return [entry for _, entry in self._select(f"names.id IN ({_marks(ids)})", ids)]
-
-    def _select(self, condition: str, values: Sequence[object]) -> list[tuple[str, Entry]]:
-        """The names that meet a condition, in normal form, with their entries."""
-        return [(norm, _entry(*row)) for *row, norm in self._execute(_SELECT + condition, values)]
-
-    def _execute(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
-        """Return the rows of a query. Raises `DataError` where the file is damaged."""
-        try:
-            return self._connection.execute(sql, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise DataError(f"the label index fails ({error}); load the graph again", self._folder) from error
-
-
-def _marks(values: Collection[object]) -> str:
-    return ",".join("?" * len(values))
-
-
-def _entry(iri: str, label: str, text: str, alias: int, popularity: int, description: str) -> Entry:
-    return Entry(IRI(iri), label, text, bool(alias), popularity, description)
+        return [Entry(IRI(iri), *rest) for iri, *rest in map(json.loads, stored)]

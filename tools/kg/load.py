@@ -23,7 +23,7 @@ from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import exclusive, write_json, writing
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.infer import infer_profile
-from triplewise.tools.kg.labels import FUZZY, build_label_index
+from triplewise.tools.kg.labels import build_label_index
 from triplewise.tools.kg.open import (
     ADJACENCY,
     FORMAT,
@@ -74,7 +74,7 @@ def load_kg(
 ) -> LoadReport:
     """Load files into a new store folder. Waits while another process loads into the same folder.
 
-    It holds `store/` (pyoxigraph), `labels.sqlite` and `fuzzy/` (label index), `adjacency/` (for paths),
+    It holds `store/` (pyoxigraph), `names/` (label index), `adjacency/` (for paths),
     `profile.yaml`, and `manifest.json`.
 
     Args:
@@ -216,9 +216,6 @@ def _build(
     if graph is not None:
         save_adjacency(graph, folder / ADJACENCY)
     profile.dump(folder / PROFILE)
-    mode = (folder / PROFILE).stat().st_mode  # what the umask gives; tantivy keeps some files to itself
-    for file in (folder / FUZZY).iterdir():
-        file.chmod(mode)
     return profile, triples, names
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.rdf import GraphReader
 
-FORMAT = 2  # of a store folder: one of another version is loaded again
+FORMAT = 3  # of a store folder: one of another version is loaded again
 STORE, ADJACENCY, PROFILE, MANIFEST = "store", "adjacency", "profile.yaml", "manifest.json"
 SMALL_FILE = 2**16  # bytes up to which opening compares a store's file by its checksum, not by its size alone
 UNCHECKED = re.compile(rf"{PROFILE}|{MANIFEST}|.*\.lock|store/(LOCK|LOG.*)")  # edited, or changed by opening

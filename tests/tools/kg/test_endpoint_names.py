@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -216,8 +215,8 @@ def test_names_of_an_engine_without_order_are_all_read(
         report = index_endpoint(kg, pause=0)
         assert report.names == 40
         assert any("ORDER BY STR(?node)" in asked.parameters["query"][0] for asked in server.asked)
-        with sqlite3.connect(tmp_path / INDEX / "labels.sqlite") as connection:
-            assert connection.execute("SELECT MIN(popularity) FROM nodes").fetchone() == (3,)
+        nodes = LabelIndex.on_disk(tmp_path / INDEX).nodes()
+        assert min(entry.popularity for _, entry in nodes) == 3
 
 
 @pytest.mark.parametrize("name", ["wikidata", "freebase", "dbpedia"])

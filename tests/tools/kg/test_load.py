@@ -63,7 +63,7 @@ def test_every_format_loads(tmp_path: Path, name: str, content: str | bytes, tri
     assert report.triples == triples == count(tmp_path / "kg")
     assert not report.broken
     assert sorted(p.name for p in (tmp_path / "kg").iterdir()) == [
-        "adjacency", "fuzzy", "labels.sqlite", "manifest.json", "profile.yaml", "store",
+        "adjacency", "manifest.json", "names", "profile.yaml", "store",
     ]  # fmt: skip
 
 
@@ -252,7 +252,7 @@ def test_a_load_that_died_between_its_renames_gives_the_old_store_back(tmp_path:
 
 
 @pytest.mark.parametrize(
-    "name", ["store/CURRENT", "store/MANIFEST*", "labels.sqlite", "fuzzy/meta.json", "manifest.json"]
+    "name", ["store/CURRENT", "store/MANIFEST*", "names/*.store", "names/meta.json", "manifest.json"]
 )
 @pytest.mark.parametrize("left", [0.0, 0.5])
 def test_a_damaged_store_is_named_and_loaded_again(
@@ -270,12 +270,12 @@ def test_a_damaged_store_is_named_and_loaded_again(
 
 def test_a_missing_file_of_a_store_and_a_store_of_an_earlier_version(loaded: Path, tmp_path: Path) -> None:
     store = Path(shutil.copytree(loaded, tmp_path / "kg"))
-    (store / "labels.sqlite").unlink()
+    (store / "names/meta.json").unlink()
     with pytest.raises(DataError, match=r"No such file.*load the graph again"):
         open_kg(store)
     manifest = json.loads((store / "manifest.json").read_text())
     write(store / "manifest.json", json.dumps(manifest | {"format": 1}))
-    with pytest.raises(DataError, match=r"store format 1, this version reads 2.*triplewise kg load"):
+    with pytest.raises(DataError, match=r"store format 1, this version reads 3.*triplewise kg load"):
         open_kg(store)
 
 
