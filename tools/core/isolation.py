@@ -9,8 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
-import select
-import struct
+import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,7 +26,6 @@ MEMORY = 1 << 30  # bytes that a call may take on top of what was loaded before
 LARGEST = 64 << 20  # bytes of a reply above which it is refused
 STARTING = 60.0  # seconds that a process may take to start
 _LOOK = 0.05  # seconds after which a wait looks whether the run was cancelled
-_LENGTH = struct.Struct("<Q")
 
 
 class Within(Protocol):
@@ -41,71 +40,47 @@ class Ended(TimeoutError):  # noqa: N818 - it says what happened to the call
     """The call took too long or too much memory and was ended; the message says which."""
 
 
-class _GoneError(Exception):
-    """The process ended in the middle of a call."""
-
-
 class _Process:
     """One process, which answers one call after the other."""
 
     def __init__(self, target: str, arguments: tuple[str, ...]) -> None:
-        command = [sys.executable, "-m", "triplewise.tools.core.isolation", str(MEMORY), target, *arguments]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        pipe = subprocess.PIPE
-        # In a session of its own, so that Ctrl-C reaches the parent alone.
-        self._child = subprocess.Popen(
-            command,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-        )
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", "triplewise.tools.core.isolation", str(theirs.fileno())]
+        with theirs:
+            # In a session of its own, so that Ctrl-C reaches the parent alone.
+            self._child = subprocess.Popen(
+                [*command, str(MEMORY), target, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._connection = Connection(ours.detach())
         try:
-            self._read(time.monotonic() + STARTING, None)  # it says when it is ready
+            self.receive(time.monotonic() + STARTING, None)  # it says when it is ready
         except BaseException:
             self.kill()
             raise
 
     def call(self, request: object, end: float, within: Within | None) -> Any:
-        """Return the reply to a request. Raises TimeoutError, and `_GoneError` where the process ended."""
-        assert self._child.stdin is not None
-        message = pickle.dumps(request)
-        try:
-            self._child.stdin.write(_LENGTH.pack(len(message)) + message)
-            self._child.stdin.flush()
-        except OSError as error:
-            raise _GoneError from error
-        return pickle.loads(self._read(end, within))  # written by `_serve`
+        """Return the reply to a request. Raises TimeoutError, and OSError or EOFError where it ended."""
+        self._connection.send(request)
+        return self.receive(end, within)
+
+    def receive(self, end: float, within: Within | None) -> Any:
+        """Return its next message; raises as `call` does."""
+        while not self._connection.poll(min(_LOOK, max(0.0, end - time.monotonic()))):
+            if time.monotonic() >= end or (within is not None and within.passed):
+                raise TimeoutError
+        return self._connection.recv()
 
     def kill(self) -> None:
         """End it now."""
         self._child.kill()
-        for pipe in (self._child.stdin, self._child.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+        self._connection.close()
         self._child.wait()
-
-    def _read(self, end: float, within: Within | None) -> bytes:
-        """Return the next message of the process."""
-        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size, end, within))
-        return self._exactly(length, end, within)
-
-    def _exactly(self, size: int, end: float, within: Within | None) -> bytes:
-        assert self._child.stdout is not None
-        file, parts = self._child.stdout.fileno(), list[bytes]()
-        while size:
-            left = end - time.monotonic()
-            if left <= 0 or (within is not None and within.passed):
-                raise TimeoutError
-            if not select.select([file], [], [], min(_LOOK, left))[0]:
-                continue
-            if not (part := os.read(file, min(size, 1 << 20))):
-                raise _GoneError
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
 
 
 class IsolatedCalls:
@@ -143,13 +118,12 @@ class IsolatedCalls:
             reply = process.call(request, end, within)
             self._idle.append(process)
             return reply
-        except (TimeoutError, _GoneError) as error:
+        except (OSError, EOFError) as error:
             if process is not None:
                 process.kill()
-            memory = f"the query took more than {MEMORY >> 20} MiB of memory; ask for less"
-            raise Ended(
-                memory if isinstance(error, _GoneError) else f"{late}; ask for less, or allow more time"
-            ) from None
+            if isinstance(error, TimeoutError):
+                raise Ended(f"{late}; ask for less, or allow more time") from None
+            raise Ended(f"the query took more than {MEMORY >> 20} MiB of memory; ask for less") from None
         finally:
             self._turns.release()
 
@@ -159,8 +133,8 @@ def _kill_all(processes: list[_Process]) -> None:
         processes.pop().kill()
 
 
-def _serve(memory: int, target: str, arguments: list[str]) -> None:
-    """Answer requests from stdin on stdout until the parent is gone."""
+def _serve(connection: Connection, memory: int, target: str, arguments: list[str]) -> None:
+    """Answer requests until the parent is gone."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -169,12 +143,6 @@ def _serve(memory: int, target: str, arguments: list[str]) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-    output, requests = os.fdopen(os.dup(1), "wb"), sys.stdin.buffer
-
-    def write(message: bytes) -> None:
-        output.write(_LENGTH.pack(len(message)) + message)
-        output.flush()
-
     module, _, function = target.partition(":")
     answer = getattr(importlib.import_module(module), function)(*arguments)
     with suppress(OSError, ImportError, ValueError):  # where the system can cap memory
@@ -182,13 +150,14 @@ def _serve(memory: int, target: str, arguments: list[str]) -> None:
 
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * getpagesize()
         setrlimit(RLIMIT_AS, (taken + memory, taken + memory))
-    write(b"")
-    while head := requests.read(_LENGTH.size):
-        reply = pickle.dumps(answer(pickle.loads(requests.read(*_LENGTH.unpack(head)))))
-        if len(reply) > LARGEST:
-            os._exit(1)
-        write(reply)
+    connection.send(None)
+    with suppress(EOFError):
+        while True:
+            reply = pickle.dumps(answer(connection.recv()))
+            if len(reply) > LARGEST:
+                os._exit(1)
+            connection.send_bytes(reply)
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    _serve(Connection(int(sys.argv[1])), int(sys.argv[2]), sys.argv[3], sys.argv[4:])

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyoxigraph as ox
@@ -13,12 +17,10 @@ import pyoxigraph as ox
 from triplewise.tools.core.isolation import Ended, IsolatedCalls
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.engine import NESTED, PARTS, ReadQuery, Workers, total_order
-from triplewise.tools.kg.isolated import isolate
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.rdf import from_ox
 
 if TYPE_CHECKING:
-    from triplewise.tools.kg.adjacency import Adjacency
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.profile import Profile
 
@@ -36,8 +38,6 @@ class EmbeddedKG(KnowledgeGraph):
     Args:
         store: in memory (`Store()`) or on disk (`Store.read_only(path)`). It is never written to. Where
             it has named graphs, they are all read as one.
-        adjacency: opens the edges as whole numbers when paths are first asked for; by default they are built
-            from the store then. Where it gives None, paths are searched for by queries.
         path: folder of the store, where it lies on disk.
         profile, name, timeout, limit, index: as for every KG.
     """
@@ -53,22 +53,13 @@ class EmbeddedKG(KnowledgeGraph):
         timeout: float = 30.0,
         limit: int = 10_000,
         index: LabelIndex | None = None,
-        adjacency: Callable[[], Adjacency | None] | None = None,
         path: Path | None = None,
     ) -> None:
         super().__init__(profile, name, timeout=timeout, limit=limit, index=index)
-
-        def build() -> Adjacency | None:
-            from triplewise.tools.kg.adjacency import build_adjacency  # brings numpy
-
-            return build_adjacency(store, profile)
-
-        self._store: ox.Store | None = store  # sessions look at that of `shared`, and so for the adjacency
+        self._store: ox.Store | None = store  # sessions look at that of `shared`
         self.path = path
         self.graphs = EVERY_GRAPH if next(iter(store.named_graphs()), None) is not None else ()
-        self._make_adjacency: Callable[[], Adjacency | None] | None = adjacency or build
-        self._adjacency: Adjacency | None = None
-        self._workers, self._lock = Workers(), threading.Lock()
+        self._workers = Workers()
         self._isolated = isolate(store, path, self.graphs)
 
     @property
@@ -84,8 +75,7 @@ class EmbeddedKG(KnowledgeGraph):
 
     def close(self) -> None:
         """Let go of the store and the label index. Later calls say `unavailable`."""
-        with self._lock:
-            self.shared._store = self.shared._adjacency = self.shared._make_adjacency = None
+        self.shared._store = None
         self._isolated.close()
         super().close()
 
@@ -119,18 +109,8 @@ class EmbeddedKG(KnowledgeGraph):
                 facts = select(f"SELECT ?s ?o WHERE {{ ?s <{relation}> ?o }}")
                 yield relation, facts.serialize(format=ox.QueryResultsFormat.TSV).splitlines()[1:]
 
-    def adjacency(self) -> Adjacency | None:
-        """The edges as whole numbers; None where there are none that hold all that the profile allows."""
-        kg = self.shared
-        with self._lock:
-            if kg._make_adjacency is not None:
-                kg._adjacency, kg._make_adjacency = kg._make_adjacency(), None
-            graph = kg._adjacency
-        return graph if graph and all(map(self.profile.excludes, graph.left_out)) else None
-
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        store = self.shared._store
-        return self.run_in(store, self.graphs, query, timeout, limit, self.deadline)
+        return self.run_in(self.shared._store, self.graphs, query, timeout, limit, self.deadline)
 
     def _run_foreign(self, query: ReadQuery, timeout: float, limit: int) -> Result:
         return self.run_isolated(self._isolated, query, timeout, limit, self.deadline)
@@ -145,15 +125,10 @@ class EmbeddedKG(KnowledgeGraph):
         within: Deadline | None,
     ) -> Result:
         """Run a query in a thread of this KG, over a store and those of its named graphs."""
-        if store is None or self.closed:
-            return self._closed_result()
-        if query.overflows:
-            return _overflow()
-
-        def job(cancelled: threading.Event) -> Result:
-            return evaluate(store, query, limit, graphs, cancelled)
-
+        if store is None or self.closed or query.overflows:
+            return self._refused(query)
         try:
+            job = partial(evaluate, store, query, limit, graphs)
             return self._workers.run(job, timeout, within)
         except TimeoutError as error:
             return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
@@ -162,46 +137,36 @@ class EmbeddedKG(KnowledgeGraph):
         self, calls: IsolatedCalls, query: ReadQuery, timeout: float, limit: int, within: Deadline | None
     ) -> Result:
         """Run a query that triplewise did not write in a process of its own."""
-        if self.closed:
-            return self._closed_result()
-        if query.overflows:
-            return _overflow()
+        if self.closed or query.overflows:
+            return self._refused(query)
         try:
             return calls.run((query, limit), timeout, within)  # type: ignore[no-any-return]
         except Ended as ended:
             return Result(Outcome.TIMEOUT, message=str(ended))
 
+    def _refused(self, query: ReadQuery) -> Result:
+        """What a query that does not reach the store is answered."""
+        message = f"the query is too long or too deep: over {PARTS:,} words and signs or {NESTED} brackets"
+        return Result(Outcome.SYNTAX, message=message) if query.overflows else self.closed_result()
+
     def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
         """Index look-ups: pyoxigraph would scan a whole predicate to join it with a VALUES block."""
         if (store := self.shared._store) is None:
-            return self._closed_result()
+            return self.closed_result()
         start, rows = time.perf_counter(), []
         graph = None if self.graphs else ox.DefaultGraph()
-        predicates = [IRI(p) for p in self.profile.label_predicates]
+        predicates = [(IRI(p), ox.NamedNode(p)) for p in self.profile.label_predicates]
         for number, subject in enumerate(subjects):
             if number % _CLOCK_EVERY == 0 and deadline.passed:
                 break
-            for predicate in predicates:
-                try:
-                    s, p = ox.NamedNode(subject.value), ox.NamedNode(predicate.value)
-                except ValueError:  # a store refuses IRIs that are wrong in hidden ways
-                    continue
-                for quad in store.quads_for_pattern(s, p, None, graph):
-                    label = from_ox(quad.object)
-                    if isinstance(label, Literal):
-                        rows.append((subject, predicate, label))
+            with suppress(ValueError):  # a store refuses IRIs that are wrong in hidden ways
+                node = ox.NamedNode(subject.value)
+                for predicate, by in predicates:
+                    labels = (from_ox(q.object) for q in store.quads_for_pattern(node, by, None, graph))
+                    rows += [(subject, predicate, label) for label in labels if isinstance(label, Literal)]
         outcome = Outcome.TIMEOUT if deadline.passed else Outcome.ROWS if rows else Outcome.EMPTY
         self.meter.add(outcome, time.perf_counter() - start)
         return Result(outcome, ("s", "p", "l"), tuple(rows), "the labels were not read in time")
-
-    def _closed_result(self) -> Result:
-        message = f"the knowledge graph {self.name!r} was closed: open it again"
-        return Result(Outcome.UNAVAILABLE, message=message)
-
-
-def _overflow() -> Result:
-    message = f"the query is too long or too deep: over {PARTS:,} words and signs or {NESTED} brackets"
-    return Result(Outcome.SYNTAX, message=message)
 
 
 def dataset(graphs: Sequence[str]) -> dict[str, Any]:
@@ -234,3 +199,36 @@ def evaluate(
     except OSError as error:
         return Result(Outcome.UNAVAILABLE, message=f"the store cannot be read: {error}")
     return Result.capped(variables, rows, limit)
+
+
+def isolate(store: ox.Store, path: Path | None, graphs: Sequence[str]) -> IsolatedCalls:
+    """What answers pairs of a query and a limit in rows with a `Result`, in a process of its own.
+
+    Args:
+        store: the graph. path: where it lies on disk; one in memory is dumped when it is first asked.
+        graphs: named graphs that are read as one with the default graph.
+    """
+    dumps, lock = list[TemporaryDirectory[str]](), threading.Lock()
+
+    def arguments() -> tuple[str, ...]:
+        if path is not None:
+            return str(path), *graphs
+        with lock:
+            if not dumps:
+                dumps.append(TemporaryDirectory(prefix="triplewise-"))
+                store.dump(str(Path(dumps[0].name) / "graph.nq"), ox.RdfFormat.N_QUADS)
+        return str(Path(dumps[0].name) / "graph.nq"), *graphs
+
+    calls = IsolatedCalls(f"{__name__}:answerer", arguments)
+    weakref.finalize(calls, lambda: [dump.cleanup() for dump in dumps])
+    return calls
+
+
+def answerer(source: str, *graphs: str) -> Callable[[tuple[ReadQuery, int]], Result]:
+    """Open a store, or the dump of one; runs in the process of its own."""
+    if Path(source).is_dir():
+        store = ox.Store.read_only(source)
+    else:
+        store = ox.Store()
+        store.bulk_load(path=source, format=ox.RdfFormat.N_QUADS)
+    return lambda asked: evaluate(store, *asked, graphs, threading.Event())

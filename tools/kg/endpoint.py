@@ -97,7 +97,7 @@ class EndpointKG(KnowledgeGraph):
         self._headers = {**login_headers(url), **(headers or {})}
         if graph:
             self._parameters.append(("default-graph-uri", graph))
-        self._workers = Workers(32)
+        self._workers = Workers()
         self._closed = threading.Event()  # shared with sessions
         self._engine: Engine | None = None  # sessions look at this and the next ones of `shared`
         self._unites, self._has_answered, self._is_redirected = True, False, False
@@ -174,8 +174,7 @@ class EndpointKG(KnowledgeGraph):
     def _settle(self, asked: _Query) -> Result:
         """Answer one query."""
         if self.closed:
-            message = f"the knowledge graph {self.name!r} was closed: open it again"
-            return Result(Outcome.UNAVAILABLE, message=message)
+            return self.closed_result()
         query, deadline = asked.query, Deadline(asked.timeout, asked.within)
         if self.shared._engine is not None and self.shared._engine.loses_closures:
             query = list_subclasses(query, partial(self._subclasses, deadline=deadline))

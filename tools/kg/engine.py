@@ -11,13 +11,12 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from queue import Empty, SimpleQueue
 from typing import Literal as OneOf
 from typing import NamedTuple, TypeVar
-from weakref import WeakSet
 
 T = TypeVar("T")
 
@@ -280,28 +279,17 @@ class Deadline:
             woken.wait(seconds)
 
 
-_workers: WeakSet[Workers] = WeakSet()
-
-
 class Workers:
     """Daemon threads for calls that must return in time, although what they call cannot be interrupted.
 
     The caller stops waiting at its time-out; the job is told to stop, and does so where it can.
 
     Args:
-        size: most jobs at a time. A job that was given up on makes room for another one, as long as no more
-            than twice as many go on unheeded.
+        size: most jobs at a time, those included that nobody waits for any longer.
     """
 
-    def __init__(self, size: int = 16) -> None:
-        self._size = size
-        self.renew()
-        _workers.add(self)
-
-    def renew(self) -> None:
-        """Make all room free, as it is in a process that has none of the threads."""
-        self._slots = threading.BoundedSemaphore(self._size)
-        self._unheeded = threading.BoundedSemaphore(2 * self._size)
+    def __init__(self, size: int = 48) -> None:
+        self._size, self._process = size, -1
 
     def run(self, job: Callable[[threading.Event], T], seconds: float, within: Deadline | None = None) -> T:
         """The job's value or its exception. Raises TimeoutError when `seconds` are over.
@@ -311,50 +299,29 @@ class Workers:
         Args:
             within: ends the wait when it is cancelled.
         """
-        within = within or Deadline(seconds)
-        end = time.monotonic() + seconds
-        while not self._slots.acquire(timeout=min(_LOOK, max(0.0, end - time.monotonic()))):
-            if within.passed or time.monotonic() >= end:
+        if self._process != os.getpid():  # a fork has none of its parent's threads
+            self._room, self._process = threading.BoundedSemaphore(self._size), os.getpid()
+        deadline, room, late = Deadline(seconds, within), self._room, f"no answer within {seconds:g} s"
+        if deadline.passed:
+            raise TimeoutError(late)
+        while not room.acquire(timeout=min(_LOOK, deadline.left)):
+            if deadline.passed:
                 raise TimeoutError("earlier queries that ran out of time still occupy the engine")
-        if time.monotonic() >= end:
-            self._slots.release()
-            raise TimeoutError(f"no answer within {seconds:g} s")
-        cancelled, lock = threading.Event(), threading.Lock()
-        held = [self._slots]
-        answers: SimpleQueue[tuple[T, None] | tuple[None, BaseException] | None] = SimpleQueue()
+        answer, over, cancelled = Future[T](), threading.Event(), threading.Event()
 
         def work() -> None:
             try:
-                answers.put((job(cancelled), None))
+                answer.set_result(job(cancelled))
             except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
-                answers.put((None, error))
+                answer.set_exception(error)
             finally:
-                with lock:
-                    held.pop().release()
+                room.release()
+                over.set()
 
         threading.Thread(target=work, name="triplewise-kg", daemon=True).start()
-        try:
-            with within.waking(lambda: answers.put(None)):
-                answer = answers.get(timeout=max(0.0, end - time.monotonic()))
-        except Empty:
-            answer = None
-        if answer is None:
+        with deadline.waking(over.set):
+            over.wait(deadline.left)
+        if not answer.done():
             cancelled.set()
-            with lock:
-                if held and self._unheeded.acquire(blocking=False):
-                    held.pop().release()
-                    held.append(self._unheeded)
-            raise TimeoutError(f"no answer within {seconds:g} s")
-        value, error = answer
-        if error is not None:
-            raise error
-        return value  # type: ignore[return-value]
-
-
-def _renew_all() -> None:
-    for workers in _workers:
-        workers.renew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_all)
+            raise TimeoutError(late)
+        return answer.result()

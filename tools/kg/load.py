@@ -25,7 +25,6 @@ from triplewise.tools.kg import rdf
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.labels import build_label_index
 from triplewise.tools.kg.open import (
-    ADJACENCY,
     FORMAT,
     MANIFEST,
     PROFILE,
@@ -74,8 +73,8 @@ def load_kg(
 ) -> LoadReport:
     """Load files into a new store folder. Waits while another process loads into the same folder.
 
-    It holds `store/` (pyoxigraph), `names/` (label index), `adjacency/` (for paths),
-    `profile.yaml`, and `manifest.json`.
+    It holds `store/` (pyoxigraph), `names/` (label index), `profile.yaml`, and
+    `manifest.json`.
 
     Args:
         sources: N-Triples, N-Quads, Turtle, TriG, RDF/XML, `subject|relation|object` text (.txt) and label
@@ -193,8 +192,6 @@ def _build(
     folder: Path, paths: Sequence[Path], tables: Sequence[Path], given: Profile | None, reader: GraphReader
 ) -> tuple[Profile, int, int]:
     """Fill a folder; returns the profile, and how many triples and names there are."""
-    from triplewise.tools.kg.adjacency import build_adjacency, save_adjacency
-
     store = ox.Store(str(folder / STORE))
     store.bulk_extend(reader.facts(paths, given))
     reader.tell("finding out the shape of the graph")
@@ -211,12 +208,8 @@ def _build(
         rdf.describer(store, profile),
         lambda done: reader.tell("indexing labels", done),
     )
-    triples = len(store)
-    graph = build_adjacency(store, profile, lambda done: reader.tell("joining nodes", done, triples))
-    if graph is not None:
-        save_adjacency(graph, folder / ADJACENCY)
     profile.dump(folder / PROFILE)
-    return profile, triples, names
+    return profile, len(store), names
 
 
 def install(folder: Path, target: Path) -> None:

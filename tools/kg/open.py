@@ -26,12 +26,11 @@ from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, LRUCache
 if TYPE_CHECKING:
     import pyoxigraph as ox
 
-    from triplewise.tools.kg.adjacency import Adjacency
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.rdf import GraphReader
 
 FORMAT = 3  # of a store folder: one of another version is loaded again
-STORE, ADJACENCY, PROFILE, MANIFEST = "store", "adjacency", "profile.yaml", "manifest.json"
+STORE, PROFILE, MANIFEST = "store", "profile.yaml", "manifest.json"
 SMALL_FILE = 2**16  # bytes up to which opening compares a store's file by its checksum, not by its size alone
 UNCHECKED = re.compile(rf"{PROFILE}|{MANIFEST}|.*\.lock|store/(LOCK|LOG.*)")  # edited, or changed by opening
 REINDEXED = 300_000  # triples up to which names are indexed anew, in memory, when the profile was changed
@@ -264,13 +263,7 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
                 "them by this one: triplewise kg load SOURCES --into %s --replace --profile FILE",
                 *(path.name, path),
             )
-
-    def adjacency() -> Adjacency | None:
-        from triplewise.tools.kg.adjacency import open_adjacency  # brings numpy
-
-        return open_adjacency(path / ADJACENCY)
-
-    kg = EmbeddedKG(store, profile, path.name, index=index, adjacency=adjacency, path=path / STORE)
+    kg = EmbeddedKG(store, profile, path.name, index=index, path=path / STORE)
     kg.cache_dirs = (path.resolve(), _cached(str(path.resolve())))
     return kg
 

@@ -1,4 +1,4 @@
-"""Paths between two nodes by queries, for engines that do not hold the edges (ODA, section 2.2)."""
+"""Paths between two nodes (ODA, section 2.2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from triplewise.tools.kg.protocol import Deadline, Hop, KnowledgeGraph, Outcome,
 CHAIN_CAP = 50_000  # chains of one length fetched at most
 
 
-def find_paths_by_queries(
+def find_paths(
     kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, deadline: Deadline, limit: int
 ) -> Paths:
     """The simple paths between two nodes, shortest first, until there are enough.

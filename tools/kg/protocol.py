@@ -42,7 +42,6 @@ from triplewise.tools.kg.results import path_order as path_order
 
 if TYPE_CHECKING:
     from triplewise.tools.core.facts import ExtractedFact
-    from triplewise.tools.kg.adjacency import Adjacency
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.profile import Profile
 
@@ -125,6 +124,11 @@ class KnowledgeGraph:
     def closed(self) -> bool:
         """Whether it was closed: every call then says `unavailable`."""
         return False
+
+    def closed_result(self) -> Result:
+        """What is answered once it is closed."""
+        message = f"the knowledge graph {self.name!r} was closed: open it again"
+        return Result(Outcome.UNAVAILABLE, message=message)
 
     def close(self) -> None:
         """Free what is held. Safe to call twice."""
@@ -313,21 +317,9 @@ class KnowledgeGraph:
             return Paths(Outcome.EMPTY, message="source and target are the same node")
         limit, max_hops = self.limit if limit is None else limit, min(max(max_hops, 1), 4)
         timeout = min(self.timeout, self.path_seconds) if timeout is None else timeout
-        start, deadline = time.perf_counter(), Deadline(self._seconds(timeout))
-        if (graph := self.adjacency()) is not None:
-            from triplewise.tools.kg.adjacency import PathSearch  # brings numpy, which opening can do without
+        from triplewise.tools.kg.path_queries import find_paths
 
-            paths = PathSearch(graph, self.profile, deadline, limit).run(source, target, max_hops)
-            if paths is not None:
-                self.meter.add(paths.outcome, time.perf_counter() - start)
-                return paths
-        from triplewise.tools.kg.path_queries import find_paths_by_queries
-
-        return find_paths_by_queries(self, source, target, max_hops, deadline, limit)
-
-    def adjacency(self) -> Adjacency | None:
-        """Return the edges as whole numbers; None for an engine that does not hold them."""
-        return None
+        return find_paths(self, source, target, max_hops, Deadline(self._seconds(timeout)), limit)
 
     def _label_rows_of(self, subjects: Iterable[IRI], deadline: Deadline) -> Result:
         """The same of nodes that may be blank ones, or come twice."""

@@ -136,14 +136,10 @@ class TestWorkers:
         assert told.wait(5)
         assert workers.run(lambda _: 1, 5) == 1
 
-    def test_jobs_that_never_end_make_room_and_do_not_pile_up(self) -> None:
+    def test_jobs_that_never_end_do_not_pile_up(self) -> None:
         workers, release = Workers(size=2), threading.Event()
-        for _ in range(4):
-            with pytest.raises(TimeoutError):
-                workers.run(lambda _: release.wait(60), 0.02)
-        assert workers.run(lambda _: 1, 5) == 1
         for _ in range(2):
-            with pytest.raises(TimeoutError):
+            with pytest.raises(TimeoutError, match=r"0\.02 s"):
                 workers.run(lambda _: release.wait(60), 0.02)
         with pytest.raises(TimeoutError, match="still occupy"):
             workers.run(lambda _: 1, 0.05)

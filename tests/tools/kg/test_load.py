@@ -63,7 +63,7 @@ def test_every_format_loads(tmp_path: Path, name: str, content: str | bytes, tri
     assert report.triples == triples == count(tmp_path / "kg")
     assert not report.broken
     assert sorted(p.name for p in (tmp_path / "kg").iterdir()) == [
-        "adjacency", "manifest.json", "names", "profile.yaml", "store",
+        "manifest.json", "names", "profile.yaml", "store",
     ]  # fmt: skip
 
 

@@ -25,10 +25,8 @@ from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.files import is_writable, writing
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, text, whole_number
 from triplewise.tools.kg import protocol
-from triplewise.tools.kg.adjacency import Adjacency
-from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.embedded import EmbeddedKG, isolate
 from triplewise.tools.kg.engine import ReadQuery
-from triplewise.tools.kg.isolated import isolate
 from triplewise.tools.kg.labels import Name
 from triplewise.tools.kg.overlay.pattern import Pattern, UnreadableQuery, read_pattern
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, LRUCache, Outcome, Result
@@ -62,7 +60,6 @@ class OverlaidKG(protocol.Layer):
         super().__init__(origin, index)
         self.deadline = origin.deadline
         self._answers = None if origin._answers is None else protocol.AnswerCache()
-        self._adjacency: tuple[Adjacency, Adjacency] | None = None
 
     def session(self, **settings: Any) -> OverlaidKG:
         """The same over a session of the KG below; answers are remembered apart from its own."""
@@ -87,16 +84,6 @@ class OverlaidKG(protocol.Layer):
         if not own or below.outcome not in (Outcome.ROWS, Outcome.EMPTY):
             return below
         return replace(below, outcome=Outcome.ROWS, _rows=(*below.rows, *own))
-
-    def adjacency(self) -> Adjacency | None:
-        """The edges of KG and facts as whole numbers; None where the KG has none."""
-        below = self.origin.adjacency()
-        if below is None:
-            return None
-        if self._adjacency is None or self._adjacency[0] is not below:
-            permitted = [t for t in self.new if not self.profile.excludes(t.relation)]
-            self._adjacency = below, below.with_triples(permitted)
-        return self._adjacency[1]
 
 
 class LocalOverlay(OverlaidKG):
