@@ -220,8 +220,13 @@ def isolate(store: ox.Store, path: Path | None, graphs: Sequence[str]) -> Isolat
         return str(Path(dumps[0].name) / "graph.nq"), *graphs
 
     calls = IsolatedCalls(f"{__name__}:answerer", arguments)
-    weakref.finalize(calls, lambda: [dump.cleanup() for dump in dumps])
+    weakref.finalize(calls, _clean, dumps)
     return calls
+
+
+def _clean(dumps: list[TemporaryDirectory[str]]) -> None:
+    for dump in dumps:
+        dump.cleanup()
 
 
 def answerer(source: str, *graphs: str) -> Callable[[tuple[ReadQuery, int]], Result]:

@@ -8,37 +8,25 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import islice
 from operator import call
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import Literal as OneOf
+from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.errors import QueryFailedError
-from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, Variable, text
-from triplewise.tools.kg.caches import AnswerCache as AnswerCache
-from triplewise.tools.kg.caches import LRUCache as LRUCache
-from triplewise.tools.kg.caches import Meter as Meter
-from triplewise.tools.kg.caches import memory_of as memory_of
+from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable, one_line, text
 from triplewise.tools.kg.engine import Deadline as Deadline
-from triplewise.tools.kg.engine import ReadQuery, Refused, read_query
-from triplewise.tools.kg.queries import BATCH as BATCH
-from triplewise.tools.kg.queries import batches as batches
-from triplewise.tools.kg.queries import best_labels as best_labels
-from triplewise.tools.kg.queries import facts_by as facts_by
-from triplewise.tools.kg.queries import relations_query
-from triplewise.tools.kg.queries import terms_n3 as terms_n3
-from triplewise.tools.kg.results import Direction as Direction
-from triplewise.tools.kg.results import Hop as Hop
-from triplewise.tools.kg.results import Neighbours as Neighbours
-from triplewise.tools.kg.results import Outcome as Outcome
-from triplewise.tools.kg.results import Path as Path
-from triplewise.tools.kg.results import Paths as Paths
-from triplewise.tools.kg.results import Relations as Relations
-from triplewise.tools.kg.results import Result as Result
-from triplewise.tools.kg.results import is_datatype as is_datatype
-from triplewise.tools.kg.results import path_order as path_order
+from triplewise.tools.kg.engine import ReadQuery, Refused, read_query, variable_names
 
 if TYPE_CHECKING:
     from triplewise.tools.core.facts import ExtractedFact
@@ -46,9 +34,309 @@ if TYPE_CHECKING:
     from triplewise.tools.kg.profile import Profile
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
+BATCH = 500  # terms a VALUES block holds at most; Virtuoso's compiler fails on some thousand
 LABEL_CACHE = 100_000  # labels kept a KG
+MEMORY = 50_000  # what is remembered of a KG under one topic, at most
+ANSWERS, ANSWER_ROWS = 200, 2_000  # most answers that a cache keeps, and most rows of one
 FAILURES = 3  # queries in a row that find nobody there, after which a run asks no more
+# A query whose answers are the distinct values of some variables of a pattern, and nothing else.
+_SELECT = re.compile(
+    r"(?P<prologue>.*?)SELECT\s+DISTINCT\s+(?P<names>(?:\?\w+\s+)+)WHERE\s+(?P<body>\{.*\})"
+    r"(?:\s+LIMIT\s+(?P<cut>\d+))?\s*",
+    re.DOTALL,
+)
+
+Direction = OneOf["forward", "backward", "both"]
+
+
+class Outcome(StrEnum):
+    """What happened to a query."""
+
+    ROWS = "rows"
+    EMPTY = "empty"
+    TRUNCATED = "truncated"
+    TIMEOUT = "timeout"
+    SYNTAX = "syntax"
+    UNAVAILABLE = "unavailable"
+
+    @property
+    def ok(self) -> bool:
+        """True if the engine answered (an empty answer is an answer)."""
+        return self in ANSWERED
+
+
+ANSWERED = (Outcome.ROWS, Outcome.EMPTY, Outcome.TRUNCATED)
+
+
+class _Reply:
+    """What came of a query: what it holds can be read only if the query did not fail."""
+
+    __slots__ = ()
+    outcome: Outcome
+    message: str
+
+    def check(self) -> None:
+        """Raise `QueryFailedError` unless the engine answered."""
+        if self.outcome not in ANSWERED:
+            raise QueryFailedError(self.outcome, self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Result(_Reply):
+    """Result of a SELECT (`rows`, one tuple a solution, None where unbound) or ASK (`boolean`).
+
+    Raises:
+        QueryFailedError: on reading what a query that failed would hold; look at `outcome` first to go on.
+    """
+
+    outcome: Outcome
+    variables: tuple[str, ...] = ()
+    _rows: tuple[tuple[Term | None, ...], ...] = ()
+    message: str = ""
+    _boolean: bool | None = None
+
+    @property
+    def rows(self) -> tuple[tuple[Term | None, ...], ...]:
+        """One tuple a solution, None where a variable is unbound."""
+        self.check()
+        return self._rows
+
+    @property
+    def boolean(self) -> bool | None:
+        """The answer of an ASK; None for a SELECT."""
+        self.check()
+        return self._boolean
+
+    @classmethod
+    def ask(cls, answer: bool) -> Self:
+        """The result of an ASK."""
+        return cls(Outcome.ROWS, _boolean=answer)
+
+    @classmethod
+    def capped(cls, variables: tuple[str, ...], rows: Sequence[tuple[Term | None, ...]], limit: int) -> Self:
+        """The result of a SELECT of which up to `limit + 1` rows were fetched."""
+        if len(rows) > limit:
+            message = f"cut at the limit of {limit} rows"
+            return cls(Outcome.TRUNCATED, variables, tuple(rows[:limit]), message=message)
+        return cls(Outcome.ROWS if rows else Outcome.EMPTY, variables, tuple(rows))
+
+    def column(self, variable: str) -> tuple[Term, ...]:
+        """Distinct bound values of one variable, in order of first appearance; () where there is no row."""
+        i = self.variables.index(variable) if self.rows else 0
+        return tuple(dict.fromkeys(row[i] for row in self.rows if row[i] is not None))  # type: ignore[misc]
+
+
+@dataclass(frozen=True, slots=True)
+class Relations(_Reply):
+    """Distinct relations around a node: `forward` leave it, `backward` arrive at it; see `Result`."""
+
+    outcome: Outcome
+    _forward: tuple[IRI, ...] = ()
+    _backward: tuple[IRI, ...] = ()
+    message: str = ""
+
+    @property
+    def forward(self) -> tuple[IRI, ...]:
+        """Relations that leave the node."""
+        self.check()
+        return self._forward
+
+    @property
+    def backward(self) -> tuple[IRI, ...]:
+        """Relations that arrive at it."""
+        self.check()
+        return self._backward
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours(_Reply):
+    """Triples around a node, those that leave it first; see `Result`."""
+
+    outcome: Outcome
+    _triples: tuple[Triple, ...] = ()
+    message: str = ""
+
+    @property
+    def triples(self) -> tuple[Triple, ...]:
+        """The triples."""
+        self.check()
+        return self._triples
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One step of a path: the triple, and whether it is walked from subject to object."""
+
+    triple: Triple
+    forward: bool
+
+    @classmethod
+    def between(cls, near: Term, relation: IRI, far: Term, forward: bool) -> Hop:
+        """The hop from a node to another, along a relation or against it.
+
+        Raises:
+            TypeError: the subject would be a literal.
+        """
+        subject, obj = (near, far) if forward else (far, near)
+        if not isinstance(subject, IRI):
+            raise TypeError(f"no triple can have the subject {subject!r}")
+        return cls(Triple(subject, relation, obj), forward)
+
+    @property
+    def turned(self) -> Hop:
+        """The same triple, walked the other way."""
+        return Hop(self.triple, not self.forward)
+
+    @property
+    def near(self) -> Term:
+        """The node that it begins at."""
+        return self.triple.subject if self.forward else self.triple.object
+
+    @property
+    def far(self) -> Term:
+        """The node that it leads to."""
+        return self.triple.object if self.forward else self.triple.subject
+
+
+def is_datatype(term: object) -> bool:
+    """Whether a term (of ours or pyoxigraph's) is the IRI of a datatype, which is no value."""
+    value = "" if isinstance(term, Literal) else getattr(term, "value", "")
+    return value.startswith(XSD) or value == RDF + "langString"
+
+
+Path: TypeAlias = tuple[Hop, ...]
+
+
+def path_order(path: Path) -> tuple[int, list[tuple[str, bool, str]]]:
+    """Sort key: shortest first, then by relation, direction and far end of the hops."""
+    return len(path), [(hop.triple.relation.value, not hop.forward, hop.far.n3()) for hop in path]
+
+
+@dataclass(frozen=True, slots=True)
+class Paths(_Reply):
+    """Simple paths between two nodes, shortest first; a search that ran out of time has those seen so far."""
+
+    outcome: Outcome
+    _paths: tuple[Path, ...] = ()
+    message: str = ""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The paths; raises `QueryFailedError` where there are none because the search failed."""
+        if not self._paths:
+            self.check()
+        return self._paths
+
+
+class Meter:
+    """Counts queries that reach a KG or a database, their outcomes and seconds. Safe to share."""
+
+    def __init__(self) -> None:
+        self.queries = 0
+        self.seconds = 0.0
+        self.outcomes: dict[str, int] = {}
+        self._blocks: list[Meter] = []
+        self._lock = Lock()
+
+    def add(self, outcome: Outcome, seconds: float) -> None:
+        """Count one query that reached the store."""
+        with self._lock:
+            self.queries += 1
+            self.seconds += seconds
+            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+            for block in self._blocks:
+                block.add(outcome, seconds)
+
+    @contextmanager
+    def block(self) -> Iterator[Meter]:
+        """Count what is asked inside the block, besides counting it here."""
+        inner = Meter()
+        with self._lock:
+            self._blocks.append(inner)
+        try:
+            yield inner
+        finally:
+            with self._lock:
+                self._blocks.remove(inner)
+
+
+class LRUCache(MutableMapping[K, V]):
+    """Values by key; the least recently used leave first once there are more than `size`."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._items: OrderedDict[K, V] = OrderedDict()
+        self._lock = Lock()
+
+    def __getitem__(self, key: K) -> V:
+        with self._lock:
+            self._items.move_to_end(key)
+            return self._items[key]
+
+    def __setitem__(self, key: K, value: V) -> None:
+        with self._lock:
+            self._items[key] = value
+            self._items.move_to_end(key)
+            while len(self._items) > self._size:
+                self._items.popitem(last=False)
+
+    def __delitem__(self, key: K) -> None:
+        with self._lock:
+            self._items.pop(key, None)  # another thread may have been quicker
+
+    def __iter__(self) -> Iterator[K]:
+        with self._lock:
+            return iter(list(self._items))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+class AnswerCache:
+    """Answers of one KG by query, for one question: a KG may change. Safe to use from several threads.
+
+    Failures are never kept. A result that no limit cut answers for any limit, and for fewer variables of the
+    same pattern: their distinct values are those among the distinct values of more variables.
+    """
+
+    def __init__(self) -> None:
+        # By query and the limit that cut the answer, None for none.
+        self._answers: LRUCache[tuple[str, int | None], Result] = LRUCache(ANSWERS)
+
+    def find(self, sparql: str, limit: int) -> Result | None:
+        """Return what the KG answered to a query, with at most `limit` rows; None if that is not here."""
+        if (answer := self._answers.get((sparql, limit))) is not None:
+            return answer
+        if (answer := self._answers.get((sparql, None))) is None:
+            if (select := _SELECT.fullmatch(sparql)) is None:
+                return None
+            whole = self._answers.get((select["prologue"] + select["body"], None))
+            names = tuple(name[1:] for name in select["names"].split())
+            if whole is None or not set(names) <= set(whole.variables):
+                return None
+            places = [whole.variables.index(name) for name in names]
+            rows = tuple(dict.fromkeys(tuple(row[i] for i in places) for row in whole.rows))
+            rows = rows[: int(select["cut"])] if select["cut"] else rows
+            answer = replace(whole, variables=names, _rows=rows)
+        if len(answer.rows) <= limit:
+            return answer
+        return Result.capped(answer.variables, answer.rows, limit)
+
+    def keep(self, sparql: str, limit: int, result: Result) -> None:
+        """Remember an answer. Failures and very long results are asked for again."""
+        if not result.outcome.ok or len(result._rows) > ANSWER_ROWS:
+            return
+        is_cut = result.outcome is Outcome.TRUNCATED
+        self._answers[sparql, limit if is_cut else None] = result
+        select = None if is_cut else _SELECT.fullmatch(sparql)
+        if select is not None and (select["cut"] is None or len(result._rows) < int(select["cut"])):
+            key = (select["prologue"] + select["body"], None)  # no query itself
+            whole = self._answers.get(key)
+            if whole is None or len(whole.variables) <= len(result.variables):
+                self._answers[key] = result
 
 
 class KnowledgeGraph:
@@ -175,7 +463,7 @@ class KnowledgeGraph:
             rows = tuple(row for row in rows if not any(map(is_datatype, row)))
             if outcome.ok and len(rows) < len(result._rows):
                 outcome = outcome if rows else Outcome.EMPTY
-        result = replace(result, _rows=rows, outcome=outcome, seconds=round(seconds, 6))
+        result = replace(result, _rows=rows, outcome=outcome)
         if self._answers is not None:
             self._answers.keep(sparql, limit, result)
         return result
@@ -411,3 +699,61 @@ def facts_of(kg: KnowledgeGraph) -> dict[Triple, ExtractedFact]:
     """Return the facts laid over a KG, in all its layers; {} for a KG without any."""
     below = {} if kg.origin is None else facts_of(kg.origin)
     return {**below, **kg.facts}
+
+
+_memories: WeakKeyDictionary[KnowledgeGraph, dict[str, LRUCache[Any, Any]]] = WeakKeyDictionary()
+_memories_lock = Lock()
+
+
+def memory_of(kg: KnowledgeGraph, topic: str) -> LRUCache[Any, Any]:
+    """A cache for what is found out about a KG, kept as long as it is; the values must not hold the KG."""
+    with _memories_lock:
+        return _memories.setdefault(kg.shared, {}).setdefault(topic, LRUCache(MEMORY))
+
+
+def best_labels(profile: Profile, result: Result) -> dict[IRI, str]:
+    """The best label of each subject in rows of (subject, predicate, label), by language, then predicate."""
+    ranks: dict[IRI, tuple[int, int, str, str]] = {}
+    order = {p: i for i, p in enumerate(profile.label_predicates)}
+    for subject, predicate, label in result.rows:
+        if not isinstance(label, Literal) or not label.value.strip():
+            continue
+        if isinstance(subject, IRI) and isinstance(predicate, IRI):
+            preferred = label.language.lower() == profile.language.lower()
+            by_language = 0 if preferred else 2 if label.language else 1
+            rank = by_language, order.get(predicate.value, len(order)), label.language, label.value
+            ranks[subject] = min(rank, ranks.get(subject, rank))
+    return {subject: one_line(rank[-1]) for subject, rank in ranks.items()}
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of at most `size`."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def relations_query(node: Term | Variable, where: str) -> str:
+    """Both directions in one query: outgoing relations in the first column, incoming in the second."""
+    taken, fresh = variable_names(f"{where} {node.n3()}"), ("out", "in", "other")
+    mark = next("_" * n for n in range(len(taken) + 1) if taken.isdisjoint(v + "_" * n for v in fresh))
+    out, into, other = (f"?{name}{mark}" for name in fresh)
+    n = node.n3()
+    bound = f"{{ SELECT DISTINCT {n} WHERE {{ {where} }} }}" if isinstance(node, Variable) else ""
+    branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} {out} {other} }}"]
+    branches.append(f"{{ {bound} {other} {into} {n} }}")
+    return f"SELECT DISTINCT {out} {into} WHERE {{ {' UNION '.join(branches)} }}"
+
+
+def facts_by(predicates: Iterable[IRI], pattern: str) -> str:
+    """Return the group pattern of a triple whose second part is a variable, one of some predicates."""
+    # Some engines multiply a VALUES block with another one, and then join it with all triples.
+    subject, relation, value = pattern.split()
+    return " UNION ".join(
+        f"{{ {subject} {p.n3()} {value} BIND({p.n3()} AS {relation}) }}" for p in predicates
+    )
+
+
+def terms_n3(terms: Iterable[Term]) -> str:
+    """Return terms as a VALUES block lists them."""
+    return " ".join(t.n3() for t in terms)

@@ -201,8 +201,7 @@ class RemoteOverlay(OverlaidKG):
             rows_of_both = _added(result, own, pattern.keys)
         if result.outcome is Outcome.TRUNCATED:
             return replace(result, _rows=rows_of_both[:limit])
-        both = Result.capped(result.variables or own.variables, rows_of_both, limit)
-        return replace(both, seconds=result.seconds)
+        return Result.capped(result.variables or own.variables, rows_of_both, limit)
 
     def _around(self, pattern: Pattern, deadline: Deadline) -> list[Triple]:
         """The endpoint's facts that a solution may join with the new ones, by the query's relations."""
