@@ -10,29 +10,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from inspect_ai.log import EvalLog
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from triplewise.evals import evaluation
 from triplewise.evals.data import catalog
-from triplewise.evals.evaluation import (
-    RESUME,
-    crashes,
-    log_path,
-    make_task,
-    parse_settings,
-    run,
-    scores_of,
-)
 from triplewise.evals.systems import systems
 from triplewise.evals.tasks import TASKS
 from triplewise.evals.tasks.registry import describe
-from triplewise.graphs.console import Json, columns, echo_json, examples, out, pairs, progress_bars, say
+from triplewise.graphs.console import Json, columns, echo_json, examples, out, pairs, say
 from triplewise.graphs.page import check_place, write_page
 from triplewise.graphs.presets import PRESETS
 from triplewise.tools.core.errors import ConfigurationError
@@ -47,7 +36,6 @@ if TYPE_CHECKING:
 
 HELP = ("-h", "--help")
 FAILED, INTERRUPTED = 3, 130
-AGAIN = "the same command with --retry-crashed asks them again"
 WIDTH = 180
 """Columns of tables that go to no terminal."""
 
@@ -78,12 +66,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": list(HELP)},
-    epilog=examples(
-        "triplewise eval metaqa --set hops=2 --limit 200",
-        "triplewise eval webqsp --system oda --jobs 4",
-        "triplewise eval qald10 --model openai:gpt-4o-mini --jobs 64 --log-dir runs",
-        "triplewise eval run --help",
-    ),
+    epilog=examples("triplewise eval metaqa --set hops=2 --limit 200", "triplewise eval run --help"),
 )
 
 
@@ -98,9 +81,8 @@ def about() -> None:
 @app.command(
     "run",
     epilog=examples(
-        "triplewise eval metaqa --set hops=2 --limit 200",
-        "triplewise eval webqsp --set linking=own",
         "triplewise eval trex --set observe=one-hop --set reflect=random",
+        "triplewise eval webqsp --system oda --jobs 4 --log-dir runs",
         "triplewise eval metaqa --model openai:M --base-url http://localhost:8000/v1",
     ),
 )
@@ -129,52 +111,51 @@ def run_task(
     as_json: Json = False,
 ) -> None:
     """Run a benchmark and print its scores. The log opens with `inspect view`."""
+    from triplewise.evals.logs import NO_VARIANT, read_logs
+
     options = {"n": limit, "preset": system, "model": model, "base_url": base_url}
-    settings = parse_settings(sets or ()) | {n: value for n, value in options.items() if value is not None}
-    with progress_bars() as progress:
-        log = run(
-            make_task(task, settings),
-            jobs=jobs,
-            log_dir=log_dir,
-            progress=progress if sys.stderr.isatty() and not as_json else None,
-            fresh=fresh,
-            retry_crashed=retry_crashed,
-            samples=False,
-            notify=say,
-        )
+    settings = evaluation.parse_settings(sets or ())
+    made = evaluation.make_task(task, settings | {n: v for n, v in options.items() if v is not None})
+    log = evaluation.run(
+        made, jobs=jobs, log_dir=log_dir, display=_display(as_json), fresh=fresh,
+        retry_crashed=retry_crashed, notify=say,
+    )  # fmt: skip
     if log.status != "success":
         reason = log.error.message if log.error else log.status
-        say(f"the evaluation failed ({reason}); {RESUME}", "error")
+        say(f"the evaluation failed ({reason}); {evaluation.RESUME}", "error")
         raise typer.Exit(FAILED)
-    failed = crashes(log)
-    if not as_json:
-        print_summary(log)
-    else:
+    failed, path = evaluation.crashes(log), evaluation.log_path(log)
+    if as_json:
         echo_json({
             "task": log.eval.task,
             "version": log.eval.task_version,
             "arguments": log.eval.task_args,
             "about": log.eval.metadata,
-            "scores": scores_of(log), "crashes": dict(failed), "status": log.status, "log": log.location,
+            "scores": evaluation.scores_of(log),
+            "crashes": dict(failed), "status": log.status, "log": log.location,
         })  # fmt: skip
+    else:
+        logs = read_logs([path])
+        print_report(logs)
+        own = [f"{name}={value}" for name, value in logs[0].arguments.items() if name not in NO_VARIANT]
+        lines = {"Of the task": ", ".join(own), "Note": logs[0].about.get("note")}
+        for name, line in lines.items():
+            if line:
+                wide_console().print(f"{name}: {line}.")
+        out().print(f"log: {path}", soft_wrap=True)
     if failed:
         name, error = failed[0]
-        say(f"{len(failed)} questions crashed and count as wrong (first {name}: {error}); {AGAIN}", "error")
+        say(
+            f"{len(failed)} questions crashed and count as wrong (first {name}: {error}); the same command "
+            "with --retry-crashed asks them again",
+            "error",
+        )
         raise typer.Exit(FAILED)
 
 
-def print_summary(log: EvalLog) -> None:
-    """Print a log's tables: how right, at what cost, what crashed, and what it was measured on."""
-    from triplewise.evals.logs import NO_VARIANT, read_logs
-
-    logs = read_logs([log_path(log)])
-    print_report(logs)
-    own = {name: value for name, value in logs[0].arguments.items() if name not in NO_VARIANT}
-    lines = {"Of the task": ", ".join(f"{k}={v}" for k, v in own.items()), "Note": logs[0].about.get("note")}
-    for name, line in lines.items():
-        if line:
-            wide_console().print(f"{name}: {line}.")
-    out().print(f"log: {log_path(log)}", soft_wrap=True)
+def _display(quiet: bool = False) -> Literal["rich", "none"]:
+    """What Inspect shows of its progress: nothing where no one looks at it."""
+    return "rich" if sys.stdout.isatty() and not quiet else "none"
 
 
 def print_report(logs: Sequence[Log]) -> None:
@@ -198,19 +179,11 @@ def wide_console() -> Console:
     return console
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file and say so. Raises `DataError` where it cannot be written."""
-    with writing(path):
-        path.write_text(text, encoding="utf-8")
-    say(f"written: {path}")
-
-
 @app.command(
     "report",
     epilog=examples(
         "triplewise eval report runs",
         "triplewise eval report runs --html report.html --markdown report.md",
-        "triplewise eval report a.eval b.eval --json",
     ),
 )
 def report(
@@ -227,28 +200,26 @@ def report(
     system. Every figure has its confidence interval.
     """
     from triplewise.evals.logs import read_logs
-    from triplewise.evals.report.page import markdown as as_markdown
-    from triplewise.evals.report.page import report_page
+    from triplewise.evals.report import page
     from triplewise.evals.report.tables import report_tables
 
     for path in filter(None, (html, markdown)):  # before logs are read
         check_place(path)
     chosen = read_logs(logs, traces=html is not None)
     if html:
-        write_page(html, report_page(chosen))
+        write_page(html, page.report_page(chosen))
         say(f"written: {html}")
     if markdown:
-        write_text(markdown, as_markdown(chosen))
+        with writing(markdown):
+            markdown.write_text(page.markdown(chosen), encoding="utf-8")
+        say(f"written: {markdown}")
     if as_json:
         echo_json([asdict(table) for table in report_tables(chosen)])
     elif not html and not markdown:
         print_report(chosen)
 
 
-@app.command(
-    "tasks",
-    epilog=examples("triplewise eval tasks", "triplewise eval tasks webqsp", "triplewise eval tasks --json"),
-)
+@app.command("tasks", epilog=examples("triplewise eval tasks", "triplewise eval tasks webqsp"))
 def list_tasks(
     name: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Show all of one task.")] = None,
     as_json: Json = False,
@@ -259,75 +230,60 @@ def list_tasks(
         echo_json(tasks)
         return
     if name is not None:
-        print_task(tasks[0])
+        task = tasks[0]
+        for which, counts in task.pop("asked").items():
+            asked = ", ".join(f"{count:,} {key}" for key, count in counts.items() if count is not None)
+            task[f"asked {which}".strip()] = asked
+        for key, value in task.pop("parameters").items():
+            task[f"--set {key}={json.dumps(value)}"] = catalog().parameters[key]
+        shown = {
+            key: ", ".join(value) if isinstance(value, list) else str(value)
+            for key, value in task.items()
+            if value not in ("", [])
+        }
+        out().print(pairs(f"{shown.pop('name')}: {shown.pop('title')}", shown.items()))
         return
     rows = []
     for task in tasks:
-        what = f"{task['title']}; {task['graph']}; system {task['system']}"
         for which, asked in task["asked"].items():
             counts = [asked[key] for key in ("answerable", "observed") if asked[key] is not None]
             first, *rest = (f"{100 * count / asked['questions']:.1f} %" for count in counts)
             share = " ".join([first, *(f"({other})" for other in rest)])
-            lines = filter(None, [what, f"--set {which}" if which else ""])
-            rows.append((task["name"] if what else "", f"{asked['questions']:,}", share, "\n".join(lines)))
-            what = ""
+            what = f"{task['title']}; {task['graph']}; system {task['system']}"
+            if which:
+                is_first = next(iter(task["asked"])) == which
+                what = f"{what}\n--set {which}" if is_first else f"--set {which}"
+            rows.append((task["name"], f"{asked['questions']:,}", share, what))
     out().print(columns(("task", "questions", "answerable", "what it asks, over what"), rows))
     out().print(
-        "answerable: what the graph that comes with it can answer, in brackets without the facts that were "
-        "made from gold answers. `triplewise eval tasks TASK` shows the rest."
+        "answerable: what the graph that comes with it can answer, in brackets without the facts that "
+        "were made from gold answers. `triplewise eval tasks TASK` shows the rest."
     )
 
 
-def print_task(task: dict[str, Any]) -> None:
-    """Print what one task measures, on what, and what can be set."""
-    asked = []
-    for which, counts in task["asked"].items():
-        text = f"{counts['questions']:,}, of which {counts['answerable']:,} can be answered"
-        if counts["observed"] is not None:
-            text += f" ({counts['observed']:,} without the facts made from gold answers)"
-        asked.append(f"{which}: {text}" if which else text)
-    lines = {**task, "asked": asked, "version": f"{task['version']}; raised whenever a change changes scores"}
-    parameters = lines.pop("parameters")
-    shown = {
-        key: "\n".join(v) if isinstance(v, list) else str(v) for key, v in lines.items() if v not in ("", [])
-    }
-    out().print(pairs(f"{shown.pop('name')}: {shown.pop('title')}", shown.items()))
-    out().print()
-    meanings = [
-        (name, json.dumps(value).strip('"'), catalog().parameters[name]) for name, value in parameters.items()
-    ]
-    out().print(columns(("--set", "default", "meaning"), meanings))
-
-
-@app.command(
-    "systems", epilog=examples("triplewise eval systems", "triplewise eval metaqa --system rog --limit 20")
-)
+@app.command("systems", epilog=examples("triplewise eval systems"))
 def list_systems(as_json: Json = False) -> None:
     """List presets and baselines: what they do, the paper they follow, and what can be set."""
-    listed = systems()
-    if as_json:
-        echo_json(listed)
-        return
-    rows = []
+    listed, rows = systems(), []
     for system in listed:
         parameters = system["parameters"] if system["kind"] == "baseline" else {}
         own = ", ".join(f"{name}={value}" for name, value in parameters.items())
         needs = "needs a language model" if system["needs_model"] else ""
         about_system = "; ".join(filter(None, (system["source"], own, needs)))
         rows.append((system["name"], Text(f"{system['summary']}\n{about_system}")))
-    out().print(columns(("system", "what it does"), rows, whole=True))
-    phases = ", ".join(PRESETS["agent"].phases)
-    out().print(f"Set with --set NAME=VALUE; the phases of a preset are {phases}.")
+    if as_json:
+        echo_json(listed)
+    else:
+        out().print(columns(("system", "what it does"), rows, whole=True))
+        phases = ", ".join(PRESETS["agent"].phases)
+        out().print(f"Set with --set NAME=VALUE; the phases of a preset are {phases}.")
 
 
 @app.command(
     "grid",
     epilog=examples(
-        "triplewise eval grid",
         "triplewise eval grid queryagent-table-3 --dry-run",
-        "triplewise eval grid oda-table-3 --limit 50",
-        "triplewise eval grid queryagent-table-3 --model openai:NAME --jobs 8",
-        "triplewise eval grid oda-table-4 --model GPT4=openai:gpt-4o",
+        "triplewise eval grid oda-table-4 --model GPT4=openai:gpt-4o --jobs 8",
         "triplewise eval grid mine.yaml --only 'w*/GrailQA' --set plan_hops=2",
         "triplewise eval grid results --limit 200 --markdown RESULTS.md",
     ),
@@ -349,9 +305,6 @@ def grid(
     ] = None,
     base_url: BaseURL = None,
     sets: Settings = None,
-    seeds: Annotated[
-        list[int] | None, typer.Option("--seed", min=1, help="Seeds in place of the grid's. Repeatable.")
-    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="ROW/COLUMN", help="Only these cells; patterns with * and ?. Repeatable."),
@@ -378,68 +331,70 @@ def grid(
         rows = [(one.name, str(len(one.rows)), str(len(one.columns)), one.title) for one in grids]
         wide_console().print(columns(("name", "rows", "columns", "what"), rows, "Shipped grids", whole=True))
         return
-    loaded, backbones = load_grid(file), _backbones(models or ())
-    given = parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {})
+    backbones: dict[str, str] = {}
+    for name, equals, value in (model.partition("=") for model in models or ()):
+        backbone, named = (name, value) if equals else ("", name)
+        if backbone in backbones:
+            raise ConfigurationError("--model is given twice for the same rows; NAME=openai:M is for some")
+        backbones[backbone] = named
+    given = evaluation.parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {})
+    loaded = load_grid(file)
     model = backbones.pop("", EMBEDDED)
-    choices = Choices(model, backbones, limit, given, only or (), seeds or ())
-    cells = cells_of(loaded, choices)
-    if dry_run:
-        wide_console().print(_plan(loaded, cells))
+    cells = cells_of(loaded, Choices(model, backbones, limit, given, only or ()))
+    if not dry_run:
+        _run_cells(loaded, cells, log_dir, jobs, markdown)
         return
-    _run(loaded, cells, log_dir, jobs, markdown)
+    plan = []
+    for cell in cells:
+        spec = cell.spec
+        swapped = [f"{name}={value}" for name, value in spec.set.items() if not name.endswith("_seed")]
+        swapped += ["incomplete graph"] * bool(spec.thin) + ["self-learning"] * bool(spec.learn)
+        most = "task's own" if spec.limit is None else "all" if spec.limit == 0 else str(spec.limit)
+        system = f"{spec.system or 'its own'} on {spec.task}"
+        runs = "yes" if not cell.why_not else f"no: {cell.why_not}"
+        line = (cell.row.row, cell.column, str(cell.seed), system, cell.model, ", ".join(swapped), most, runs)
+        plan.append(list(map(Text, line)))
+    title = f"{loaded.grid.title}: {sum(not cell.why_not for cell in cells)} of {len(cells)} cells to run"
+    heads = ("row", "column", "seed", "system", "model", "with", "limit", "runs")
+    wide_console().print(columns(heads, plan, title))
 
 
-def _backbones(models: Sequence[str]) -> dict[str, str]:
-    """Return backbone -> model of `NAME=openai:MODEL`, "" for a model of all rows."""
-    given = [
-        (name, value) if equals else ("", name) for name, equals, value in (m.partition("=") for m in models)
-    ]
-    backbones = dict(given)
-    if len(backbones) < len(given):
-        raise ConfigurationError("--model is given twice for the same rows; NAME=openai:M is for some")
-    return backbones
-
-
-def _run(
+def _run_cells(
     file: GridFile, cells: Sequence[Cell], log_dir: Path | None, jobs: int, markdown: Path | None
 ) -> None:
-    """Run the cells until an interrupt, a line on stderr for each; then show what was measured."""
+    """Run the cells until an interrupt, a line on stderr for each; then show what was measured.
+
+    Raises `typer.Exit` where something is wrong.
+    """
     from triplewise.evals.grids.run import run_grid
     from triplewise.evals.logs import read_logs
-    from triplewise.evals.report.page import markdown as as_markdown
+    from triplewise.evals.report import page
 
     outcomes: list[Outcome] = []
-    with suppress(KeyboardInterrupt), progress_bars() as report:
-
-        def notify(stage: str) -> None:
-            report("cells", len(outcomes), len(cells), escape(stage))
-
-        for outcome in run_grid(file, cells, log_dir=log_dir, jobs=jobs, notify=notify):
+    skipped: dict[tuple[str, str], dict[str, None]] = {}
+    with suppress(KeyboardInterrupt):
+        for outcome in run_grid(file, cells, log_dir=log_dir, jobs=jobs, display=_display(), notify=say):
             outcomes.append(outcome)
-            if outcome.state != "skipped":
+            if outcome.state == "skipped":
+                skipped.setdefault((outcome.cell.row.row, outcome.why), {})[outcome.cell.column] = None
+            else:
                 say(f"{len(outcomes)}/{len(cells)} {line(outcome)}")
-    if paths := [log_path(outcome.log) for outcome in outcomes if outcome.log]:
+    if paths := [evaluation.log_path(outcome.log) for outcome in outcomes if outcome.log]:
         logs = read_logs(paths)
         print_report(logs)
         if markdown:
             lead = [f"Made by: triplewise eval grid {file.grid.name}", *file.grid.notes.splitlines()]
             lead += [f"NOT RUN TO ITS END: {o.cell.column}: {o.why}" for o in outcomes if o.why]
-            write_text(markdown, as_markdown(logs, file.grid.title, lead, tasks=True))
-    _end(cells, outcomes)
-
-
-def _end(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> None:
-    """Say what was skipped, what failed, where the logs are. Raises `typer.Exit` where something is wrong."""
-    skipped: dict[tuple[str, str], list[str]] = {}
-    for outcome in outcomes:
-        if outcome.state == "skipped":
-            skipped.setdefault((outcome.cell.row.row, outcome.why), []).append(outcome.cell.column)
+            with writing(markdown):
+                text = page.markdown(logs, file.grid.title, lead, tasks=True)
+                markdown.write_text(text, encoding="utf-8")
+            say(f"written: {markdown}")
     for (row, why), names in skipped.items():
-        say(f"skipped: {row} / {', '.join(dict.fromkeys(names))}: {why}", "notice")
+        say(f"skipped: {row} / {', '.join(names)}: {why}", "notice")
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     for outcome in failed:
         say(line(outcome), "error")
-    for folder in sorted({log_path(outcome.log).parent.parent for outcome in outcomes if outcome.log}):
+    for folder in sorted({path.parent.parent for path in paths}):
         say(f"logs: {folder} (triplewise eval report makes a page of them)")
     if len(outcomes) < len(cells):
         say(f"interrupted: {len(cells) - len(outcomes)} cells left; run the same again to go on", "notice")
@@ -448,33 +403,16 @@ def _end(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> None:
         raise typer.Exit(FAILED)
 
 
-def _plan(file: GridFile, cells: Sequence[Cell]) -> Table:
-    """Return a table of the cells that would be run, with what is special about each."""
-    rows = []
-    for cell in cells:
-        spec = cell.spec
-        given = [f"{name}={value}" for name, value in spec.set.items() if not name.endswith("_seed")]
-        given += ["incomplete graph"] * bool(spec.thin) + ["self-learning"] * bool(spec.learn)
-        limit = "task's own" if spec.limit is None else "all" if spec.limit == 0 else str(spec.limit)
-        runs = "yes" if not cell.why_not else f"no: {cell.why_not}"
-        system = f"{spec.system or 'its own'} on {spec.task}"
-        row = (cell.row.row, cell.column, str(cell.seed), system, cell.model, ", ".join(given), limit, runs)
-        rows.append(list(map(Text, row)))
-    run = sum(not cell.why_not for cell in cells)
-    heads = ("row", "column", "seed", "system", "model", "with", "limit", "runs")
-    return columns(heads, rows, f"{file.grid.title}: {run} of {len(cells)} cells to run")
-
-
 def line(outcome: Outcome) -> str:
     """Return what became of a cell, in a line."""
     from triplewise.evals.report.tables import measure
 
-    cell = outcome.cell
-    if outcome.log is None or outcome.state == "failed":
+    cell, log = outcome.cell, outcome.log
+    if log is None or outcome.state == "failed":
         return f"{cell.name}: {outcome.state}: {outcome.why}"
-    scores, of = scores_of(outcome.log), measure(cell.metrics[0])
-    crashed = int(scores.get("crashed.total", 0))
-    asked = f"{outcome.log.results.total_samples if outcome.log.results else 0} questions"
-    asked += f", {crashed} crashed" if crashed else ""
+    scores, of = evaluation.scores_of(log), measure(cell.metrics[0])
+    count = log.results.total_samples if log.results else 0
+    crashed = round(scores.get("crashed.mean", 0) * count)
+    asked = f"{count} questions" + (f", {crashed} crashed" if crashed else "")
     took = f"{outcome.seconds:.1f} s" if outcome.state == "done" else outcome.state
     return f"{cell.name}: {of.name} {of.text(scores.get(f'{of.name}.mean', math.nan))} ({asked}, {took})"

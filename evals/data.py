@@ -38,8 +38,7 @@ class DataFile(NamedTuple):
     published: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
+class Graph(NamedTuple):
     """The files of a KG: parts of facts by name (`observed`, `gold_derived`, ...), and label tables.
 
     `partial` says that the absence of a fact means nothing. A graph without `profile` has it inferred.
@@ -55,8 +54,7 @@ class Graph:
     profile: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Benchmark:
+class Benchmark(NamedTuple):
     """A set of questions: its files by path, the graph it is asked of, licence and citation.
 
     Attributes:
@@ -101,18 +99,17 @@ def catalog() -> Catalog:
     """Return the catalog, read from `catalog.yaml`."""
     entries = read_data("catalog.yaml")
 
-    def data_files(entry: dict[str, Any], sums: Mapping[str, str]) -> list[DataFile]:
-        return [DataFile(name, sum_, entry["published"]) for name, sum_ in sums.items()]
+    def data_files(entry: dict[str, Any], key: str) -> dict[str, DataFile]:
+        return {name: DataFile(name, sum_, entry["published"]) for name, sum_ in entry.get(key, {}).items()}
 
     graphs, benchmarks = {}, {}
     for name, entry in entries["graphs"].items():
-        entry["facts"] = {part: data_files(entry, sums) for part, sums in entry["facts"].items()}
-        entry["labels"] = data_files(entry, entry.get("labels", {}))
-        graphs[name] = Graph(name=name, **entry)
+        facts = entry.pop("facts")
+        entry["facts"] = {part: list(data_files({**entry, **facts}, part).values()) for part in facts}
+        graphs[name] = Graph(**{**entry, "name": name, "labels": list(data_files(entry, "labels").values())})
     for name, entry in entries["benchmarks"].items():
-        for key in ("files", "seeds"):
-            entry[key] = {file.name: file for file in data_files(entry, entry.get(key, {}))}
-        benchmarks[name] = Benchmark(name=name, **entry)
+        own = {key: data_files(entry, key) for key in ("files", "seeds")}
+        benchmarks[name] = Benchmark(**{**entry, "name": name, **own})
     return Catalog(entries["parameters"], entries["scorers"], graphs, benchmarks)
 
 
@@ -154,15 +151,12 @@ def changed_files(files: Sequence[DataFile]) -> list[str]:
 
     Their results are no results of the benchmark as published.
     """
-    names = []
-    for file in files:
-        digest = checksum(locate(file))
-        if digest != file.sha256:
-            names.append(file.name)
-            _log.warning(
-                "%s is not the file of the catalog: sha256 %s, expected %s", file.name, digest, file.sha256
-            )
-    return names
+    changed = [(file, sum_) for file in files if (sum_ := checksum(locate(file))) != file.sha256]
+    for file, sum_ in changed:
+        _log.warning(
+            "%s is not the file of the catalog: sha256 %s, expected %s", file.name, sum_, file.sha256
+        )
+    return [file.name for file, _ in changed]
 
 
 def checksum(path: Path) -> str:
@@ -223,9 +217,8 @@ class LoadedKG:
 
     def about(self) -> dict[str, Any]:
         """What a log records of it, besides its title."""
-        kept = {
-            f"kg_{name}": getattr(self, name) for name in ("triples", "checksum", "partial", "gold_derived")
-        }
+        names = ("triples", "checksum", "partial", "gold_derived")
+        kept = {f"kg_{name}": getattr(self, name) for name in names}
         return {"kg_profile": self.profile or "inferred", "kg_parts": list(self.parts), **kept}
 
     def open(self) -> KnowledgeGraph:

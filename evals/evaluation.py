@@ -8,29 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 from urllib.parse import unquote, urlparse
 
 import yaml
 from inspect_ai import Task, eval_set
-from inspect_ai.hooks import Hooks, SampleEnd, hooks
-from inspect_ai.log import (
-    EvalLog,
-    ProvenanceData,
-    RecoveryNotAvailable,
-    invalidate_samples,
-    list_eval_logs,
-    read_eval_log,
-    read_eval_log_sample_summaries,
-    recover_eval_log,
-    write_eval_log,
-)
+from inspect_ai import log as logs
+from inspect_ai.log import EvalLog
 from inspect_ai.util import store_from_events
 
 from triplewise.evals.data import checksum
@@ -127,70 +115,70 @@ def run(
     log_dir: Path | str | None = None,
     fresh: bool = False,
     retry_crashed: bool = False,
-    samples: bool = True,
-    progress: Callable[[str, int, int], None] | None = None,
+    display: Literal["rich", "none"] = "none",
     notify: Callable[[str], None] = lambda line: None,
 ) -> EvalLog:
-    """Run one task to its end and return its log; one that was killed goes on where it was.
+    """Run one task to its end and return its log without the questions (`read_eval_log` has them).
 
-    An evaluation that is finished is not run again: its log is returned.
+    An evaluation that was killed goes on where it was; one that is finished is not run again.
 
     Args:
-        jobs: questions in flight. fresh: begin anew, whatever an earlier run of the same evaluation left.
+        jobs: questions in flight. fresh: begin anew; an earlier run of the same evaluation is put aside.
         log_dir: folder in which the evaluation has its own (default: the user's state folder).
         retry_crashed: keep the results of an earlier run, finished or not, and ask only what crashed again.
-        samples: whether the returned log holds the questions. notify: gets what a person should know.
-        progress: gets what is counted, how many are done, and of how many.
+        display: what Inspect shows of its progress. notify: gets what a person should know.
 
     Raises:
         ConfigurationError: another process is running the same evaluation.
         KeyboardInterrupt: it was interrupted; what is done is kept.
     """
-    folder, total = _folder(Path(log_dir or default_log_dir()), task, fresh), len(task.dataset)
+    folder, total = _folder(Path(log_dir or default_log_dir()), task), len(task.dataset)
+    if fresh and folder.is_dir():
+        number = 1 + len(list(folder.parent.glob(f"{folder.name}.*")))
+        folder.rename(folder.with_name(f"{folder.name}.{number}"))
     folder.mkdir(parents=True, exist_ok=True)
     busy = f"another process is running this evaluation (in {folder}); wait for it, or give another --log-dir"
     with exclusive(folder / ".lock", ConfigurationError(busy)):
-        if (earlier := _latest_log(folder)) is not None and _is_finished(earlier, retry_crashed, notify):
-            return read_eval_log(earlier.location) if samples else earlier
-        if progress is not None:
-            progress("questions", 0, total)
-            _report_to(progress, total)
-        # What Inspect prints of its own is not for whoever is shown the progress.
-        with redirect_stdout(io.StringIO()) if progress is not None else nullcontext():
-            eval_set(
-                task, log_dir=str(folder), log_dir_allow_dirty=True, model=None, max_samples=jobs,
-                retry_attempts=0, retry_immediate=False, score_display=False, ctl_server=False,
-                log_buffer=50,  # the whole log is written each time; the rest is in Inspect's buffer on disk
-                log_realtime=True, display="none",
-            )  # fmt: skip
+        log = _latest_log(folder)
+        if log is not None and log.status == "started":
+            log = _recover(log)
+        if log is not None and log.status == "success":
+            failed = [s.uuid for s in _summaries(log) if s.error and s.uuid] if retry_crashed else []
+            if not failed:
+                notify("this evaluation is finished, its results follow; --fresh runs it anew")
+                return log
+            author = logs.ProvenanceData(author="triplewise eval --retry-crashed", reason="crashed")
+            whole = logs.invalidate_samples(logs.read_eval_log(log.location), failed, author)
+            logs.write_eval_log(whole, log.location)
+            notify(f"asks again what crashed: {len(failed)} questions")
+        elif log is not None:
+            notify(f"goes on with an earlier run: {_done(log)} questions are done")
+        eval_set(
+            task, log_dir=str(folder), log_dir_allow_dirty=True, model=None, max_samples=jobs,
+            retry_attempts=0, retry_immediate=False, score_display=False, ctl_server=False,
+            log_buffer=50,  # the whole log is written each time; the rest is in Inspect's buffer on disk
+            log_realtime=True, display=display,
+        )  # fmt: skip
         log = _latest_log(folder)
         if log is None or log.status == "cancelled":
             if log is not None:
-                done = len(_uuids(log, crashed=False))
-                notify(f"{done} of {total} questions are done and kept; {RESUME}")
+                notify(f"{_done(log)} of {total} questions are done and kept; {RESUME}")
             raise KeyboardInterrupt
-        if log.status == "success":
-            for path in folder.glob("*.eval"):  # the finished log holds all that earlier attempts' do
-                if path.resolve() != log_path(log).resolve():
-                    path.unlink()
-    return read_eval_log(log.location) if samples else log
-
-
-def _report_to(progress: Callable[[str, int, int], None], total: int) -> None:
-    """Have Inspect report every question that it is done with."""
-
-    @hooks(name="triplewise_progress", description="Counts the questions that are done.")
-    class Progress(Hooks):
-        done = 0
-
-        async def on_sample_end(self, data: SampleEnd) -> None:
-            self.done += 1
-            progress("questions", self.done, total)
+    return log
 
 
 def default_log_dir() -> Path:
     """Return the folder of logs in the user's state folder."""
     return state_folder() / "evals"
+
+
+def find_log(log_dir: Path, task: Task) -> EvalLog | None:
+    """Return the newest log of an evaluation without its questions, None where there is none."""
+    return _latest_log(_folder(log_dir, task))
+
+
+def _folder(root: Path, task: Task) -> Path:
+    return root / f"{plain_name(task.name)}-{identity_of(task)}"
 
 
 def identity_of(task: Task) -> str:
@@ -219,20 +207,43 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def find_log(log_dir: Path, task: Task) -> EvalLog | None:
-    """Return the newest log of an evaluation without its questions, None where there is none."""
-    return _latest_log(_folder(log_dir, task))
-
-
 def _latest_log(folder: Path) -> EvalLog | None:
     """The header of the newest log in a folder that can be read."""
-    logs = list_eval_logs(str(folder)) if folder.is_dir() else []
-    for info in sorted(logs, key=lambda info: info.mtime or 0.0, reverse=True):
+    found = logs.list_eval_logs(str(folder)) if folder.is_dir() else []
+    for info in sorted(found, key=lambda info: info.mtime or 0.0, reverse=True):
         try:
-            return read_eval_log(info, header_only=True)
+            return logs.read_eval_log(info, header_only=True)
         except (OSError, ValueError, KeyError):
             continue
     return None
+
+
+def _recover(killed: EvalLog) -> EvalLog:
+    """Complete the log of a killed run with what Inspect has on disk, where stores are kept as events."""
+    try:
+        log = logs.recover_eval_log(killed.location, overwrite=True, cleanup=False)
+    except logs.RecoveryNotAvailable:
+        return killed  # no question was done yet
+    log = logs.read_eval_log(log.location, resolve_attachments="full")
+    for sample in log.samples or ():
+        sample.store = sample.store or dict(store_from_events(sample.events).items())
+    # What was scored but whose run is not on disk is asked again.
+    log.samples = [
+        sample
+        for sample in log.samples or ()
+        if sample.error or sample.store.get("Run:status", CRASHED) != CRASHED
+    ]
+    logs.write_eval_log(log, log.location)
+    return log
+
+
+def _summaries(log: EvalLog) -> list[logs.EvalSampleSummary]:
+    return logs.read_eval_log_sample_summaries(log.location)
+
+
+def _done(log: EvalLog) -> int:
+    """How many questions need not be asked again when the evaluation goes on."""
+    return sum(not summary.error for summary in _summaries(log))
 
 
 def scores_of(log: EvalLog) -> dict[str, float]:
@@ -246,59 +257,9 @@ def scores_of(log: EvalLog) -> dict[str, float]:
 
 def crashes(log: EvalLog) -> list[tuple[str, str]]:
     """Return id and error of every question that crashed."""
-    return [(str(s.id), s.error) for s in read_eval_log_sample_summaries(log.location) if s.error]
+    return [(str(summary.id), summary.error) for summary in _summaries(log) if summary.error]
 
 
 def log_path(log: EvalLog) -> Path:
     """Return the file of a log."""
     return Path(unquote(urlparse(log.location).path))
-
-
-def _folder(root: Path, task: Task, fresh: bool = False) -> Path:
-    """Return the folder of the latest start of an evaluation (`NAME`, `NAME.2`, ...), or of one more."""
-    base = root / f"{plain_name(task.name)}-{identity_of(task)}"
-    number, folder = 1, base
-    while (following := base.with_name(f"{base.name}.{number + 1}")).is_dir():
-        number, folder = number + 1, following
-    return following if fresh and folder.is_dir() else folder
-
-
-def _is_finished(earlier: EvalLog, retry_crashed: bool, notify: Callable[[str], None]) -> bool:
-    """Whether an earlier run left nothing to ask; with `retry_crashed`, its crashed questions are invalid."""
-    if earlier.status == "started":
-        earlier = _recover(earlier)
-    if earlier.status != "success":
-        notify(f"goes on with an earlier run: {len(_uuids(earlier, crashed=False))} questions are done")
-    elif retry_crashed and (failed := _uuids(earlier, crashed=True)):
-        author = ProvenanceData(author="triplewise eval --retry-crashed", reason="crashed")
-        write_eval_log(invalidate_samples(read_eval_log(earlier.location), failed, author), earlier.location)
-        notify(f"asks again what crashed: {len(failed)} questions")
-    else:
-        notify("this evaluation is finished, its results follow; --fresh runs it anew")
-        return True
-    return False
-
-
-def _recover(killed: EvalLog) -> EvalLog:
-    """Complete the log of a killed run with what Inspect has on disk, where stores are kept as events."""
-    try:
-        log = recover_eval_log(killed.location, overwrite=True, cleanup=False)
-    except RecoveryNotAvailable:
-        return killed  # no question was done yet
-    log = read_eval_log(log.location, resolve_attachments="full")
-    for sample in log.samples or ():
-        sample.store = sample.store or dict(store_from_events(sample.events).items())
-    # What was scored but whose run is not on disk is asked again.
-    log.samples = [
-        sample
-        for sample in log.samples or ()
-        if sample.error or sample.store.get("Run:status", CRASHED) != CRASHED
-    ]
-    write_eval_log(log, log.location)
-    return log
-
-
-def _uuids(log: EvalLog, crashed: bool) -> list[str]:
-    """Return the questions of a log that crashed, or those that need not be asked again when it goes on."""
-    summaries = read_eval_log_sample_summaries(log.location)
-    return [summary.uuid for summary in summaries if bool(summary.error) == crashed and summary.uuid]

@@ -23,10 +23,8 @@ from triplewise.evals.solver import CRASHED, Run, error_class
 from triplewise.tools.core.errors import DataError
 
 SUFFIX = ".eval"
-QUALITY = ("f1", "hits_at_1", "exact_match", "accuracy", "denotation")
+QUALITY = ("f1", "hits_at_1", "exact_match", "accuracy")
 """Measures of how right answers are, strictly; 1 is right."""
-LENIENT = ("substring_hits_at_1", "substring_hits_at_1_single")
-"""The substring matching of some published code, under its own name."""
 FAILURES = {
     "failed_ia": ("invalid_action",),
     "failed_ea": ("argument_error",),
@@ -51,8 +49,8 @@ class Log:
     Attributes:
         path: the log. task: the task's name without its package. version: of the task.
         name: the task with the arguments that make another task of it: `metaqa hops=2`.
-        arguments: of the task, those that have a value.
-        phases, settings: given to the system, without what is about the machine it ran on.
+        arguments: of the task, those that have a value. swapped: phases and settings that were given to the
+            system, without what is about the machine it ran on.
         about: what it was measured on and with: the metadata of the task.
         created: when, as ISO 8601. status: how it ended, as Inspect has it. total: questions it should have.
         questions: one a row, by id: question, gold (texts), tags, answerable (whether the graph can answer
@@ -67,8 +65,7 @@ class Log:
     version: str
     name: str
     arguments: Mapping[str, Any]
-    phases: Mapping[str, Any]
-    settings: Mapping[str, Any]
+    swapped: Mapping[str, Any]
     about: Mapping[str, Any]
     created: str
     status: str
@@ -111,11 +108,6 @@ class Log:
         """The main measure of the task."""
         return next((name for name in MAIN if name in self.questions), "f1")
 
-    @property
-    def crashes(self) -> pd.DataFrame:
-        """The questions that ended in an error; they count as wrong."""
-        return self.questions[self.questions["error_class"] == CRASHED]
-
     def scores(self, measure: str, *, answerable: bool = False, trivial: bool = True) -> pd.Series[float]:
         """Return question id -> value of a measure, where it applies.
 
@@ -137,7 +129,7 @@ class Log:
         return float(self.scores(measure).mean())
 
 
-def _question(sample: EvalSample) -> str:
+def _row(sample: EvalSample) -> str:
     """A sample as a row (see `Log.questions`), in JSON: a cell of a dataframe holds one value."""
     run, about, figures = sample.store_as(Run), sample.metadata, figures_of(sample.scores or {})
     limit = f"stopped by the limit on {sample.limit.type} ({sample.limit.limit})" if sample.limit else ""
@@ -164,11 +156,6 @@ def _trace(sample: EvalSample) -> str:
     return sample.store.get("Run:trace_json") or "{}"
 
 
-COLUMNS = [SampleColumn("row", path=_question, full=True)]
-"""What is read of a question; `TRACE` on demand."""
-TRACE = SampleColumn("trace", path=_trace, full=True)
-
-
 def read_logs(paths: Iterable[Path | str], *, traces: bool = False) -> list[Log]:
     """Return the logs at these places, and in all folders below, the oldest first.
 
@@ -185,21 +172,21 @@ def read_logs(paths: Iterable[Path | str], *, traces: bool = False) -> list[Log]
         if not inside:
             raise DataError(f"no log (*{SUFFIX}) in this folder; run `triplewise eval TASK` first", path)
         files |= inside
-    logs = [read_log(path, traces=traces) for path in files]
-    return sorted(logs, key=lambda log: (log.created, log.path))
+    return sorted((_read(path, traces) for path in files), key=lambda log: (log.created, log.path))
 
 
-def read_log(path: Path, *, traces: bool = False) -> Log:
-    """Return one log; see `read_logs`."""
+def _read(path: Path, traces: bool) -> Log:
+    """One log; see `read_logs`."""
     if path.suffix != SUFFIX:
         raise DataError(f"not a log of an evaluation: those end in {SUFFIX}", path)
+    columns = [SampleColumn("row", path=_row, full=True)]
+    columns += [SampleColumn("trace", path=_trace, full=True)] * traces
     try:
         header = read_eval_log(str(path), header_only=True)
         spec, about = header.eval, header.eval.metadata or {}
         if "benchmark" not in about or "preset" not in about:
             message = f"a log of another program (its task is {spec.task!r}), not of `triplewise eval`"
             raise DataError(f"{message}; leave it out", path)
-        columns = [*COLUMNS, TRACE] if traces else COLUMNS
         read = samples_df([path], columns, full=True, quiet=True, exclude_fields=_UNUSED)
     except (ValueError, LookupError, RuntimeError, OSError, BadZipFile) as error:
         raise DataError(
@@ -207,50 +194,43 @@ def read_log(path: Path, *, traces: bool = False) -> Log:
             "the same arguments, or delete it",
             path,
         ) from error
+    rows = pd.DataFrame(read["row"].map(json.loads).tolist()).astype(object)
+    questions = pd.concat([rows, pd.DataFrame(rows.pop("figures").tolist(), dtype=float)], axis=1)
+    if traces:
+        questions["trace"] = read["trace"].astype(object)
     # Where only answerable questions are asked, none of them is marked.
-    whole = bool(about.get("asked")) and about.get("answerable") == about["asked"]
+    if (about.get("asked") and about.get("answerable") == about["asked"]) or spec.task_args.get("kg_exact"):
+        questions["answerable"] = True
+    questions = questions.set_index("id", drop=False)
+    scored = [name for name in QUALITY if name in questions]
+    unscored = questions["error_class"].eq(CRASHED) & questions[scored].isna().all(axis=1)
+    questions.loc[unscored, scored] = 0.0  # it crashed before it was scored
     solver = header.plan.steps[-1].params if header.plan.steps else {}
-    settings = solver.get("settings") or {}
+    swapped = {**(solver.get("phases") or {}), **(solver.get("settings") or {})}
     return Log(
         path=str(path),
         task=plain_name(spec.task),
         version=str(spec.task_version),
         name=_variant(spec),
         arguments={name: value for name, value in spec.task_args.items() if value is not None},
-        phases=solver.get("phases") or {},
-        settings={name: value for name, value in settings.items() if name not in _OF_THIS_MACHINE},
+        swapped={name: value for name, value in swapped.items() if name not in _OF_THIS_MACHINE},
         about=about,
         created=str(spec.created),
         status=header.status,
         total=(spec.dataset.samples or 0) * (spec.config.epochs or 1),
-        questions=_questions(read, whole or spec.task_args.get("kg_exact") is True),
+        questions=questions,
     )
 
 
 def _variant(spec: EvalSpec) -> str:
     """A task with the arguments that make another task of it; `hops=1` also by default."""
-    task, given = plain_name(spec.task), spec.task_args_passed
+    task = plain_name(spec.task)
     of = catalog().benchmarks.get(task)
-    parts = {key.partition("=")[0] for key in of.counts} if of else set()
+    named = {key.partition("=")[0] for key in of.counts} if of else set()
+    named |= set(spec.task_args_passed) - NO_VARIANT
     words = [
         f"{name}={str(value).lower().rpartition('/')[2]}"  # of a file its name
         for name, value in spec.task_args.items()
-        if value is not None and name not in NO_VARIANT and (name in parts or name in given)
+        if value is not None and name in named
     ]
     return " ".join([task, *words])
-
-
-def _questions(read: pd.DataFrame, whole: bool) -> pd.DataFrame:
-    """Return questions by id; `whole`: the graph can answer all of the task's."""
-    rows = pd.DataFrame(read["row"].map(json.loads).tolist()).astype(object)
-    figures = pd.DataFrame(rows.pop("figures").tolist(), dtype=float)
-    frame = pd.concat([rows, figures], axis=1)
-    if "trace" in read:
-        frame["trace"] = read["trace"].astype(object)
-    if whole:
-        frame["answerable"] = True
-    frame = frame.set_index("id", drop=False)
-    scored = [name for name in (*QUALITY, *LENIENT) if name in frame]
-    unscored = frame["error_class"].eq(CRASHED) & frame[scored].isna().all(axis=1)
-    frame.loc[unscored, scored] = 0.0  # it crashed before it was scored
-    return frame

@@ -22,7 +22,7 @@ PACKAGES = (
     "transformers", "torch", "numpy",
 )  # fmt: skip
 """Packages whose version can change a figure."""
-
+ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("tools", "guidelines", "nodes", "graphs", "evals")
 CODE_SUFFIXES = (".py", ".yaml", ".jinja", ".gz")
 PRESENTATION = (
@@ -43,7 +43,7 @@ def of_system(preset: str, context: Context, phases: Mapping[str, Any]) -> dict[
     used = {**own_phases, **phases}
     return {
         **software(),
-        **own_code(preset, context.toolset, *phases.values(), *own_phases.values()),
+        **own_code(preset, context.toolset, *used.values()),
         "preset": preset,
         "model": context.model,
         "settings": asdict(context),
@@ -66,9 +66,17 @@ def software() -> dict[str, Any]:
 
     `commit` is "" outside a source checkout; `commit_clean`: whether its files are as committed.
     """
-    root = Path(__file__).resolve().parent.parent
-    commit = _git(root, "rev-parse", "HEAD") if (root / ".git").exists() else None
-    changes = _git(root, "status", "--porcelain", "--untracked-files=no") if commit else None
+
+    def git(*arguments: str) -> str | None:
+        command = ["git", "-C", str(ROOT), *arguments]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout.strip()
+
+    commit = git("rev-parse", "HEAD") if (ROOT / ".git").exists() else None
+    changes = git("status", "--porcelain", "--untracked-files=no") if commit else None
     return {
         "triplewise": version("triplewise"),
         "commit": commit or "",
@@ -82,19 +90,9 @@ def software() -> dict[str, Any]:
 def code_checksum() -> str:
     """Return a checksum of the code and data of the packages, without what no figure depends on."""
     total = hashlib.sha256()
-    root = Path(__file__).resolve().parent.parent
     for layer in LAYERS:
-        for path in sorted((root / layer).rglob("*")):
-            name = path.relative_to(root).as_posix()
+        for path in sorted((ROOT / layer).rglob("*")):
+            name = path.relative_to(ROOT).as_posix()
             if path.suffix in CODE_SUFFIXES and not any(part in name for part in PRESENTATION):
                 total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\0".encode())
     return total.hexdigest()
-
-
-def _git(root: Path, *arguments: str) -> str | None:
-    """Return git's output; None if it is not there or refuses."""
-    command = ["git", "-C", str(root), *arguments]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None

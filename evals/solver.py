@@ -24,23 +24,9 @@ from triplewise.nodes.state import Input
 from triplewise.tools.core.errors import ConfigurationError, RunError
 
 CRASHED = "crashed"
-
-ERROR_CLASSES = (
-    CRASHED,
-    "invalid_action",
-    "argument_error",
-    "exceeded_steps",
-    "not_found",
-    "reasoning_error",
-)
-"""All classes but "" (answered right), in the order in which the first that fits is taken."""
-
-INVALID = frozenset(
-    {"unknown_action", "no_action", "several_actions", "several_thoughts", "reply_cut", "reply_empty"}
-)
+INVALID = {"unknown_action", "no_action", "several_actions", "several_thoughts", "reply_cut", "reply_empty"}
 """Codes of the interpreter for a reply that calls no one action of the tool set."""
-
-NOT_OF_ARGUMENTS = frozenset({"execute_before_answer", "bad_query", "bad_program", "no_database"})
+NOT_OF_ARGUMENTS = {"execute_before_answer", "bad_query", "bad_program", "no_database"}
 """Codes for a well-formed call at a time or on a program where it makes no sense."""
 
 
@@ -54,8 +40,7 @@ class Run(StoreModel):
         seconds: wall-clock time. queries: queries that reached the KG. cost: USD at list price, or None.
         hallucinated: facts that the model attributed to the KG although it returned none such.
         corrections: ids of the guidelines that corrected the run, in order. notes: of those that gave hints.
-        errors: of each step, the interpreter's error code.
-        rolled_back: how many steps were taken back.
+        errors: of each step, the interpreter's error code. rolled_back: how many steps were taken back.
         trace_json: the run as `triplewise.graphs.trace` gives it; see `trace`. One text, since Inspect
             copies and compares what a store holds at every step of a sample.
         kg, profile: the graph that was asked, for scorers that look up names in it ("": there was none).
@@ -95,11 +80,6 @@ class Run(StoreModel):
         """Whether the run ended in an error."""
         return self.status == CRASHED
 
-    @property
-    def ending(self) -> str:
-        """How the run ended, in words."""
-        return f"{self.status}: {self.reason}" if self.reason else self.status
-
 
 def error_class(run: Run, score: float) -> str:
     """Return the class of a question's error; "" if it was answered right, which is a score of 1.
@@ -128,11 +108,8 @@ def error_class(run: Run, score: float) -> str:
     return "not_found" if run.status == "not_found" else "reasoning_error"
 
 
-T = TypeVar("T")
-
-
 def context_of(settings: Mapping[str, Any]) -> Context:
-    """The context with some settings; without `min_confidence`, every answer counts as answered.
+    """Return the context with some settings; without `min_confidence`, every answer counts as answered.
 
     Raises `ConfigurationError` on unknown or impossible ones.
     """
@@ -151,19 +128,21 @@ def agent(
 
     The run leaves a `Run` in the sample's store. Its errors are Inspect's to handle: a task with
     `fail_on_error=False, score_on_error=True` goes on and counts the question as wrong. `phases` are those
-    that are swapped, or a baseline's own parameters.
+    that are swapped, or a baseline's own parameters. A sample with a `db` of its own is asked of that.
 
     Raises:
         ConfigurationError: unknown preset, phase, variant or setting; a baseline without the model it needs.
     """
     graph = build_system(preset, **(phases or {}))
-    context = context_of(settings or {})
+    of_all = context_of(settings or {})
     if isinstance(system := find_system(preset), Baseline):
-        check_model(preset, context, system)
+        check_model(preset, of_all, system)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        start = time.perf_counter()
+        own = {"db": state.metadata["db"]} if "db" in state.metadata else {}
+        context = context_of({**(settings or {}), **own}) if own else of_all
         question = Input(question=state.input_text, entities=dict(state.metadata.get("entities", {})))
+        start = time.perf_counter()
         try:
             values: Any
             if context.embedded:
@@ -172,12 +151,12 @@ def agent(
                 values = await graph.ainvoke(question, context=context)
             seconds = time.perf_counter() - start
             fields = await _in_thread(
-                partial(run_fields, {"question": question.question, **values}, seconds, context)
+                partial(_run_fields, {"question": question.question, **values}, context)
             )
         except Exception as error:
             Run(store=state.store, reason=repr(error), seconds=time.perf_counter() - start)
             raise
-        Run(store=state.store, **fields)
+        Run(store=state.store, seconds=seconds, **fields)
         text = "; ".join(fields["labels"]) or fields["reason"]
         state.output = ModelOutput.from_content(model=context.model, content=text)
         state.completed = True
@@ -186,16 +165,16 @@ def agent(
     return solve
 
 
+T = TypeVar("T")
+
+
 async def _in_thread(work: Callable[[], T]) -> T:
     """Run something in a thread; how many run at a time is for Inspect's `max_samples` to say."""
     return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=CapacityLimiter(1))
 
 
-def run_fields(values: Mapping[str, Any], seconds: float, context: Context) -> dict[str, Any]:
-    """Return what a question came to and cost, as the fields of a `Run`, from the final state.
-
-    Raises ValueError where there is no answer.
-    """
+def _run_fields(values: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    """What a question came to and cost, as the fields of a `Run`, from the final state."""
     answer: Answer | None = values.get("answer")
     if answer is None:
         raise ValueError("the graph ended without an answer")
@@ -205,24 +184,17 @@ def run_fields(values: Mapping[str, Any], seconds: float, context: Context) -> d
     except RunError:  # the graph gives no labels any more, but the answer is there and counts
         trace = trace_of(state)
     return {
-        "status": answer.status,
-        "reason": answer.reason,
-        "values": list(answer.values),
-        "labels": list(answer.labels),
-        "sparql": answer.sparql,
-        "proof": len(answer.proof),
-        "seconds": seconds,
-        "queries": usage.queries,
-        "steps": len(steps),
-        "model_calls": usage.calls,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cost": usage.cost,
+        **{name: getattr(answer, name) for name in ("status", "reason", "sparql")},
+        **{name: list(getattr(answer, name)) for name in ("values", "labels")},
+        **{name: getattr(usage, name) for name in ("queries", "input_tokens", "output_tokens", "cost")},
         "hallucinated": usage.hallucinated,
+        "model_calls": usage.calls,
+        "proof": len(answer.proof),
+        "steps": len(steps),
         "corrections": [correction.guideline for correction in answer.corrections],
-        "errors": [s.feedback.error for s in steps],
-        "rolled_back": sum(s.rolled_back for s in steps),
-        "notes": [s.guideline for s in steps if s.guideline and not s.rolled_back],
+        "errors": [step.feedback.error for step in steps],
+        "rolled_back": sum(step.rolled_back for step in steps),
+        "notes": [step.guideline for step in steps if step.guideline and not step.rolled_back],
         "trace_json": json.dumps(trace, ensure_ascii=False),
         "kg": "" if context.db is not None else context.kg,
         "profile": (context.db is None and context.profile) or "",

@@ -44,12 +44,10 @@ class Interval(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Two systems on the same questions.
+    """Two systems on the same questions, `n` that both answered and `unpaired` of one of them only.
 
-    Attributes:
-        first, second: their names. n: questions that both answered. unpaired: questions of one of them only.
-        difference: average of first minus second, with its interval.
-        p: of the test; p_corrected: after Holm's correction within its family. method: the test.
+    `difference`: average of first minus second, with its interval. `p` is that of the test (`method`),
+    `p_corrected` after Holm's correction within its family.
     """
 
     first: str

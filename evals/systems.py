@@ -15,8 +15,6 @@ from triplewise.tools.actions import MODEL_TOOLSETS
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.parts import find_part
 
-Graph = CompiledStateGraph[State, Context, Any, Any]
-
 SOURCES = {
     "agent": "QueryAgent, ODA and SymAgent together",
     "agent-sparql": "the loop of QueryAgent (2024), with SPARQL that the model writes",
@@ -34,26 +32,24 @@ SOURCES = {
 
 def find_system(given: str) -> Preset | Baseline:
     """Return a preset or baseline: see `find_part`. Raises `ConfigurationError` on an unknown name."""
-
-    def is_system(part: Any) -> bool:
-        return isinstance(part, Preset | Baseline)
-
-    system: Preset | Baseline = find_part("preset or baseline", given, {**PRESETS, **BASELINES}, is_system)
+    both: dict[str, Preset | Baseline] = {**PRESETS, **BASELINES}
+    system: Preset | Baseline = find_part(
+        "preset or baseline", given, both, lambda part: isinstance(part, Preset | Baseline)
+    )
     return system
 
 
-def build_system(name: str, **parts: Any) -> Graph:
+def build_system(name: str, **parts: Any) -> CompiledStateGraph[State, Context, Any, Any]:
     """Compile a preset or a baseline: `parts` are phase -> variant, or parameter -> value.
 
     Raises `ConfigurationError` on an unknown name, phase, variant or parameter, with the legal ones.
     """
     if isinstance(system := find_system(name), Preset):
         return build_graph(name, **parts)
-    build = system.build
-    legal = inspect.signature(build).parameters
+    legal = inspect.signature(system.build).parameters
     if unknown := set(parts) - set(legal):
         raise ConfigurationError.unknown(f"parameter of baseline {name}", unknown.pop(), legal)
-    built: Graph = build(**parts)
+    built: CompiledStateGraph[State, Context, Any, Any] = system.build(**parts)
     return built
 
 
@@ -70,18 +66,20 @@ def systems() -> list[dict[str, Any]]:
     of a preset, parameter -> default of a baseline), the settings that it lays over a run's defaults, and
     whether it needs a language model.
     """
-    listed: list[dict[str, Any]] = []
-    both: dict[str, Preset | Baseline] = {**PRESETS, **BASELINES}
-    for name, system in both.items():
-        about: dict[str, Any] = {"name": name, "summary": system.summary}
-        if isinstance(system, Preset):
-            about |= {"kind": "preset", "source": SOURCES[name], "parameters": dict(system.phases)}
-            about |= {"settings": dict(system.settings)}
-            about |= {"needs_model": system.settings["toolset"] in MODEL_TOOLSETS}
-        else:
-            defaults = inspect.signature(system.build).parameters
-            about |= {"kind": "baseline", "source": system.source, "settings": {}}
-            about |= {"parameters": {key: parameter.default for key, parameter in defaults.items()}}
-            about |= {"needs_model": not system.embedded}
-        listed.append(about)
-    return listed
+    presets = [
+        {
+            "name": name, "summary": preset.summary, "kind": "preset", "source": SOURCES[name],
+            "parameters": dict(preset.phases), "settings": dict(preset.settings),
+            "needs_model": preset.settings["toolset"] in MODEL_TOOLSETS,
+        }
+        for name, preset in PRESETS.items()
+    ]  # fmt: skip
+    baselines = [
+        {
+            "name": name, "summary": one.summary, "kind": "baseline", "source": one.source, "settings": {},
+            "parameters": {k: p.default for k, p in inspect.signature(one.build).parameters.items()},
+            "needs_model": not one.embedded,
+        }
+        for name, one in BASELINES.items()
+    ]  # fmt: skip
+    return presets + baselines

@@ -10,8 +10,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
 from platformdirs import user_cache_path
 
@@ -25,7 +26,6 @@ from triplewise.tools.learning.questions import Question
 ROWS = 1_000
 FORMAT = 1
 """Raised when the same training questions would give other seeds."""
-
 _MID = re.compile(r"<http://rdf\.freebase\.com/ns/([mg]\.\w+)>")
 _ENTITY = re.compile(r"(?:\bwd:|<http://www\.wikidata\.org/entity/)(Q[0-9]+)")
 _CLASS = re.compile(r"\b(?:wdt:P31|wdt:P279|ps:P31)[^\s]*\s+wd:Q[0-9]+")
@@ -33,8 +33,7 @@ _STOP = frozenset(("the", "of", "and", "in", "a", "is", "what", "who"))
 _WORD = re.compile(r"[^\W_]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Seeds:
+class Seeds(NamedTuple):
     """Seed questions: the context's `seeds` (None: its default), the files they are from, and how many."""
 
     setting: str | None = None
@@ -71,9 +70,8 @@ def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
         questions = [question for source in paths for question in training_questions(source, graph)]
         write_text(path, "".join(json.dumps(asdict(q), ensure_ascii=False) + "\n" for q in questions))
     count, total = len(read_records(path)), sum(len(read_records(source)) for source in paths)
-    return Seeds(
-        str(path), files, f"{count:,} of {total:,} training questions, those whose query finds answers"
-    )
+    note = f"{count:,} of {total:,} training questions, those whose query finds answers"
+    return Seeds(str(path), files, note)
 
 
 def training_questions(path: Path, kg: KnowledgeGraph) -> list[Question]:
@@ -92,24 +90,21 @@ def training_questions(path: Path, kg: KnowledgeGraph) -> list[Question]:
             for term in result.column(result.variables[0]) if is_read else ():
                 answers.append(kg.profile.short(term) if isinstance(term, IRI) else term.value)
             answers = list(dict.fromkeys(answers))
-        entities = dict(topic_entities(record, sparql, kg)) if answers else {}
+        entities = dict(_topic_entities(record, sparql, kg)) if answers else {}
         if entities:
             question = Question(record["id"], record["question"], entities, tuple(answers))
             questions.setdefault(question.id, question)
     return list(questions.values())
 
 
-def topic_entities(record: Record, sparql: str, kg: KnowledgeGraph) -> Iterator[tuple[str, str]]:
+def _topic_entities(record: Record, sparql: str, kg: KnowledgeGraph) -> Iterator[tuple[str, str]]:
     """Mention and id of the topic entities: those of the query that the graph has and the question names."""
-    ids = entities_of(sparql) or tuple(dict.fromkeys(_MID.findall(sparql)))
-    for short in ids:
-        iri = kg.profile.expand(short)
-        if iri is None:
-            continue
-        around = kg.relations(iri)
-        mention = mention_of(record["question"], kg.labels([iri]).get(iri, ""))
-        if mention and (around.forward or around.backward):
-            yield mention, short
+    for short in entities_of(sparql) or dict.fromkeys(_MID.findall(sparql)):
+        if (iri := kg.profile.expand(short)) is not None:
+            around = kg.relations(iri)
+            mention = _mention_of(record["question"], kg.labels([iri]).get(iri, ""))
+            if mention and (around.forward or around.backward):
+                yield mention, short
 
 
 def entities_of(sparql: str) -> tuple[str, ...]:
@@ -117,7 +112,7 @@ def entities_of(sparql: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_ENTITY.findall(_CLASS.sub(" ", sparql)) or _ENTITY.findall(sparql)))
 
 
-def mention_of(question: str, name: str) -> str:
+def _mention_of(question: str, name: str) -> str:
     """The words of a question that name something: its name, or the longest run of words like its own."""
     at = question.casefold().find(name.casefold()) if name else -1
     if at >= 0:

@@ -38,10 +38,7 @@ class Baseline:
 
     @property
     def build(self) -> Callable[..., Any]:
-        """The builder, imported now. Its keyword parameters are the baseline's own, each with a default.
-
-        `link`, the variant of the linking phase, is among them.
-        """
+        """The builder, imported now. Its keyword parameters are the baseline's own, each with a default."""
         if callable(self.builder):
             return self.builder
         module, _, name = self.builder.partition(":")

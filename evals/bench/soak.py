@@ -70,8 +70,23 @@ def soak(
                     time.sleep(0.05)
                 replies = running.result()
             seconds, expected = time.perf_counter() - start, expected or replies
-            rows.append({"failing": rate, **_figures(expected, replies), "in all, s": seconds})
-            rows[-1] |= {name: getattr(proxy.traffic, name) for name in ("requests", "failed", "refused")}
+            pairs = list(zip(expected, replies, strict=True))
+            differing = [(e, r) for e, r in pairs if (e.status, e.values) != (r.status, r.values)]
+            became = Counter(f"{e.status} became {r.status}: {r.reason}" for e, r in differing)
+            for change, times in became.most_common(10):
+                say(f"{times} times {change}")
+            last = [r.memory for r in replies[len(replies) // 2 :]]
+            median, most, nearly_all = np.quantile([r.seconds for r in replies], [0.5, 0.95, 0.99]).tolist()
+            rows.append({
+                "failing": rate,
+                "questions": len(replies),
+                "answered": sum(r.status == "answered" for r in replies),
+                "same": len(replies) - len(differing),
+                "explained": sum(r.status in ("error", "budget_spent") for _, r in differing),
+                "median, s": median, "95 %, s": most, "99 %, s": nearly_all, "in all, s": seconds,
+                "MiB": last[-1], "growth": 100 * (max(last) / last[0] - 1),
+                **{name: getattr(proxy.traffic, name) for name in ("requests", "failed", "refused")},
+            })  # fmt: skip
     return rows
 
 
@@ -100,23 +115,3 @@ def _ask_all(
         return await asyncio.gather(*(ask(record, gate) for record in records))
 
     return asyncio.run(every())
-
-
-def _figures(expected: Sequence[Reply], replies: Sequence[Reply]) -> dict[str, Any]:
-    """Return the figures of a run, and report on stderr what became of answers that differ."""
-    pairs = list(zip(expected, replies, strict=True))
-    differing = [(e, r) for e, r in pairs if (e.status, e.values) != (r.status, r.values)]
-    became = Counter(f"{e.status} became {r.status}: {r.reason}" for e, r in differing)
-    for change, times in became.most_common(10):
-        say(f"{times} times {change}")
-    last = [r.memory for r in replies[len(replies) // 2 :]]
-    quantiles = np.quantile([r.seconds for r in replies], [0.5, 0.95, 0.99])
-    return {
-        "questions": len(replies),
-        "answered": sum(r.status == "answered" for r in replies),
-        "same": len(replies) - len(differing),
-        "explained": sum(r.status in ("error", "budget_spent") for _, r in differing),
-        **{f"{name}, s": float(s) for name, s in zip(("median", "95 %", "99 %"), quantiles, strict=True)},
-        "MiB": last[-1],
-        "growth": 100 * (max(last) / last[0] - 1),
-    }

@@ -7,20 +7,19 @@ the command line set, a later one winning; every name in it is looked up before 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch, fnmatchcase
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.evals.baselines import BASELINES
 from triplewise.evals.evaluation import names_of, task_arguments
 from triplewise.evals.report.published import PublishedTable, published
-from triplewise.evals.tasks import TASKS
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import YamlDocument, read_yaml
 
 EMBEDDED = "embedded"
@@ -127,12 +126,6 @@ class Grid(_Strict):
     cells: list[Override] = Field(default_factory=list)
 
 
-_MODELS: Mapping[str, type[BaseModel]] = {
-    "defaults": CellSpec, "columns": Column, "rows": Row, "cells": Override, "learn": Learn, "thin": Thin,
-}  # fmt: skip
-"""Key of a file -> what stands under it."""
-
-
 @dataclass(frozen=True, slots=True)
 class GridFile:
     """A grid with the file it came from, and the published table that it mirrors."""
@@ -140,15 +133,6 @@ class GridFile:
     grid: Grid
     document: YamlDocument
     table: PublishedTable | None
-
-    def metrics(self, column: Column) -> list[str]:
-        """Return the scores of our logs that a column shows."""
-        ours = self.table.columns.get(column.column, {}).get("ours", {}) if self.table else {}
-        return column.metrics or [ours.get(metric, metric) for metric in self.grid.metrics]
-
-    def error(self, message: str, *place: object) -> DataError:
-        """Return an error about what keys and positions lead to."""
-        return self.document.error(f"{'.'.join(map(str, place))}: {message}", *place)
 
 
 def shipped() -> list[str]:
@@ -170,44 +154,25 @@ def load_grid(name: str | Path) -> GridFile:
         with as_file(files("triplewise.evals.grids") / f"{name}.yaml") as shipped_path:
             return load_grid(shipped_path)
     document = read_yaml(path)
-    try:
-        grid = Grid.model_validate(document.value)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place, message = first["loc"], f"{first['msg'][:1].lower()}{first['msg'][1:]}"
-        if first["type"] == "extra_forbidden":
-            under = [_MODELS[key].model_fields for key in map(str, place[:-1]) if key in _MODELS]
-            message = f"unknown key; choose one of: {', '.join(sorted([Grid.model_fields, *under][-1]))}"
-        elif first["type"] != "missing":
-            message = f"{message}, got {first['input']!r}"
-        raise document.error(f"{'.'.join(map(str, place))}: {message}", *place) from error
-    file = GridFile(grid, document, published().get(grid.published))
-    _check_names(file)
-    return file
-
-
-def _check_names(file: GridFile) -> None:
-    """Raise `DataError` where a row or column is there twice, or a name refers to none."""
-    grid, table = file.grid, file.table
-    if grid.published and table is None:
-        raise file.error(unknown("published table", grid.published, published()), "published")
+    grid = document.read_as(Grid)
+    if grid.published and grid.published not in published():
+        unknown = ConfigurationError.unknown("published table", grid.published, published())
+        raise document.error(str(unknown), "published")
+    table = published().get(grid.published)
     names = {"rows": [row.row for row in grid.rows], "columns": [column.column for column in grid.columns]}
     for key, given in names.items():
-        if twice := [i for i, name in enumerate(given) if name in given[:i]]:
-            raise file.error(f"{given[twice[0]]!r} is there twice", key, twice[0])
+        if twice := [i for i, one in enumerate(given) if one in given[:i]]:
+            raise document.error(f"{given[twice[0]]!r} is there twice", key, twice[0])
     for i, row in enumerate(grid.rows):
         if table and grid.layout == "cells" and not row.own and row.row not in table.rows:
-            message = unknown(f"row of {grid.published}", row.row, table.rows)
-            raise file.error(f"{message}; or say `own: true`", "rows", i, "row")
+            unknown = ConfigurationError.unknown(f"row of {grid.published}", row.row, table.rows)
+            raise document.error(f"{unknown}; or say `own: true`", "rows", i)
     for i, override in enumerate(grid.cells):
-        for key, given in (("row", names["rows"]), ("column", names["columns"])):
-            if not any(fnmatchcase(name, getattr(override, key)) for name in given):
-                raise file.error(unknown(key, getattr(override, key), given), "cells", i, key)
-
-
-def unknown(what: str, given: str, legal: Iterable[str]) -> str:
-    """Return the words of an error about an unknown name."""
-    return str(ConfigurationError.unknown(what, given, legal))
+        for pattern, given in zip((override.row, override.column), names.values(), strict=True):
+            if not any(fnmatchcase(one, pattern) for one in given):
+                unknown = ConfigurationError.unknown("row or column", pattern, given)
+                raise document.error(str(unknown), "cells", i)
+    return GridFile(grid, document, table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +213,6 @@ class Choices:
     limit: int | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
     only: Sequence[str] = ()
-    seeds: Sequence[int] = ()
 
     def model_of(self, spec: CellSpec) -> tuple[str, str]:
         """Return the model that a cell asks, and why it is not run ("" if it is)."""
@@ -266,86 +230,59 @@ class Choices:
             return model, f"needs a language model: --model {name}"
         return model, ""
 
-    def applied(self, spec: CellSpec) -> CellSpec:
-        """Return a cell with what was chosen: limits, and the settings that it has a name for."""
-        names = names_of(spec.task, spec.system)
-        given = {name: value for name, value in self.given.items() if name in names}
-        limits = [limit for limit in (spec.limit, self.limit) if limit is not None]
-        limit = min((limit or max(limits) for limit in limits), default=None)  # 0 is all
-        return spec.model_copy(update={"limit": limit, "set": spec.set | given})
-
 
 def cells_of(file: GridFile, choices: Choices | None = None) -> list[Cell]:
     """Return all cells of a grid in the order of its rows, every name in them checked.
 
     Raises:
         DataError: an unknown task, system, phase, variant, parameter or setting, or a value that cannot be:
-            naming file, line and key, with the legal names.
-        ConfigurationError: a choice that no cell of the grid has a use for.
+            naming the file, the line of the row, the cell, and the legal names.
+        ConfigurationError: a choice that no cell of the grid has a use for, or that cannot be.
     """
     choices, grid = choices or Choices(), file.grid
     cells: list[Cell] = []
-    for (i, row), (j, column) in itertools.product(enumerate(grid.rows), enumerate(grid.columns)):
-        layers: dict[tuple[str | int, ...], CellSpec] = {
-            ("defaults",): grid.defaults,
-            ("columns", j): column,
-            ("rows", i): row,
-        }
-        for k, override in enumerate(grid.cells):
+    legal: set[str] = set()
+    for (i, row), column in itertools.product(enumerate(grid.rows), grid.columns):
+        layers: list[CellSpec] = [grid.defaults, column, row]
+        for override in grid.cells:
             if fnmatchcase(row.row, override.row) and fnmatchcase(column.column, override.column):
-                layers["cells", k] = override
+                layers.append(override)
         values: dict[str, Any] = {}
-        for layer in layers.values():
+        for layer in layers:
             for key in layer.model_fields_set & CellSpec.model_fields.keys():
                 value = getattr(layer, key)
                 values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
         spec = CellSpec(**values)
-        _check(file, spec, layers, choices.given)
+        system = {"preset": spec.system} if spec.system else {}
+        place = f"cell {row.row} / {column.column}"
+        if not spec.task:
+            raise file.document.error(f"{place} has no task: give one to row, column or defaults", "rows", i)
+        try:
+            for name in spec.set.keys() & OTHER_KEYS.keys():
+                raise ConfigurationError(f"{name!r} is set by {OTHER_KEYS[name]}")
+            task_arguments(spec.task, system | spec.set)
+        except ConfigurationError as error:
+            raise file.document.error(f"{place}: {error}", "rows", i) from error
+        names = set(names_of(spec.task, spec.system)) - OTHER_KEYS.keys()
+        given = {name: value for name, value in choices.given.items() if name in names}
+        legal |= names
+        try:
+            task_arguments(spec.task, system | given)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"--set: {error}") from error
         model, why_not = choices.model_of(spec)
-        spec, metrics = choices.applied(spec), tuple(file.metrics(column))
-        for seed in choices.seeds or grid.seeds:
-            own = spec.model_copy(update={"set": {**dict.fromkeys(SEEDS, seed), **spec.set}})
+        limits = [limit for limit in (spec.limit, choices.limit) if limit is not None]
+        limit = min((limit or max(limits) for limit in limits), default=None)  # 0 is all
+        ours = file.table.columns.get(column.column, {}).get("ours", {}) if file.table else {}
+        metrics = tuple(column.metrics or [ours.get(metric, metric) for metric in grid.metrics])
+        for seed in grid.seeds:
+            settings = {**dict.fromkeys(SEEDS, seed), **spec.set, **given}
+            own = spec.model_copy(update={"limit": limit, "set": settings})
             cells.append(Cell(row, column.column, seed, own, model, metrics, spec.skip or why_not))
-    for name in choices.given:
-        if not any(name in cell.spec.set for cell in cells):
-            legal = {one for cell in cells for one in names_of(cell.spec.task, cell.spec.system)}
-            raise ConfigurationError.unknown("name in --set", name, legal - set(OTHER_KEYS))
+    for name in choices.given.keys() - legal:
+        raise ConfigurationError.unknown("name in --set", name, legal)
     chosen = [cell for cell in cells if not choices.only or any(map(cell.matches, choices.only))]
     if not chosen:
         labels = ", ".join(dict.fromkeys(f"{c.row.row}/{c.column}" for c in cells))
         raise ConfigurationError(f"no cell matches --only {', '.join(choices.only)}; there are: {labels}")
     return chosen
-
-
-def _check(
-    file: GridFile, spec: CellSpec, layers: Mapping[tuple[str | int, ...], CellSpec], given: Mapping[str, Any]
-) -> None:
-    """Raise where a name of a cell is unknown or a value cannot be: at the last place that sets it."""
-
-    def located(message: str, key: str, name: str = "") -> DataError:
-        place = next(
-            place
-            for place, layer in reversed(list(layers.items()))
-            if key in layer.model_fields_set and (not name or name in layer.set)
-        )
-        return file.error(message, *place, key, *([name] if name else []))
-
-    if not spec.task:
-        raise file.document.error("a cell without task; give one to the row, the column or `defaults`")
-    if spec.task not in TASKS:
-        raise located(unknown("task", spec.task, TASKS), "task")
-    system = {"preset": spec.system} if spec.system else {}
-    try:
-        task_arguments(spec.task, system)
-    except ConfigurationError as error:
-        raise located(str(error), "system") from error
-    for name, value in {**spec.set, **given}.items():
-        try:
-            if name in OTHER_KEYS:
-                raise ConfigurationError(f"{name!r} is set by {OTHER_KEYS[name]}")
-            if name in spec.set or name in names_of(spec.task, spec.system):
-                task_arguments(spec.task, {**system, name: value})
-        except ConfigurationError as error:
-            if name in given:
-                raise ConfigurationError(f"--set {name}: {error}") from error
-            raise located(str(error), "set", name) from error

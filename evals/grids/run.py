@@ -10,32 +10,25 @@ import json
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pyoxigraph as ox
 from inspect_ai import Task
 from inspect_ai.log import EvalLog
 from platformdirs import user_cache_path
 
+from triplewise.evals import evaluation
 from triplewise.evals.data import benchmark, checksum, graph, prepared, read_data
-from triplewise.evals.evaluation import crashes, default_log_dir, digest, find_log, make_task, run, scores_of
-from triplewise.evals.grids.grid import EMBEDDED, Cell, GridFile, Learn, Thin
+from triplewise.evals.grids.grid import EMBEDDED, Cell, GridFile, Learn
 from triplewise.evals.training import seeds_of
 from triplewise.graphs import learning as self_learning
 from triplewise.nodes.learning import LearningConfig
 from triplewise.tools.core.errors import ConfigurationError, TriplewiseError
 from triplewise.tools.kg import open_kg
-from triplewise.tools.kg.rdf import Progress, from_ox, safe_iri
-from triplewise.tools.kg.subset.incomplete import (
-    DROPPED,
-    MANIFEST,
-    IncompleteSpec,
-    TopicQuestion,
-    make_incomplete,
-)
+from triplewise.tools.kg.rdf import from_ox, safe_iri
+from triplewise.tools.kg.subset import incomplete
 from triplewise.tools.planning.seeds import read_seeds
 
 LEARNED_HOPS = 2
@@ -49,16 +42,11 @@ _OF_BASE = ("seed_questions", "data_files", "changed_files", "kg_parts", "kg_gol
 """What the log of an incomplete graph takes from the task on the whole one."""
 
 
-State = Literal["done", "complete before", "skipped", "failed"]
-"""`complete before`: by an earlier run's log."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of a cell: `why` it was skipped or failed, the seconds it took now, its log's header."""
 
     cell: Cell
-    state: State
+    state: Literal["done", "complete before", "skipped", "failed"]
     why: str = ""
     seconds: float = 0.0
     log: EvalLog | None = None
@@ -70,73 +58,60 @@ def run_grid(
     *,
     log_dir: Path | None = None,
     jobs: int = 1,
+    display: Literal["rich", "none"] = "none",
     notify: Callable[[str], None] = lambda stage: None,
 ) -> Iterator[Outcome]:
     """Run the cells in their order, an outcome as soon as it is there; `jobs` questions are in flight.
 
     A cell that fails is listed and the next one is run. An interrupt (KeyboardInterrupt) leaves the logs of
-    all finished cells; the one at work goes on where it was when the grid is run again. `notify` gets the
-    cell at work and what is made for it.
+    all finished cells; the one at work goes on where it was when the grid is run again. `notify` gets what
+    is made for a cell, and what is known of an earlier run.
     """
-    folder = log_dir or default_log_dir() / "grids" / file.grid.name
+    folder, grid = log_dir or evaluation.default_log_dir() / "grids" / file.grid.name, file.grid
     for cell in cells:
-        notify(cell.name)
         if cell.why_not:
             yield Outcome(cell, "skipped", cell.why_not)
             continue
         start = time.perf_counter()
         try:
-            log, finished = _run_cell(file, cell, folder, jobs, notify)
+            task = prepared_task(cell, notify)
+            place = {
+                **{key: getattr(grid, key) for key in ("name", "title", "layout", "notes")},
+                "table": grid.published,
+                "note": cell.spec.note,
+                "group": cell.row.group,
+                "row": cell.row.row,
+                "column": cell.column,
+                "seed": cell.seed,
+                "metrics": list(cell.metrics),
+                "rows": [row.row for row in grid.rows],
+                "columns": [column.column for column in grid.columns],
+            }
+            task.metadata = {**(task.metadata or {}), "grid": place}
+            earlier = evaluation.find_log(folder, task)
+            # Where every question crashed a server was down: all are asked again.
+            again = earlier is not None and _why_failed(earlier).startswith(ALL_CRASHED)
+            finished = earlier is not None and earlier.status == "success" and not again
+            log = evaluation.run(
+                task, jobs=jobs, log_dir=folder, retry_crashed=again, display=display,
+                notify=(lambda line: None) if finished else notify,
+            )  # fmt: skip
         except Exception as error:  # noqa: BLE001 - one cell must not end the grid; it is listed with its error
             words = str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
             yield Outcome(cell, "failed", words)
             continue
-        why = _why_failed(log)
-        state: State = "failed" if why else "complete before" if finished else "done"
-        yield Outcome(cell, state, why, time.perf_counter() - start, log)
-
-
-def _run_cell(
-    file: GridFile, cell: Cell, folder: Path, jobs: int, notify: Callable[[str], None]
-) -> tuple[EvalLog, bool]:
-    """Run one cell, or take its finished log; also whether it was finished before."""
-    task = prepared_task(cell, lambda stage, done, total: notify(f"{cell.name}: {stage}"))
-    task.metadata = {**(task.metadata or {}), "grid": about(file, cell)}
-    earlier = find_log(folder, task)
-    # Where every question crashed a server was down: all are asked again.
-    again = earlier is not None and _why_failed(earlier).startswith(ALL_CRASHED)
-    log = run(
-        task, jobs=jobs, log_dir=folder, retry_crashed=again, samples=False,
-        notify=lambda line: notify(f"{cell.name}: {line}"),
-    )  # fmt: skip
-    return log, earlier is not None and earlier.status == "success" and not again
+        why, seconds = _why_failed(log), time.perf_counter() - start
+        yield Outcome(cell, "failed" if why else "complete before" if finished else "done", why, seconds, log)
 
 
 def _why_failed(log: EvalLog) -> str:
     """Why an evaluation has no figures, "" if it has."""
     if log.status != "success":
         return log.error.message if log.error else f"the evaluation ended with status {log.status}"
-    asked = log.results.total_samples if log.results else 0
-    if not asked or scores_of(log).get("crashed.total", 0.0) < asked:
+    if log.results and log.results.total_samples and evaluation.scores_of(log).get("crashed.mean", 0.0) < 1:
         return ""
-    return f"{ALL_CRASHED}: {next((message for _, message in crashes(log)), 'no question was answered')}"
-
-
-def about(file: GridFile, cell: Cell) -> dict[str, Any]:
-    """Return what the log of a cell records of its grid: all that its table is made from."""
-    grid, row = file.grid, cell.row
-    return {
-        **{key: getattr(grid, key) for key in ("name", "title", "layout", "notes")},
-        "table": grid.published,
-        "note": cell.spec.note,
-        "group": row.group,
-        "row": row.row,
-        "column": cell.column,
-        "seed": cell.seed,
-        "metrics": list(cell.metrics),
-        "rows": [one.row for one in grid.rows],
-        "columns": [column.column for column in grid.columns],
-    }
+    first = next((message for _, message in evaluation.crashes(log)), "no question was answered")
+    return f"{ALL_CRASHED}: {first}"
 
 
 def task_of(cell: Cell, **more: Any) -> Task:
@@ -144,18 +119,19 @@ def task_of(cell: Cell, **more: Any) -> Task:
     spec = cell.spec
     given = {"preset": spec.system or None, "n": spec.limit, "model": cell.model}
     given = {name: value for name, value in given.items() if value is not None}
-    return make_task(spec.task, {**given, **spec.set, **more})
+    return evaluation.make_task(spec.task, {**given, **spec.set, **more})
 
 
-def prepared_task(cell: Cell, progress: Progress) -> Task:
+def prepared_task(cell: Cell, notify: Callable[[str], None]) -> Task:
     """Return the task of a cell with all that is made before its questions are asked."""
     base, spec = task_of(cell), cell.spec
     settings: dict[str, Any] = {}
     about: dict[str, Any] = {}
     if spec.thin:
-        settings, about = incomplete_graph(cell, spec.thin, base, progress)
+        settings, about = incomplete_graph(cell, base, notify)
     if spec.learn and spec.learn.iterations and cell.model == EMBEDDED:
-        settings["encoder"] = learned_encoder(spec.learn, cell.seed, progress)
+        notify(f"{cell.name}: learning")
+        settings["encoder"] = learned_encoder(spec.learn, cell.seed)
         about["learned"] = spec.learn.model_dump()
     if not settings:
         return base
@@ -164,7 +140,7 @@ def prepared_task(cell: Cell, progress: Progress) -> Task:
     return task
 
 
-def learned_encoder(learn: Learn, seed: int, progress: Progress) -> str:
+def learned_encoder(learn: Learn, seed: int) -> str:
     """Return the folder of an encoder that learned from training questions, as `triplewise learn` does it.
 
     The graph that is learned on holds no facts made from gold answers, whichever graph is tested.
@@ -175,62 +151,67 @@ def learned_encoder(learn: Learn, seed: int, progress: Progress) -> str:
     training = Path(str(seeds_of(of, kg, True).setting))
     lines = training.read_text(encoding="utf-8").splitlines(keepends=True)
     random.Random(0).shuffle(lines)
-    identity = digest([learn.model_dump(), seed, checksum(training), kg.checksum])
+    identity = evaluation.digest([learn.model_dump(), seed, checksum(training), kg.checksum])
     folder = user_cache_path("triplewise") / "evals" / f"learned-{identity}"
     folder.mkdir(parents=True, exist_ok=True)
     questions = folder / "questions.jsonl"
     questions.write_text("".join(lines[: learn.train or None]), encoding="utf-8")
-    config = LearningConfig(
-        str(questions),
-        context={"kg": kg.path, "profile": kg.profile, "plan_hops": LEARNED_HOPS},
-        iterations=learn.iterations,
-        seed=seed,
-    )
-    *_, final = self_learning.learn(
-        config,
-        folder / "run",
-        report=lambda p: progress(f"learning: {p.phase} {p.iteration}", p.done, p.total),
-    )
+    context = {"kg": kg.path, "profile": kg.profile, "plan_hops": LEARNED_HOPS}
+    config = LearningConfig(str(questions), context=context, iterations=learn.iterations, seed=seed)
+    *_, final = self_learning.learn(config, folder / "run")
     return str(final.best.get("encoder", EMBEDDED))
 
 
 def incomplete_graph(
-    cell: Cell, thin: Thin, base: Task, progress: Progress
+    cell: Cell, base: Task, notify: Callable[[str], None]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return settings that ask the incomplete graph, and what the log records of it."""
-    about, own = base.metadata or {}, cell.spec.set
-    profile = None
-    if "kg" in own:
-        kg, profile = str(own["kg"]), own.get("profile")
-    else:
-        kg = prepared(graph(str(about["kg_graph"])), about.get("kg_parts")).path
+    """Return settings that ask the incomplete graph of a cell, and what the log records of it."""
+    about, own, thin = base.metadata or {}, cell.spec.set, cell.spec.thin
+    assert thin is not None
+    profile = own.get("profile") if "kg" in own else None
+    kg = own.get("kg") or prepared(graph(str(about["kg_graph"])), about.get("kg_parts")).path
     records = []
     for sample in base.dataset:
         metadata = sample.metadata or {}
-        targets = [sample.target] if isinstance(sample.target, str) else sample.target
-        answers = list(dict.fromkeys(str(a) for gold in metadata.get("gold_sets") or [targets] for a in gold))
+        gold_sets = metadata.get("gold_sets") or [list(sample.target)]
+        answers = list(dict.fromkeys(str(answer) for gold in gold_sets for answer in gold))
         entities = metadata.get("entities", {})
         records.append({"question": str(sample.input), "entities": entities, "answers": answers})
-    spec = IncompleteSpec(thin.share, thin.seed, thin.hops)
-    config = {"thin": [thin.share, thin.seed, thin.hops], "kg": about.get("kg_checksum") or kg}
-    identity = digest({**config, "questions": records})
+    made_from = {"thin": [thin.share, thin.seed, thin.hops], "kg": about.get("kg_checksum") or kg}
+    identity = evaluation.digest({**made_from, "questions": records})
     folder = user_cache_path("triplewise") / "evals" / f"thin-{cell.spec.task}-{identity}"
     if not (folder / "kg").is_dir():
+        notify(f"{cell.name}: making the graph incomplete")
         folder.mkdir(parents=True, exist_ok=True)
         questions = folder / "questions.jsonl"
         questions.write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
         topics = [
-            TopicQuestion(s.question, [t for _, t in s.named], s.answers) for s in read_seeds(questions)
+            incomplete.TopicQuestion(seed.question, [term for _, term in seed.named], seed.answers)
+            for seed in read_seeds(questions)
         ]
-        make_incomplete(
-            kg, topics, folder / "kg", spec, questions_file=questions, profile=profile, progress=progress
-        )
-    report = json.loads((folder / "kg" / MANIFEST).read_text(encoding="utf-8"))
+        spec = incomplete.IncompleteSpec(thin.share, thin.seed, thin.hops)
+        incomplete.make_incomplete(kg, topics, folder / "kg", spec, questions_file=questions, profile=profile)
+    report = json.loads((folder / "kg" / incomplete.MANIFEST).read_text(encoding="utf-8"))
     settings: dict[str, Any] = {"kg": str(folder / "kg")}
     if seeds := about.get("settings", {}).get("seeds"):
         settings["seeds"] = seeds  # their answers are those of the whole graph
-    if thin.documents or thin.read:
-        settings |= dropped_documents(cell, thin, settings, folder, progress)
+    documents = folder / "documents"
+    if (thin.documents or thin.read) and not (documents / DONE).is_file():
+        write_documents(folder / "kg", documents)
+        (documents / DONE).touch()
+    if thin.read:  # facts that are read go to a file of the cell's own, not among those a person reviews
+        name = evaluation.digest([cell.model, cell.seed])[:8]
+        facts, logs = folder / f"read-{name}.sqlite", folder / f"read-{name}"
+        if not (logs / DONE).is_file():
+            notify(f"{cell.name}: {READER} reads the documents")
+            reader = {**settings, "preset": READER, "documents": str(documents), "facts": str(facts)}
+            evaluation.run(task_of(cell, **reader), log_dir=logs)
+            (logs / DONE).touch()
+        settings |= {"facts": str(facts), "overlay": "proposed"}
+    elif thin.documents:
+        of = [cell.row.row, cell.column, cell.seed, cell.spec.system, own, cell.model]
+        facts = folder / f"facts-{evaluation.digest(of)[:8]}.sqlite"
+        settings |= {"documents": str(documents), "facts": str(facts)}
     about_graph = {
         "kg": f"{about.get('kg', kg)}, made incomplete for these questions: {report['dropped']:,} of "
         f"{report['collected']:,} triples on their paths dropped (seed {thin.seed})",
@@ -242,63 +223,26 @@ def incomplete_graph(
     return settings, about_graph
 
 
-def dropped_documents(
-    cell: Cell, thin: Thin, settings: Mapping[str, Any], folder: Path, progress: Progress
-) -> dict[str, Any]:
-    """Return settings to read what was dropped, or to use what another system has read of it.
-
-    Facts that are read go to a file of the cell's own, not among those that a person reviews.
-    """
-    documents = folder / "documents"
-    if not (documents / DONE).is_file():
-        write_documents(folder / "kg", documents)
-        (documents / DONE).touch()
-    if not thin.read:
-        spec = cell.spec
-        name = digest([cell.row.row, cell.column, cell.seed, spec.system, spec.set, cell.model])[:8]
-        return {"documents": str(documents), "facts": str(folder / f"facts-{name}.sqlite")}
-    name = digest([cell.model, cell.seed])[:8]
-    facts, logs = folder / f"read-{name}.sqlite", folder / f"read-{name}"
-    if not (logs / DONE).is_file():
-        progress("reading documents", 0, None)
-        reader = {**settings, "preset": READER, "documents": str(documents), "facts": str(facts)}
-        run(task_of(cell, **reader), log_dir=logs)
-        (logs / DONE).touch()
-    return {"facts": str(facts), "overlay": "proposed"}
-
-
-# -- documents that state the facts that were dropped from a graph (SymAgent, section 5 and appendix A.1).
-# The sentences (`dropped_facts.yaml`) share no word with the names of the relations: what a document says has
-# to be understood, not matched.
-
-
-def sentences_of(profile: str) -> Mapping[str, Sequence[str]]:
-    """Return the sentences for each relation of a graph, with {s} and {o} for subject and object.
-
-    Raises `ConfigurationError` where there are none for graphs of this profile.
-    """
-    by_profile: dict[str, dict[str, list[str]]] = read_data("dropped_facts.yaml")
-    if profile not in by_profile:
-        raise ConfigurationError("there are sentences for documents of MetaQA's relations only")
-    return by_profile[profile]
-
-
 def write_documents(kg_folder: Path, folder: Path) -> None:
     """Write the facts that were dropped from a graph, one document about each subject, into a folder.
 
-    Raises `ConfigurationError` where there are no sentences for the graph's relations.
+    SymAgent, section 5 and appendix A.1. The sentences (`dropped_facts.yaml`) share no word with the names of
+    the relations: what a document says has to be understood, not matched. Raises `ConfigurationError` where
+    there are no sentences for the graph's relations.
     """
     kg = open_kg(kg_folder)
-    short, sentences = kg.profile.short, sentences_of(kg.profile.name)
-    text = (kg_folder / DROPPED).read_text(encoding="utf-8")
+    short, by_profile = kg.profile.short, read_data("dropped_facts.yaml")
+    if kg.profile.name not in by_profile:
+        raise ConfigurationError("there are sentences for documents of MetaQA's relations only")
+    text = (kg_folder / incomplete.DROPPED).read_text(encoding="utf-8")
     triples = [(q.subject, q.predicate, q.object) for q in ox.parse(text, format=ox.RdfFormat.N_TRIPLES)]
     terms = (from_ox(end) for s, _, o in triples for end in (s, o))
     labels = kg.labels([term for term in terms if term is not None])
     by_subject: dict[str, list[str]] = defaultdict(list)
     for s, p, o in triples:
         subject, value = (labels.get(t) or short(t) for t in map(from_ox, (s, o)) if t is not None)
-        draw = random.Random(f"1 {s} {p} {o}")
-        sentence = draw.choice(sentences[short(safe_iri(p.value))])
+        sentences = by_profile[kg.profile.name][short(safe_iri(p.value))]
+        sentence = random.Random(f"1 {s} {p} {o}").choice(sentences)
         by_subject[subject].append(sentence.format(s=subject, o=value))
     folder.mkdir(parents=True, exist_ok=True)
     for number, (subject, parts) in enumerate(sorted(by_subject.items())):

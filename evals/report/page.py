@@ -11,22 +11,17 @@ from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
+from rich import table as rich_table
 from rich.console import Console
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from triplewise.evals.logs import Log
-from triplewise.evals.report.tables import (
-    measure,
-    notes,
-    report_tables,
-    system_labels,
-)
+from triplewise.evals.report.tables import measure, notes, report_tables, system_labels
 from triplewise.graphs.page import Cell, Page, Question, RunBlock, Table, footnotes, interval
 
 TITLE = "Evaluation report"
-ROWS_SHOWN, TURNED = 30, 3
-"""Rows of a table that the terminal shows, and how many of a turned one next to each other."""
+TURNED = 3
+"""Tables of so many rows or fewer are turned on the terminal: their columns become rows."""
 _MARKS = re.compile(r"[\\|*`\[\]]|(?<!\w)_|_(?!\w)")
 """What Markdown would take for a mark; an underscore within a word it does not."""
 
@@ -37,9 +32,6 @@ def subtitle(logs: Sequence[Log]) -> str:
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     asked, tasks = sum(len(log.questions) for log in logs), len({log.task for log in logs})
     return f"{asked:,} questions, {len(logs)} runs of {tasks} tasks, {when}"
-
-
-# -- Markdown and terminal
 
 
 def markdown(
@@ -86,42 +78,26 @@ def is_numeric(table: Table, column: int) -> bool:
 
 
 def show(table: Table, console: Console) -> None:
-    """Print a table; one too wide for the terminal is turned, a few of its rows at a time."""
-    numbers, right = footnotes(table), [is_numeric(table, i) for i in range(len(table.columns))]
+    """Print a table; one of few rows is turned, since it is wider than most terminals."""
+    numbers, turned = footnotes(table), len(table.rows) <= TURNED
 
     def text(cell: Cell) -> Text:
         main = cell.text + (f" [{numbers[cell.note]}]" if cell.note else "")
         style = "italic cyan" if cell.published else "bold" if cell.best else ""
         return Text.assemble((main, style), *((f"\n{line}", "dim") for line in small_lines(cell)))
 
-    def draw(
-        title: str, heads: Sequence[Text], rows: Sequence[Sequence[Text]], right: Sequence[bool]
-    ) -> None:
-        drawn = RichTable(title=Text(title), title_justify="left", show_lines=True)
-        for head, is_number in zip(heads, right, strict=True):
-            drawn.add_column(head, justify="right" if is_number else "left", overflow="fold")
-        for row in rows:
-            drawn.add_row(*row)
-        console.print(drawn)
-
-    heads, rows = list(map(Text, table.columns)), [list(map(text, row)) for row in table.rows[:ROWS_SHOWN]]
-    widths = (
-        max(len(w) for cell in column for w in str(cell).split("\n"))
-        for column in zip(heads, *rows, strict=True)
-    )
-    if sum(min(width, console.width // 4) + 3 for width in widths) < console.width:
-        draw(table.title, heads, rows, right)
-    else:
-        for at in range(0, len(rows), TURNED):
-            first, *others = zip(heads, *rows[at : at + TURNED], strict=True)
-            draw("" if at else table.title, first, others, [False] * len(first))
-    rest = len(table.rows) - ROWS_SHOWN
-    more = [f"... and {rest} more; --markdown and --html have all of them"] if rest > 0 else []
-    for line in [*below(table), *more]:
-        console.print(Text(line, style="dim"))
-
-
-# -- the page
+    lines: list[list[Text]] = [list(map(Text, table.columns)), *(list(map(text, row)) for row in table.rows)]
+    if turned:
+        lines = [list(column) for column in zip(*lines, strict=True)]
+    drawn = rich_table.Table(title=Text(table.title), title_justify="left", show_lines=True)
+    for number, head in enumerate(lines[0]):
+        right = not turned and is_numeric(table, number)
+        drawn.add_column(head, justify="right" if right else "left", overflow="fold")
+    for line in lines[1:]:
+        drawn.add_row(*line)
+    console.print(drawn)
+    for note in below(table):
+        console.print(Text(note, style="dim"))
 
 
 def report_page(logs: Sequence[Log]) -> Page:
@@ -137,7 +113,7 @@ def report_page(logs: Sequence[Log]) -> Page:
             "questions": f"{len(log.questions):,} of {log.total:,}",
             "status": "finished" if log.finished else f"UNFINISHED ({log.status})",
             "date": log.created,
-            "changed settings": {**log.phases, **log.settings},
+            "changed settings": dict(log.swapped),
             **{key: value for key, value in log.about.items() if value and key != "grid"},
         }
         questions = [_question(row, log.metric) for _, row in log.questions.iterrows()]

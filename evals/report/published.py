@@ -7,15 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from triplewise.evals.data import read_data
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedRow:
+class PublishedRow(NamedTuple):
     """A row as printed, unique in its table; `values`: column -> metric -> value, in the table's unit."""
 
     row: str
@@ -25,8 +23,7 @@ class PublishedRow:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedTable:
+class PublishedTable(NamedTuple):
     """A published table or figure.
 
     Attributes:
@@ -58,13 +55,13 @@ def published() -> Mapping[str, PublishedTable]:
     content, tables = read_data("report/published.yaml"), {}
     for key, table in content["tables"].items():
         metrics = table["metrics"]
-        columns = {
-            c["column"]: {**c, "ours": {m: m for m in metrics} | c.get("ours", {})} for c in table["columns"]
-        }
         rows = {}
         for row in table["rows"]:
             plain = {c: v if isinstance(v, dict) else {metrics[0]: v} for c, v in row["values"].items()}
             rows[row["row"]] = PublishedRow(**{"model": table["model"], **row, "values": plain})
-        own = {"source": content["sources"][table["source"]], "columns": columns, "rows": rows}
-        tables[key] = PublishedTable(**{**table, **own})
+        columns = {
+            c["column"]: {**c, "ours": {m: m for m in metrics} | c.get("ours", {})} for c in table["columns"]
+        }
+        source = content["sources"][table["source"]]
+        tables[key] = PublishedTable(**{**table, "source": source, "columns": columns, "rows": rows})
     return tables

@@ -10,17 +10,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from triplewise.evals.logs import LENIENT, QUALITY, Log
+from triplewise.evals import statistics
+from triplewise.evals.logs import QUALITY, Log
 from triplewise.evals.report.published import PublishedTable, published
-from triplewise.evals.statistics import (
-    LEVEL,
-    RESAMPLES,
-    Interval,
-    Scores,
-    compare,
-    corrected,
-    interval_of_seeds,
-)
+from triplewise.evals.solver import CRASHED
+from triplewise.evals.statistics import Interval, Scores
 from triplewise.graphs.page import Cell, Table
 from triplewise.guidelines import load_guidelines
 
@@ -45,31 +39,27 @@ COST = (
     Measure("tokens", "Tokens", 1, 1),
     Measure("cost", "US$ (CPQ)", 4, 1),
     Measure("seconds", "Seconds (TPQ)", 2, 1),
-)
-"""What a question takes on average; the figures of QueryAgent's table 4."""
-ENDINGS = (
     Measure("corrections", "Corrections", 1, 1),
     Measure("not_found", "Not found %"),
     Measure("budget_spent", "Budget spent %"),
 )
+"""What a question takes on average (QueryAgent's table 4), and how runs end."""
 HEADINGS = {
     "f1": "F1",
     "hits_at_1": "Hits@1",
     "exact_match": "EM",
-    "substring_hits_at_1": "Substring (lenient)",
-    "substring_hits_at_1_single": "Substring, one gold (lenient)",
     "failed_crashed": "Crashed",
     **{f"failed_{name}": name.upper() for name in ("ia", "ea", "ems", "re")},
 }
 INTERVALS = (
-    f"Ranges are {LEVEL:.0%} confidence intervals over questions (bootstrap, {RESAMPLES:,} resamples; exact "
-    "binomial where all are right or all wrong)."
+    f"Ranges are {statistics.LEVEL:.0%} confidence intervals over questions (bootstrap, "
+    f"{statistics.RESAMPLES:,} resamples; exact binomial where all are right or all wrong)."
 )
 AVERAGE = "average"
 """A published column of this name is the average over the others, and so is ours."""
 ALL_PAIRS = 5
 """Systems of a task that are all compared with each other; of more, each with the first."""
-TEXT_SHOWN, TOP_GUIDELINES = 160, 10
+SHOWN, TOP_GUIDELINES = 160, 10
 SOURCES = {
     "kb": "KB",
     "interpreter": "Python",
@@ -82,14 +72,14 @@ SOURCES = {
 
 def measure(name: str) -> Measure:
     """Return a measure by its name in logs; one that nobody described is taken for a share."""
-    named = next((one for one in (*COST, *ENDINGS) if one.name == name), None)
+    named = next((one for one in COST if one.name == name), None)
     return named or Measure(name, HEADINGS.get(name, name.replace("_", " ").capitalize()))
 
 
 def report_tables(logs: Sequence[Log]) -> list[Table]:
     """Return all tables of a report: of grids, of systems by task, of what failed."""
     tables: list[Table] = []
-    for _, same in groups([log for log in logs if log.cell], lambda log: log.cell["name"]):
+    for _, same in _groups([log for log in logs if log.cell], lambda log: log.cell["name"]):
         cell, printed = same[0].cell, published().get(str(same[0].cell.get("table")))
         title, layout = str(cell.get("title") or cell["name"]), str(cell.get("layout"))
         if layout == "tasks":
@@ -99,89 +89,58 @@ def report_tables(logs: Sequence[Log]) -> list[Table]:
         else:
             tables.append(guideline_table(title, same, printed, top=layout == "guidelines"))
     tables += task_tables([log for log in logs if not log.cell])
-    return [table for table in [*tables, crash_table(logs)] if table.rows]
+    return [table for table in tables if table.rows]
 
 
 # -- systems by task
 
 
 def task_tables(logs: Sequence[Log]) -> list[Table]:
-    """Return the tables of logs outside of grids: answers, cost, and systems tested against each other."""
+    """Return the tables of logs by task: answers, cost, and systems tested against each other."""
     logs = sorted(logs, key=lambda log: (log.name, log.system, log.created))
     labels = system_labels(logs)
-    families = [
-        (name, measure(same[0].metric), [(labels[log.path], log.scores(same[0].metric)) for log in same])
-        for name, same in groups(logs, lambda log: log.name)
-    ]
-    compared = comparison_table("Differences between systems", "Task", families)
-    return [answers_table(logs, labels), cost_table(logs, labels), compared]
-
-
-def answers_table(logs: Sequence[Log], labels: Mapping[str, str]) -> Table:
-    """Return how right the answers are: of all questions, and of parts of them."""
-    scored = [measure(name) for name in (*QUALITY, *LENIENT) if any(name in log.questions for log in logs)]
-    trivial = any(log.questions["trivial"].any() for log in logs)
-    rows = []
+    scored = [measure(name) for name in QUALITY if any(name in log.questions for log in logs)]
+    parts: dict[str, dict[str, bool]] = {"Answerable only": {"answerable": True}}
+    if any(log.questions["trivial"].any() for log in logs):
+        parts["Without trivial"] = {"trivial": False}
+    answers, costs = [], []
     for log in logs:
-        rivals = [other for other in logs if other.name == log.name]
         main, count, whole = measure(log.metric), len(log.questions), log.about.get("drawn_from") or 0
         judged = log.about.get("asked") or 0
-        parts = [figure([log], main, answerable=True), *([figure([log], main, trivial=False)] * trivial)]
-        rows.append([
-            *_head(log, labels),
-            number_cell(count, detail=f"of {whole:,}" if count < whole else "all"),
-            *(figure_cell(figure([log], m), m, [other.mean(m.name) for other in rivals]) for m in scored),
-            *(figure_cell(part, main, detail=f"{main.heading}, n = {part.n:,}") for part in parts),
-            number_cell(100 * log.about["answerable"] / judged if judged else math.nan, 1, f"of {judged:,}"),
-        ])  # fmt: skip
-    parts_shown = ["Answerable only", *["Without trivial"] * trivial, "Answerable %"]
+        mark = ", ".join(filter(None, (graph_mark(log), "" if log.finished else "UNFINISHED")))
+        head = [Cell(log.name, mark), Cell(labels[log.path]), Cell(log.model)]
+        row = [*head, number_cell(count, detail=f"of {whole:,}" if count < whole else "all")]
+        row += [figure_cell(figure([log], m), m) for m in scored]
+        for part in (figure([log], main, **kept) for kept in parts.values()):
+            row.append(figure_cell(part, main, f"{main.heading}, n = {part.n:,}"))
+        share = 100 * log.about["answerable"] / judged if judged else math.nan
+        answers.append([*row, number_cell(share, 1, f"of {judged:,}")])
+        row = [*head]
+        for one in COST:
+            scores = log.scores(one.name)
+            part_of = f"of {len(scores):,} questions" if 0 < len(scores) < count else ""
+            row.append(number_cell(float(scores.mean()) * one.scale, one.digits, part_of))
+        costs.append([*row, number_cell(int(log.questions["error_class"].eq(CRASHED).sum()))])
     note = (
         f"Percent, averaged over questions; a question that crashed counts as wrong. {INTERVALS} Answerable "
         "only: the main score over those whose gold answers the graph holds, with their share of the task's "
         "questions. Without trivial: without those that an empty graph would answer right."
     )
-    heads = ["Task", "System", "Model", "Questions", *(m.heading for m in scored), *parts_shown]
-    return Table("Answers by task and system", heads, rows, note)
-
-
-def cost_table(logs: Sequence[Log], labels: Mapping[str, str]) -> Table:
-    """Return what a question took, and how runs ended."""
-    rows = []
-    for log in logs:
-        cells = []
-        for one in (*COST, *ENDINGS):
-            scores = log.scores(one.name)
-            part = f"of {len(scores):,} questions" if 0 < len(scores) < len(log.questions) else ""
-            cells.append(number_cell(float(scores.mean()) * one.scale, one.digits, part))
-        rows.append([*_head(log, labels), *cells, number_cell(len(log.crashes))])
-    note = (
+    cost_note = (
         "Averages over questions. QPQ: queries that reached the graph; CPQ: US dollars at list prices; TPQ: "
         "wall-clock seconds of a question."
     )
-    heads = ["Task", "System", "Model", *(one.heading for one in (*COST, *ENDINGS)), "Crashes"]
-    return Table("Cost of a question", heads, rows, note)
-
-
-def _head(log: Log, labels: Mapping[str, str]) -> list[Cell]:
-    mark = ", ".join(filter(None, (graph_mark(log), "" if log.finished else "UNFINISHED")))
-    return [Cell(log.name, mark), Cell(labels[log.path]), Cell(log.model)]
-
-
-def crash_table(logs: Sequence[Log]) -> Table:
-    """Return every question that ended in an error; each counts as wrong."""
-    labels = system_labels(logs)
-
-    def short(text: str) -> Cell:
-        line = " ".join(text.split())
-        return Cell(line if len(line) <= TEXT_SHOWN else f"{line[:TEXT_SHOWN]}…")
-
-    rows = [
-        [Cell(log.name, labels[log.path]), Cell(row.id), short(row.question), short(row.error or row.reason)]
-        for log in logs
-        for row in log.crashes.itertuples()
+    heads = ["Task", "System", "Model"]
+    columns = [*heads, "Questions", *(m.heading for m in scored), *parts, "Answerable %"]
+    families = [
+        (name, measure(same[0].metric), [(labels[log.path], log.scores(same[0].metric)) for log in same])
+        for name, same in _groups(logs, lambda log: log.name)
     ]
-    heads = ["Task", "Question", "Text", "Error"]
-    return Table("Questions that failed", heads, rows, "Each counts as wrong.")
+    return [
+        Table("Answers by task and system", columns, answers, note),
+        Table("Cost of a question", [*heads, *(m.heading for m in COST), "Crashes"], costs, cost_note),
+        comparison_table("Differences between systems", "Task", families),
+    ]
 
 
 Family = tuple[str, Measure, Sequence[tuple[str, Scores]]]
@@ -196,12 +155,12 @@ def comparison_table(title: str, where: str, families: Iterable[Family]) -> Tabl
     rows = []
     for name, of, systems in families:
         pairs = [
-            (first, second)
+            statistics.compare(first, second)
             for first, second in combinations(systems, 2)
             if len(first[1].index.intersection(second[1].index))
             and (len(systems) <= ALL_PAIRS or first is systems[0])
         ]
-        for one in corrected([compare(first, second) for first, second in pairs]):
+        for one in statistics.corrected(pairs):
             mean, low, high = (end * of.scale for end in one.difference[:3])
             ends = f"{low:+.1f} to {high:+.1f}" if one.difference.known else ""
             ps = [("< 0.001" if p < 0.001 else f"{p:.3f}", p) for p in (one.p, one.p_corrected)]
@@ -223,81 +182,61 @@ def comparison_table(title: str, where: str, families: Iterable[Family]) -> Tabl
 # -- grids
 
 
-class Column(NamedTuple):
-    """A column of a grid with one of its measures, and that one's name in the published table."""
+def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -> list[Table]:
+    """Return figures by row and column, and our rows tested against each other in every column.
 
-    name: str
-    of: Measure
-    printed: str
-
-
-def grid_columns(logs: Sequence[Log], table: PublishedTable | None) -> list[Column]:
-    """Return the published table's columns in its order, then the grid's own, each with its measures."""
-    printed = table.columns if table else {}
-    own = [*(logs[0].cell.get("columns") or ()), *(log.cell["column"] for log in logs)]
-    columns = []
-    for name in dict.fromkeys([*printed, *map(str, own)]):
+    The published table's columns and rows come first, in its order, then the grid's own.
+    """
+    printed, present = table.columns if table else {}, {str(log.cell["row"]): log for log in reversed(logs)}
+    own_columns = [*(logs[0].cell.get("columns") or ()), *(log.cell["column"] for log in logs)]
+    columns: list[tuple[str, Measure, str]] = []  # name, measure, and that one's name in the published table
+    for name in dict.fromkeys([*printed, *map(str, own_columns)]):
         theirs = {ours: metric for metric, ours in printed[name]["ours"].items()} if name in printed else {}
         ours = [metric for log in logs if log.cell["column"] == name for metric in log.cell["metrics"]]
-        columns += [Column(name, measure(m), theirs.get(m, "")) for m in dict.fromkeys([*theirs, *ours])]
-    return columns
-
-
-def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -> list[Table]:
-    """Return figures by row and column, and our rows tested against each other in every column."""
-    columns, present = grid_columns(logs, table), {str(log.cell["row"]): log for log in reversed(logs)}
+        columns += [(name, measure(m), theirs.get(m, "")) for m in dict.fromkeys([*theirs, *ours])]
     own = [str(row) for row in logs[0].cell.get("rows") or () if row in present]
     names = list(dict.fromkeys([*(table.rows if table else ()), *own, *reversed(present)]))
-    # The newest log of each seed.
-    newest = {(str(log.cell["row"]), log.cell["column"], log.seed): log for log in logs}
-    cells = {
-        (row, c.name): [log for (r, column, _), log in newest.items() if (r, column) == (row, c.name)]
-        for row in present
-        for c in columns
-    }
-    figures = {(row, c): figure(cells[row, c.name], c.of) for row in present for c in columns}
+    newest = {(str(log.cell["row"]), str(log.cell["column"]), log.seed): log for log in logs}
+    cells: dict[tuple[str, str], list[Log]] = {(row, name): [] for row in names for name, _, _ in columns}
+    for (row, name, _), log in newest.items():
+        cells[row, name].append(log)
+    figures = {(row, name, of): figure(cells[row, name], of) for row in present for name, of, _ in columns}
+
+    def own_cell(row: str, name: str, of: Measure) -> Cell:
+        """Our figure; an average is over the other published columns."""
+        here, value = cells[row, name], figures[row, name, of]
+        if not here and name.casefold() == AVERAGE:
+            others = [figures[row, c, m].mean for c, m, theirs in columns if theirs and (c, m) != (name, of)]
+            return number_cell(100 * sum(others) / len(others) if others else math.nan, 1)
+        details = [f"n = {value.n:,}"]
+        details += [f"± {value.spread * of.scale:.1f} over {value.seeds} seeds"] * (value.seeds > 1)
+        details += dict.fromkeys(mark for log in here if (mark := graph_mark(log)))
+        details += ["UNFINISHED"] * (not all(log.finished for log in here))
+        return figure_cell(value, of, ", ".join(details))
+
     rows: list[list[Cell]] = []
-    for name in names:
-        if name in present:
-            systems = dict.fromkeys(f"{x.system}, {x.model}" for x in logs if x.cell["row"] == name)
-            cell = present[name].cell
-            head = Cell(name, cell.get("group") or "", note=cell.get("note") or "")
-            shown = (_own_cell(name, c, cells[name, c.name], figures) for c in columns)
+    for row in names:
+        if row in present:
+            systems = dict.fromkeys(f"{x.system}, {x.model}" for x in logs if x.cell["row"] == row)
+            cell = present[row].cell
+            head = Cell(row, cell.get("group") or "", note=cell.get("note") or "")
+            shown = (own_cell(row, name, of) for name, of, _ in columns)
             rows.append([head, Cell("ours", "; ".join(systems)), *shown])
-        if table and (printed := table.rows.get(name)):
-            head = Cell(name, printed.group, published=True, note=printed.note)
-            values = (table.value(name, c.name, c.printed) if c.printed else None for c in columns)
-            rows.append([head, _origin(table, printed.model), *map(_printed, values)])
-    single = len({c.of for c in columns}) == 1
-    heads = [c.name if single else f"{c.name} {c.of.heading}" for c in columns]
+        if table and (published_row := table.rows.get(row)):
+            values = (table.value(row, name, theirs) if theirs else None for name, _, theirs in columns)
+            head = Cell(row, published_row.group, published=True, note=published_row.note)
+            rows.append([head, _origin(table, published_row.model), *map(_printed, values)])
+    single = len({of for _, of, _ in columns}) == 1
+    heads = [name if single else f"{name} {of.heading}" for name, of, _ in columns]
     families: list[Family] = []
-    for column, of in {c.name: c.of for c in reversed(columns)}.items():  # the first measure of each column
-        seeds = {row: [log.scores(of.name) for log in cells[row, column]] for row in names if row in present}
+    for name, of in {name: of for name, of, _ in reversed(columns)}.items():  # its first measure
+        seeds = {row: [log.scores(of.name) for log in cells[row, name]] for row in names if row in present}
         # Averaged over seeds; only questions that all seeds were asked.
         means = [(r, pd.concat(s, axis=1, join="inner").mean(axis=1)) for r, s in seeds.items() if s]
-        families.insert(0, (column, of, [(row, values) for row, values in means if len(values)]))
+        families.insert(0, (name, of, [(row, values) for row, values in means if len(values)]))
     note = f"{_grid_note(logs, table)} Ours: {INTERVALS} ± is the standard deviation over seeds."
     compared = comparison_table(f"{title}: differences between rows", "Column", families)
     return [Table(title, ["Method", "Figures", *heads], rows, note), compared]
-
-
-def _own_cell(
-    row: str, column: Column, logs: Sequence[Log], figures: Mapping[tuple[str, Column], Interval]
-) -> Cell:
-    """Return our figure in a cell, the best of a column set off; an average is over the other columns."""
-    of, value = column.of, figures[row, column]
-    if not logs and column.name.casefold() == AVERAGE:
-        others = [v.mean for (name, c), v in figures.items() if name == row and c.printed and c != column]
-        return number_cell(100 * sum(others) / len(others) if others else math.nan, 1)
-    details = [f"n = {value.n:,}"]
-    details += [f"± {value.spread * of.scale:.1f} over {value.seeds} seeds"] * (value.seeds > 1)
-    if any(log.questions["trivial"].any() for log in logs):
-        rest = figure(logs, of, trivial=False)
-        details.append(f"without trivial {of.text(rest.mean)} of {rest.n:,}")
-    details += dict.fromkeys(mark for log in logs if (mark := graph_mark(log)))
-    details += ["UNFINISHED"] * (not all(log.finished for log in logs))
-    rivals = [v.mean for (_, c), v in figures.items() if c == column] if of.name in QUALITY else []
-    return figure_cell(value, of, rivals, ", ".join(details))
 
 
 def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | None, *, top: bool) -> Table:
@@ -341,8 +280,11 @@ def _grid_note(logs: Sequence[Log], table: PublishedTable | None) -> str:
     )
 
 
-def _origin(table: PublishedTable, model: str) -> Cell:
-    return Cell("published", f"{model}, {table.source['venue']}, {table.source['date']}", published=True)
+def _origin(table: PublishedTable | None, model: str) -> Cell:
+    of = table.source if table else {}
+    return Cell(
+        "published", ", ".join(filter(None, (model, of.get("venue"), of.get("date")))), published=True
+    )
 
 
 def _printed(value: float | None) -> Cell:
@@ -354,49 +296,42 @@ def _printed(value: float | None) -> Cell:
 
 def figure(logs: Sequence[Log], of: Measure, **part: bool) -> Interval:
     """Return a measure's average over runs of one system that differ in their seed, with its interval."""
-    return interval_of_seeds([log.scores(of.name, **part) for log in logs])
+    return statistics.interval_of_seeds([log.scores(of.name, **part) for log in logs])
 
 
-def figure_cell(value: Interval, of: Measure, rivals: Sequence[float] = (), detail: str = "") -> Cell:
-    """Return a figure with its interval, set off where it is the best of several different ones."""
+def figure_cell(value: Interval, of: Measure, detail: str = "") -> Cell:
+    """Return a figure with its interval."""
     if not value.n:
         return Cell(NOTHING)
     low, high = (end * of.scale if value.known else None for end in (value.low, value.high))
-    means = {mean for mean in rivals if not math.isnan(mean)}
-    best, number = len(means) > 1 and value.mean == max(means), value.mean * of.scale
-    return Cell(of.text(value.mean), detail, low=low, high=high, number=number, best=best)
+    return Cell(of.text(value.mean), detail, low=low, high=high, number=value.mean * of.scale)
 
 
 def number_cell(value: float, digits: int = 0, detail: str = "") -> Cell:
     """Return a plain number."""
-    return (
-        Cell(NOTHING)
-        if math.isnan(value)
-        else Cell(f"{value:,.{digits if value else 0}f}", detail, number=value)
-    )
+    if math.isnan(value):
+        return Cell(NOTHING)
+    return Cell(f"{value:,.{digits if value else 0}f}", detail, number=value)
 
 
-def groups(logs: Sequence[Log], key: Callable[[Log], Any]) -> list[tuple[Any, list[Log]]]:
-    """Return logs by a key, in order of first appearance."""
+def _groups(logs: Sequence[Log], key: Callable[[Log], Any]) -> list[tuple[Any, list[Log]]]:
+    """Logs by a key, in order of first appearance."""
     return [(k, [log for log in logs if key(log) == k]) for k in dict.fromkeys(map(key, logs))]
 
 
 def system_labels(logs: Sequence[Log]) -> dict[str, str]:
     """Return path of a log -> its system, with what distinguishes it from others of its task and system."""
     labels: dict[str, str] = {}
-    for (_, system), same in groups(logs, lambda log: (log.name, log.system)):
+    for (_, system), same in _groups(logs, lambda log: (log.name, log.system)):
+        draws = ("n", "sample_seed", "seed")
         features = [
-            {"model": log.model, **log.phases, **log.settings}
-            | {name: log.arguments.get(name) for name in ("n", "sample_seed", "seed")}
+            {"model": log.model, **log.swapped, **{name: log.arguments.get(name) for name in draws}}
             for log in same
         ]
         if all(one == features[0] for one in features):  # the code, only where nothing else differs
             features = [{"commit": log.commit} for log in same]
-        differing = [
-            n
-            for n in dict.fromkeys(key for one in features for key in one)
-            if len({str(one.get(n)) for one in features}) > 1
-        ]
+        keys = dict.fromkeys(key for one in features for key in one)
+        differing = [key for key in keys if len({str(one.get(key)) for one in features}) > 1]
         for log, one in zip(same, features, strict=True):
             words = ", ".join(f"{n}={'none' if one.get(n) is None else one[n]}" for n in differing)
             labels[log.path] = f"{system} ({words})" if words else system
@@ -412,9 +347,21 @@ def graph_mark(log: Log) -> str:
 
 def notes(logs: Sequence[Log]) -> list[str]:
     """Return what no figure may be shown without: graphs, draws, data, model, commit, a line each."""
+
+    def of_graph(log: Log) -> str:
+        about = log.about
+        size = f", {about['kg_triples']:,} triples" if about.get("kg_triples") else ""
+        note = f"{about.get('kg') or 'an unknown graph'}{size}"
+        if about.get("kg_partial"):
+            parts = ", ".join(part.replace("_", "-") for part in about.get("kg_parts", ()))
+            note += f" (parts: {parts}). It is partial: that it lacks a fact means nothing"
+        if about.get("kg_gold_derived"):
+            note += ". Some facts were made from gold answers: questions are easier than on the whole graph"
+        return note
+
     lines = [
         f"{', '.join(dict.fromkeys(log.name for log in same))}: {note}."
-        for note, same in groups(logs, _graph_note)
+        for note, same in _groups(logs, of_graph)
     ]
     draws, sums = dict[str, None](), dict[str, None]()
     for log in logs:
@@ -422,7 +369,7 @@ def notes(logs: Sequence[Log]) -> list[str]:
         whole = about.get("drawn_from", 0)
         part = f"{log.total:,} of {whole:,}, seed {seed}" if log.total < whole else f"all {log.total:,}"
         draws[f"{log.name} {part}"] = None
-        named = {**(about.get("data_files") or {}), "graph": about.get("kg_checksum")}
+        named: Mapping[str, Any] = {**(about.get("data_files") or {}), "graph": about.get("kg_checksum")}
         sums |= {f"{name} {sum_[:8]}": None for name, sum_ in named.items() if sum_}
     models = sorted({"none (embedded)" if log.model == "embedded" else log.model for log in logs})
     lines += [
@@ -432,17 +379,12 @@ def notes(logs: Sequence[Log]) -> list[str]:
     ]
     if changed := sorted({name for log in logs for name in log.about.get("changed_files", ())}):
         lines.append(f"Changed files, so no results of the published benchmark: {', '.join(changed)}.")
-    cut = [(log, f"{len(log.questions):,} of {log.total:,} questions") for log in logs if not log.finished]
-    return lines + [f"UNFINISHED: {log.name}, {log.system}: {done} ({log.status})." for log, done in cut]
-
-
-def _graph_note(log: Log) -> str:
-    about = log.about
-    size = f", {about['kg_triples']:,} triples" if about.get("kg_triples") else ""
-    note = f"{about.get('kg') or 'an unknown graph'}{size}"
-    if about.get("kg_partial"):
-        parts = ", ".join(part.replace("_", "-") for part in about.get("kg_parts", ()))
-        note += f" (parts: {parts}). It is partial: that it lacks a fact means nothing"
-    if about.get("kg_gold_derived"):
-        note += ". Some facts were made from gold answers: questions are easier than on the whole graph"
-    return note
+    for log in logs:
+        name, failed = f"{log.name}, {log.system}", log.questions[log.questions["error_class"].eq(CRASHED)]
+        if len(failed):
+            first = [f"{id_}: {' '.join(why.split())[:SHOWN]}" for id_, why in failed["error"].items()]
+            lines.append(f"CRASHED, and counted as wrong: {name}: {'; '.join(first)}.")
+        if not log.finished:
+            done = f"{len(log.questions):,} of {log.total:,} questions"
+            lines.append(f"UNFINISHED: {name}: {done} ({log.status}).")
+    return lines

@@ -1,7 +1,4 @@
-"""The benchmarks as Inspect AI tasks: `metaqa(hops=2)`, `inspect eval triplewise/metaqa --model none`.
-
-What they ask stands in one table, `registry.BENCHMARK_TASKS`; every entry becomes a function in `TASKS`.
-"""
+"""The benchmarks as Inspect AI tasks: `metaqa(hops=2)`, `inspect eval triplewise/metaqa --model none`."""
 
 from triplewise.evals.tasks.benchmark_task import Question, own_task
 from triplewise.evals.tasks.registry import TASKS

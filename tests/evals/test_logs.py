@@ -33,7 +33,8 @@ def test_figures_are_those_of_the_log(film_logs: Path, results: list[Log]) -> No
 
 
 def test_a_crash_counts_as_wrong_and_is_listed(results: list[Log]) -> None:
-    (crash,) = (row for _, row in results[0].crashes.iterrows())
+    crash = results[0].questions.loc[CRASHING]
+    assert crash["error_class"] == "crashed"
     assert (crash["id"], crash["error"]) == (CRASHING, "RuntimeError('the graph fell over')")
     assert results[0].scores("f1")[CRASHING] == 0.0
     assert crash["gold"] == ["Alfred Hitchcock"]
@@ -45,7 +46,7 @@ def test_a_log_says_what_it_was_measured_on(results: list[Log]) -> None:
     assert first.commit == "1234567"
     assert not first.cell
     assert (second.cell["row"], second.cell["column"], second.seed) == ("w/o ERASER", "GrailQA", 2)
-    assert "kg" not in first.settings  # a path of the machine it ran on
+    assert "kg" not in first.swapped  # a path of the machine it ran on
 
 
 def test_tags_and_what_the_graph_can_answer(results: list[Log]) -> None:

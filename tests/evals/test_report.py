@@ -20,7 +20,6 @@ from triplewise.evals.logs import Log, read_logs
 from triplewise.evals.report.page import markdown, report_page, show
 from triplewise.evals.report.tables import (
     cell_tables,
-    crash_table,
     notes,
     report_tables,
     system_labels,
@@ -51,17 +50,16 @@ def texts(table: Table, width: int = 400) -> str:
     return file.getvalue()
 
 
-def test_a_table_too_wide_for_the_terminal_is_turned_and_breaks_no_name(agent: Log) -> None:
-    logs = [with_about(agent, str(n), preset=f"system-{n}") for n in range(4)]
+def test_a_table_of_few_rows_is_turned_and_breaks_no_name(agent: Log) -> None:
+    logs = [with_about(agent, str(n), preset=f"system-{n}") for n in range(3)]
     lines = texts(task_tables(logs)[0], 80).splitlines()
-    assert all(any(f"system-{n} " in line for line in lines) for n in range(4))
-    assert any("Substring (lenient)" in line and "81.8" in line for line in lines)
+    assert any(all(f"system-{n} " in line for n in range(3)) for line in lines)
     assert max(map(len, lines)) <= 80
 
 
 def grid_tables(logs: Sequence[Log]) -> list[Table]:
     """The tables of one grid's logs."""
-    return [table for table in report_tables(logs) if "failed" not in table.title]
+    return report_tables(logs)
 
 
 def column(table: Table, name: str) -> list[Cell]:
@@ -104,18 +102,16 @@ def test_graph_gold_derived_facts_and_commit_are_named(agent: Log, oda: Log) -> 
         assert "partial KG, some facts made from gold answers" in texts(table), table.title
 
 
-def test_failed_questions_are_listed(agent: Log, oda: Log) -> None:
-    table = crash_table([agent, oda])
-    assert [row[1].text for row in table.rows] == [CRASHING, CRASHING]
-    assert "the graph fell over" in table.rows[0][3].text
-    assert crash_table([]).rows == []
+def test_failed_questions_are_listed(agent: Log) -> None:
+    (line,) = (line for line in notes([agent]) if line.startswith("CRASHED"))
+    assert f"films, agent: {CRASHING}: " in line
+    assert "the graph fell over" in line
 
 
-def test_the_better_system_is_set_off_and_the_difference_is_tested(agent: Log) -> None:
+def test_the_difference_of_two_systems_is_tested(agent: Log) -> None:
     good = with_scores(agent, [1.0] * 11, "good", "good")
     bad = with_scores(agent, [0.0] * 10 + [1.0], "bad", "bad")
-    scores, _, differences = task_tables([good, bad])
-    assert [cell.best for cell in column(scores, "F1")] == [False, True]  # rows are sorted by name
+    differences = task_tables([good, bad])[2]
     (row,) = differences.rows
     assert [cell.text for cell in row[:6]] == ["films", "bad", "good", "F1", "11", "-90.9"]
     assert row[6].number == pytest.approx(2 / 2**10)
@@ -139,7 +135,7 @@ def test_unfinished_logs_are_marked(agent: Log) -> None:
 
 def test_systems_are_called_by_what_tells_them_apart(agent: Log) -> None:
     plain = replace(agent, path="a")
-    swapped = replace(agent, path="b", phases={"correct": "raw"})
+    swapped = replace(agent, path="b", swapped={"correct": "raw"})
     assert list(system_labels([plain, swapped]).values()) == ["agent (correct=none)", "agent (correct=raw)"]
     assert list(system_labels([agent]).values()) == ["agent"]
     again = with_about(agent, "c", commit="abcdef999")
@@ -177,7 +173,7 @@ def test_seeds_of_a_cell_are_averaged_with_their_spread(agent: Log) -> None:
     cells = [in_grid(result, "Ours", seed=i) for i, result in enumerate(seeds)]
     row = grid_tables(cells)[0].rows[0]
     assert row[2].text == f"{100 * (6 / 11 + 1) / 2:.1f}"
-    assert row[2].detail.startswith("n = 11, ± 32.1 over 2 seeds, without trivial ")
+    assert row[2].detail.startswith("n = 11, ± 32.1 over 2 seeds")
 
 
 def test_errors_are_shares_of_the_failed_questions(agent: Log) -> None:

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from tests.evals.reported import films_task
 from triplewise.evals import evaluation
 from triplewise.evals.command import app
-from triplewise.evals.grids import run as grid_run
 from triplewise.evals.grids.grid import cells_of, load_grid
 from triplewise.evals.tasks import TASKS
 from triplewise.tools.core.errors import ConfigurationError, DataError
@@ -32,7 +31,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise DataError("missing; get it", tmp_path / "grailqa.jsonl")
         return films_task(tmp_path, "agent" if name == "ck25" else "oda")
 
-    monkeypatch.setattr(grid_run, "make_task", make)
+    monkeypatch.setattr(evaluation, "make_task", make)
     return made
 
 
@@ -68,7 +67,7 @@ def test_results_are_written_and_what_is_finished_is_kept(made: list[str], tmp_p
         "some facts made from gold answers",
         "A question that crashed counts as wrong and is listed.",
         "commit 1234567",
-        "## Questions that failed",
+        "CRASHED, and counted as wrong",
         "the graph fell over",
         "Made by: triplewise eval grid results",
     ):

@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
+from tests.faults.gold import Fact, GoldQuestion, gold_questions, question_records
 from tests.faults.trajectory import FILES, Trajectory, open_graph
-from triplewise.evals.bench.gold import Fact, GoldQuestion, gold_questions, question_records
 from triplewise.nodes.context import Context
 from triplewise.tools.kg import IRI, KnowledgeGraph
 from triplewise.tools.kg.profile import Profile

@@ -1,0 +1,280 @@
+"""Baselines that are a few lines beside the loop they share, each with its paper.
+
+Without a look at the graph, which only gives the answers their ids: direct answers, chains of thought (Wei et
+al. 2022), the majority of several such chains (Wang et al. 2023), and passages that are retrieved for the
+question as a whole and read once (SymAgent, table 1).
+
+ReAct (Yao et al. 2023): thought, action and observation in turn, over the agent's own actions. What is left
+out is what the papers add to it: no plan, no observed subgraph, no inspection or correction, no reflection.
+What an action returns, an error too, is the observation, and nothing is taken back.
+
+In the manner of RoG (Luo et al. 2024, Reasoning on Graphs): relation paths are planned for the question,
+their instances retrieved from the graph, and the question is answered from these alone: one plan, no check of
+it, no second try. RoG's planner is trained on the paths of a graph. In place of training, a language model is
+shown seed questions with their paths; without a model the paths are mined from seed questions, and their ends
+are weighed by their scores.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from langgraph.runtime import Runtime
+
+from triplewise.evals.baselines import loop
+from triplewise.nodes import act as acting
+from triplewise.nodes import answer as answering
+from triplewise.nodes import plan as planning
+from triplewise.nodes.context import Context
+from triplewise.nodes.environment import Environment, Update, environment
+from triplewise.nodes.extract import fitting_texts
+from triplewise.nodes.prompting import load_prompt
+from triplewise.nodes.routes import find_routes
+from triplewise.nodes.state import State
+from triplewise.nodes.text import memory_lines
+from triplewise.tools.actions.toolset import Call, Feedback
+from triplewise.tools.core.errors import ActionError, ConfigurationError
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.rules import Rule, path_text
+from triplewise.tools.core.terms import Term, Triple
+from triplewise.tools.core.values import normal_text
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.planning.mining import Plan, PlanSettings, seed_rules
+from triplewise.tools.planning.paths import answers, rule_program
+from triplewise.tools.planning.proposals import parse_paths, with_proposals
+from triplewise.tools.pyql.text import read_term
+
+# -- from what a model knows, or from documents
+
+
+def direct(*, link: str = "index") -> loop.Graph:
+    """The model's answer, at once."""
+    return _replies("direct", "direct", link)
+
+
+def cot(*, link: str = "index") -> loop.Graph:
+    """One chain of thought with its answer."""
+    return _replies("cot", "reasoned", link)
+
+
+def self_consistency(*, samples: int = 10, temperature: float = 0.7, link: str = "index") -> loop.Graph:
+    """The answer that most of `samples` chains of thought give; the context's own temperature goes first.
+
+    Wang et al. take up to 40 samples, and this temperature for their larger models.
+    """
+    loop.check_number("samples", samples)
+    if not isinstance(temperature, int | float) or temperature <= 0:
+        raise ConfigurationError(
+            f"temperature must be above 0, got {temperature!r}: without it all samples are the same"
+        )
+    return _replies("self-consistency", "reasoned", link, samples, temperature)
+
+
+def _replies(name: str, part: str, link: str, samples: int = 0, temperature: float = 0.0) -> loop.Graph:
+    """Compile a baseline whose steps are replies to a part of the prompt: one, or `samples` to vote on."""
+
+    def act(state: State, runtime: Runtime[Context]) -> Update:
+        env, reasoned = environment(runtime), part == "reasoned"
+        reply = loop.ask(state, env, "knowledge", part)
+        named, why = loop.name_reply(reply.text, state, env, reasoned=reasoned)
+        if reasoned and reply.truncated and not named:
+            why = f"the chain of thought was cut at {env.context.max_reply_tokens} tokens (max_reply_tokens)"
+        step = loop.answer_step(state, reply.text if reasoned else "", named, why)
+        finished = len(state.steps) + 1 >= samples
+        return {"steps": (replace(step, feedback=replace(step.feedback, finished=finished)),)}
+
+    def vote(state: State, runtime: Runtime[Context]) -> Update:
+        """Answer what most samples say, by ids or texts in whatever order; of equals, the first.
+
+        Samples without an answer have no vote, as those that cannot be parsed have none in the paper.
+        """
+        given = {i: named for i, step in enumerate(state.steps) if (named := loop.named_in(step))}
+        keys = {i: frozenset(normal_text(n.value) for n in named) for i, named in given.items()}
+        best, why = loop.majority(state, keys, "samples")
+        return {"answer": loop.make_answer(state, runtime.context, () if best is None else given[best], why)}
+
+    settings = {"temperature": float(temperature)} if samples else {}
+    return loop.build_loop(name, act, vote if samples else loop.conclude, link=link, settings=settings)
+
+
+def documents(*, passages: int = 10, link: str = "index") -> loop.Graph:
+    """Retrieve passages for the question (BM25 and vectors), and read the answers in as many as fit."""
+    loop.check_number("passages", passages)
+
+    def check_documents(context: Context) -> None:
+        if context.documents is None:
+            raise ConfigurationError(
+                "baseline documents needs documents to read: --set documents=FOLDER of text files, "
+                "or documents=wikipedia (online)"
+            )
+
+    def act(state: State, runtime: Runtime[Context]) -> Update:
+        env = environment(runtime)
+        assert env.documents is not None, "checked before the first step"
+        # Plain words, as the index of the documents has them.
+        question = normalise(loop.plain_question(state).replace("[SEP]", " "))
+        found = env.documents.find("", question=question, limit=passages)
+        texts = [f"{p.title or p.source}: {p.text} ({p.source})" for p in found]
+        seen = "\n".join(texts) or "no passage was found"
+        call = Call("retrieve", (question,))
+        feedback = Feedback(action="retrieve", arguments=(question,), observation=seen)
+        step = loop.make_step(state, "Which passages may tell?", call, feedback)
+        reply = loop.ask(state, env, "documents", "read", passages=fitting_texts(found)).text
+        read = loop.answer_step(state, "", *loop.name_reply(reply, state, env))
+        return {"steps": (step, replace(read, number=step.number + 1))}
+
+    return loop.build_loop("documents", act, loop.conclude, link=link, check_context=check_documents)
+
+
+# -- ReAct
+
+TOOLSETS = ("pyql", "explore")
+"""Sets of actions that there are worked examples of ReAct for."""
+
+
+def react(*, link: str = "index") -> loop.Graph:
+    """ReAct over the actions of the context's toolset, `pyql` or `explore`; as many as QueryAgent may take.
+
+    Without a language model, the policy that follows rules acts in its place, uncorrected too.
+    """
+
+    def check_examples(context: Context) -> None:
+        if context.toolset not in TOOLSETS and context.prompt is None and not context.embedded:
+            raise ConfigurationError(
+                f"baseline react has worked examples for the toolsets {' and '.join(TOOLSETS)}, not for "
+                f"{context.toolset!r}: choose one of them, or give a prompt of your own (--set prompt=FILE)"
+            )
+
+    def act(state: State, runtime: Runtime[Context]) -> Update:
+        """Take one thought and one action; whatever comes of it is what is observed."""
+        if runtime.context.prompt is None:
+            prompt = loop.prompt_path(f"react_{runtime.context.toolset}")
+            environment(runtime).prompt = load_prompt(prompt)
+        update = acting.auto(state, runtime)
+        *before, step = update["steps"]
+        feedback = step.feedback
+        seen = step.observation or feedback.message or f"the query returned: {feedback.outcome or 'nothing'}"
+        return {**update, "steps": (*before, replace(step, observation=seen))}
+
+    settings = {"toolset": "pyql", "history": "full", "max_steps": 30, "verify_corrections": False}
+    return loop.build_loop(
+        "react", act, answering.program,
+        link=link, plan=planning.for_policy, settings=settings, check_context=check_examples,
+    )  # fmt: skip
+
+
+# -- RoG
+
+INSTANCES = 100
+"""Instances of paths that are retrieved for one plan."""
+LEAST = 0.5
+"""Without a model an end is an answer if it has at least this share of the votes of the best one."""
+NO_INSTANCE = "no path of the plan is in the graph"
+
+
+def rog(*, plans: int = 3, link: str = "index") -> loop.Graph:
+    """Plan relation paths (as many as RoG's beam keeps), retrieve their instances, answer from them."""
+    loop.check_number("plans", plans)
+
+    def act(state: State, runtime: Runtime[Context]) -> Update:
+        env = environment(runtime)
+        match len(state.steps):
+            case 0:
+                return _plan(state, env, plans)
+            case 1:
+                return _retrieve(state, env.kg)
+            case _:
+                return _reason(state, env)
+
+    def answer(state: State, runtime: Runtime[Context]) -> Update:
+        """Answer with the retrieved paths that lead to the answers as proof."""
+        named, why_none = loop.last_answer(state)
+        if not named:
+            return {"answer": loop.make_answer(state, runtime.context, (), why_none)}
+        made = answering.memory(state, runtime)["answer"]
+        if not made.proof and not runtime.context.embedded:
+            made = replace(made, reason="no retrieved path leads to the answer: it is what the model knows")
+        return {"answer": made}
+
+    return loop.build_loop("rog", act, answer, link=link)
+
+
+def _plan(state: State, env: Environment, limit: int) -> Update:
+    """Plan relation paths that may answer the question (RoG's planning module).
+
+    Without a model: the rules of the seed questions most like this one, or of its readings without seeds.
+    """
+    thought, rules, why = "Which relation paths lead from the question's entities to its answer?", [], ""
+    dropped, kg = state.dropped, env.kg
+    if state.linked and env.context.embedded and env.seeds is None:
+        rules = list(planning.rules_of(planning.readings_of(state, env), kg.profile))[:limit]
+    elif state.linked and env.context.embedded and env.seeds is not None:
+        mined = seed_rules(state.question, state.linked, kg, env.seeds, PlanSettings().seed_count)
+        rules = sorted(mined, key=lambda rule: -rule.score)[:limit]
+    elif state.linked:
+        shown = planning.demonstrations_for(state, env)
+        around = planning.relations_around(kg, env.encoder, state)
+        values = {"demonstrations": shown, "rules": [], "relations": around}  # as SymAgent's planner
+        thought = loop.ask(state, env, "rog", "plan", limit=limit, **values).text
+        settings = replace(planning.settings_of(env), documents=False, rules=limit)
+        found = with_proposals(Plan(), parse_paths(thought), state.linked, kg, env.encoder, settings)
+        rules, dropped = list(found.rules), found.dropped
+        why = "; ".join(f"{d.text}: {d.reason}" for d in dropped)
+    text, why = "; ".join(rule.text() for rule in rules), why or "no relation path fits the question"
+    feedback = Feedback(action="plan", observation=text or why, message="" if text else why)
+    step = loop.make_step(state, thought, Call("plan"), feedback)
+    return {"steps": (step,), "rules": tuple(rules), "dropped": dropped}
+
+
+def _retrieve(state: State, kg: KnowledgeGraph) -> Update:
+    """Retrieve the instances of the planned paths in the graph (RoG's retrieval module)."""
+    paths = list(dict.fromkeys(path for rule in state.rules for path in _instances(kg, rule)))
+    feedback = Feedback(
+        action="retrieve",
+        outcome=str(Outcome.ROWS if paths else Outcome.EMPTY),
+        observation="\n".join(memory_lines(kg, paths)) or NO_INSTANCE,
+        triples=tuple(dict.fromkeys(triple for path in paths for triple in path)),
+    )
+    call = Call("retrieve", tuple(path_text(rule.path) for rule in state.rules))
+    step = loop.make_step(state, "Retrieve what lies on these paths.", call, feedback)
+    return {"steps": (step,), "memory": tuple(paths)}
+
+
+def _instances(kg: KnowledgeGraph, rule: Rule) -> list[tuple[Triple, ...]]:
+    """The paths in a graph that a rule stands for, one to each of its first ends."""
+    ends, start = answers(kg, rule, INSTANCES), read_term(rule.anchor, kg.profile)
+    if not ends or start is None:
+        return []
+    try:
+        query = rule_program(kg, rule)
+    except ActionError:
+        return []
+    rows = kg.query(query.proof_sparql(kg.profile, ends), limit=4 * INSTANCES)
+    routes = find_routes(query.proof(kg.profile, rows), [start], set(ends).__contains__)
+    return [tuple(triple for triple, _ in route.hops) for route in routes]
+
+
+def _reason(state: State, env: Environment) -> Update:
+    """Answer from the retrieved paths (RoG's reasoning module).
+
+    Without a model the answers are the ends of the paths, those with most votes first; the vote of a plan is
+    its score.
+    """
+    kg = env.kg
+    if not env.context.embedded:
+        reply = loop.ask(state, env, "rog", "reason", paths=memory_lines(kg, state.memory)).text
+        ends = [n for path in state.memory for t in path[-1:] for n in (t.object, t.subject)]
+        others = [n for path in state.memory for t in path for n in (t.object, t.subject)]
+        shown = loop.shown_names(kg, [*ends, *others])
+        return {"steps": (loop.answer_step(state, "", *loop.name_reply(reply, state, env, shown=shown)),)}
+    votes: dict[Term, float] = defaultdict(float)
+    for rule in state.rules:
+        for end in answers(kg, rule):
+            votes[end] += rule.score
+    least = LEAST * max(votes.values(), default=0.0)
+    likely = sorted((end for end in votes if votes[end] >= least), key=lambda end: -votes[end])
+    named = loop.named_values(kg, [kg.profile.short(end) for end in likely])
+    why = state.steps[0].feedback.message or NO_INSTANCE
+    return {"steps": (loop.answer_step(state, "The likeliest ends are the answer.", named, why),)}
