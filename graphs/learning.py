@@ -17,7 +17,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import asdict
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,23 +28,10 @@ from langgraph.graph.state import CompiledStateGraph
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.presets import find_preset
 from triplewise.graphs.runs import open_saver
+from triplewise.nodes import learning as phases
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment
-from triplewise.nodes.learning import (
-    TRAJECTORIES,
-    VALIDATED,
-    Learner,
-    LearningConfig,
-    LearningContext,
-    LearningState,
-    Progress,
-    explore,
-    learner_for,
-    merge,
-    refine,
-    update,
-    validate,
-)
+from triplewise.nodes.learning import LearningConfig, LearningContext, LearningState
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import exclusive, write_json, write_text
 from triplewise.tools.learning.questions import Question, read_questions, split
@@ -76,12 +62,10 @@ def build_self_learning(
     graph: StateGraph[LearningState, LearningContext, Any, Any] = StateGraph(
         LearningState, context_schema=LearningContext
     )
-    for phase in (validate, explore, refine, merge, update):
-        graph.add_node(phase.__name__, phase)
+    graph.add_node("validate", phases.validate)
+    graph.add_sequence([phases.explore, phases.refine, phases.merge, phases.update])
     graph.add_edge(START, "validate")
     graph.add_conditional_edges("validate", after_validate)
-    for start, end in pairwise(("explore", "refine", "merge", "update")):
-        graph.add_edge(start, end)
     graph.add_conditional_edges("update", after_update)
     return graph.compile(checkpointer=checkpointer, name="self-learning")
 
@@ -90,8 +74,8 @@ def learn(
     config: LearningConfig | None,
     folder: Path,
     *,
-    learner: Learner | None = None,
-    report: Callable[[Progress], object] = lambda progress: None,
+    learner: phases.Learner | None = None,
+    report: Callable[[phases.Progress], object] = lambda progress: None,
     notify: Callable[[str], None] = lambda message: None,
 ) -> Iterator[LearningState]:
     """Run self-learning, or go on with it: the state after each phase as it happens, and the final one.
@@ -111,7 +95,29 @@ def learn(
     with ExitStack() as stack:
         stack.enter_context(exclusive(folder / "lock", busy))
         config = _stored_config(config, folder)
-        learning = _opened(config, folder, learner, report, notify, stack)
+        defaults = find_preset(config.preset).settings
+        context = Context(**config.context).resolved(defaults)
+        if context.embedded != (config.policy == "embedded"):
+            raise ConfigurationError(
+                f"policy {config.policy} cannot learn with --model {context.model}: the embedded policy acts "
+                "without a language model, the model policy with one"
+            )
+        opened = Environment(context)
+        if not context.embedded:
+            _ = opened.model
+        questions, validation = _read_questions(config)
+        learning = LearningContext(
+            config=config,
+            folder=folder,
+            questions=questions,
+            validation=validation,
+            journal=stack.enter_context(closing(Journal(folder / phases.TRAJECTORIES, notify))),
+            validated=stack.enter_context(closing(Journal(folder / phases.VALIDATED, notify))),
+            learner=learner or phases.learner_for(config, context, opened.kg),
+            build=build_graph,
+            defaults=defaults,
+            report=report,
+        )
         # Stored once everything that it names could be opened.
         write_text(folder / CONFIG, json.dumps(asdict(config), indent=1, ensure_ascii=False), private=True)
         saver = open_saver(folder / CHECKPOINTS, notify)
@@ -128,40 +134,6 @@ def learn(
         text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
         write_text(folder / SETTINGS, text, private=True)  # the URL of a server may hold a password
         yield final
-
-
-def _opened(
-    config: LearningConfig,
-    folder: Path,
-    learner: Learner | None,
-    report: Callable[[Progress], object],
-    notify: Callable[[str], None],
-    stack: ExitStack,
-) -> LearningContext:
-    """Open all that a run of self-learning needs; the stack closes it."""
-    defaults = find_preset(config.preset).settings
-    context = Context(**config.context).resolved(defaults)
-    if context.embedded != (config.policy == "embedded"):
-        raise ConfigurationError(
-            f"policy {config.policy} cannot learn with --model {context.model}: the embedded policy acts "
-            "without a language model, the model policy with one"
-        )
-    opened = Environment(context)
-    if not context.embedded:
-        _ = opened.model
-    questions, validation = _read_questions(config)
-    return LearningContext(
-        config=config,
-        folder=folder,
-        questions=questions,
-        validation=validation,
-        journal=stack.enter_context(closing(Journal(folder / TRAJECTORIES, notify))),
-        validated=stack.enter_context(closing(Journal(folder / VALIDATED, notify))),
-        learner=learner or learner_for(config, context, opened.kg),
-        build=build_graph,
-        defaults=defaults,
-        report=report,
-    )
 
 
 def _stored_config(config: LearningConfig | None, folder: Path) -> LearningConfig:

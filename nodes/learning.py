@@ -28,18 +28,11 @@ from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, State
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
 from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.learning import model_training, trajectory
 from triplewise.tools.learning.encoder_training import train_encoder
 from triplewise.tools.learning.exploration import Explorer, unrewarded
-from triplewise.tools.learning.model_training import LoraSettings, train_served_adapter
-from triplewise.tools.learning.model_training import Progress as TrainingProgress
 from triplewise.tools.learning.questions import Question, reward_of, short_answers
-from triplewise.tools.learning.trajectory import (
-    Journal,
-    Origin,
-    Trajectory,
-    read_trajectories,
-    write_trajectories,
-)
+from triplewise.tools.learning.trajectory import Journal, Origin, Trajectory
 from triplewise.tools.linking.linker import link
 
 JOBS = {"embedded": 1, "model": 8}
@@ -47,7 +40,7 @@ TRAJECTORIES, VALIDATED = "trajectories.jsonl", "validated.jsonl"
 
 Policy = Literal["embedded", "model"]
 Learner: TypeAlias = Callable[
-    [Sequence[Trajectory], Path, int, Mapping[str, Any], TrainingProgress], dict[str, Any]
+    [Sequence[Trajectory], Path, int, Mapping[str, Any], model_training.Progress], dict[str, Any]
 ]
 """Updates a policy from trajectories (SymAgent 4.3.2), and returns the settings that use what was learned.
 
@@ -173,7 +166,8 @@ def learner_for(config: LearningConfig, context: Context, kg: KnowledgeGraph) ->
     lora = {"seed": config.seed, **config.learner}
     base = str(lora.pop("base_model", "") or name)
     url, key = server.base_url, server.api_key
-    return partial(train_served_adapter, base=base, url=url, key=key, lora=LoraSettings.of(lora))
+    settings = model_training.LoraSettings.of(lora)
+    return partial(model_training.train_served_adapter, base=base, url=url, key=key, lora=settings)
 
 
 class Attempts:
@@ -182,25 +176,29 @@ class Attempts:
     def __init__(self, learning: LearningContext, state: LearningState, origin: Origin) -> None:
         self.learning, self.iteration, self.origin = learning, state.iteration, origin
         self.context = Context(**{**learning.config.context, **state.settings}).resolved(learning.defaults)
-        self._environment = Environment(self.context)
+        self._env = Environment(self.context)
 
     def explorer(self) -> Explorer:
         """Return what explores with the embedded policy."""
-        env = self._environment
-        return Explorer(env.kg, env.encoder, self.iteration)
+        return Explorer(self._env.kg, self._env.encoder, self.iteration)
 
     def run(self, question: Question, *, earlier: str | None = None) -> Trajectory:
         """Run the agent on a question; a model is shown `earlier`, an attempt to improve on."""
-        kg = self._environment.kg
+        kg = self._env.kg
         if question.entities and self.context.db is None:
             try:
-                link(question.question, kg, given=question.entities, encoder=self._environment.encoder)
+                link(question.question, kg, given=question.entities, encoder=self._env.encoder)
             except ConfigurationError as error:  # the graph has not an entity that the question comes with
                 return self._unrewarded(question, f"crashed: {error}")
-        state = self._final_state(question, replace(self.context, earlier=earlier))
+        # Without checkpoints: what is done is in the journal.
+        agent = self.learning.build(self.learning.config.preset, checkpointer=False)
+        request = {"question": question.question, "entities": dict(question.entities)}
+        # In a context of its own: inside a node's, the agent would take itself for a part of this graph.
+        context = replace(self.context, earlier=earlier)
+        state = State.model_validate(dict(Isolated().run(agent.invoke, request, context=context)))
         answer: Answer = state.answer or Answer("not_found")
         reward = reward_of(answer.values, answer.labels, short_answers(kg, question.answers))
-        trajectory = replace(
+        made = replace(
             self._unrewarded(question, answer.status),
             entities={e.mention or e.label: e.id for e in state.linked},
             predicted=reward.predicted,
@@ -208,23 +206,15 @@ class Attempts:
             f1=reward.f1,
             turns=turns_of(state.steps),
         )
-        return trajectory if self.context.embedded else self._with_opening(trajectory, state)
+        if self.context.embedded:
+            return made
+        # What the model was shown before its first step, without any earlier attempt.
+        shown = opening(self._env.prompt, prompt_values(state, self._env))
+        return replace(made, system=shown.system, prompt=shown.prompt)
 
     def _unrewarded(self, question: Question, status: str) -> Trajectory:
         policy = self.context.encoder if self.context.embedded else self.context.model
         return unrewarded(question, self.iteration, self.origin, policy, status)
-
-    def _with_opening(self, trajectory: Trajectory, state: State) -> Trajectory:
-        """Add what a model was shown before its first step, without any earlier attempt."""
-        shown = opening(self._environment.prompt, prompt_values(state, self._environment))
-        return replace(trajectory, system=shown.system, prompt=shown.prompt)
-
-    def _final_state(self, question: Question, context: Context) -> State:
-        # Without checkpoints: what is done is in the journal.
-        agent = self.learning.build(self.learning.config.preset, checkpointer=False)
-        request = {"question": question.question, "entities": dict(question.entities)}
-        # In a context of its own: inside a node's, the agent would take itself for a part of this graph.
-        return State.model_validate(dict(Isolated().run(agent.invoke, request, context=context)))
 
     def of_all(
         self, attempt: Callable[[Question], Trajectory], journal: Journal, questions: Sequence[Question]
@@ -237,40 +227,35 @@ class Attempts:
         have ended.
         """
         done = journal.of(self.iteration, self.origin)
-        count, total_reward = len(done), sum(t.reward for t in done.values())
-
-        def report() -> None:
-            mean = total_reward / count if count else None
-            self.learning.report(Progress(self.origin, self.iteration, count, len(questions), mean))
+        config, rewards = self.learning.config, [t.reward for t in done.values()]
 
         def work(question: Question) -> Trajectory:
-            trajectory = self._guarded(attempt, question)
-            journal.append(trajectory)
-            return trajectory
+            try:
+                made = attempt(question)
+            except (RunError, UserError):
+                raise
+            except Exception as error:  # noqa: BLE001 - reported and counted
+                made = self._unrewarded(question, f"crashed: {error!r}")
+            if made.status.startswith("crashed"):
+                _log.info("question %s: %s", question.id, made.status)
+            journal.append(made)
+            return made
+
+        def report() -> None:
+            mean = sum(rewards) / len(rewards) if rewards else None
+            self.learning.report(Progress(self.origin, self.iteration, len(rewards), len(questions), mean))
 
         report()
-        config = self.learning.config
         with ThreadPoolExecutor(config.jobs or JOBS[config.policy], thread_name_prefix="attempt") as pool:
             futures = [pool.submit(work, question) for question in questions if question.id not in done]
             try:
                 for future in as_completed(futures):
-                    count, total_reward = count + 1, total_reward + future.result().reward
+                    rewards.append(future.result().reward)
                     report()
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         return figures(journal.of(self.iteration, self.origin))
-
-    def _guarded(self, attempt: Callable[[Question], Trajectory], question: Question) -> Trajectory:
-        try:
-            trajectory = attempt(question)
-        except (RunError, UserError):
-            raise
-        except Exception as error:  # noqa: BLE001 - reported and counted
-            trajectory = self._unrewarded(question, f"crashed: {error!r}")
-        if trajectory.status.startswith("crashed"):
-            _log.info("question %s: %s", question.id, trajectory.status)
-        return trajectory
 
 
 def figures(trajectories: Mapping[str, Trajectory]) -> dict[str, float | int]:
@@ -338,33 +323,22 @@ def merge_pair(explored: Trajectory, refined: Trajectory) -> Trajectory | None:
     return None
 
 
-def merge_collections(
-    explored: Mapping[str, Trajectory], refined: Mapping[str, Trajectory]
-) -> list[Trajectory]:
-    """Equation 7 over two collections about the same questions, question id -> trajectory."""
-    merged = (merge_pair(explored[key], refined[key]) for key in explored)
-    return [t for t in merged if t is not None]
-
-
 def merge(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
-    """Write the training set of this iteration, in the order of the questions."""
+    """Write the training set of this iteration (equation 7), in the order of the questions."""
     learning = runtime.context
-
-    def collection(origin: Origin) -> dict[str, Trajectory]:
-        made = learning.journal.of(state.iteration, origin)  # in any order: threads finish so
-        return {q.id: made[q.id] for q in learning.questions}
-
-    training = merge_collections(collection("explored"), collection("refined"))
-    write_trajectories(learning.training_file(state.iteration), training)
-    refined = sum(t.origin == "refined" for t in training)
-    return {"rounds": state.with_figures(kept=len(training), kept_refined=refined)}
+    explored, refined = (learning.journal.of(state.iteration, o) for o in ("explored", "refined"))
+    pairs = (merge_pair(explored[q.id], refined[q.id]) for q in learning.questions)
+    training = [better for better in pairs if better is not None]
+    trajectory.write_trajectories(learning.training_file(state.iteration), training)
+    count = sum(t.origin == "refined" for t in training)
+    return {"rounds": state.with_figures(kept=len(training), kept_refined=count)}
 
 
 def update(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
     """Train the policy on its training set (equation 8); without anything to learn from, the run ends."""
     learning = runtime.context
     file = learning.training_file(state.iteration)
-    trajectories = read_trajectories(file)
+    trajectories = trajectory.read_trajectories(file)
     if not trajectories:
         return {"stopped": "no attempt found any right answer, so there is nothing to learn from"}
 

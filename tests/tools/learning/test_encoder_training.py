@@ -223,7 +223,7 @@ def test_too_little_to_learn_from_is_told(kg: KnowledgeGraph, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda f: (f / ADAPTER).write_bytes(b"x"), "the adapter cannot be read"),
+        (lambda f: (f / ADAPTER).write_bytes(b"x"), "no learned encoder"),
         (lambda f: (f / "encoder.json").write_text("{"), "no learned encoder"),
         (
             lambda f: (f / "encoder.json").write_text(

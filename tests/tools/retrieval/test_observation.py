@@ -23,7 +23,7 @@ from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.retrieval import ranking
 from triplewise.tools.retrieval.encoder import VectorStore, vectors_of
 from triplewise.tools.retrieval.observation import Observation, ObserveSettings, observe
-from triplewise.tools.retrieval.ranking import PairRanker, fit_map, load_map, make_vectors
+from triplewise.tools.retrieval.ranking import PairRanker, make_vectors
 
 EX = "http://example.org/"
 PROFILE = Profile(
@@ -179,10 +179,8 @@ def test_parameters_are_respected(
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbourhoods that are large already at some hundred texts."""
-    monkeypatch.setattr(ranking, "PROMISING", 5)
-    monkeypatch.setattr(ranking, "FEWEST", 40)
-    monkeypatch.setattr(ranking, "FEWEST_COLD", 60)
-    monkeypatch.setattr(ranking, "DRAWN", 60)
+    monkeypatch.setattr(ranking, "ROUNDS", (2, 2))
+    monkeypatch.setattr(ranking, "COLD_ROUNDS", (6, 6, 5))
 
 
 class Home:
@@ -218,9 +216,7 @@ class TestRanking:
         kg = Home(tmp_path)
         store = self.store(kg, Words())
         store.add(sorted({t for pair in PAIRS for t in pair}))
-        fit_map(store, PAIRS[::2])
         encoder = Words()
-        assert load_map(self.store(kg, encoder)) is not None
         found = self.best(tmp_path, encoder, PAIRS, 10)
         assert len(set(found) & set(self.exhaustive(PAIRS, 10))) >= 9
         assert sum(" ".join(p) in set(encoder.encoded) for p in PAIRS) <= 64
@@ -252,11 +248,10 @@ class TestVectorsOfAGraph:
         load_kg([root / "facts.txt"], root / "kg")
         return root / "kg"
 
-    def test_ends_and_a_map_are_there_afterwards(self, folder: Path) -> None:
+    def test_relations_and_ends_are_there_afterwards(self, folder: Path) -> None:
         kg, encoder, told = open_kg(folder), Words(), []
         made = make_vectors(folder, kg, encoder, progress=lambda stage, done, total: told.append(stage))
         store = vectors_of(kg, encoder)
-        assert load_map(store) is not None
         assert (store.find(["lonpar", "capital city"]) >= 0).all()
         assert (told[0], told[-1]) == ("texts of facts", "vectors of relations and ends")
         again = make_vectors(folder, kg, encoder)

@@ -41,6 +41,7 @@ class DuckDB:
             self._con = self._duckdb.connect(config=config)
         except self._duckdb.Error as error:
             raise ConfigurationError(f"memory {memory!r} is no size; write e.g. 4GB ({error})") from error
+        self.close = self._con.close
 
     def lines(self, path: Path) -> Iterator[tuple[int, int]]:
         """The lines of a file, decompressed here, part by part as they fit in memory.
@@ -77,10 +78,6 @@ class DuckDB:
             if "interrupted" in str(error).lower():  # this is how Ctrl-C reaches a query
                 raise KeyboardInterrupt from error
             raise
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._con.close()
 
 
 class Spark:

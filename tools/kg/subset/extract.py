@@ -1,7 +1,8 @@
 """Extracting the part of a graph within some hops of given entities from a dump (ODA, section 3.2).
 
 The result is a folder with `triples.nt.gz`, `labels.nt.gz` and `cut.json` (what was extracted, from what,
-how), which `triplewise kg load` takes as it is; what is under way stands in a hidden folder in it.
+how), which `triplewise kg load` takes as it is. Until it is done, the dumps as Parquet stand in a hidden
+folder in it: an extraction that was broken off does not take them apart again.
 """
 
 from __future__ import annotations
@@ -12,37 +13,35 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
-from itertools import islice, pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import write_json, writing
+from triplewise.tools.core.files import exclusive, write_json, writing
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.load import SUBSET_MANIFEST
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import Progress, Stream, numbered_lines, safe_iri
 from triplewise.tools.kg.subset import staging
 from triplewise.tools.kg.subset.engines import ENGINES, DuckDB, Engine, Spark
-from triplewise.tools.kg.subset.staging import Facts, Source, Steps
+from triplewise.tools.kg.subset.staging import Source
 
 Direction = Literal["both", "out"]
 DIRECTIONS: tuple[Direction, ...] = ("both", "out")
-FORMAT = 1
+FORMAT = 2
 TRIPLES, LABELS = "triples.nt.gz", "labels.nt.gz"
 WORK = ".work"
-SHOWN = 1_000  # hubs and unknown seeds that the manifest lists; the rest is counted
+SHOWN = 1_000  # unknown seeds that the manifest lists; the rest is counted
 SEED_KEYS = ("entities", "topic_entity", "entity", "id")
 """Where a JSON record may name its entities: the first of these that it has."""
 _LEVEL = 4
 
 # What a cut computes. Terms are written as N-Triples writes them, and blank nodes have become IRIs: a term is
-# a node if it begins with `<`. The tables are named by `_Extraction._write`.
+# a node if it begins with `<`. The tables are named by `_extract`.
 _SEEDS = """
 SELECT s AS node FROM staged SEMI JOIN listed ON s = node
 UNION SELECT o AS node FROM staged SEMI JOIN listed ON o = node ORDER BY node
@@ -113,16 +112,6 @@ class Hop:
     hubs: int
 
 
-@dataclass(frozen=True, slots=True)
-class Hub:
-    """A node that was not expanded on one side (`out`: as subject, `in`: as object), and in which hop."""
-
-    hop: int
-    id: str
-    side: str
-    neighbours: int
-
-
 @dataclass(frozen=True)
 class SubsetReport:
     """What an extraction did.
@@ -130,10 +119,9 @@ class SubsetReport:
     Attributes:
         path: the folder. spec: what was asked for. profile, engine: their names.
         triples, labels: facts in each of the two files. hops: one by one.
-        hub_count: nodes and sides that were not expanded. hubs: the first 1,000 of them.
         seeds: how many are in the dump. unknown, unknown_count: those that are not, or that are no ids.
         left_out: triples of relations that the profile leaves out. sources: the dumps.
-        seconds: how long this run took: a step done before takes none.
+        seconds: how long this run took.
     """
 
     path: Path
@@ -143,8 +131,6 @@ class SubsetReport:
     triples: int
     labels: int
     hops: tuple[Hop, ...]
-    hub_count: int
-    hubs: tuple[Hub, ...]
     seeds: int
     unknown: tuple[str, ...]
     unknown_count: int
@@ -168,8 +154,6 @@ def extract_subset(
 ) -> SubsetReport:
     """Cut all triples within some hops of the seeds out of a dump, with the labels of what they name.
 
-    A cut that was broken off goes on where it was when it is called again with the same arguments.
-
     Args:
         seeds: file of ids or IRIs, one a line, or of JSON lines (see `read_seed_ids`).
         dumps: N-Triples (.nt, also .gz, .zst, .bz2), and tables of labels (.tsv) as `kg load` takes them.
@@ -184,19 +168,22 @@ def extract_subset(
         DataError: a dump or seeds file that cannot be used. ConfigurationError: the folder is in use or holds
             something else, a package is missing, settings that cannot work.
     """
-    paths = [Path(path) for path in dumps]
+    begun, paths, spec = time.perf_counter(), [Path(path) for path in dumps], spec or SubsetSpec()
+    tell = progress or (lambda stage, done, total: None)
     if not paths:
         raise ConfigurationError("nothing to cut from: name at least one dump by --from")
     for path in paths:
         staging.check_dump(path)
-    shape = load_profile(profile)
+    shape, target = load_profile(profile), Path(into).absolute()
     entities, unreadable = read_seed_ids(Path(seeds), shape)
-    target = Path(into).absolute()
     _check_target(target, overwrite)
-    steps = Steps(target / WORK)
+    work = target / WORK
     with ExitStack() as stack:
-        stack.enter_context(steps.alone())
-        duckdb = DuckDB(steps.folder / "spill", memory, threads)
+        with writing(work):
+            work.mkdir(parents=True, exist_ok=True)
+            busy = ConfigurationError(f"another process is working in {work}; wait for it to end")
+            stack.enter_context(exclusive(work / "lock", busy))
+        duckdb = DuckDB(work / "spill", memory, threads)
         stack.callback(duckdb.close)
         if isinstance(engine, str):
             if engine not in ENGINES:
@@ -204,15 +191,46 @@ def extract_subset(
             if engine == "spark":
                 stack.callback((spark := Spark()).close)
             engine = spark if engine == "spark" else duckdb
-        tell = progress or (lambda stage, done, total: None)
-        made = _Extraction(engine, steps, spec or SubsetSpec(), shape, entities, unreadable, tell)
-        report = made.run(paths, target, duckdb)
-    shutil.rmtree(target / WORK, ignore_errors=True)
+        staged = staging.stage(work / "staged", duckdb, paths, shape, tell)
+        engine.name_table("staged", *staged)
+        with writing(work):
+            shutil.rmtree(work / "hops", ignore_errors=True)
+            facts = _extract(_Tables(engine, work / "hops"), spec, shape, entities, tell)
+            tell("writing", 0, None)
+            files = {
+                name: _write_ntriples(work / "hops" / table, work / name)
+                for name, table in ((TRIPLES, "all"), (LABELS, "names"))
+            }
+            facts["unknown"] = [*unreadable, *facts["unknown"]]
+            report = SubsetReport(
+                path=target,
+                spec=spec,
+                profile=shape.name,
+                engine=engine.name,
+                triples=files[TRIPLES]["triples"],
+                labels=files[LABELS]["triples"],
+                hops=tuple(facts["hops"]),
+                seeds=facts["seeds"],
+                unknown=tuple(facts["unknown"][:SHOWN]),
+                unknown_count=len(facts["unknown"]),
+                left_out=facts["left_out"],
+                sources=tuple(staged.values()),
+                seconds=round(time.perf_counter() - begun, 3),
+            )
+            # No times and no folders: the same extraction has the same manifest. It is moved into place last.
+            about = {k: v for k, v in asdict(report).items() if k not in ("path", "seconds")}
+            about["sources"] = [asdict(source) | {"path": source.path.name} for source in report.sources]
+            (target / SUBSET_MANIFEST).unlink(missing_ok=True)
+            for name in files:
+                (work / name).replace(target / name)
+            manifest = {"format": FORMAT, "version": version("triplewise"), **about, "files": files}
+            write_json(target / SUBSET_MANIFEST, manifest, indent=2)
+    shutil.rmtree(work, ignore_errors=True)
     return report
 
 
 def _check_target(target: Path, overwrite: bool) -> None:
-    """Raise `ConfigurationError` unless a cut can be made in a folder; make the folder."""
+    """Raise `ConfigurationError` unless a cut can be made in a folder."""
     if target.is_file():
         raise ConfigurationError(f"{target} is a file; name a folder to make")
     names = {path.name for path in target.iterdir()} if target.exists() else set()
@@ -221,185 +239,100 @@ def _check_target(target: Path, overwrite: bool) -> None:
         raise ConfigurationError(f"{target} is not empty ({shown}); name one to make, or an empty one")
     if SUBSET_MANIFEST in names and not overwrite:
         raise ConfigurationError(f"{target} holds a cut already; give --overwrite, or name another folder")
-    target.mkdir(parents=True, exist_ok=True)
 
 
-@dataclass
-class _Extraction:
-    """An extraction under way: its steps stand in `hops/` of the work folder."""
+@dataclass(frozen=True)
+class _Tables:
+    """Tables in a folder, which queries know by the last part of their names."""
 
     engine: Engine
-    steps: Steps
-    spec: SubsetSpec
-    profile: Profile
-    seeds: Sequence[IRI]
-    unreadable: Sequence[str]
-    progress: Progress
+    folder: Path
 
-    def run(self, paths: Sequence[Path], target: Path, duckdb: DuckDB) -> SubsetReport:
-        begun = time.perf_counter()
-        self._forget_others(paths)
-        sources = staging.stage(self.steps, duckdb, paths, self.profile, self.progress)
-        roles = self._step("relations", "roles", self._roles)
-        seeds = self._step("finding the seeds", "0", self._known_seeds)
-        if not seeds["reached"]:
-            raise DataError(
-                f"none of the {len(self.seeds):,} seeds is in the dump (the first: "
-                f"{self.seeds[0].value}); check the dump, and --profile (now {self.profile.name!r})"
-            )
-        hops = [seeds]
-        for number in range(1, self.spec.hops + 1):
-            what = f"hop {number}: {hops[-1]['reached']:,} nodes"
-            hops.append(self._step(what, str(number), partial(self._hop, number=number)))
-            if not hops[-1]["reached"]:
-                break
-        last = len(hops) - 1
-        by_hop = self._step("putting the hops together", "triples", partial(self._together, hops=last))
-        self._step("labels", "labels", self._labels)
-        files = self._step("writing", "result", self._files)
-        hubs = (  # hop by hop, the largest first
-            Hub(number, self.profile.short(_iri(node)), side, neighbours)
-            for number in range(1, len(hops))
-            for node, side, neighbours in staging.rows(self._folder(f"{number}/hubs"))
+    def write(self, table: str, query: str) -> Path:
+        """Write what a query yields."""
+        path = self.folder / table
+        path.mkdir(parents=True, exist_ok=True)
+        self.engine.write(query, path)
+        self.engine.name_table(path.name, path)
+        return path
+
+    def write_column(self, table: str, column: str, values: Sequence[str]) -> None:
+        """Write texts as a table of one column."""
+        staging.write_rows(self.folder / table / "part-0.parquet", ((v,) for v in values), (column,))
+        self.engine.name_table(table, self.folder / table)
+
+
+def _extract(
+    tables: _Tables, spec: SubsetSpec, profile: Profile, seeds: Sequence[IRI], tell: Progress
+) -> dict[str, Any]:
+    """Compute the tables `all` (triples) and `names` from `staged`, hop by hop.
+
+    Returns what the report says of it: `hops`, `seeds` (their number), `unknown` (seeds), `left_out`.
+    """
+    tell("relations", 0, None)
+    left_out = _sort_relations(tables, profile)
+    tell("finding the seeds", 0, None)
+    tables.write_column("listed", "node", [iri.n3() for iri in seeds])
+    there = {term for (term,) in staging.rows(tables.write("seeds", _SEEDS))}
+    if not there:
+        raise DataError(
+            f"none of the {len(seeds):,} seeds is in the dump (the first: {seeds[0].value}); check the dump, "
+            f"and --profile (now {profile.name!r})"
         )
-        report = SubsetReport(
-            path=target,
-            spec=self.spec,
-            profile=self.profile.name,
-            engine=self.engine.name,
-            triples=files[TRIPLES]["triples"],
-            labels=files[LABELS]["triples"],
-            hops=tuple(
-                Hop(number, before["reached"], by_hop.get(str(number), 0), hop["hubs"])
-                for number, (before, hop) in enumerate(pairwise(hops), 1)
-            ),
-            hub_count=sum(hop["hubs"] for hop in hops[1:]),
-            hubs=tuple(islice(hubs, SHOWN)),
-            seeds=seeds["reached"],
-            unknown=(*self.unreadable, *seeds["unknown"])[:SHOWN],
-            unknown_count=len(self.unreadable) + seeds["unknown_count"],
-            left_out=roles["left_out"],
-            sources=tuple(sources),
-            seconds=round(time.perf_counter() - begun, 3),
-        )
-        self._publish(report, files)
-        return report
-
-    def _forget_others(self, dumps: Sequence[Path]) -> None:
-        """Clear steps that were made for another extraction."""
-        seeds = "\n".join(iri.value for iri in self.seeds)
-        identity = {
-            "version": version("triplewise"),
-            "spec": asdict(self.spec) | {"languages": list(self.spec.languages)},
-            "seeds": hashlib.sha256(seeds.encode()).hexdigest(),
-            "profile": hashlib.sha256(repr(self.profile).encode()).hexdigest(),
-            "engine": self.engine.name,
-            "sources": [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in dumps],
-        }
-        if self.steps.facts("identity") != identity:
-            for step in ("identity", staging.STAGED, "hops"):
-                shutil.rmtree(self.steps.folder / step, ignore_errors=True)
-            self.steps.step("identity", lambda folder: identity)
-
-    def _hop(self, folder: Path, number: int) -> Facts:
-        """What stands at the frontier of a hop, what of it is taken, and where that leads."""
-        touched, hubs, triples = folder / "touched", folder / "hubs", folder / "triples"
-        both = str(self.spec.direction == "both").lower()
-        frontier = f"{number - 1}/frontier"
-        self._write(touched, _TOUCHED.format(both=both), followed="roles/followed", frontier=frontier)
-        self._write(hubs, _HUBS.format(limit=self.spec.hub_limit), touched=touched, seeds="0/frontier")
-        self._write(triples, _TAKEN.format(hop=number), touched=touched, hubs=hubs)
-        self.engine.name_table("before", *(self._folder(f"{n}/frontier") for n in range(number)))
+    frontiers, taken, hops = [tables.folder / "seeds"], list[Path](), list[Hop]()
+    for number in range(1, spec.hops + 1):
+        if not (nodes := staging.row_count(frontiers[-1])):
+            break
+        tell(f"hop {number}: {nodes:,} nodes", 0, None)
+        tables.engine.name_table("frontier", frontiers[-1])
+        both = str(spec.direction == "both").lower()
+        touched = tables.write(f"{number}/touched", _TOUCHED.format(both=both))
+        hubs = staging.row_count(tables.write(f"{number}/hubs", _HUBS.format(limit=spec.hub_limit)))
+        taken.append(tables.write(f"{number}/triples", _TAKEN.format(hop=number)))
+        tables.engine.name_table("before", *frontiers)
         reached = f"SELECT node FROM ({_NODES}) AS nodes ANTI JOIN before USING (node)"
-        self._write(folder / "frontier", reached, triples=triples)
+        frontiers.append(tables.write(f"{number}/reached", reached))
+        hops.append(Hop(number, nodes, 0, hubs))
         shutil.rmtree(touched)
-        return {"reached": staging.row_count(folder / "frontier"), "hubs": staging.row_count(hubs)}
-
-    def _roles(self, folder: Path) -> Facts:
-        """Sort the relations of the dump: followed, naming, left out."""
-        self._write(folder / "counts", "SELECT p, COUNT(*) AS n FROM staged GROUP BY p")
-        profile = self.profile
-        texts = (*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates)
-        followed, naming, left_out = [], [], 0
-        for relation, number in staging.rows(folder / "counts"):
-            if relation[1:-1] in texts:
-                naming.append(relation)
-            elif profile.excludes(_iri(relation)):
-                left_out += number
-            else:
-                followed.append(relation)
-        staging.write_column(sorted(followed), "p", folder / "followed")
-        staging.write_column(sorted(naming), "p", folder / "naming")
-        return {"left_out": left_out}
-
-    def _known_seeds(self, folder: Path) -> Facts:
-        staging.write_column([iri.n3() for iri in self.seeds], "node", folder / "listed")
-        self._write(folder / "frontier", _SEEDS, listed=folder / "listed")
-        there = {term for (term,) in staging.rows(folder / "frontier")}
-        unknown = [self.profile.short(iri) for iri in self.seeds if iri.n3() not in there]
-        return {"reached": len(there), "unknown": unknown[:SHOWN], "unknown_count": len(unknown)}
-
-    def _together(self, folder: Path, hops: int) -> Facts:
-        """Put the triples of all hops into one table; how many each hop was the first to take."""
-        self.engine.name_table("by_hop", *(self._folder(f"{n}/triples") for n in range(1, hops + 1)))
-        every = "SELECT s, p, o, MIN(hop) AS hop FROM by_hop GROUP BY s, p, o ORDER BY s, p, o"
-        self._write(folder / "all", every)
-        counts = "SELECT hop, COUNT(*) AS n FROM triples GROUP BY hop"
-        self._write(folder / "counts", counts, triples=folder / "all")
-        return {str(hop): n for hop, n in staging.rows(folder / "counts")}
-
-    def _labels(self, folder: Path) -> Facts:
-        self._write(folder / "relations", "SELECT DISTINCT p FROM triples", triples="triples/all")
-        relations = [_iri(term) for (term,) in staging.rows(folder / "relations")]
-        carriers = {iri.n3() for r in relations for iri in (r, self.profile.label_subject(r))}
-        staging.write_column(sorted(carriers), "node", folder / "carriers")
-        tags = ["", *(tag.lower() for tag in self.spec.languages)]
-        languages = " OR ".join(f"{_TAG} = '{tag}' OR {_TAG} LIKE '{tag}-%'" for tag in tags)
-        self._write(
-            folder / "names",
-            _NAMES.format(nodes=_NODES, languages=f"({languages})" if tags[1:] else "true"),
-            triples="triples/all",
-            carriers=folder / "carriers",
-            naming="roles/naming",
-            seeds="0/frontier",
-        )
-        return {}
-
-    def _files(self, folder: Path) -> Facts:
-        places = {TRIPLES: self._folder("triples/all"), LABELS: self._folder("labels/names")}
-        return {name: _write_ntriples(place, folder / name) for name, place in places.items()}
-
-    def _publish(self, report: SubsetReport, files: Facts) -> None:
-        """Move the files into place: the old manifest goes first, the new one comes last."""
-        target, result = report.path, self._folder("result")
-        facts = {k: v for k, v in asdict(report).items() if k not in ("path", "seconds")}
-        # No times and no folders: the same extraction has the same manifest.
-        facts["sources"] = [asdict(source) | {"path": source.path.name} for source in report.sources]
-        manifest = {"format": FORMAT, "version": version("triplewise"), **facts, "files": files}
-        with writing(target):
-            (target / SUBSET_MANIFEST).unlink(missing_ok=True)
-            for name in (TRIPLES, LABELS):  # what was moved before stays moved
-                if (result / name).exists() or not (target / name).exists():
-                    (result / name).replace(target / name)
-            write_json(target / SUBSET_MANIFEST, manifest, indent=2)
-
-    def _folder(self, step: str) -> Path:
-        return self.steps.folder / "hops" / step
-
-    def _write(self, folder: Path, query: str, **tables: str | Path) -> None:
-        """Write what a query yields, over `staged` (all triples) and tables by step or folder."""
-        self.engine.name_table("staged", self.steps.folder / staging.STAGED)
-        for name, place in tables.items():
-            self.engine.name_table(name, self._folder(place) if isinstance(place, str) else place)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.engine.write(query, folder)
-
-    def _step(self, stage_name: str, name: str, make: Callable[[Path], Facts]) -> Facts:
-        self.progress(stage_name, 0, None)
-        return self.steps.step(f"hops/{name}", make)
+    tell("putting the hops together", 0, None)
+    tables.engine.name_table("by_hop", *taken)
+    every = "SELECT s, p, o, MIN(hop) AS hop FROM by_hop GROUP BY s, p, o ORDER BY s, p, o"
+    tables.engine.name_table("triples", tables.write("all", every))
+    counts = tables.write("counts", "SELECT hop, COUNT(*) AS n FROM triples GROUP BY hop")
+    new = dict(staging.rows(counts))
+    tell("labels", 0, None)
+    used = staging.rows(tables.write("used", "SELECT DISTINCT p FROM triples"))
+    carriers = {iri.n3() for (t,) in used for r in [_iri(t)] for iri in (r, profile.label_subject(r))}
+    tables.write_column("carriers", "node", sorted(carriers))
+    tags = ["", *(tag.lower() for tag in spec.languages)]
+    languages = " OR ".join(f"{_TAG} = '{tag}' OR {_TAG} LIKE '{tag}-%'" for tag in tags)
+    tables.write("names", _NAMES.format(nodes=_NODES, languages=f"({languages})" if tags[1:] else "true"))
+    return {
+        "hops": [replace(hop, triples=new.get(hop.number, 0)) for hop in hops],
+        "seeds": len(there),
+        "unknown": [profile.short(iri) for iri in seeds if iri.n3() not in there],
+        "left_out": left_out,
+    }
 
 
-def _write_ntriples(table: Path, path: Path) -> Facts:
+def _sort_relations(tables: _Tables, profile: Profile) -> int:
+    """Write the relations that are followed and those that name; return how many triples have others."""
+    texts = (*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates)
+    followed, naming, left_out = [], [], 0
+    query = "SELECT p, COUNT(*) AS n FROM staged GROUP BY p"
+    for relation, number in staging.rows(tables.write("relations", query)):
+        if relation[1:-1] in texts:
+            naming.append(relation)
+        elif profile.excludes(_iri(relation)):
+            left_out += number
+        else:
+            followed.append(relation)
+    tables.write_column("followed", "p", sorted(followed))
+    tables.write_column("naming", "p", sorted(naming))
+    return left_out
+
+
+def _write_ntriples(table: Path, path: Path) -> dict[str, Any]:
     """Write triples (`s`, `p`, `o`) as N-Triples, compressed: the same bytes for the same triples."""
     import pyarrow as pa
     import pyarrow.compute as pc

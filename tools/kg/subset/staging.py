@@ -1,4 +1,4 @@
-"""Work in progress in a folder, and its first step: a dump as Parquet with the columns `s`, `p`, `o`.
+"""The first step of a cut: a dump as Parquet with the columns `s`, `p`, `o`, kept until the cut is done.
 
 Nearly all lines of a dump are plain: one regular expression recognises those that the parser would accept and
 write the same way, and the engine takes them apart. All others go through the parser.
@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyoxigraph as ox
 
-from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import exclusive, write_json, writing
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.files import write_json, writing
 from triplewise.tools.core.terms import XSD
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.profile import Profile
@@ -28,8 +27,7 @@ from triplewise.tools.kg.subset.engines import DuckDB
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Facts = dict[str, Any]
-DONE, STAGED = "done.json", "staged"
+DONE = "done.json"
 ROWS = 100_000
 _HEAD = 1 << 20
 _CHARACTER = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f][0-9A-Fa-f])"
@@ -55,58 +53,7 @@ SELECT s, p, CASE WHEN o LIKE '%{_STRING}' THEN left(o, length(o) - {len(_STRING
 _OTHERS = f"SELECT n, line FROM lines WHERE line <> '' AND NOT {_IS_PLAIN} ORDER BY n"
 
 
-class Steps:
-    """Steps in a folder, done by one process at a time, each done once, whole or not at all.
-
-    A step is a folder. It is made under another name and renamed when it is complete, with what there is to
-    remember of it in `done.json`: a process that is killed leaves nothing that looks like a finished step.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def facts(self, name: str) -> Facts | None:
-        """What is remembered of a finished step; None if it is not finished."""
-        try:
-            return dict(json.loads((self.folder / name / DONE).read_text(encoding="utf-8")))
-        except OSError:
-            return None
-
-    def step(self, name: str, make: Callable[[Path], Facts]) -> Facts:
-        """Do a step unless it is done. `make` writes its files and returns what to remember (JSON).
-
-        Raises:
-            DataError: the disk is full or cannot be written.
-        """
-        if (facts := self.facts(name)) is not None:
-            return facts
-        final = self.folder / name
-        part = final.with_name(final.name + ".part")
-        with writing(final):
-            shutil.rmtree(part, ignore_errors=True)
-            shutil.rmtree(final, ignore_errors=True)
-            part.mkdir(parents=True)
-            facts = make(part)
-            write_json(part / DONE, facts)
-            part.rename(final)
-        return facts
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other processes out of the folder.
-
-        Raises:
-            ConfigurationError: another process works in it. DataError: it cannot be made.
-        """
-        busy = ConfigurationError(f"another process is working in {self.folder}; wait for it to end")
-        with ExitStack() as stack:
-            with writing(self.folder):
-                self.folder.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(exclusive(self.folder / "lock", busy))
-            yield
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Source:
     """A staged dump.
 
@@ -120,11 +67,11 @@ class Source:
     path: Path
     bytes: int
     sha256_of_first_mib: str
-    triples: int
-    lines: int | None
-    bad_lines: int
-    first_bad: int | None
-    message: str
+    triples: int = 0
+    lines: int | None = None
+    bad_lines: int = 0
+    first_bad: int | None = None
+    message: str = ""
 
 
 def check_dump(path: Path) -> None:
@@ -142,122 +89,83 @@ def check_dump(path: Path) -> None:
 
 
 def stage(
-    steps: Steps, engine: DuckDB, dumps: Sequence[Path], profile: Profile, progress: rdf.Progress
-) -> list[Source]:
-    """Stage the dumps that are not staged yet."""
-    sources = []
+    folder: Path, engine: DuckDB, dumps: Sequence[Path], profile: Profile, progress: rdf.Progress
+) -> dict[Path, Source]:
+    """Stage the dumps that are not staged yet; return each one's folder of Parquet, and what it is.
+
+    A folder is made under another name and renamed when it is complete: what is killed leaves nothing that
+    looks finished. Raises `DataError` where the disk cannot be written, or a dump has no triple.
+    """
+    staged: dict[Path, Source] = {}
     for number, path in enumerate(dumps):
+        facts = path.stat()
+        about = f"{number} {path.absolute()} {facts.st_size} {facts.st_mtime_ns} {profile!r}"
+        final = folder / hashlib.sha256(about.encode()).hexdigest()[:20]
+        part = final.with_suffix(".part")
         with path.open("rb") as file:
-            head = hashlib.sha256(file.read(_HEAD)).hexdigest()
-
-        def make(folder: Path, path: Path = path, number: int = number) -> Facts:
-            if rdf.is_label_table(path):
-                facts = _stage_labels(folder, path, profile)
-            else:
-                facts = _stage_triples(folder, engine, path, number, progress)
-            if not facts["triples"]:
-                raise DataError("no triple in it", path)
-            return facts
-
-        facts, size = steps.step(f"{STAGED}/{number:03}", make), path.stat().st_size
-        progress(f"staging {path.name}", size, size)
-        sources.append(Source(path, size, head, **facts))
-    return sources
-
-
-def batches(folder: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a folder of Parquet files, file by file in the order of their names."""
-    import pyarrow.parquet as pq
-
-    for path in sorted(folder.glob("*.parquet")):
-        with pq.ParquetFile(path) as file:
-            yield from file.iter_batches(ROWS)
+            source = Source(path, facts.st_size, hashlib.sha256(file.read(_HEAD)).hexdigest())
+        known = tuple(Source.__slots__)[3:]
+        if (final / DONE).is_file():
+            for name, value in json.loads((final / DONE).read_text(encoding="utf-8")).items():
+                setattr(source, name, value)
+        else:
+            with writing(final):
+                shutil.rmtree(part, ignore_errors=True)
+                part.mkdir(parents=True)
+                if rdf.is_label_table(path):
+                    _stage_labels(part, source, profile)
+                else:
+                    _stage_triples(part, engine, source, number, progress)
+                if not source.triples:
+                    raise DataError("no triple in it", path)
+                write_json(part / DONE, {name: getattr(source, name) for name in known})
+                part.rename(final)
+        progress(f"staging {path.name}", source.bytes, source.bytes)
+        staged[final] = source
+    return staged
 
 
-def rows(folder: Path) -> Iterator[tuple[Any, ...]]:
-    """The same, row by row."""
-    for batch in batches(folder):
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-
-
-def _stage_triples(folder: Path, engine: DuckDB, path: Path, number: int, progress: rdf.Progress) -> Facts:
+def _stage_triples(folder: Path, engine: DuckDB, source: Source, number: int, progress: rdf.Progress) -> None:
     """Stage N-Triples part by part."""
-    lines = triples = 0
-    bad_lines = 0
-    first: tuple[int | None, str] = (None, "")  # number of the first bad line, and what is wrong with it
-
-    def parsed(others: Path) -> Iterator[tuple[str, str, str]]:
-        nonlocal bad_lines, first
-        for place, line in rows(others):
-            try:
-                if (triple := parse_line(line, number)) is not None:
-                    yield triple
-            except ValueError as error:
-                first = first if bad_lines else (lines + place + 1, str(error))
-                bad_lines += 1
-
-    for part, (count, position) in enumerate(engine.lines(path)):
+    source.lines = 0
+    for part, (count, position) in enumerate(engine.lines(source.path)):
         plain, others = folder / f"{part:06}" / "plain", folder / f"{part:06}" / "others"
         for sub in (plain, others):
             sub.mkdir(parents=True)
         engine.write(_TRIPLES, plain)
         if row_count(plain) != count:
             engine.write(_OTHERS, others)
-        _write_rows(plain / "rest.parquet", parsed(others))
+        write_rows(plain / "rest.parquet", _parsed(rows(others), source, number), ("s", "p", "o"))
         shutil.rmtree(others)
-        triples += row_count(plain)
+        source.triples += row_count(plain)
         for file in plain.glob("*.parquet"):
             if not row_count(file):  # DuckDB takes all files to be as large as the first one when it joins
                 file.unlink()
-        lines += count
-        progress(f"staging {path.name}", position, path.stat().st_size)
-    return _facts(triples, lines, bad_lines, *first)
+        source.lines += count
+        progress(f"staging {source.path.name}", position, source.bytes)
 
 
-def _stage_labels(folder: Path, path: Path, profile: Profile) -> Facts:
+def _parsed(lines: Iterator[tuple[Any, ...]], source: Source, number: int) -> Iterator[tuple[str, str, str]]:
+    """The triples of lines that the parser has to read; bad ones are counted in the source."""
+    for place, line in lines:
+        try:
+            if (triple := parse_line(line, number)) is not None:
+                yield triple
+        except ValueError as error:
+            if not source.bad_lines:
+                source.first_bad, source.message = (source.lines or 0) + place + 1, str(error)
+            source.bad_lines += 1
+
+
+def _stage_labels(folder: Path, source: Source, profile: Profile) -> None:
     """Stage a table of labels as the facts that `triplewise kg load` would make of it."""
     reader = rdf.GraphReader(on_error="skip")
-    facts = ((str(q.subject), str(q.predicate), str(q.object)) for q in reader.labels([path], profile))
-    triples = _write_rows(folder / "labels.parquet", facts)
-    first = (reader.broken[0].line, reader.broken[0].message) if reader.broken else (None, "")
-    return _facts(triples, None, reader.broken_count, *first)
-
-
-def _facts(triples: int, lines: int | None, bad_lines: int, first_bad: int | None, message: str) -> Facts:
-    """What is remembered of a staged dump: fields of its `Source`."""
-    bad = {"bad_lines": bad_lines, "first_bad": first_bad, "message": message}
-    return {"triples": triples, "lines": lines, **bad}
-
-
-def _write_rows(path: Path, triples: Iterator[tuple[str, str, str]]) -> int:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pa.schema([(name, pa.string()) for name in ("s", "p", "o")])
-    total = 0
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        while chunk := list(islice(triples, ROWS)):
-            columns = [list(column) for column in zip(*chunk, strict=True)]
-            writer.write_table(pa.table(columns, schema=schema))
-            total += len(chunk)
-    return total
-
-
-def row_count(path: Path) -> int:
-    """The rows of a Parquet file, or of those in a folder."""
-    import pyarrow.parquet as pq
-
-    files = path.glob("*.parquet") if path.is_dir() else [path]
-    return sum(int(pq.read_metadata(file).num_rows) for file in files)
-
-
-def write_column(values: Sequence[str], name: str, folder: Path) -> None:
-    """Write texts as a table of one column."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({name: pa.array(values, pa.string())}), folder / "part-0.parquet")
+    quads = reader.labels([source.path], profile)
+    facts = ((str(q.subject), str(q.predicate), str(q.object)) for q in quads)
+    source.triples = write_rows(folder / "labels.parquet", facts, ("s", "p", "o"))
+    source.bad_lines = reader.broken_count
+    if reader.broken:
+        source.first_bad, source.message = reader.broken[0].line, reader.broken[0].message
 
 
 def parse_line(line: str, source: int) -> tuple[str, str, str] | None:
@@ -281,3 +189,41 @@ def parse_line(line: str, source: int) -> tuple[str, str, str] | None:
         raise ValueError("a triple as the object of a triple (RDF 1.2) is not supported")
     quad = rdf.without_blanks(quad, source)
     return str(quad.subject), str(quad.predicate), str(quad.object)
+
+
+def batches(folder: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of a folder of Parquet files, file by file in the order of their names."""
+    import pyarrow.parquet as pq
+
+    for path in sorted(folder.glob("*.parquet")):
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(ROWS)
+
+
+def rows(folder: Path) -> Iterator[tuple[Any, ...]]:
+    """The same, row by row."""
+    for batch in batches(folder):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def row_count(path: Path) -> int:
+    """The rows of a Parquet file, or of those in a folder."""
+    import pyarrow.parquet as pq
+
+    files = path.glob("*.parquet") if path.is_dir() else [path]
+    return sum(int(pq.read_metadata(file).num_rows) for file in files)
+
+
+def write_rows(path: Path, facts: Iterator[tuple[str, ...]], names: Sequence[str]) -> int:
+    """Write rows of texts as a Parquet file with these columns; return how many."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema, total = pa.schema([(name, pa.string()) for name in names]), 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        while chunk := list(islice(facts, ROWS)):
+            columns = [list(column) for column in zip(*chunk, strict=True)]
+            writer.write_table(pa.table(columns, schema=schema))
+            total += len(chunk)
+    return total
