@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.graphs.learning import learn
-from triplewise.nodes import learning
 from triplewise.nodes.learning import Attempts, LearningConfig, Progress
+from triplewise.tools.learning import trajectory
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.trajectory import Journal, Trajectory, write_line
 
@@ -102,7 +102,7 @@ def child(folder: Path, point: str) -> None:
     if kind == "torn":
         tear(int(numbers[0]))
     if kind == "merge":
-        vars(learning.trajectory)["write_trajectories"] = fatal_merge
+        vars(trajectory)["write_trajectories"] = fatal_merge
 
     def report(progress: Progress) -> None:
         if [kind, *map(int, numbers)] == [progress.phase, progress.iteration, progress.done]:

@@ -347,9 +347,9 @@ class WikipediaDocuments:
         try:
             with httpx.Client(headers={"User-Agent": AGENT}, follow_redirects=True) as http:
                 hits = query(list="search", srsearch=topic, srlimit=PAGES)["search"]
-                text = {"prop": "extracts|info", "explaintext": 1, "inprop": "url", "redirects": 1}
                 for title in [str(hit["title"]) for hit in hits]:
-                    (page,) = query(titles=title, **text)["pages"].values()
+                    page = query(titles=title, prop="extracts|info", explaintext=1, inprop="url", redirects=1)
+                    (page,) = page["pages"].values()
                     # Headings (`== Career ==`) become paragraphs of their own.
                     lines = (line.strip() for line in page.get("extract", "")[:CHARACTERS].split("\n"))
                     content = "\n\n".join(s.strip("= ") if s.startswith("==") else s for s in lines)

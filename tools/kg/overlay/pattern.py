@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rdflib.paths import AlternativePath, InvPath, MulPath, NegatedPath, Path, SequencePath
+from rdflib import paths
 from rdflib.plugins.sparql.algebra import translateQuery
 from rdflib.plugins.sparql.parser import parseQuery
 from rdflib.plugins.sparql.parserutils import CompValue
@@ -23,7 +23,6 @@ _OBSTACLES = {
     "Graph": "GRAPH",
     "Builtin_NOTEXISTS": "NOT EXISTS",
     "Builtin_EXISTS": "EXISTS",
-    "datasetClause": "FROM",
 }
 
 
@@ -57,11 +56,12 @@ class Pattern:
 
     def may_match(self, triple: Triple) -> bool:
         """Whether a triple may be part of a solution, or keep others from being one."""
-        for subject, relations, value in self.triples:
-            matches = subject in (None, triple.subject.value) and value in (None, triple.object.value)
-            if matches and (relations is None or triple.relation.value in relations):
-                return True
-        return False
+        return any(
+            subject in (None, triple.subject.value)
+            and value in (None, triple.object.value)
+            and (relations is None or triple.relation.value in relations)
+            for subject, relations, value in self.triples
+        )
 
 
 def read_pattern(sparql: str) -> Pattern:
@@ -72,26 +72,22 @@ def read_pattern(sparql: str) -> Pattern:
         raise UnreadableQuery(f"rdflib: {error}") from error
     nodes, hops = list(_nodes(algebra)), max(0, _size(algebra) - 1)
     groups = [node for node in nodes if node.name == "Group"]
-    outer = algebra.p if algebra.p.name == "Slice" else None
+    slices = [node for node in nodes if node.name == "Slice"]
+    kinds = {node.name for node in nodes}
+    obstacle = next((words for kind, words in _OBSTACLES.items() if kind in kinds), "")
+    if algebra.get("datasetClause"):
+        obstacle = "FROM"
+    elif groups and (hops or slices or "Filter" in kinds or not all(map(_is_count, nodes))):
+        obstacle = obstacle or "an aggregate"
+    elif slices and (slices != [algebra.p] or slices[0].start):
+        obstacle = obstacle or "LIMIT"
     return Pattern(
         triples=tuple((_fixed(s), _relations(p), _fixed(o)) for n in nodes for s, p, o in _triples(n)),
         hops=min(hops, REPEATED),
-        length=outer.length if outer is not None else None,
+        length=algebra.p.length if algebra.p.name == "Slice" else None,
         keys=frozenset(str(v) for n in groups for v in n.get("expr") or ()) if groups else None,
-        obstacle=_obstacle(algebra, nodes, hops),
+        obstacle=obstacle,
     )
-
-
-def _obstacle(algebra: CompValue, nodes: list[CompValue], hops: int) -> str:
-    """Why an answer cannot be completed, "" if it can be."""
-    kinds = {node.name for node in nodes} | ({"datasetClause"} if algebra.get("datasetClause") else set())
-    if found := next((words for kind, words in _OBSTACLES.items() if kind in kinds), ""):
-        return found
-    slices = [node for node in nodes if node.name == "Slice"]
-    if "Group" in kinds:
-        is_simple = not hops and not slices and "Filter" not in kinds and all(map(_is_count, nodes))
-        return "" if is_simple else "an aggregate"
-    return "LIMIT" if slices and (slices != [algebra.p] or slices[0].start) else ""
 
 
 def _is_count(node: CompValue) -> bool:
@@ -105,12 +101,9 @@ def _nodes(part: Any) -> Iterator[CompValue]:
     """A part of the algebra and all below it."""
     if isinstance(part, CompValue):
         yield part
-        for key, value in part.items():
-            if key != "_vars":
-                yield from _nodes(value)
-    elif isinstance(part, list):
-        for each in part:
-            yield from _nodes(each)
+        part = [value for key, value in part.items() if key != "_vars"]
+    for each in part if isinstance(part, list) else ():
+        yield from _nodes(each)
 
 
 def _triples(node: CompValue) -> Iterator[tuple[Any, Any, Any]]:
@@ -132,29 +125,28 @@ def _size(part: Any) -> int:
     return own + sum(_size(value) for key, value in part.items() if key not in ("_vars", "triples"))
 
 
+def _parts(path: Any) -> list[Any]:
+    """What a property path is made of."""
+    return list(getattr(path, "args", ())) or [path.path if isinstance(path, paths.MulPath) else path.arg]
+
+
 def _steps(relation: Any) -> int:
-    if isinstance(relation, MulPath):
+    """How many triples a predicate or a path goes over at most."""
+    if isinstance(relation, paths.MulPath):
         return REPEATED
-    if isinstance(relation, SequencePath):
-        return sum(map(_steps, relation.args))
-    if isinstance(relation, AlternativePath):
-        return max(map(_steps, relation.args))
-    return _steps(relation.arg) if isinstance(relation, InvPath) else 1
+    if not isinstance(relation, paths.Path):
+        return 1
+    return (sum if isinstance(relation, paths.SequencePath) else max)(map(_steps, _parts(relation)))
 
 
 def _relations(relation: Any) -> frozenset[str] | None:
-    """The relations that a predicate names; None where any may match."""
+    """The relations that a predicate or a path names; None where any may match."""
     if isinstance(relation, URIRef):
         return frozenset([str(relation)])
-    if isinstance(relation, NegatedPath) or not isinstance(relation, Path):
+    if isinstance(relation, paths.NegatedPath) or not isinstance(relation, paths.Path):
         return None
-    parts = relation.args if isinstance(relation, SequencePath | AlternativePath) else [_part(relation)]
-    named = [_relations(part) for part in parts]
+    named = [_relations(part) for part in _parts(relation)]
     return None if None in named else frozenset().union(*(r for r in named if r is not None))
-
-
-def _part(path: Path) -> Any:
-    return path.path if isinstance(path, MulPath) else path.arg  # type: ignore[attr-defined]
 
 
 def _fixed(node: Any) -> str | None:

@@ -199,7 +199,7 @@ def extract_subset(
             tell("writing", 0, None)
             files = {
                 name: _write_ntriples(work / "hops" / table, work / name)
-                for name, table in ((TRIPLES, "all"), (LABELS, "names"))
+                for name, table in ((TRIPLES, "triples"), (LABELS, "names"))
             }
             facts["unknown"] = [*unreadable, *facts["unknown"]]
             report = SubsetReport(
@@ -265,7 +265,7 @@ class _Tables:
 def _extract(
     tables: _Tables, spec: SubsetSpec, profile: Profile, seeds: Sequence[IRI], tell: Progress
 ) -> dict[str, Any]:
-    """Compute the tables `all` (triples) and `names` from `staged`, hop by hop.
+    """Compute the tables `triples` and `names` from `staged`, hop by hop.
 
     Returns what the report says of it: `hops`, `seeds` (their number), `unknown` (seeds), `left_out`.
     """
@@ -288,7 +288,7 @@ def _extract(
         both = str(spec.direction == "both").lower()
         touched = tables.write(f"{number}/touched", _TOUCHED.format(both=both))
         hubs = staging.row_count(tables.write(f"{number}/hubs", _HUBS.format(limit=spec.hub_limit)))
-        taken.append(tables.write(f"{number}/triples", _TAKEN.format(hop=number)))
+        taken.append(tables.write(f"{number}/taken", _TAKEN.format(hop=number)))
         tables.engine.name_table("before", *frontiers)
         reached = f"SELECT node FROM ({_NODES}) AS nodes ANTI JOIN before USING (node)"
         frontiers.append(tables.write(f"{number}/reached", reached))
@@ -297,7 +297,7 @@ def _extract(
     tell("putting the hops together", 0, None)
     tables.engine.name_table("by_hop", *taken)
     every = "SELECT s, p, o, MIN(hop) AS hop FROM by_hop GROUP BY s, p, o ORDER BY s, p, o"
-    tables.engine.name_table("triples", tables.write("all", every))
+    tables.write("triples", every)
     counts = tables.write("counts", "SELECT hop, COUNT(*) AS n FROM triples GROUP BY hop")
     new = dict(staging.rows(counts))
     tell("labels", 0, None)
