@@ -288,7 +288,7 @@ def _extract(
         both = str(spec.direction == "both").lower()
         touched = tables.write(f"{number}/touched", _TOUCHED.format(both=both))
         hubs = staging.row_count(tables.write(f"{number}/hubs", _HUBS.format(limit=spec.hub_limit)))
-        taken.append(tables.write(f"{number}/taken", _TAKEN.format(hop=number)))
+        taken.append(tables.write(f"{number}/triples", _TAKEN.format(hop=number)))
         tables.engine.name_table("before", *frontiers)
         reached = f"SELECT node FROM ({_NODES}) AS nodes ANTI JOIN before USING (node)"
         frontiers.append(tables.write(f"{number}/reached", reached))
