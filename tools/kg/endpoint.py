@@ -10,11 +10,11 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
@@ -24,7 +24,7 @@ from triplewise.tools.core.addresses import split_url
 from triplewise.tools.core.credentials import login_headers, without_login
 from triplewise.tools.core.terms import IRI, Term, whole_number
 from triplewise.tools.kg.dialects import Engine, engine_of
-from triplewise.tools.kg.engine import ReadQuery, Token, Workers, read_query, tokenize
+from triplewise.tools.kg.engine import ReadQuery, Workers, read_query, tokenize
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result, memory_of
 from triplewise.tools.kg.sparql_results import Reply, Verdict, judge
 from triplewise.tools.kg.waves import Waves
@@ -47,8 +47,13 @@ REDIRECTS = 5  # redirects that one request follows at most
 _BRANCH = "branch__"
 _log = logging.getLogger(__name__)
 _DECLARED = re.compile(r"PREFIX\s+[^\s:]*:\s*<[^<>]*>", re.IGNORECASE)
+_NAME = r"(?:<[^<>\s]+>|[\w.-]*:[\w.-]*[\w-])"
+_CLOSURE = re.compile(  # `subject [step /] below* top` at the end of a triple
+    rf"(?P<subject>\?\w+)\s+(?:(?P<step>{_NAME})\s*/\s*)?(?P<below>{_NAME})\s*\*\s+(?P<top>{_NAME})"
+    r"(?=\s*[.}])"
+)
 _AGENT = "triplewise (SPARQLWrapper)"
-_ACCEPT = "application/sparql-results+json, application/sparql-results+xml;q=0.8, application/json;q=0.5"
+_ACCEPT = "application/sparql-results+json, application/json;q=0.5"
 
 
 class EndpointKG(KnowledgeGraph):
@@ -105,7 +110,7 @@ class EndpointKG(KnowledgeGraph):
         # By process, since a fork shares no connection, and the number of connections.
         self._clients: dict[tuple[int, int], httpx.Client] = {}
         weakref.finalize(self, _close, self._clients)
-        self._waves: Waves[_Query, Result] = Waves(self._settle_all)
+        self._waves: Waves[_Query, Result] = Waves(self._answer_all)
 
     @property
     def closed(self) -> bool:
@@ -137,51 +142,60 @@ class EndpointKG(KnowledgeGraph):
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
         return self._waves.ask(_Query(query, timeout, limit, self.deadline))
 
-    def _settle_all(self, asked: Sequence[_Query]) -> list[Result]:
+    def _answer_all(self, asked: Sequence[_Query]) -> list[Result]:
         """Answer queries at the same time, each once, in no more requests than there are connections."""
-        distinct = list({(a.query.text, a.limit): a for a in asked}.items())
+        distinct = list({(a.query.text, a.limit): a for a in asked}.values())
         step = self.connections if self.shared._unites else len(distinct)
         groups = [distinct[i::step] for i in range(min(step, len(distinct)))]
-        answers: dict[tuple[str, int], Result] = {}
-
-        def settle(group: Sequence[tuple[tuple[str, int], _Query]]) -> None:
-            results = self._settle_group([a for _, a in group])
-            answers.update((key, result) for (key, _), result in zip(group, results, strict=True))
-
         if len(groups) == 1:
-            settle(groups[0])
+            results = [self._answer_group(groups[0])]
         else:
             with ThreadPoolExecutor(self.connections, "triplewise-kg") as pool:
-                list(pool.map(settle, groups))
+                results = list(pool.map(self._answer_group, groups))
+        pairs = zip(chain.from_iterable(groups), chain.from_iterable(results), strict=True)
+        answers = {(a.query.text, a.limit): result for a, result in pairs}
         return [answers[a.query.text, a.limit] for a in asked]
 
-    def _settle_group(self, asked: Sequence[_Query]) -> list[Result]:
+    def _answer_group(self, asked: Sequence[_Query]) -> list[Result]:
         """Answer queries by the union of them; each by itself where that is too much for the engine."""
         pairs, refused = [(a.query, a.limit) for a in asked], False
         if len(asked) > 1 and (query := unite(pairs)) is not None:
             most = sum(a.limit + 1 for a in asked)
-            whole = self._settle(_Query(query, max(a.timeout for a in asked), most, asked[0].within))
+            whole = self._answer(_Query(query, max(a.timeout for a in asked), most, asked[0].within))
             if whole.outcome in (Outcome.ROWS, Outcome.EMPTY):
                 return split(whole, pairs)
             if whole.outcome is Outcome.UNAVAILABLE:
                 return [whole] * len(asked)
             refused = whole.outcome is Outcome.SYNTAX
-        alone = list(map(self._settle, asked))
+        alone = list(map(self._answer, asked))
         if refused and all(result.outcome.ok for result in alone):
             self.shared._unites = False
         return alone
 
-    def _settle(self, asked: _Query) -> Result:
-        """Answer one query."""
+    def _answer(self, asked: _Query) -> Result:
+        """Answer one query, in as many attempts as it takes, until it is settled or time is over."""
         if self.closed:
             return self.closed_result()
-        query, deadline = asked.query, Deadline(asked.timeout, asked.within)
+        query, limit, deadline = asked.query, asked.limit, Deadline(asked.timeout, asked.within)
         if self.shared._engine is not None and self.shared._engine.loses_closures:
             query = list_subclasses(query, partial(self._subclasses, deadline=deadline))
-        verdict = self._try(query, asked.limit, deadline)
-        if verdict.sort_cap and verdict.sort_cap <= asked.limit:
-            # The engine sorts fewer rows than were asked for: take what it can sort, and say so.
-            verdict = self._try(query, verdict.sort_cap - 1, deadline)
+        failures = 0
+        for attempt in count():
+            verdict = self._attempt(replace(query, text=query.capped(limit + 1)), limit, deadline)
+            if 0 < verdict.sort_cap <= limit:
+                # The engine sorts fewer rows than were asked for: take what it can sort, and say so.
+                limit = verdict.sort_cap - 1
+                continue
+            # One that has answered before is waited for while it is down: it may be starting anew.
+            failures += not (verdict.down and self.shared._has_answered)
+            if not verdict.retry or failures >= ATTEMPTS:
+                break
+            back_off = min(BACK_OFF * 2**attempt, LONGEST_WAIT) * random.uniform(0.8, 1.2)
+            if (wait := max(verdict.wait, back_off)) >= deadline.left:
+                left = f"the time-out of {deadline.seconds:g} s does not leave"
+                message = f"{verdict.result.message} Trying again needs {wait:.1f} s, which {left}."
+                return Result(verdict.result.outcome, message=message)
+            deadline.sleep(wait)
         return verdict.result
 
     def _subclasses(self, text: str, deadline: Deadline) -> Result:
@@ -189,29 +203,10 @@ class EndpointKG(KnowledgeGraph):
         memory = memory_of(self, "subclasses")
         result: Result | None = memory.get(text)
         if result is None:
-            result = self._try(read_query(text), CLASSES, deadline).result
+            result = self._attempt(read_query(text), CLASSES, deadline).result
             if result.outcome in (Outcome.ROWS, Outcome.EMPTY):
                 memory[text] = result
         return result
-
-    def _try(self, query: ReadQuery, limit: int, deadline: Deadline) -> Verdict:
-        """Attempts until one settles the query or time is over."""
-        query, failures = replace(query, text=query.capped(limit + 1)), 0
-        for attempt in count():
-            verdict = self._attempt(query, limit, deadline)
-            # One that has answered before is waited for while it is down: it may be starting anew.
-            failures += not (verdict.down and self.shared._has_answered)
-            if not verdict.retry or failures >= ATTEMPTS:
-                break
-            back_off = min(BACK_OFF * 2**attempt, LONGEST_WAIT) * random.uniform(0.8, 1.2)
-            if (wait := max(verdict.wait, back_off)) >= deadline.left:
-                message = (
-                    f"{verdict.result.message} Trying again needs {wait:.1f} s, which the time-out of "
-                    f"{deadline.seconds:g} s does not leave."
-                )
-                return Verdict(Result(verdict.result.outcome, message=message))
-            deadline.sleep(wait)
-        return verdict
 
     def _attempt(self, query: ReadQuery, limit: int, deadline: Deadline) -> Verdict:
         left = deadline.left
@@ -350,62 +345,39 @@ def split(whole: Result, queries: Sequence[tuple[ReadQuery, int]]) -> list[Resul
     return results
 
 
-class Closure(NamedTuple):
-    """`subject [step /] below* top` in a query."""
-
-    subject: Token
-    step: str
-    below: str
-    top: Token
-
-
-def find_closures(query: ReadQuery) -> Iterator[Closure]:
-    """Closures over a named class that end a triple."""
-    tokens, named = query.tokens, [token.kind in ("iri", "name") for token in query.tokens]
-    for i in range(2, len(tokens) - 2):
-        if tokens[i].text != "*" or not (named[i - 1] and named[i + 1]):
-            continue
-        if tokens[i + 2].text not in (".", "}"):
-            continue
-        has_step = tokens[i - 2].text == "/" and i > 3 and named[i - 3]
-        subject, step = (tokens[i - 4], tokens[i - 3].text) if has_step else (tokens[i - 2], "")
-        if subject.kind == "variable":
-            yield Closure(subject, step, tokens[i - 1].text, tokens[i + 1])
-
-
 def list_subclasses(query: ReadQuery, ask: Callable[[str], Result]) -> ReadQuery:
     """The query with its subclass closures listed; unchanged where it has none or one is too large.
 
     Virtuoso 7.2.5 loses rows where `?x p/q* Class` is joined with other patterns. The classes below `Class`
     are asked for level by level, with plain queries, and listed in the query instead.
     """
-    text, closures = query.text, list(find_closures(query))
-    if not closures:
-        return query
-    start = next(t.start for t in query.tokens if t.keyword == query.form)
-    for n, closure in reversed(list(enumerate(closures, 1))):
-        classes = _below(text[:start], closure, ask)
-        if not classes:
+    text = query.text
+    prologue = text[: next(t.start for t in query.tokens if t.keyword == query.form)]
+    quoted = [range(t.start, t.start + len(t.text)) for t in query.tokens if t.kind == "string"]
+    pieces, end = list[str](), 0
+    for number, match in enumerate(_CLOSURE.finditer(text), 1):
+        if any(match.start() in place for place in quoted):
+            continue
+        if not (classes := _below(prologue, match["below"], match["top"], ask)):
             return query
-        subject, top = closure.subject, closure.top
-        node = f"?kind_{n}_" if closure.step else subject.text
-        link = f"{subject.text} {closure.step} {node} . " if closure.step else ""
-        listed = f"{link}VALUES {node} {{ {' '.join([top.text, *classes])} }}"
-        text = text[: subject.start] + listed + text[top.start + len(top.text) :]
-    return read_query(text)
+        node = f"?kind_{number}_" if match["step"] else match["subject"]
+        link = f"{match['subject']} {match['step']} {node} . " if match["step"] else ""
+        listed = f"{link}VALUES {node} {{ {' '.join(dict.fromkeys([match['top'], *classes]))} }}"
+        pieces += text[end : match.start()], listed
+        end = match.end()
+    return read_query("".join([*pieces, text[end:]])) if pieces else query
 
 
-def _below(prologue: str, closure: Closure, ask: Callable[[str], Result]) -> list[str]:
+def _below(prologue: str, relation: str, top: str, ask: Callable[[str], Result]) -> list[str]:
     """Classes below one, as IRIs, the class itself included; [] if they cannot all be had."""
-    classes: list[str] = []
-    level = [closure.top.text]
+    classes, level = list[str](), [top]
     for _ in range(LEVELS):
-        below = f"VALUES ?t {{ {' '.join(level)} }} ?c {closure.below} ?t"
+        below = f"VALUES ?t {{ {' '.join(level)} }} ?c {relation} ?t"
         result = ask(f"{prologue}SELECT DISTINCT ?c WHERE {{ {below} }}")
         if not result.outcome.ok or len(classes) > CLASSES:
             return []
         level = [n3 for c in result.column("c") if isinstance(c, IRI) and (n3 := c.n3()) not in classes]
         classes += level
         if not level:
-            return classes or [closure.top.text]
+            return classes or [top]
     return []

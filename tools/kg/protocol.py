@@ -515,52 +515,41 @@ class KnowledgeGraph:
         leaves both sides their fair share.
         """
         deadline, limit = Deadline(self._seconds()), self.limit if limit is None else limit
+        out, into, message = list[Triple](), list[Triple](), ""
         try:
-            allowed = f"VALUES ?p {{ {relation.n3()} }} " if relation else self._values(node, deadline)
-            sides, message = list[list[Triple]](), ""
-            for is_out in (True, False):
-                skipped = direction == ("backward" if is_out else "forward")
-                if skipped or (is_out and isinstance(node, Literal)):
-                    sides.append([])
+            allowed = f"VALUES ?p {{ {relation.n3()} }} " if relation else self._permitted(node, deadline)
+            for side, pattern in ((out, f"{node.n3()} ?p ?o"), (into, f"?o ?p {node.n3()}")):
+                is_out = side is out
+                if direction == ("backward" if is_out else "forward") or (
+                    is_out and isinstance(node, Literal)
+                ):
                     continue
-                facts, cut = self._side(node, allowed, is_out, deadline, limit)
-                sides.append(facts)
-                message = cut or message
+                sparql = f"SELECT ?p ?o WHERE {{ {allowed}{pattern} }}"
+                result = self.query(sparql, timeout=deadline.left, limit=limit)
+                facts = {
+                    Hop.between(node, edge, other, is_out).triple
+                    for edge, other in result.rows
+                    if isinstance(edge, IRI) and other and (is_out or isinstance(other, IRI))
+                }
+                side += sorted(facts, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
+                message = result.message if result.outcome is Outcome.TRUNCATED else message
         except QueryFailedError as failed:
             return Neighbours(Outcome(failed.outcome), message=failed.message)
-        out, into = sides
         if len(out) + len(into) > limit:
             message = message or f"cut at the limit of {limit} triples"
             share = min(len(into), max(limit // 2, limit - len(out)))
             out, into = out[: limit - share], into[:share]
-        around_node = tuple(dict.fromkeys(out + into))
-        if message:
-            return Neighbours(Outcome.TRUNCATED, around_node, message)
-        return Neighbours(Outcome.ROWS if around_node else Outcome.EMPTY, around_node)
+        triples = tuple(dict.fromkeys(out + into))
+        outcome = Outcome.TRUNCATED if message else Outcome.ROWS if triples else Outcome.EMPTY
+        return Neighbours(outcome, triples, message)
 
-    def _values(self, node: Term, deadline: Deadline) -> str:
+    def _permitted(self, node: Term, deadline: Deadline) -> str:
         """A block of the relations of a node that the profile does not exclude; "" where it excludes none."""
         around = self.query(relations_query(node, ""), timeout=deadline.left)
         around.check()
-        both = dict.fromkeys(p for v in around.variables for p in around.column(v))
-        every = [p for p in both if isinstance(p, IRI)]
-        offered = [p for p in every if not self.profile.excludes(p)]
-        return f"VALUES ?p {{ {terms_n3(offered)} }} " if len(offered) < len(every) else ""
-
-    def _side(
-        self, node: Term, allowed: str, is_out: bool, deadline: Deadline, limit: int
-    ) -> tuple[list[Triple], str]:
-        """The triples that leave a node or arrive at it, sorted, and a message if they are cut."""
-        pattern = f"{node.n3()} ?p ?o" if is_out else f"?o ?p {node.n3()}"
-        sparql = f"SELECT ?p ?o WHERE {{ {allowed}{pattern} }}"
-        result = self.query(sparql, timeout=deadline.left, limit=limit)
-        facts = {
-            Hop.between(node, edge, other, is_out).triple
-            for edge, other in result.rows
-            if isinstance(edge, IRI) and other and (is_out or isinstance(other, IRI))
-        }
-        ordered = sorted(facts, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
-        return ordered, result.message if result.outcome is Outcome.TRUNCATED else ""
+        every = [p for v in around.variables for p in around.column(v) if isinstance(p, IRI)]
+        offered = dict.fromkeys(p for p in every if not self.profile.excludes(p))
+        return f"VALUES ?p {{ {terms_n3(offered)} }} " if len(offered) < len(set(every)) else ""
 
     def labels(self, terms: Iterable[Term], *, partial: bool = False) -> dict[Term, str]:
         """Labels of many nodes: cached ones at once, the others with one query for up to 500 of them.
@@ -579,7 +568,9 @@ class KnowledgeGraph:
         deadline = Deadline(self._seconds())
         for batch in batches((t for t in nodes if t not in labels), BATCH):
             subjects = {term: self.profile.label_subject(term) for term in batch}
-            result = self._label_rows_of(subjects.values(), deadline)
+            named = [s for s in dict.fromkeys(subjects.values()) if not s.value.startswith("_:")]
+            is_asked = named and self.profile.label_predicates
+            result = self._label_rows(named, deadline) if is_asked else Result(Outcome.EMPTY)
             best = best_labels(self.profile, result) if result.outcome.ok or not partial else {}
             is_complete = result.outcome in (Outcome.ROWS, Outcome.EMPTY)
             for term, subject in subjects.items():
@@ -609,24 +600,13 @@ class KnowledgeGraph:
 
         return find_paths(self, source, target, max_hops, Deadline(self._seconds(timeout)), limit)
 
-    def _label_rows_of(self, subjects: Iterable[IRI], deadline: Deadline) -> Result:
-        """The same of nodes that may be blank ones, or come twice."""
-        named = [s for s in dict.fromkeys(subjects) if not s.value.startswith("_:")]
-        if not named or not self.profile.label_predicates:
-            return Result(Outcome.EMPTY)
-        return self._label_rows(named, deadline)
-
     def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
-        """Rows (subject, predicate, label)."""
-        return self._labels_where(f"VALUES ?s {{ {terms_n3(subjects)} }}", deadline)
-
-    def _labels_where(self, where: str, deadline: Deadline) -> Result:
         """Rows (subject, predicate, label): the best label alone by each predicate."""
         predicates = [IRI(p) for p in self.profile.label_predicates]
         own = Literal(self.profile.language.lower(), XSD + "string").n3()
         sparql = (
             "SELECT ?s ?p (MIN(?key) AS ?l) WHERE { "
-            f"{where} {facts_by(predicates, '?s ?p ?label')} "
+            f"VALUES ?s {{ {terms_n3(subjects)} }} {facts_by(predicates, '?s ?p ?label')} "
             'FILTER(isLiteral(?label) && REGEX(STR(?label), "\\\\S")) BIND(LCASE(LANG(?label)) AS ?tag) '
             f'BIND(CONCAT(IF(?tag = {own}, "0", IF(?tag = "", "1", CONCAT("2", ?tag))), "|", STR(?label)) '
             "AS ?key) } GROUP BY ?s ?p"

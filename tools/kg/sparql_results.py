@@ -11,15 +11,13 @@ from email.utils import parsedate_to_datetime
 from html import unescape
 from typing import Any
 
-import pyoxigraph as ox
-
 from triplewise.tools.core.secrets import redact
 from triplewise.tools.core.terms import XSD, Literal, Term
 from triplewise.tools.kg.dialects import sort_cap
 from triplewise.tools.kg.engine import ReadQuery
 from triplewise.tools.kg.literals import canonical
 from triplewise.tools.kg.protocol import Outcome, Result
-from triplewise.tools.kg.rdf import from_ox, safe_iri
+from triplewise.tools.kg.rdf import safe_iri
 
 _MESSAGE = 300
 _TIME_WORDS = re.compile(
@@ -197,41 +195,31 @@ class NotResultsError(ValueError):
 
 
 def parse_answer(body: bytes, limit: int) -> tuple[Result, str]:
-    """SPARQL results in JSON or XML, of which up to `limit + 1` rows were asked.
+    """SPARQL results in JSON, of which up to `limit + 1` rows were asked.
 
     And what the engine wrote beside them, such as that they are incomplete. Raises NotResultsError.
     """
-    start = body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    if start == b"{":
-        return _parse_json(body, limit)
-    if start == b"<" and b"http://www.w3.org/2005/sparql-results#" in body[:2000]:
-        return _parse_xml(body, limit), ""
-    raise NotResultsError("the body is neither JSON nor XML results")
-
-
-def _parse_json(body: bytes, limit: int) -> tuple[Result, str]:
     try:
         data = json.loads(body)
-        head = data["head"]
         beside = {k: v for k, v in data.items() if k not in ("head", "results", "boolean")}
         remark = json.dumps(beside) if beside else ""  # engines put time-outs and errors there
         if "boolean" in data:
             if not isinstance(data["boolean"], bool):
-                raise NotResultsError(f"the boolean is {data['boolean']!r:.40}, neither true nor false")
+                raise TypeError(f"the boolean is {data['boolean']!r:.40}, neither true nor false")
             return Result.ask(data["boolean"]), remark
-        names = tuple(head["vars"])
+        names = tuple(data["head"]["vars"])
         if not all(isinstance(name, str) for name in names):
             raise TypeError("the names of columns are not text")
         rows = [
             tuple(_json_term(binding[n]) if n in binding else None for n in names)
             for binding in data["results"]["bindings"]
         ]
-    except NotResultsError:
-        raise
     except RecursionError:
         raise NotResultsError("the JSON is nested too deeply") from None
     except ValueError as error:
-        raise NotResultsError(f"the JSON results end in the middle ({error})", cut=True) from None
+        is_cut = body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+        what = f"the JSON results end in the middle ({error})" if is_cut else "the body is no JSON"
+        raise NotResultsError(what, cut=is_cut) from None
     except (KeyError, TypeError, AttributeError) as error:
         raise NotResultsError(f"the JSON holds no SPARQL results ({error!r})") from None
     return Result.capped(names, rows, limit), remark
@@ -248,19 +236,3 @@ def _json_term(cell: Mapping[str, Any]) -> Term:
     if kind in ("literal", "typed-literal"):
         return canonical(value, cell.get("datatype", XSD + "string"), cell.get("xml:lang", ""))
     return Literal(json.dumps(value), XSD + "string")
-
-
-def _parse_xml(body: bytes, limit: int) -> Result:
-    try:
-        parsed = ox.parse_query_results(body, format=ox.QueryResultsFormat.XML)
-        if isinstance(parsed, ox.QueryBoolean):
-            return Result.ask(bool(parsed))
-        names = tuple(v.value for v in parsed.variables)
-        terms = (map(from_ox, solution) for solution in parsed)
-        rows = [
-            tuple(canonical(t.value, t.datatype, t.language) if isinstance(t, Literal) else t for t in row)
-            for row in terms
-        ]
-    except (SyntaxError, ValueError) as error:
-        raise NotResultsError(f"the XML results cannot be read to their end ({error})", cut=True) from None
-    return Result.capped(names, rows, limit)

@@ -13,11 +13,11 @@ import pytest
 from tests.support.sparql_server import Scripted, SparqlServer, rows
 from tests.support.virtuoso import free_port
 from triplewise.tools.core.errors import ConfigurationError, DataError, QueryFailedError
-from triplewise.tools.core.terms import IRI, XSD, Literal, text
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import endpoint
 from triplewise.tools.kg.dialects import Engine, engine_of, read_dialects
 from triplewise.tools.kg.embedded import EmbeddedKG
-from triplewise.tools.kg.endpoint import EndpointKG, find_closures, list_subclasses
+from triplewise.tools.kg.endpoint import EndpointKG, list_subclasses
 from triplewise.tools.kg.engine import read_query
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Deadline, Outcome
@@ -227,18 +227,6 @@ def test_virtuoso_is_told_when_to_stop(start: Start) -> None:
     assert 8_000 <= int(server.asked[1].parameters["timeout"][0]) <= 9_000
 
 
-def test_xml_results_are_read(start: Start) -> None:
-    xml = (
-        '<?xml version="1.0"?><sparql xmlns="http://www.w3.org/2005/sparql-results#">'
-        '<head><variable name="x"/><variable name="y"/></head><results><result>'
-        '<binding name="x"><literal xml:lang="EN">hi</literal></binding>'
-        f'<binding name="y"><literal datatype="{XSD}int">07</literal></binding>'
-        "</result></results></sparql>"
-    )
-    kg, _ = start(Scripted(xml, content_type="application/sparql-results+xml"))
-    assert kg.query("SELECT ?x ?y { ?x ?p ?y }").rows == ((text("hi", "en"), Literal("7", XSD + "integer")),)
-
-
 @pytest.mark.parametrize("url", ["localhost:8890/sparql", "ftp://x/sparql", "http://", "sparql"])
 def test_what_is_no_url_is_refused_at_once(url: str) -> None:
     with pytest.raises(ConfigurationError, match="http://localhost:8890/sparql"):
@@ -301,7 +289,6 @@ def test_same_answers_without_the_closure(classes: EmbeddedKG, group: str) -> No
 )
 def test_nothing_else_is_touched(classes: EmbeddedKG, group: str) -> None:
     query = read_query(f"{CLASS_PREFIX}SELECT DISTINCT ?x WHERE {{ ?x e:in ?y . {group} }}")
-    assert not list(find_closures(query))
     assert list_subclasses(query, classes.query) is query
 
 
