@@ -155,7 +155,7 @@ class Login:
         Raises:
             ConfigurationError: the graph is no endpoint, or the login is none.
         """
-        from triplewise.tools.core.credentials import keep_login
+        from triplewise.tools.core.addresses import keep_login
 
         login = [name for name in LOGIN_OPTIONS if getattr(self, name)]
         if not login:

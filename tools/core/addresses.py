@@ -1,18 +1,37 @@
-"""URLs that hold a password or a key: kept and shown without, whole for what connects."""
+"""Addresses of servers: the logins that belong to them, and how they are shown without a password or key.
+
+A login belongs to one host and is sent to no other. It stands, in this order of preference, in the URL itself
+(`https://me:secret@host/sparql`), in environment variables named by the host (where those of the command line
+are kept, too), in `triplewise.toml`, or in the .netrc file:
+
+```toml
+[endpoints."sparql.example.org"]      # or host:port
+user = "me"
+password_env = "EXAMPLE_PASSWORD"     # the environment variable that holds it
+token_env = "EXAMPLE_TOKEN"           # sent as a bearer token, in place of user and password
+headers = { X-Api-Key = "$EXAMPLE_KEY" }
+```
+"""
 
 from __future__ import annotations
 
+import os
 import re
-import threading
-from collections import OrderedDict
-from typing import TypeVar
-from urllib.parse import SplitResult, urlsplit
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from netrc import NetrcParseError, netrc
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.configuration import configuration_file, read_section
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.files import YamlDocument
 from triplewise.tools.core.secrets import HIDDEN, remember
 
 REMEMBERED = 256
-"""URLs whose secrets a process remembers; the least recently given ones are forgotten."""
+"""URLs whose secrets a process remembers; the earliest given ones are forgotten."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Names of this machine that no other machine reaches."""
@@ -21,8 +40,7 @@ T = TypeVar("T")
 
 _PASSWORD = re.compile(r"(\w://[^/?#\s:@]*:)([^/?#\s]*)@")
 _KEY = re.compile(r"([?&][^=&#]*(?:key|token|secret|passw|pwd|auth)[^=&#]*=)([^&#\s]+)", re.IGNORECASE)
-_whole: OrderedDict[str, str] = OrderedDict()
-_lock = threading.Lock()
+_whole: dict[str, str] = {}
 
 
 def split_url(url: str, what: str = "endpoint", example: str = "http://localhost:8890/sparql") -> SplitResult:
@@ -69,11 +87,10 @@ def hide_secrets(value: T) -> T | str:
     shown = _KEY.sub(rf"\1{HIDDEN}", _PASSWORD.sub(rf"\1{HIDDEN}@", value))
     if shown != value:
         remember(*(match[2] for pattern in (_PASSWORD, _KEY) for match in pattern.finditer(value)))
-        with _lock:
-            _whole[shown] = value
-            _whole.move_to_end(shown)
-            while len(_whole) > REMEMBERED:
-                _whole.popitem(last=False)
+        _whole.pop(shown, None)
+        _whole[shown] = value
+        for earliest in list(_whole)[:-REMEMBERED]:
+            _whole.pop(earliest, None)
     return shown
 
 
@@ -85,3 +102,126 @@ def whole_url(shown: str) -> str:
     if shown not in _whole and re.search(r"://[^/?#\s]*:\*\*\*@|=\*\*\*(&|$)", shown):
         raise ConfigurationError(f"the password or key in {shown} is kept nowhere; give the whole URL again")
     return _whole.get(shown, shown)
+
+
+@dataclass(frozen=True)
+class EndpointLogin:
+    """A section `[endpoints."HOST"]` of `triplewise.toml`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    user: str = ""
+    password_env: str = ""
+    token_env: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def without_login(url: str) -> str:
+    """Return a URL without the user and the password in it. Raises as `split_url` does."""
+    parts = split_url(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def login_headers(url: str) -> dict[str, str]:
+    """Return the headers that log in to the server of a URL; {} where no login is known.
+
+    Environment variables are called TRIPLEWISE_HOST_TOKEN, or TRIPLEWISE_HOST_USER and _PASSWORD, and
+    TRIPLEWISE_HOST_HEADERS (`Name: value`, one a line, sent too), with the host in capitals, `_` for its
+    dots and the colon of its port, `__` for its hyphens.
+
+    Raises:
+        ConfigurationError: a variable that the configuration names is not set, or one holds no headers.
+        DataError: the configuration or .netrc cannot be read.
+    """
+    headers = _login(url) | read_headers(_variable_of(url, "HEADERS").splitlines())
+    remember(*headers.values(), *(value.partition(" ")[2] for value in headers.values()))
+    return headers
+
+
+def _login(url: str) -> dict[str, str]:
+    parts = split_url(url)
+    if parts.username is not None and parts.password != HIDDEN:
+        return _basic(unquote(parts.username), unquote(parts.password or ""))
+    places = _places(url)
+    for place in places:
+        if token := os.environ.get(_variable_name(place, "TOKEN")):
+            return {"Authorization": f"Bearer {token}"}
+        if user := os.environ.get(_variable_name(place, "USER")):
+            return _basic(user, _variable_of(url, "PASSWORD"))
+    sections = read_section("endpoints")
+    if place := next((place for place in places if place in sections), ""):
+        path = configuration_file() or ""
+        login = YamlDocument(sections[place], path, None).read_as(EndpointLogin)
+        headers = {k: _variable(v[1:], path) if v[:1] == "$" else v for k, v in login.headers.items()}
+        if login.token_env:
+            return headers | {"Authorization": f"Bearer {_variable(login.token_env, path)}"}
+        password = _variable(login.password_env, path) if login.user and login.password_env else ""
+        return headers | (_basic(login.user, password) if login.user else {})
+    file = Path(os.environ.get("NETRC") or Path.home() / ".netrc")
+    try:
+        entry = netrc(file).hosts.get(places[-1]) if file.is_file() else None
+    except (OSError, NetrcParseError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read: {getattr(error, 'msg', error)}", file) from error
+    return _basic(entry[0], entry[2]) if entry else {}
+
+
+def keep_login(
+    url: str, user: str, ask_password: Callable[[], str], token: str, headers: Sequence[str]
+) -> None:
+    """Keep a login for the host of a URL in the environment of this process; "" for what is not given.
+
+    Args:
+        ask_password: called where the environment has no password for the host. headers: each `Name: value`.
+
+    Raises:
+        ConfigurationError: two logins, a user without a password, or a malformed header.
+    """
+    names = {part: _variable_name(_places(url)[0], part) for part in ("TOKEN", "USER", "PASSWORD", "HEADERS")}
+    if (user and token) or ((user or token) and split_url(url).username is not None):
+        raise ConfigurationError("two logins: give one of --token, --user, and a user in the URL")
+    password = (_variable_of(url, "PASSWORD") or ask_password()) if user else ""
+    if user and not password:
+        raise ConfigurationError(f"no password of {user}: set the environment variable {names['PASSWORD']}")
+    if user or token:
+        os.environ |= {names["TOKEN"]: token, names["USER"]: user, names["PASSWORD"]: password}
+    if headers:
+        read_headers(headers)
+        os.environ[names["HEADERS"]] = "\n".join([_variable_of(url, "HEADERS"), *headers])
+
+
+def read_headers(lines: Iterable[str]) -> dict[str, str]:
+    """Return headers from lines `Name: value`. Raises `ConfigurationError`, which shows none, on others."""
+    headers = {}
+    for line in filter(None, lines):
+        match = re.fullmatch(r"([\w!#$%&'*+.^`|~-]+):[ \t]*([\x20-\x7e]+)", line, re.ASCII)
+        if match is None:
+            raise ConfigurationError("a header needs the form 'Name: value', e.g. --header 'X-Api-Key: a1b2'")
+        headers[match[1]] = match[2]
+    return headers
+
+
+def _places(url: str) -> list[str]:
+    """Return host and port of a URL, then the host alone."""
+    parts = split_url(url)
+    return [parts.netloc.rpartition("@")[2].lower(), (parts.hostname or "").lower()]
+
+
+def _variable_name(place: str, part: str) -> str:
+    return f"TRIPLEWISE_{re.sub(r'[.:]', '_', place.replace('-', '__')).upper()}_{part}"
+
+
+def _variable_of(url: str, part: str) -> str:
+    """Return what the environment has for a host and its port, or for the host."""
+    names = (_variable_name(place, part) for place in _places(url))
+    return next((value for name in names if (value := os.environ.get(name))), "")
+
+
+def _basic(user: str, password: str) -> dict[str, str]:
+    remember(password)
+    return {"Authorization": "Basic " + b64encode(f"{user}:{password}".encode()).decode()}
+
+
+def _variable(name: str, path: Path | str) -> str:
+    if not (value := os.environ.get(name)):
+        raise ConfigurationError(f"{path} names the environment variable {name}, which is not set; set it")
+    return value

@@ -12,17 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar, cast
+from typing import Any, BinaryIO, TextIO, TypeVar, cast
 
 import yaml
 from filelock import FileLock, Timeout
 
 from triplewise.tools.core.errors import DataError, did_you_mean
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-M = TypeVar("M", bound="BaseModel")
+T = TypeVar("T")
 
 Record = dict[str, Any]
 
@@ -69,24 +66,29 @@ class YamlDocument:
         is_block = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
         return line + 1 if is_block and line is not None else line
 
-    def read_as(self, kind: type[M], *keys: Any) -> M:
-        """Return what it holds, or the part that keys and indices lead to, as a pydantic model.
+    def read_as(self, kind: type[T], *keys: Any) -> T:
+        """What it holds, or the part that keys and indices lead to, checked by pydantic.
+
+        Args:
+            kind: a model, a dataclass, or any other type that pydantic can check.
 
         Raises `DataError` on the first thing that is wrong, an unknown key before all: file, line and key.
         """
-        from pydantic import ValidationError
+        from pydantic import TypeAdapter, ValidationError
 
         part = self.value
         for key in keys:
             part = part[key]
         try:
-            return kind.model_validate(part)
+            return TypeAdapter(kind).validate_python(part)
         except ValidationError as error:
-            first = next((e for e in error.errors() if e["type"] == "extra_forbidden"), error.errors()[0])
-            place, message = first["loc"], first["msg"].removeprefix("Value error, ")
-            if first["type"] == "extra_forbidden":
-                is_own = len(place) == 1
-                message = f"unknown key{did_you_mean(str(place[0]), kind.model_fields) if is_own else ''}"
+            unknown = ("extra_forbidden", "unexpected_keyword_argument")
+            first = next((e for e in error.errors() if e["type"] in unknown), error.errors()[0])
+            place = [key for key in first["loc"] if key != "[key]"]
+            message = first["msg"].removeprefix("Value error, ")
+            if first["type"] in unknown:
+                legal = getattr(kind, "__annotations__", {}) if len(place) == 1 else {}
+                message = f"unknown key{did_you_mean(str(place[0]), legal) if legal else ''}"
             raise self.error(f"{'.'.join(map(str, place)) or 'file'}: {message}", *keys, *place) from error
 
     def error(self, message: str, *keys: object) -> DataError:

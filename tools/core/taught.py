@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from triplewise.tools.core.credentials import without_login
+from triplewise.tools.core.addresses import without_login
 from triplewise.tools.core.files import writing
 from triplewise.tools.core.names import normalise
 

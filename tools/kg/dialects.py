@@ -8,6 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, ClassVar, TypeVar
 
+from triplewise.tools.core.files import parse_yaml
 from triplewise.tools.core.terms import IRI
 
 T = TypeVar("T")
@@ -95,19 +96,4 @@ def sort_cap(words: str) -> int:
 
 def _read(name: str, kind: type[T]) -> dict[str, T]:
     text = resources.files("triplewise.tools.kg").joinpath(name).read_text(encoding="utf-8")
-    return read_dialects(text, name, kind)
-
-
-def read_dialects(text: str, path: str, kind: type[T]) -> dict[str, T]:
-    """Entries by name from YAML. Raises `DataError` with file, line and key where one is wrong."""
-    from pydantic import TypeAdapter, ValidationError
-
-    from triplewise.tools.core.files import parse_yaml
-
-    document = parse_yaml(text, path)
-    try:
-        return TypeAdapter(dict[str, kind]).validate_python(document.value)  # type: ignore[valid-type]
-    except ValidationError as error:
-        first = error.errors()[0]
-        keys = [key for key in first["loc"] if isinstance(key, str)]
-        raise document.error(f"key {'.'.join(keys)!r}: {first['msg']}", *keys) from error
+    return parse_yaml(text, name).read_as(dict[str, kind])  # type: ignore[valid-type]

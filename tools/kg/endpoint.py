@@ -20,8 +20,7 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import httpx
 
-from triplewise.tools.core.addresses import split_url
-from triplewise.tools.core.credentials import login_headers, without_login
+from triplewise.tools.core.addresses import login_headers, split_url, without_login
 from triplewise.tools.core.terms import IRI, Term, whole_number
 from triplewise.tools.kg.dialects import Engine, engine_of
 from triplewise.tools.kg.engine import ReadQuery, Workers, read_query, tokenize
@@ -65,7 +64,7 @@ class EndpointKG(KnowledgeGraph):
     of several queries where there are more.
 
     Args:
-        url: the query endpoint. Its login is looked up (see `triplewise.tools.core.credentials`); a query
+        url: the query endpoint. Its login is looked up (see `triplewise.tools.core.addresses`); a query
             string in it is sent as further parameters.
         name: shown to people; the URL without its login by default.
         timeout: seconds a call may take, all attempts included.

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from triplewise.tools.core.addresses import whole_url
+from triplewise.tools.core.addresses import whole_url, without_login
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import kept_json
 from triplewise.tools.core.taught import names_of
@@ -77,8 +77,6 @@ def open_kg(
     text, path = str(source), Path(source)
     written: list[Path] = []  # the same address may have another graph or index later
     if _URL.match(text):
-        from triplewise.tools.core.credentials import without_login
-
         text = whole_url(text)
         written = [_cached(without_login(text)) / INDEX / MANIFEST]
     elif text != DEMO and path.exists():
@@ -199,7 +197,6 @@ def _open_endpoint(url: str, given: Profile | None, deadline: Deadline | None) -
     """Open an endpoint with the label index that was made of it; its profile is the index's, else told by its
     URL, else by its facts, and kept (but of one on this machine).
     """
-    from triplewise.tools.core.credentials import without_login
     from triplewise.tools.kg.endpoint import EndpointKG
     from triplewise.tools.kg.labels import LabelIndex
 

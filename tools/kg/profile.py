@@ -11,7 +11,7 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from importlib import resources
 from pathlib import Path
@@ -347,27 +347,15 @@ def parse_profile(text: str, path: Path | str) -> Profile:
     Raises:
         DataError: names file, line and key.
     """
-    from pydantic import TypeAdapter, ValidationError
-
     from triplewise.tools.core.files import parse_yaml
 
     document = parse_yaml(text, path)
     if not isinstance(document.value, dict):
         raise DataError("a profile is a mapping of keys to values", path)
-    values: dict[str, Any] = dict(document.value)
-    base = values.pop("extends", None)
-    if isinstance(relations := values.get("relations"), dict):
-        values["relations"] = {k: {"label": v} if isinstance(v, str) else v for k, v in relations.items()}
-    try:
-        settings = TypeAdapter(Profile).validate_json(json.dumps(values, default=str), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        keys = [key for key in first["loc"] if key != "[key]"]
-        message = f"key {'.'.join(map(str, keys))!r}: {first['msg']}"
-        if first["type"] in ("extra_forbidden", "unexpected_keyword_argument") and len(keys) == 1:
-            legal = ", ".join(["extends", *(f.name for f in fields(Profile))])
-            message = f"unknown key {keys[0]!r}; the keys of a profile are: {legal}"
-        raise document.error(message, *keys) from error
+    base = document.value.pop("extends", None)
+    if isinstance(relations := document.value.get("relations"), dict):
+        relations |= {k: {"label": v} for k, v in relations.items() if isinstance(v, str)}
+    settings = document.read_as(Profile)
     for key in _REGULAR_EXPRESSIONS:
         value = getattr(settings, key)
         for pattern in (value,) if isinstance(value, str) else value:
@@ -378,7 +366,7 @@ def parse_profile(text: str, path: Path | str) -> Profile:
                 raise document.error(message, key) from error
     if base is None:
         return settings
-    return replace(load_profile(str(base)), **{key: getattr(settings, key) for key in values})
+    return replace(load_profile(str(base)), **{key: getattr(settings, key) for key in document.value})
 
 
 @cache

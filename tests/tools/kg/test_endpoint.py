@@ -12,10 +12,10 @@ import pytest
 
 from tests.support.sparql_server import Scripted, SparqlServer, rows
 from tests.support.virtuoso import free_port
-from triplewise.tools.core.errors import ConfigurationError, DataError, QueryFailedError
+from triplewise.tools.core.errors import ConfigurationError, QueryFailedError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import endpoint
-from triplewise.tools.kg.dialects import Engine, engine_of, read_dialects
+from triplewise.tools.kg.dialects import engine_of
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG, list_subclasses
 from triplewise.tools.kg.engine import read_query
@@ -325,15 +325,3 @@ def test_a_page_in_between_is_tried_again(start: Start, body: str) -> None:
     assert kg.query(ALL).outcome is Outcome.ROWS
     assert kg.query("SELECT ?x { ?x ?p ?o . ?o ?q ?r }").outcome is Outcome.ROWS
     assert len(server.asked) == 3
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a:\n  server: A\nb:\n  timeout: t\n", "mine.yaml:3: key 'b.server': Field required"),
-        ("a:\n  server: A\n  sort: 3\n", "mine.yaml:3: key 'a.sort': Unexpected keyword argument"),
-    ],
-)
-def test_a_malformed_dialect_is_named_with_its_line(text: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        read_dialects(text, "mine.yaml", Engine)

@@ -13,7 +13,7 @@ from rdflib.plugins.sparql import prepareQuery
 
 from tests.support.sparql_server import Asked, Scripted, SparqlServer, rows
 from tests.tools.kg.conftest import EX, GRAPH, LABEL, PROFILE, facts
-from triplewise.tools.core.credentials import login_headers, without_login
+from triplewise.tools.core.addresses import login_headers, without_login
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.core.files import kept_json
 from triplewise.tools.kg import endpoint_index

@@ -111,12 +111,16 @@ def test_unknown_profile_lists_the_legal_ones() -> None:
 @pytest.mark.parametrize(
     ("content", "line", "message"),
     [
-        ("name: x\nlable_predicates: []\n", 2, "unknown key 'lable_predicates'"),
-        ("name: x\n\nlabel_predicates: rdfs\n", 3, "key 'label_predicates': .* valid array"),
+        (
+            "name: x\nlable_predicates: []\n",
+            2,
+            "lable_predicates: unknown key; did you mean 'label_pre",
+        ),
+        ("name: x\n\nlabel_predicates: rdfs\n", 3, "label_predicates: .* valid tuple"),
         ("mediator_patterns: ['(']\n", 1, "key 'mediator_patterns': .* not a regular expression"),
-        ("relation_text: dots\n", 1, "key 'relation_text': .*'label', 'dotted' or 'local'"),
+        ("relation_text: dots\n", 1, "relation_text: .*'label', 'dotted' or 'local'"),
         ("unlabelled_is_mediator: maybe\n", 1, "valid boolean"),
-        ("relations:\n  p: {lable: x}\n", 2, "key 'relations.p.label': .*required"),
+        ("relations:\n  p: {lable: x}\n", 2, "relations.p.lable: unknown key"),
         ("name: [\n", 2, "not YAML"),
     ],
 )
