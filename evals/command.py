@@ -19,8 +19,7 @@ from typer.core import TyperGroup
 from triplewise.evals import evaluation
 from triplewise.evals.data import catalog
 from triplewise.evals.systems import systems
-from triplewise.evals.tasks import TASKS
-from triplewise.evals.tasks.registry import describe
+from triplewise.evals.tasks import TASKS, describe
 from triplewise.graphs.console import Json, columns, echo_json, examples, out, pairs, say
 from triplewise.graphs.page import check_place, write_page
 from triplewise.graphs.presets import PRESETS
@@ -171,6 +170,15 @@ def print_report(logs: Sequence[Log]) -> None:
         console.print(line)
 
 
+def write_markdown(path: Path, logs: Sequence[Log], *about: Any, tasks: bool = False) -> None:
+    """Write a report as Markdown and say so. Raises `DataError` where the file cannot be written."""
+    from triplewise.evals.report.page import markdown
+
+    with writing(path):
+        path.write_text(markdown(logs, *about, tasks=tasks), encoding="utf-8")
+    say(f"written: {path}")
+
+
 def wide_console() -> Console:
     """Return standard output, wide where it does not go to a terminal."""
     console = out()
@@ -200,19 +208,17 @@ def report(
     system. Every figure has its confidence interval.
     """
     from triplewise.evals.logs import read_logs
-    from triplewise.evals.report import page
+    from triplewise.evals.report.page import report_page
     from triplewise.evals.report.tables import report_tables
 
     for path in filter(None, (html, markdown)):  # before logs are read
         check_place(path)
     chosen = read_logs(logs, traces=html is not None)
     if html:
-        write_page(html, page.report_page(chosen))
+        write_page(html, report_page(chosen))
         say(f"written: {html}")
     if markdown:
-        with writing(markdown):
-            markdown.write_text(page.markdown(chosen), encoding="utf-8")
-        say(f"written: {markdown}")
+        write_markdown(markdown, chosen)
     if as_json:
         echo_json([asdict(table) for table in report_tables(chosen)])
     elif not html and not markdown:
@@ -349,14 +355,12 @@ def grid(
         spec = cell.spec
         swapped = [f"{name}={value}" for name, value in spec.set.items() if not name.endswith("_seed")]
         swapped += ["incomplete graph"] * bool(spec.thin) + ["self-learning"] * bool(spec.learn)
-        most = "task's own" if spec.limit is None else "all" if spec.limit == 0 else str(spec.limit)
+        swapped += [f"limit={spec.limit or 'all'}"] * (spec.limit is not None)
         system = f"{spec.system or 'its own'} on {spec.task}"
         runs = "yes" if not cell.why_not else f"no: {cell.why_not}"
-        line = (cell.row.row, cell.column, str(cell.seed), system, cell.model, ", ".join(swapped), most, runs)
-        plan.append(list(map(Text, line)))
+        plan.append(list(map(Text, (cell.name, system, cell.model, ", ".join(swapped), runs))))
     title = f"{loaded.grid.title}: {sum(not cell.why_not for cell in cells)} of {len(cells)} cells to run"
-    heads = ("row", "column", "seed", "system", "model", "with", "limit", "runs")
-    wide_console().print(columns(heads, plan, title))
+    wide_console().print(columns(("cell", "system", "model", "with", "runs"), plan, title))
 
 
 def _run_cells(
@@ -368,7 +372,6 @@ def _run_cells(
     """
     from triplewise.evals.grids.run import run_grid
     from triplewise.evals.logs import read_logs
-    from triplewise.evals.report import page
 
     outcomes: list[Outcome] = []
     skipped: dict[tuple[str, str], dict[str, None]] = {}
@@ -385,10 +388,7 @@ def _run_cells(
         if markdown:
             lead = [f"Made by: triplewise eval grid {file.grid.name}", *file.grid.notes.splitlines()]
             lead += [f"NOT RUN TO ITS END: {o.cell.column}: {o.why}" for o in outcomes if o.why]
-            with writing(markdown):
-                text = page.markdown(logs, file.grid.title, lead, tasks=True)
-                markdown.write_text(text, encoding="utf-8")
-            say(f"written: {markdown}")
+            write_markdown(markdown, logs, file.grid.title, lead, tasks=True)
     for (row, why), names in skipped.items():
         say(f"skipped: {row} / {', '.join(names)}: {why}", "notice")
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]

@@ -132,14 +132,14 @@ def run(
         ConfigurationError: another process is running the same evaluation.
         KeyboardInterrupt: it was interrupted; what is done is kept.
     """
-    folder, total = _folder(Path(log_dir or default_log_dir()), task), len(task.dataset)
+    folder, total = folder_of(Path(log_dir or default_log_dir()), task), len(task.dataset)
     if fresh and folder.is_dir():
         number = 1 + len(list(folder.parent.glob(f"{folder.name}.*")))
         folder.rename(folder.with_name(f"{folder.name}.{number}"))
     folder.mkdir(parents=True, exist_ok=True)
     busy = f"another process is running this evaluation (in {folder}); wait for it, or give another --log-dir"
     with exclusive(folder / ".lock", ConfigurationError(busy)):
-        log = _latest_log(folder)
+        log = latest_log(folder)
         if log is not None and log.status == "started":
             log = _recover(log)
         if log is not None and log.status == "success":
@@ -159,7 +159,7 @@ def run(
             log_buffer=50,  # the whole log is written each time; the rest is in Inspect's buffer on disk
             log_realtime=True, display=display,
         )  # fmt: skip
-        log = _latest_log(folder)
+        log = latest_log(folder)
         if log is None or log.status == "cancelled":
             if log is not None:
                 notify(f"{_done(log)} of {total} questions are done and kept; {RESUME}")
@@ -172,12 +172,8 @@ def default_log_dir() -> Path:
     return state_folder() / "evals"
 
 
-def find_log(log_dir: Path, task: Task) -> EvalLog | None:
-    """Return the newest log of an evaluation without its questions, None where there is none."""
-    return _latest_log(_folder(log_dir, task))
-
-
-def _folder(root: Path, task: Task) -> Path:
+def folder_of(root: Path, task: Task) -> Path:
+    """Return the folder of an evaluation's logs, named after all that decides its results."""
     return root / f"{plain_name(task.name)}-{identity_of(task)}"
 
 
@@ -207,8 +203,8 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _latest_log(folder: Path) -> EvalLog | None:
-    """The header of the newest log in a folder that can be read."""
+def latest_log(folder: Path) -> EvalLog | None:
+    """Return the newest log in a folder that can be read, without its questions."""
     found = logs.list_eval_logs(str(folder)) if folder.is_dir() else []
     for info in sorted(found, key=lambda info: info.mtime or 0.0, reverse=True):
         try:

@@ -15,7 +15,7 @@ from zipfile import BadZipFile
 
 import pandas as pd
 from inspect_ai.analysis import SampleColumn, samples_df
-from inspect_ai.log import EvalSample, EvalSpec, read_eval_log
+from inspect_ai.log import EvalSample, read_eval_log
 
 from triplewise.evals.data import catalog
 from triplewise.evals.scorers import MAIN, figures_of, plain_name
@@ -24,7 +24,7 @@ from triplewise.tools.core.errors import DataError
 
 SUFFIX = ".eval"
 QUALITY = ("f1", "hits_at_1", "exact_match", "accuracy")
-"""Measures of how right answers are, strictly; 1 is right."""
+"""Measures of how right answers are; 1 is right."""
 FAILURES = {
     "failed_ia": ("invalid_action",),
     "failed_ea": ("argument_error",),
@@ -49,9 +49,11 @@ class Log:
     Attributes:
         path: the log. task: the task's name without its package. version: of the task.
         name: the task with the arguments that make another task of it: `metaqa hops=2`.
+        system: preset or baseline. model: its language model, or `embedded`.
         arguments: of the task, those that have a value. swapped: phases and settings that were given to the
             system, without what is about the machine it ran on.
         about: what it was measured on and with: the metadata of the task.
+        cell: its place in a grid (name, title, row, column, seed, ...); empty outside of grids.
         created: when, as ISO 8601. status: how it ended, as Inspect has it. total: questions it should have.
         questions: one a row, by id: question, gold (texts), tags, answerable (whether the graph can answer
             it; None where nobody judged), trivial (whether an empty graph would be right), error ("" if it
@@ -64,28 +66,16 @@ class Log:
     task: str
     version: str
     name: str
+    system: str
+    model: str
     arguments: Mapping[str, Any]
     swapped: Mapping[str, Any]
     about: Mapping[str, Any]
+    cell: Mapping[str, Any]
     created: str
     status: str
     total: int
     questions: pd.DataFrame
-
-    @property
-    def cell(self) -> Mapping[str, Any]:
-        """Its place in a grid (name, title, row, column, seed, ...); empty outside of grids."""
-        return self.about.get("grid") or {}
-
-    @property
-    def system(self) -> str:
-        """Preset or baseline."""
-        return str(self.about["preset"])
-
-    @property
-    def model(self) -> str:
-        """Its language model, or `embedded`."""
-        return str(self.about.get("model", ""))
 
     @property
     def seed(self) -> int:
@@ -207,30 +197,25 @@ def _read(path: Path, traces: bool) -> Log:
     questions.loc[unscored, scored] = 0.0  # it crashed before it was scored
     solver = header.plan.steps[-1].params if header.plan.steps else {}
     swapped = {**(solver.get("phases") or {}), **(solver.get("settings") or {})}
+    task, arguments = plain_name(spec.task), {n: v for n, v in spec.task_args.items() if v is not None}
+    # What makes another task of it, `hops=1` also by default; of a file its name.
+    of = catalog().benchmarks.get(task)
+    named = {key.partition("=")[0] for key in of.counts} if of else set()
+    named |= set(spec.task_args_passed) - NO_VARIANT
+    variant = [f"{n}={str(v).lower().rpartition('/')[2]}" for n, v in arguments.items() if n in named]
     return Log(
         path=str(path),
-        task=plain_name(spec.task),
+        task=task,
         version=str(spec.task_version),
-        name=_variant(spec),
-        arguments={name: value for name, value in spec.task_args.items() if value is not None},
+        name=" ".join([task, *variant]),
+        system=str(about["preset"]),
+        model=str(about.get("model", "")),
+        arguments=arguments,
         swapped={name: value for name, value in swapped.items() if name not in _OF_THIS_MACHINE},
         about=about,
+        cell=about.get("grid") or {},
         created=str(spec.created),
         status=header.status,
         total=(spec.dataset.samples or 0) * (spec.config.epochs or 1),
         questions=questions,
     )
-
-
-def _variant(spec: EvalSpec) -> str:
-    """A task with the arguments that make another task of it; `hops=1` also by default."""
-    task = plain_name(spec.task)
-    of = catalog().benchmarks.get(task)
-    named = {key.partition("=")[0] for key in of.counts} if of else set()
-    named |= set(spec.task_args_passed) - NO_VARIANT
-    words = [
-        f"{name}={str(value).lower().rpartition('/')[2]}"  # of a file its name
-        for name, value in spec.task_args.items()
-        if value is not None and name in named
-    ]
-    return " ".join([task, *words])

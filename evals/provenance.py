@@ -27,7 +27,7 @@ LAYERS = ("tools", "guidelines", "nodes", "graphs", "evals")
 CODE_SUFFIXES = (".py", ".yaml", ".jinja", ".gz")
 PRESENTATION = (
     "evals/report/", "evals/command.py", "evals/logs.py", "evals/statistics.py", "evals/grids/",
-    "evals/bench/", "graphs/page/", "graphs/cli/", "__pycache__",
+    "evals/bench.py", "graphs/page/", "graphs/cli/", "__pycache__",
 )  # fmt: skip
 """Paths that no figure depends on."""
 

@@ -87,14 +87,11 @@ async def strict_overlap(state: TaskState, target: Sequence[str], compare: Compa
 
 
 async def names_for(state: TaskState, gold: Collection[str], compare: Compare) -> Names:
-    """Labels and aliases of the ids among answers and gold answers, where names can matter at all.
+    """Labels and aliases of the ids among answers and gold answers, where they are not all ids.
 
-    They can where something is left over on both sides that is not an id against an id. Then the graph is
-    asked once, and the names stay with the run, so that a log can be scored anew without the graph. With
-    `names`, gold answers are names, and the names that come back are keyed by the answers' labels.
-
-    Raises:
-        KGUnavailableError: the graph did not answer: there is no score rather than one without aliases.
+    The graph is asked once, and the names stay with the run, so that a log can be scored anew without it.
+    With `names`, gold answers are names, and those that come back are keyed by the answers' labels. Raises
+    `KGUnavailableError` where the graph does not answer: no score rather than one without aliases.
     """
     run, given = state.store_as(Run), state.metadata.get(GOLD_NAMES) or {}
     names = {str(id_): [str(name) for name in known] for id_, known in given.items()}

@@ -20,7 +20,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.resources import files
 from subprocess import DEVNULL, PIPE, Popen
 from typing import Annotated, Any, ClassVar
@@ -64,8 +63,7 @@ class ChatHandler(LoopbackHandler):
 
     def reply(self, reply: Any, body: dict[str, Any]) -> None:
         """Answer a chat with what the script says."""
-        message = {"role": "assistant", "content": reply}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        choice = {"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}
         about = {"id": "chatcmpl-script", "object": "chat.completion", "created": 0, "model": body["model"]}
         self.send_json(200, {**about, "choices": [choice], "usage": self.usage(reply, body)})
 
@@ -101,15 +99,10 @@ class OpenAIServer(LoopbackServer):
     ) -> None:
         self.replies, self.count_tokens, self.latency = replies, count_tokens, latency
         self.used = self.answered = self.in_flight = self.most_in_flight = 0
-        self.closing = threading.Event()
-        self.lock = threading.Lock()
+        self.closing, self.lock = threading.Event(), threading.Lock()
         protocol = "HTTP/1.1" if keep_alive else "HTTP/1.0"
         super().__init__(type("Handler", (self.handler,), {"protocol_version": protocol}), port)
-
-    @property
-    def url(self) -> str:
-        """The base URL, `http://127.0.0.1:PORT/v1`."""
-        return f"{self.origin}/v1"
+        self.url = f"{self.origin}/v1"
 
     def close(self) -> None:
         """Stop serving; slow answers are let go."""
@@ -124,12 +117,9 @@ class OpenAIServer(LoopbackServer):
     def next_reply(self, messages: Messages) -> Any:
         """Return the scripted reply to some messages after the latency; None when the script is exhausted."""
         with self.lock:
-            if callable(self.replies):
-                reply = self.replies
-            elif self.used < len(self.replies):
-                reply = self.replies[self.used]
-            else:
+            if not callable(self.replies) and self.used >= len(self.replies):
                 return None
+            reply = self.replies if callable(self.replies) else self.replies[self.used]
             self.used += 1
             self.in_flight += 1
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
@@ -147,25 +137,28 @@ class OpenAIServer(LoopbackServer):
         return {"calls": self.answered, "most": self.most_in_flight, "begun": begun}
 
 
-@dataclass(frozen=True)
 class RuleScript:
-    """Replies by rules: stateless but for what it counts, so that questions may be asked at once.
+    """Replies by the rules of `scripted_model.yaml`, stateless, so that questions may be asked at once.
 
-    Attributes:
-        pick: how values are read from a prompt: group 1 of the last match.
-        rules: patterns with replies by number of the step, the last one for all further. The first rule whose
-            pattern is found in the prompt replies. begun: question -> how often its first step was asked for.
+    `begun` counts how often the first step of each question was asked for.
     """
 
-    pick: Mapping[str, re.Pattern[str]]
-    rules: Sequence[tuple[re.Pattern[str], Sequence[Template]]]
-    begun: Counter[str]
+    def __init__(self) -> None:
+        data = yaml.safe_load((files("triplewise.evals") / "scripted_model.yaml").read_text(encoding="utf-8"))
+        self.begun = Counter[str]()
+        # How values are read from a prompt: group 1 of the last match.
+        self._pick = {name: re.compile(pattern, re.MULTILINE) for name, pattern in data["pick"].items()}
+        # Patterns with replies by number of the step, the last one for all further.
+        self._rules = [
+            (re.compile(rule["when"], re.MULTILINE), list(map(Template, rule["steps"])))
+            for rule in data["rules"]
+        ]
 
     def __call__(self, messages: Messages) -> str:
-        """Return the reply to some messages, "" where no rule fits."""
+        """Return the reply of the first rule whose pattern is found in some messages, "" where none is."""
         text = "\n".join(str(message.get("content") or "") for message in messages)
         values = {}
-        for name, pattern in self.pick.items():
+        for name, pattern in self._pick.items():
             matches = list(pattern.finditer(text))
             values[name] = (matches[-1][1] or "").strip() if matches else ""
         number = values.get("step", "")
@@ -173,30 +166,17 @@ class RuleScript:
         step = int(number) if number.isdigit() else replies_before + 1
         if number == "1":
             self.begun[values.get("question", "")] += 1
-        for pattern, templates in self.rules:
-            if pattern.search(text):
-                template = templates[min(step, len(templates)) - 1]
-                return str(template.render({**values, "step": step})).strip()
-        return ""
-
-
-def load_script() -> RuleScript:
-    """Return the rules of `scripted_model.yaml`."""
-    data = yaml.safe_load((files("triplewise.evals") / "scripted_model.yaml").read_text(encoding="utf-8"))
-    rules = [
-        (re.compile(rule["when"], re.MULTILINE), [Template(step) for step in rule["steps"]])
-        for rule in data["rules"]
-    ]
-    pick = {name: re.compile(pattern, re.MULTILINE) for name, pattern in data["pick"].items()}
-    return RuleScript(pick, rules, Counter())
+        templates = next((steps for pattern, steps in self._rules if pattern.search(text)), None)
+        if templates is None:
+            return ""
+        return str(templates[min(step, len(templates)) - 1].render({**values, "step": step})).strip()
 
 
 @contextmanager
 def running(latency: float = 0.0) -> Iterator[str]:
     """Serve the rules in a process of its own for as long as the block; its base URL."""
     command = [sys.executable, "-m", "triplewise.evals.scripted_model", "--port", "0"]
-    command += ["--latency", str(latency)]
-    with Popen(command, stdout=PIPE, stderr=DEVNULL, text=True) as process:
+    with Popen([*command, "--latency", str(latency)], stdout=PIPE, stderr=DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None
             yield process.stdout.readline().strip()
@@ -216,8 +196,7 @@ def main(
     latency: Annotated[float, typer.Option(min=0, help="Seconds from a request to its answer.")] = 0.0,
 ) -> None:
     """Serve scripted replies as an OpenAI-compatible model until interrupted. Prints its base URL first."""
-    server = OpenAIServer(load_script(), latency=latency, port=port, keep_alive=True)
-    with server:
+    with OpenAIServer(RuleScript(), latency=latency, port=port, keep_alive=True) as server:
         typer.echo(server.url)
         sys.stdout.flush()
         try:

@@ -1,12 +1,18 @@
-"""Servers on loopback for benches and tests: what they share, and a SPARQL endpoint that is a real engine."""
+"""Servers on loopback for benches and tests: a SPARQL endpoint that is a real engine, a proxy before one."""
 
 from __future__ import annotations
 
+import random
 import threading
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, urlsplit
+
+import httpx
 
 if TYPE_CHECKING:
     import pyoxigraph as ox
@@ -106,3 +112,106 @@ class _SparqlHandler(LoopbackHandler):
         self.send_body(status, body, kind)
 
     do_POST = do_GET  # noqa: N815 - the name that the base class looks for
+
+
+FAULTS = ("503", "504", "hung up", "cut")
+"""A failing request meets one of these: overloaded, out of time, no reply, half of the reply's bytes."""
+_HOP_BY_HOP = {
+    "connection",
+    "keep-alive",
+    "transfer-encoding",
+    "content-length",
+    "host",
+    "accept-encoding",
+    "content-encoding",
+}
+
+
+@dataclass
+class Traffic:
+    """What passed; `failed` met a fault of the proxy, `refused` an endpoint that is down.
+
+    `waves` are sequential round trips: the longest chain of requests of which each began after the one
+    before had ended.
+    """
+
+    requests: int = 0
+    failed: int = 0
+    refused: int = 0
+    in_flight: int = 0
+    most_in_flight: int = 0
+    waves: int = 0
+
+
+class Proxy(LoopbackServer):
+    """`with Proxy(endpoint, delay_ms=250) as proxy: open_kg(proxy.url)`; `proxy.traffic` counts.
+
+    `delay_ms` is added to every round trip, opening a connection included; `failure_rate` is the share of
+    requests that meet one of `FAULTS`, drawn by `seed` in their order.
+    """
+
+    def __init__(
+        self, target: str, *, delay_ms: float = 0.0, failure_rate: float = 0.0, seed: int = 1
+    ) -> None:
+        parts = urlsplit(target)
+        self.target, self.delay_ms, self.failure_rate = f"http://{parts.netloc}", delay_ms, failure_rate
+        self.draws, self.lock, self.traffic = random.Random(seed), threading.Lock(), Traffic()
+        super().__init__(_Handler)
+        self.url = f"{self.origin}{parts.path}"
+
+    def reset(self) -> None:
+        """Count from zero."""
+        with self.lock:
+            self.traffic = Traffic()
+
+
+class _Handler(LoopbackHandler):
+    """Passes requests on."""
+
+    server: Proxy
+
+    def setup(self) -> None:
+        """Shake hands, which takes a round trip."""
+        super().setup()
+        time.sleep(self.server.delay_ms / 1000)
+
+    def do_GET(self) -> None:
+        """Pass a request on, or fail it."""
+        proxy = self.server
+        with proxy.lock:
+            traffic, fault = proxy.traffic, ""
+            if proxy.draws.random() < proxy.failure_rate:
+                fault = proxy.draws.choice(FAULTS)
+            place = traffic.waves + 1
+            traffic.requests += 1
+            traffic.failed += bool(fault)
+            traffic.in_flight += 1
+            traffic.most_in_flight = max(traffic.most_in_flight, traffic.in_flight)
+        sent = self.read_body()
+        time.sleep(proxy.delay_ms / 1000)
+        headers: dict[str, str] = {}
+        status, body = int(fault) if fault.isdecimal() else 0, b"failed by chance"
+        if fault in ("", "cut"):
+            try:
+                url, given = f"{proxy.target}{self.path}", _end_to_end(self.headers)
+                reply = httpx.request(self.command, url, content=sent, headers=given, timeout=600)
+                status, headers, body = reply.status_code, _end_to_end(reply.headers), reply.content
+            except httpx.HTTPError as error:
+                status, body = 502, f"the endpoint cannot be reached: {error}".encode()
+        with proxy.lock:  # before the reply: what the client does next is a new round trip
+            traffic.in_flight -= 1
+            traffic.refused += status == 502
+            traffic.waves = max(traffic.waves, place)
+        self.close_connection = self.close_connection or fault in ("hung up", "cut")
+        if status:
+            self.send_response_only(status)  # without a Server header: engines are recognised by theirs
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body[: len(body) // 2] if fault == "cut" else body)
+
+    do_POST = do_GET  # noqa: N815 - the name that the base class looks for
+
+
+def _end_to_end(headers: Mapping[str, str] | Message) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}

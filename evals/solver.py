@@ -34,17 +34,13 @@ class Run(StoreModel):
     """The answer to one question and what it cost; `status` stays `crashed` until there is an answer.
 
     Attributes:
-        status: answered, not_found, budget_spent, or crashed. reason: why, in words.
-        values: short ids, literals, or true/false. labels: their text, in the same order.
-        sparql: the query that gives them. proof: how many facts prove them.
-        seconds: wall-clock time. queries: queries that reached the KG. cost: USD at list price, or None.
-        hallucinated: facts that the model attributed to the KG although it returned none such.
-        corrections: ids of the guidelines that corrected the run, in order. notes: of those that gave hints.
-        errors: of each step, the interpreter's error code. rolled_back: how many steps were taken back.
-        trace_json: the run as `triplewise.graphs.trace` gives it; see `trace`. One text, since Inspect
-            copies and compares what a store holds at every step of a sample.
-        kg, profile: the graph that was asked, for scorers that look up names in it ("": there was none).
-        names: id -> names that a scorer looked up, None before one has.
+        status: answered, not_found, budget_spent, or crashed. values: short ids, literals, or true/false.
+        proof: how many facts prove them. seconds: wall-clock time. queries: those that reached the KG.
+        cost: USD at list price, or None. hallucinated: facts that the model attributed to the KG although it
+            returned none such. corrections, notes: ids of the guidelines that corrected it, or gave hints.
+        errors: of each step, the interpreter's error code. trace_json: the run as `triplewise.graphs.trace`
+            gives it, as one text: Inspect copies and compares what a store holds at every step of a sample.
+        kg, profile: the graph that was asked ("": none). names: id -> names that a scorer looked up.
     """
 
     status: str = CRASHED
@@ -84,16 +80,10 @@ class Run(StoreModel):
 def error_class(run: Run, score: float) -> str:
     """Return the class of a question's error; "" if it was answered right, which is a score of 1.
 
-    SymAgent (section 5.5, table 5) puts failed questions into four classes, of which the first that fits
-    counts, also for what a correction took back:
-
-    1. Invalid Action (IA): the action is not in the tool set, or no single action can be found.
-    2. Error in Arguments (EA): too few or too many, or (which SymAgent does not check) of a wrong form.
-    3. Exceeding Maximum Steps (EMS): any budget of the run is spent.
-    4. Reasoning Error (RE): the final answer is incorrect despite valid actions and steps.
-
-    Apart from these, a run that ended in an error is `crashed`, and one that found nothing, with valid
-    actions and steps, is `not_found` (RE in the paper).
+    SymAgent's classes (section 5.5, table 5), of which the first that fits counts, also for what a correction
+    took back: Invalid Action (IA), Error in Arguments (EA), Exceeding Maximum Steps (EMS: any budget),
+    Reasoning Error (RE). A run that ended in an error is `crashed`, one that found nothing `not_found` (RE in
+    the paper).
     """
     if run.crashed:
         return CRASHED

@@ -88,10 +88,9 @@ def interval(values: Iterable[float], *, resamples: int = RESAMPLES) -> Interval
 
 
 def interval_of_seeds(seeds: Sequence[Scores]) -> Interval:
-    """Return the average of runs that differ in their seed, with the interval over questions.
+    """Return the average of runs that differ in their seed, over the questions that all were asked.
 
-    A question is drawn for all runs together, for its answers depend on each other; only questions that all
-    runs were asked count.
+    A question is drawn for all runs together, for its answers depend on each other.
     """
     filled = [seed for seed in seeds if len(seed)]
     if not filled:
@@ -106,8 +105,7 @@ def compare(
 ) -> Comparison:
     """Compare two systems (name, and question id -> value) on the questions that both were asked.
 
-    Measures that are 0 or 1 for every question are tested by McNemar's exact test, others by permutation of
-    the signs of the differences, of which `resamples` are drawn where there are too many to try all.
+    Measures that are 0 or 1 are tested by McNemar's exact test, others by permutation of the signs.
     """
     pairs = pd.concat([first[1], second[1]], axis=1, join="inner").to_numpy(dtype=np.float64)
     differences = pairs[:, 0] - pairs[:, 1]

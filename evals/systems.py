@@ -15,20 +15,6 @@ from triplewise.tools.actions import MODEL_TOOLSETS
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.parts import find_part
 
-SOURCES = {
-    "agent": "QueryAgent, ODA and SymAgent together",
-    "agent-sparql": "the loop of QueryAgent (2024), with SPARQL that the model writes",
-    "queryagent": "QueryAgent (2024)",
-    "oda": "ODA (2024)",
-    "symagent": "SymAgent (2025)",
-    "agentbench": "QueryAgent (2024), table 6: AgentBench with ERASER",
-    "agentbench-plain": "QueryAgent (2024), table 6: AgentBench without ERASER",
-    "sql": "the loop of QueryAgent (2024), section 5.4, with SQL that the model writes",
-    "sql-paper": "QueryAgent (2024), section 5.4",
-    "queryagent-faithful": "QueryAgent (2024), algorithm 1 and appendices B and D",
-}
-"""Preset -> the paper it follows."""
-
 
 def find_system(given: str) -> Preset | Baseline:
     """Return a preset or baseline: see `find_part`. Raises `ConfigurationError` on an unknown name."""
@@ -62,24 +48,18 @@ def parts_of(name: str) -> Collection[str]:
 def systems() -> list[dict[str, Any]]:
     """Return all presets and baselines.
 
-    Each with its name, kind, summary, source (the paper it follows), parameters (phase -> variant
-    of a preset, parameter -> default of a baseline), the settings that it lays over a run's defaults, and
-    whether it needs a language model.
+    Each with its name, kind, summary, source (the paper that a baseline follows), parameters (phase ->
+    variant of a preset, parameter -> default of a baseline), the settings that it lays over a run's defaults,
+    and whether it needs a language model.
     """
-    presets = [
-        {
-            "name": name, "summary": preset.summary, "kind": "preset", "source": SOURCES[name],
-            "parameters": dict(preset.phases), "settings": dict(preset.settings),
-            "needs_model": preset.settings["toolset"] in MODEL_TOOLSETS,
-        }
-        for name, preset in PRESETS.items()
-    ]  # fmt: skip
-    baselines = [
-        {
-            "name": name, "summary": one.summary, "kind": "baseline", "source": one.source, "settings": {},
-            "parameters": {k: p.default for k, p in inspect.signature(one.build).parameters.items()},
-            "needs_model": not one.embedded,
-        }
-        for name, one in BASELINES.items()
-    ]  # fmt: skip
-    return presets + baselines
+    listed: list[dict[str, Any]] = []
+    for name, preset in PRESETS.items():
+        about: dict[str, Any] = {"name": name, "summary": preset.summary, "kind": "preset", "source": ""}
+        about |= {"parameters": dict(preset.phases), "settings": dict(preset.settings)}
+        listed.append({**about, "needs_model": preset.settings["toolset"] in MODEL_TOOLSETS})
+    for name, baseline in BASELINES.items():
+        about = {"name": name, "summary": baseline.summary, "kind": "baseline", "source": baseline.source}
+        parameters = inspect.signature(baseline.build).parameters
+        about |= {"parameters": {key: value.default for key, value in parameters.items()}, "settings": {}}
+        listed.append({**about, "needs_model": not baseline.embedded})
+    return listed

@@ -20,7 +20,7 @@ from tests.support.film_library import write_texts
 from tests.support.films import FILMS, write_graph
 from tests.support.openai_server import OpenAIServer
 from triplewise.evals.grids.grid import cells_of, load_grid
-from triplewise.evals.scripted_model import load_script
+from triplewise.evals.scripted_model import RuleScript
 from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs import PRESETS
 from triplewise.graphs.cli.app import run
@@ -85,7 +85,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         table.to_sql("films", database, index=False)
     store = ox.Store()
     store.bulk_load(graph.read_bytes(), ox.RdfFormat.N_TRIPLES)
-    with OxigraphServer(store) as endpoint, OpenAIServer(load_script(), models=()) as model:
+    with OxigraphServer(store) as endpoint, OpenAIServer(RuleScript(), models=()) as model:
         for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
             monkeypatch.setenv(name, str(tmp_path / "state"))
         for name, value in {

@@ -4,17 +4,14 @@ Each draft is one step: a model writes a program after the seed questions most l
 KB-BINDER-R does), the binders put entities and relations of the graph in place of its names, and it is run
 (section 3). The answer that most drafts come to wins; drafts that find nothing have no vote.
 
-A draft is a PyQL program in which entities and relations stand by name, in quotes: it describes the question,
-not the graph. An entity is bound to the linked entity of that name, else to the nodes whose labels are
-most like it. A relation is bound to one of those around the node it is drafted at, ordered by BM25 and by the
-similarity of vectors; the published code orders all relations within two hops of the entity. Several
-candidates of each go on as a beam, and the bound programs are tried in order until one finds something.
-
-Where we differ from the published code: drafts are PyQL programs and not s-expressions. The exemplars of
-KB-BINDER are training questions with annotated s-expressions; our seed questions hold answers and no logical
-form, so their programs are rules mined for each seed (SymAgent, section 4.1 and the demonstrations of
-equation 3): the one that reproduces its answers best. Each draft is shown the exemplars in an order of its
-own, drawn by `seed`, so that drafts differ also on a server that does not sample.
+A draft is a PyQL program, in place of an s-expression, in which entities and relations stand by name, in
+quotes. An entity is bound to the linked entity of that name, else to the nodes whose labels are most like it.
+A relation is bound to one of those around the node it is drafted at, ordered by BM25 and by the similarity of
+vectors; the published code orders all relations within two hops. Several candidates of each go on as a beam,
+and the bound programs are tried in order until one finds something. Exemplars are seed questions, which have
+no annotated logical form: their programs are the rules that reproduce their answers best (SymAgent, section
+4.1). Each draft is shown them in an order drawn by `seed`, so that drafts differ also on a server that does
+not sample.
 """
 
 from __future__ import annotations
@@ -25,7 +22,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
-from typing import NamedTuple
 
 from langgraph.runtime import Runtime
 
@@ -71,17 +67,13 @@ SHOWN = 5
 """Answers of a draft that its observation shows."""
 SIMILAR = 0.6
 """Least similarity (0 to 1) of a linked entity's name to the one that a draft has for it."""
+QUOTES = "\"'"
 _CALL = re.compile(r"(?<![\w?])([a-z_]+)\s*\(")
 
 
 def draft_text(draft: Iterable[Call]) -> str:
     """Return a draft as it is written, one action a line."""
     return "\n".join(call.text() for call in draft)
-
-
-def unquoted(text: str) -> str:
-    """Return a name without quotes."""
-    return text.strip("\"'")
 
 
 def read_draft(reply: str) -> tuple[Call, ...]:
@@ -98,11 +90,8 @@ def read_draft(reply: str) -> tuple[Call, ...]:
     return tuple(calls)
 
 
-class Bound(NamedTuple):
-    """A draft bound to the graph, as far as it goes; `cost` is the sum of the ranks of its candidates."""
-
-    program: PyQL
-    cost: int = 0
+Bound = tuple[PyQL, int]
+"""A draft bound to the graph, as far as it goes, and the sum of the ranks of its candidates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +142,7 @@ class Binder:
         """
         if not draft:
             return [], "the reply has no program"
-        bound = [Bound(PyQL())]
+        bound: list[Bound] = [(PyQL(), 0)]
         for call in draft:
             longer: list[Bound] = []
             for b in bound:
@@ -161,8 +150,8 @@ class Binder:
                     longer += self._bound(b, call)
             if not longer:
                 return [], f"nothing in the graph fits {call.text()}"
-            distinct = {b.program: b for b in sorted(longer, key=lambda b: -b.cost)}
-            bound = sorted(distinct.values(), key=lambda b: b.cost)[: self.beam]
+            least = dict(sorted(longer, key=lambda pair: -pair[1]))
+            bound = sorted(least.items(), key=lambda pair: pair[1])[: self.beam]
         programs = [
             p.set_answer(p.variables[-1]) if not p.answer and not p.boolean and p.variables else p
             for p, _ in bound
@@ -172,39 +161,40 @@ class Binder:
 
     def _bound(self, b: Bound, call: Call) -> Iterator[Bound]:
         """A program one action longer, with each candidate for what the action names."""
-        profile, arguments = self.kg.profile, call.arguments
+        profile, arguments, (program, cost) = self.kg.profile, call.arguments, b
         if call.name == "add_fact" and len(arguments) == 3:
             yield from self._facts(b, *arguments)
         elif call.name == "add_type" and len(arguments) == 2:
-            for rank, class_ in enumerate(find_classes(self.kg, unquoted(arguments[1]))[: self.beam]):
-                yield Bound(b.program.add_type(pyql.read_variable(arguments[0]), class_), b.cost + rank)
+            for rank, class_ in enumerate(find_classes(self.kg, arguments[1].strip(QUOTES))[: self.beam]):
+                yield program.add_type(pyql.read_variable(arguments[0]), class_), cost + rank
         else:
             forms = [arguments]
             if call.name == "add_filter" and len(arguments) == 3:
                 left, operator, right = arguments
                 forms = [(left, operator, pyql.write_node(node, profile)) for node in self._nodes(right)]
             for rank, form in enumerate(forms):
-                program = pyql.apply(b.program, call.name, form, pyql.Reader(profile))
-                yield Bound(compared(self.kg, b.program, program), b.cost + rank)
+                longer = pyql.apply(program, call.name, form, pyql.Reader(profile))
+                yield compared(self.kg, program, longer), cost + rank
 
     def _facts(self, b: Bound, subject: str, relation: str, object_: str) -> Iterator[Bound]:
         """Programs longer by a fact, over each relation that may be meant, as drafted or turned round."""
+        program, cost = b
         for i, start in enumerate(self._nodes(subject)):
             for j, end in enumerate(self._nodes(object_)):
-                starts = [n for n in (start, end) if not isinstance(n, Variable) or n in b.program.variables]
-                for iri, forward, rank in self._relations(b.program, starts[0], relation) if starts else ():
+                starts = [n for n in (start, end) if not isinstance(n, Variable) or n in program.variables]
+                for iri, forward, rank in self._relations(program, starts[0], relation) if starts else ():
                     as_drafted = forward == (starts[0] == start)
                     head, tail = (start, end) if as_drafted else (end, start)
                     if not isinstance(head, Literal):
                         with suppress(ActionError):
-                            cost = b.cost + i + j + rank + (0 if as_drafted else self.beam)
-                            yield Bound(b.program.add_fact(head, iri, tail), cost)
+                            turned = 0 if as_drafted else self.beam
+                            yield program.add_fact(head, iri, tail), cost + i + j + rank + turned
 
     def _relations(self, program: PyQL, node: Node, written: str) -> Iterator[tuple[IRI, bool, int]]:
         """The relations around a node that a name may mean, likeliest first: relation, outgoing, rank."""
         around = self.kg.relations(node, program.where(self.kg.profile) if isinstance(node, Variable) else "")
         sides = [(r, True) for r in around.forward] + [(r, False) for r in around.backward]
-        name, short = unquoted(written), self.kg.profile.short
+        name, short = written.strip(QUOTES), self.kg.profile.short
         labels = {r: text.label for r, text in relation_texts(self.kg, [short(r) for r, _ in sides]).items()}
         norm = normalise(name)
         exact = [s for s in sides if norm in (normalise(short(s[0])), normalise(labels[short(s[0])]))]
@@ -229,7 +219,7 @@ class Binder:
             return [bare]
         if not written.endswith(('"', "'")) and (typed := pyql.read_literal(written)) is not None:
             return [typed]
-        name, nodes = unquoted(written), list[Node]()
+        name, nodes = written.strip(QUOTES), list[Node]()
         norm = normalise(name)
         names = [(e, [normalise(form) for form in (e.label, e.mention, e.id)]) for e in self.linked]
         scored = [(max(similarity(norm, form) for form in forms), e) for e, forms in names]

@@ -36,14 +36,13 @@ from triplewise.nodes.phase import Phase
 from triplewise.nodes.plan import none
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.replies import read_values
-from triplewise.nodes.result import labels_of, normal_values, sentence
+from triplewise.nodes.result import normal_values, sentence
 from triplewise.nodes.state import Answer, AnswerStatus, Input, State, Step, Verdict
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import XSD, Term
 from triplewise.tools.extraction.values import literal
-from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import node_labels
 from triplewise.tools.linking.linker import link as link_mentions
 from triplewise.tools.linking.linker import without_brackets
@@ -174,51 +173,45 @@ def read_answers(reply: str, reasoned: bool = False) -> tuple[str, ...]:
 
 
 def name_reply(
-    reply: str,
-    state: State,
-    env: Environment,
-    *,
-    reasoned: bool = False,
-    shown: Mapping[str, str] | None = None,
+    reply: str, state: State, env: Environment, *, reasoned: bool = False, shown: Iterable[Term] = ()
 ) -> tuple[tuple[Named, ...], str]:
     """Return the answers of a reply, and why there are none; see `read_answers` and `name_answers`."""
     if named := name_answers(read_answers(reply, reasoned), state, env, shown):
         return named, ""
     words = " ".join(reply.split())
-    if not words:
-        return (), "the model's reply is empty"
     if re.search(r"\bunknown\b\W*$", words, re.IGNORECASE):
         return (), "the model says that it does not know"
     quoted = words if len(words) <= QUOTED else f"{words[:QUOTED]}..."
-    return (), f"the model's reply holds no answer: {quoted!r}"
+    return (), f"the model's reply holds no answer: {quoted!r}" if words else "the model's reply is empty"
 
 
 def name_answers(
-    texts: Sequence[str], state: State, env: Environment, shown: Mapping[str, str] | None = None
+    texts: Sequence[str], state: State, env: Environment, shown: Iterable[Term] = ()
 ) -> tuple[Named, ...]:
     """Return what texts mean on the KG, each value once.
 
     Yes and no become `true` and `false` where the question wants that. Numbers and dates stay what they are.
-    A text may be a list of which the graph knows every part. `shown` has the ids of nodes that the model was
-    shown by normalised name: they go before all others of the name.
+    A text may be a list of which the graph knows every part. `shown` are nodes that the model was shown: they
+    go before all others of their names.
     """
-    truth = normal_values(state.question, texts)
+    truth, nodes, ids = normal_values(state.question, texts), list(shown), dict[str, str]()
     if truth in (("true",), ("false",)):
         return (Named(truth[0], truth[0]),)
+    for exact in (False, True):
+        for node, name in node_labels(env.kg, nodes, exact).items() if nodes else ():
+            ids.setdefault(normalise(name), env.kg.profile.short(node))
 
     def linked(text: str) -> Named | None:
         """A text as a number, a date, or the node of the KG that is called so in full."""
-        if (id_ := (shown or {}).get(normalise(text))) is not None:
+        if (id_ := ids.get(normalise(text))) is not None:
             return Named(id_, text)
         if value := literal(text, XSD + "date") or literal(text, XSD + "decimal"):
             return Named(value.value, text)
         for name in dict.fromkeys((text, _ARTICLE.sub("", text))):
             if normalise(name) and len(name) <= MOST:
                 with suppress(ConfigurationError):
-                    given = {name: None}
-                    (mention,) = link_mentions(
-                        plain_question(state), env.kg, given=given, encoder=env.encoder
-                    )
+                    given, asked = {name: None}, plain_question(state)
+                    (mention,) = link_mentions(asked, env.kg, given=given, encoder=env.encoder)
                     for node in mention.candidates:
                         if node.kind in ("exact", "alias"):  # but for capitals and signs
                             same = normalise(node.label) == normalise(text)
@@ -234,20 +227,6 @@ def name_answers(
         for one in several if len(several) == len(found) else [whole or Named(text, text)]:
             named.setdefault(one.value, one)
     return tuple(named.values())
-
-
-def shown_names(kg: KnowledgeGraph, nodes: Iterable[Term]) -> dict[str, str]:
-    """Return normalised name -> short id of nodes that a model was shown, the first of a name."""
-    nodes, names = list(nodes), dict[str, str]()
-    for exact in (False, True):
-        for node, text in node_labels(kg, nodes, exact).items():
-            names.setdefault(normalise(text), kg.profile.short(node))
-    return names
-
-
-def named_values(kg: KnowledgeGraph, values: Sequence[str]) -> tuple[Named, ...]:
-    """Return values of the graph with what it calls them."""
-    return tuple(map(Named, values, labels_of(kg, values)))
 
 
 # -- steps and answers
@@ -275,20 +254,18 @@ def answer_step(state: State, thought: str, named: Sequence[Named], why_none: st
     return make_step(state, thought, Call(ANSWER, tuple(labels)), feedback)
 
 
-def named_in(step: Step) -> tuple[Named, ...]:
-    """Return the answers of a step that `answer_step` made."""
-    return tuple(map(Named, step.feedback.answers, step.feedback.values.get(ANSWER, [])))
-
-
-def last_answer(state: State) -> tuple[tuple[Named, ...], str]:
-    """Return the answers of the step that ended a run, and why there are none; nothing where no step did."""
-    finished = bool(state.steps) and state.last.feedback.finished
-    return (named_in(state.last), state.last.feedback.message) if finished else ((), "")
+def answer_of(step: Step | None) -> tuple[tuple[Named, ...], str]:
+    """Return the answers of a step that `answer_step` made, and why there are none; nothing of another."""
+    if step is None or step.feedback.action != ANSWER:
+        return (), ""
+    feedback = step.feedback
+    return tuple(map(Named, feedback.answers, feedback.values.get(ANSWER, []))), feedback.message
 
 
 def conclude(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with the result of the last step; nothing in a run whose budget was spent before."""
-    return {"answer": make_answer(state, runtime.context, *last_answer(state))}
+    last = answer_of(state.last if state.steps else None)
+    return {"answer": make_answer(state, runtime.context, *last)}
 
 
 def majority(state: State, keys: Mapping[int, Hashable], what: str) -> tuple[int | None, str]:

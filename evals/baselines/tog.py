@@ -4,18 +4,12 @@ At each depth the relations around the ends of the beam's N paths are found and 
 behind them, then the model judges whether the paths suffice (section 2.1, algorithm 1). ToG-R (section 2.2,
 algorithm 2) prunes relations only and draws entities at random. At most 2ND+D+1 calls, ToG-R ND+D+1.
 
-Where we differ from the published code, on purpose:
-
-- Topic entities are those that the `link` phase finds, as for every other system here.
-- Everything random is drawn by `seed`. No call is retried without end: the model client retries a bounded
-  number of times and then the question fails, which counts as wrong.
-- Prompts stay bounded: at most `relation_cut` relations a path and 20 entities a relation are offered.
-- The model scores the options of one path a call, as in the paper. Scores of one reply are scaled to sum to
-  1, and a path's score is the product along it; where no score can be read the first options are taken.
-- Relations, facts and labels come in one query each a depth, whatever the number of entities.
-- An answer of the model's own knowledge is marked as such; paths prove nothing that is not on them.
-
-As published, a beam of N paths names at most N entities, so that questions with many answers have a low F1.
+Where we differ from the published code, on purpose: topic entities are those that the `link` phase finds;
+everything random is drawn by `seed`, and no call is retried without end; at most `relation_cut` relations a
+path and 20 entities a relation are offered; the scores of one reply are scaled to sum to 1, a path's score is
+the product along it, and where no score can be read the first options are taken; an answer of the model's own
+knowledge is marked as such. As published, a beam of N paths names at most N entities, so that questions with
+many answers have a low F1.
 """
 
 from __future__ import annotations
@@ -25,6 +19,7 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -33,6 +28,7 @@ from triplewise.evals.baselines import loop
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment, spent
+from triplewise.nodes.result import labels_of
 from triplewise.nodes.state import State, Usage, Verdict
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.rules import Atom, Rule
@@ -41,7 +37,7 @@ from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Deadline, Hop, Outcome
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
 from triplewise.tools.parsing.statements import decides
-from triplewise.tools.planning.paths import answers, rule_program, with_variables
+from triplewise.tools.planning.paths import with_variables
 from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.observation import Bundle, bundle_sizes, read_bundles
 from triplewise.tools.retrieval.ranking import rank_relations
@@ -140,9 +136,8 @@ def relations_around(
 ) -> tuple[list[list[Bundle]], str]:
     """Return the relations by which each path may go on, both directions; and what is missing, in words.
 
-    Paths with one end share its relations: the best of them takes all, the others get none. Where an end has
-    more than `relation_cut` relations those most like the question are taken, so that no hub floods a prompt.
-    A relation whose only fact the path has just come over is none.
+    Of paths with one end the best takes its relations, of more than `relation_cut` those most like the
+    question. A relation whose only fact the path has just come over is none.
     """
     context, kg = env.context, env.kg
     sizes, problem = bundle_sizes(kg, list(dict.fromkeys(p.end for p in paths)), "both", Deadline(kg.timeout))
@@ -167,23 +162,6 @@ def relations_around(
         )
         ways.append([steps[int(i)] for i in ranked])
     return ways, problem
-
-
-def facts_ahead(ways: Sequence[Way], seed: int, kg: KnowledgeGraph) -> tuple[list[list[Hop]], str]:
-    """Return the facts behind the relation ahead of each path; and what is missing, in words.
-
-    Nodes that the path has been at are left out. Where a relation has more than `ENTITIES` facts a sample is
-    drawn, the same for the same seed from every engine. All paths are read in one query for each twenty
-    relations.
-    """
-    bundles = [bundle for _, bundle, _ in ways]
-    # One more than is shown, for the way back may be among them; the size is not known, so all are sampled.
-    most, sizes = dict.fromkeys(bundles, ENTITIES + 1), dict.fromkeys(bundles, ENTITIES + 2)
-    facts, problem = read_bundles(kg, most, sizes, seed, Deadline(kg.timeout))
-    behind: dict[Bundle, list[Hop]] = {bundle: [] for bundle in bundles}
-    for fact in facts:
-        behind[Bundle(fact.near, fact.triple.relation, fact.forward)].append(fact)
-    return [[h for h in behind[b] if h.far not in path.nodes][:ENTITIES] for path, b, _ in ways], problem
 
 
 @dataclass(slots=True)
@@ -222,15 +200,6 @@ class Search:
             scores = dict.fromkeys(range(self.width), 1 / self.width)
         return [path.score * scores.get(i, 0.0) for i in range(len(options))]
 
-    def score_entities(self, path: Path, hops: Sequence[Hop]) -> list[float]:
-        """Return scores of the path longer by each fact; the model is not asked where all look the same."""
-        names = node_texts(self.env.kg, [hop.far for hop in hops])
-        if self.drawn:
-            return [path.score] * len(hops)
-        if len(hops) == 1 or set(names.values()) == {UNNAMED}:
-            return [path.score / len(hops)] * len(hops)
-        return self.score("entities", path, [names[hop.far] for hop in hops])
-
     def deepen(self) -> Update:
         """Search relations, then entities behind the best of them, then judge (section 2.1.2, 2.1.3).
 
@@ -250,11 +219,24 @@ class Search:
         end = "" if paths else "no entity of the question was found in the knowledge graph"
         if not self._searched("search_relations", paths, shown, problem, end):
             return {"steps": self.state.steps[before:]}
-        hops, problem = facts_ahead(ways, self.seed, kg)
+        # Of more facts than are shown a sample is drawn, the same for the same seed from every engine; one
+        # more than is shown, for the way back may be among them.
+        bundles = [bundle for _, bundle, _ in ways]
+        most, sizes = dict.fromkeys(bundles, ENTITIES + 1), dict.fromkeys(bundles, ENTITIES + 2)
+        facts, problem = read_bundles(kg, most, sizes, self.seed, Deadline(kg.timeout))
         longer: list[Path] = []
-        for (path, _, score), ahead in zip(ways, hops, strict=True):
-            scores = self.score_entities(replace(path, score=score), ahead) if ahead else []
-            longer += [Path(path.start, (*path.hops, hop), s) for hop, s in zip(ahead, scores, strict=True)]
+        for path, bundle, score in ways:
+            behind = [f for f in facts if Bundle(f.near, f.triple.relation, f.forward) == bundle]
+            ahead = [fact for fact in behind if fact.far not in path.nodes][:ENTITIES]
+            names = node_texts(kg, [fact.far for fact in ahead])
+            if self.drawn:
+                scores = [score] * len(ahead)
+            elif len(ahead) < 2 or set(names.values()) == {UNNAMED}:  # all look the same
+                scores = [score / max(len(ahead), 1)] * len(ahead)
+            else:
+                scored = replace(path, score=score)
+                scores = self.score("entities", scored, [names[fact.far] for fact in ahead])
+            longer += [Path(path.start, (*path.hops, f), s) for f, s in zip(ahead, scores, strict=True)]
         if self.drawn:
             draw = random.Random(f"{self.seed} {len(self.state.steps)} {self.state.question}")
             places = draw.sample(range(len(longer)), min(self.width, len(longer)))
@@ -346,53 +328,43 @@ def build(
     return loop.build_loop("tog-r" if drawn else "tog", act, answer, link=link)
 
 
-def build_relations(*, width: int = 3, depth: int = 3, seed: int = 1, link: str = "index") -> loop.Graph:
-    """Compile ToG-R, which explores chains of relations and draws the entities on them; see `build`."""
-    return build(width=width, depth=depth, seed=seed, link=link, drawn=True)
+build_relations = partial(build, drawn=True)
+"""Compile ToG-R, which explores chains of relations and draws the entities on them."""
 
 
 def answer(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from the paths (section 2.1.3), and where these end too early also from what the model knows.
 
     What the paths prove is the proof; the reason marks as the model's own what it names besides. Where
-    the run was broken off, the answer is all that the best path's chain of relations leads to.
+    the run was broken off, the answer is the ends of the paths.
     """
     env = environment(runtime)
-    context, kg = env.context, env.kg
-    paths = [path for path in paths_of(state, kg) if path.hops]
+    kg, paths = env.kg, [path for path in paths_of(state, env.kg) if path.hops]
     state = state.model_copy(update=beam_update(paths, kg))
-    over = state.verdict.note if state.verdict is not None and state.verdict.status == "spent" else ""
-    why, reply = over or state.last.feedback.message, None
-    if not over:
+    is_spent = state.verdict is not None and state.verdict.status == "spent"
+    why, reply, why_none = state.last.feedback.message if state.steps else "", None, ""
+    named: tuple[loop.Named, ...] = ()
+    if not is_spent:
         search = Search(state, env)
         reply = search.ask("answer", paths=path_lines(kg, paths), own=why != SUFFICIENT)
         if search.over:
-            why = search.over
-            state = state.model_copy(update={"verdict": Verdict("spent", note=why)})
-    named: tuple[loop.Named, ...] = ()
-    why_none = why
+            state = state.model_copy(update={"verdict": Verdict("spent", note=search.over)})
     if reply is not None:
-        shown = loop.shown_names(kg, [p.end for p in paths] + [n for p in paths for n in p.nodes])
+        shown = [path.end for path in paths] + [node for path in paths for node in path.nodes]
         named, why_none = loop.name_reply(reply, state, env, shown=shown)
-        unproven = ", ".join(n.label for n in named if n.value not in {*shown.values(), "true", "false"})
-        where = f"on no path: {unproven}" if unproven else "all of it stands on the paths"
-        if not named:
-            why = f"{why}; {why_none}"
-        elif why != SUFFICIENT:
-            why = f"{why}: answered from the paths and the model's own knowledge ({where})"
-        elif unproven:
-            why = f"{why}, says the model, but {where}"
-    elif paths and not decides(state.question):
-        rule = paths[0].chain(kg)
-        named = loop.named_values(kg, [kg.profile.short(t) for t in answers(kg, rule)])
-        state = state.model_copy(update={"program": rule_program(kg, rule).text(kg.profile)})
-    step = loop.answer_step(state, reply or "The end of the best path is the answer.", named, why_none)
+        known = {*map(kg.profile.short, shown), "true", "false"}
+        own = ", ".join(n.label for n in named if n.value not in known)
+        added = why_none if not named else f"from the model's own knowledge: {own}" if own else ""
+        why = "; ".join(filter(None, (why, added)))
+    elif not decides(state.question):
+        values = list(dict.fromkeys(kg.profile.short(path.end) for path in paths))
+        named = tuple(map(loop.Named, values, labels_of(kg, values)))
+    step = loop.answer_step(state, reply or "The ends of the paths are the answer.", named, why_none)
     state = state.model_copy(update={"steps": (*state.steps, step)})
     if named:
-        build_answer = answering.program if state.program else answering.memory
-        made = build_answer(state, runtime)["answer"]
+        made = answering.memory(state, runtime)["answer"]
         made = made if made.status == "budget_spent" else replace(made, reason=why)
     else:
-        made = loop.make_answer(state, context, (), why)
-    changed = ("program", "memory", "rules", "focus", "verdict", "steps")
+        made = loop.make_answer(state, env.context, (), why)
+    changed = ("memory", "rules", "focus", "verdict", "steps")
     return {**{name: getattr(state, name) for name in changed}, "answer": made}

@@ -1,8 +1,7 @@
 """Baselines that are a few lines beside the loop they share, each with its paper.
 
 Without a look at the graph, which only gives the answers their ids: direct answers, chains of thought (Wei et
-al. 2022), the majority of several such chains (Wang et al. 2023), and passages that are retrieved for the
-question as a whole and read once (SymAgent, table 1).
+al. 2022), the majority of several (Wang et al. 2023), and passages that are read (SymAgent, table 1).
 
 ReAct (Yao et al. 2023): thought, action and observation in turn, over the agent's own actions. What is left
 out is what the papers add to it: no plan, no observed subgraph, no inspection or correction, no reflection.
@@ -30,6 +29,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.extract import fitting_texts
 from triplewise.nodes.prompting import load_prompt
+from triplewise.nodes.result import labels_of
 from triplewise.nodes.routes import find_routes
 from triplewise.nodes.state import State
 from triplewise.nodes.text import memory_lines
@@ -90,7 +90,7 @@ def _replies(name: str, part: str, link: str, samples: int = 0, temperature: flo
 
         Samples without an answer have no vote, as those that cannot be parsed have none in the paper.
         """
-        given = {i: named for i, step in enumerate(state.steps) if (named := loop.named_in(step))}
+        given = {i: named for i, s in enumerate(state.steps) if (named := loop.answer_of(s)[0])}
         keys = {i: frozenset(normal_text(n.value) for n in named) for i, named in given.items()}
         best, why = loop.majority(state, keys, "samples")
         return {"answer": loop.make_answer(state, runtime.context, () if best is None else given[best], why)}
@@ -190,7 +190,7 @@ def rog(*, plans: int = 3, link: str = "index") -> loop.Graph:
 
     def answer(state: State, runtime: Runtime[Context]) -> Update:
         """Answer with the retrieved paths that lead to the answers as proof."""
-        named, why_none = loop.last_answer(state)
+        named, why_none = loop.answer_of(state.last if state.steps else None)
         if not named:
             return {"answer": loop.make_answer(state, runtime.context, (), why_none)}
         made = answering.memory(state, runtime)["answer"]
@@ -265,9 +265,9 @@ def _reason(state: State, env: Environment) -> Update:
     kg = env.kg
     if not env.context.embedded:
         reply = loop.ask(state, env, "rog", "reason", paths=memory_lines(kg, state.memory)).text
-        ends = [n for path in state.memory for t in path[-1:] for n in (t.object, t.subject)]
-        others = [n for path in state.memory for t in path for n in (t.object, t.subject)]
-        shown = loop.shown_names(kg, [*ends, *others])
+        ends = [path[-1] for path in state.memory if path]
+        facts = [*ends, *(triple for path in state.memory for triple in path)]
+        shown = [node for triple in facts for node in (triple.object, triple.subject)]
         return {"steps": (loop.answer_step(state, "", *loop.name_reply(reply, state, env, shown=shown)),)}
     votes: dict[Term, float] = defaultdict(float)
     for rule in state.rules:
@@ -275,6 +275,7 @@ def _reason(state: State, env: Environment) -> Update:
             votes[end] += rule.score
     least = LEAST * max(votes.values(), default=0.0)
     likely = sorted((end for end in votes if votes[end] >= least), key=lambda end: -votes[end])
-    named = loop.named_values(kg, [kg.profile.short(end) for end in likely])
+    values = [kg.profile.short(end) for end in likely]
+    named = list(map(loop.Named, values, labels_of(kg, values)))
     why = state.steps[0].feedback.message or NO_INSTANCE
     return {"steps": (loop.answer_step(state, "The likeliest ends are the answer.", named, why),)}

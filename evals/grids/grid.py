@@ -53,9 +53,8 @@ class Learn(_Strict):
 class Thin(_Strict):
     """An incomplete graph: a share of the triples on questions' shortest paths is dropped (SymAgent, A.1).
 
-    `seed` and `hops` are those of `triplewise kg thin`. With `documents` what was dropped is also written as
-    documents, which the system may read (MetaQA only); with `read` it is `symagent` that reads them first,
-    and what it read is laid over the graph (figure 4).
+    With `documents` what was dropped is also written as documents, which the system may read (MetaQA only);
+    with `read` it is `symagent` that reads them first, and what it read is laid over the graph (figure 4).
     """
 
     share: float = Field(default=0.5, gt=0, le=1)
@@ -68,8 +67,7 @@ class Thin(_Strict):
 class CellSpec(_Strict):
     """What the defaults, a column, a row or an override set for their cells; evals/README.md has the keys.
 
-    `needs`: `model` where the embedded default cannot run it. `backbone`: name of the model that a row is
-    about, given by `--model NAME=openai:...`; with another default model the row is skipped.
+    `backbone`: name of the model that a row is about, given by `--model NAME=openai:...`.
     """
 
     task: str = ""
@@ -109,8 +107,7 @@ class Override(CellSpec):
 class Grid(_Strict):
     """A grid as its file has it.
 
-    `layout` is `cells` (a figure a cell), `tasks` (the tables of runs outside of grids), or one of two tables
-    of the guidelines that fired in the logs.
+    `layout`: a figure a cell, the tables of runs outside of grids, or tables of the guidelines that fired.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")

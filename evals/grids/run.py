@@ -88,7 +88,7 @@ def run_grid(
                 "columns": [column.column for column in grid.columns],
             }
             task.metadata = {**(task.metadata or {}), "grid": place}
-            earlier = evaluation.find_log(folder, task)
+            earlier = evaluation.latest_log(evaluation.folder_of(folder, task))
             # Where every question crashed a server was down: all are asked again.
             again = earlier is not None and _why_failed(earlier).startswith(ALL_CRASHED)
             finished = earlier is not None and earlier.status == "success" and not again

@@ -9,8 +9,8 @@ import pyoxigraph as ox
 import pytest
 
 from tests.support.words import Words
-from triplewise.evals.bench import observe
-from triplewise.evals.bench.savings import LOOPS, MISTAKES, savings, script_of
+from triplewise.evals import bench
+from triplewise.evals.bench import LOOPS, MISTAKES, savings, script_of
 from triplewise.evals.data import DATA_VARIABLE
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import RDFS
@@ -66,13 +66,13 @@ def small_graph() -> EmbeddedKG:
 def test_observation_is_measured_in_every_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kg_ranking, "ROUNDS", (2, 2))
     monkeypatch.setattr(kg_ranking, "COLD_ROUNDS", (5, 5, 5))
-    monkeypatch.setattr(observe, "WIDTH", 10)
-    pairs = observe.real_pairs(small_graph(), 650)
+    monkeypatch.setattr(bench, "WIDTH", 10)
+    pairs = bench.real_pairs(small_graph(), 650)
     assert len(set(pairs)) == 650
     with pytest.raises(DataError, match="distinct texts, 5,250 are needed"):
-        observe.real_pairs(small_graph(), 5_250)
+        bench.real_pairs(small_graph(), 5_250)
     encoder: Any = Words()
-    rows = observe.of_size(pairs[:400], encoder, encoder, ["name 12 of 5", "near name 7"], tmp_path)
+    rows = bench.of_size(pairs[:400], encoder, encoder, ["name 12 of 5", "near name 7"], tmp_path)
     ways = ["every text encoded", "nothing cached", "the KG's vectors present", "seen before"]
     assert [row["way"] for row in rows] == ways
     assert rows[-1]["same top 10"] > 0.95

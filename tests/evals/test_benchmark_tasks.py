@@ -28,6 +28,7 @@ from triplewise.evals import (
     overnight,
     qald10,
     simplequestions,
+    tasks,
     trex,
     webqsp,
     wikiwebquestions,
@@ -38,8 +39,7 @@ from triplewise.evals.data import benchmark, catalog, graph, prepared, read_data
 from triplewise.evals.evaluation import crashes, identity_of, run, scores_of
 from triplewise.evals.scorers import compare_rows, rows_of
 from triplewise.evals.solver import Run
-from triplewise.evals.tasks import TASKS, benchmark_task
-from triplewise.evals.tasks.registry import BENCHMARK_TASKS, describe
+from triplewise.evals.tasks import BENCHMARK_TASKS, TASKS, describe
 from triplewise.evals.training import entities_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
@@ -185,7 +185,7 @@ JUDGED = {"graphq": ["q1"], "simplequestions": ["s1"], "agentbench_kg": ["a1"]}
 def sets(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The data folder with a few questions a benchmark, and graphs of a few facts."""
     judged = {name: {"observed": [], "gold_derived": ids} for name, ids in JUDGED.items()}
-    monkeypatch.setattr(benchmark_task, "read_data", {"answerable.yaml": judged}.__getitem__)
+    monkeypatch.setattr(tasks, "read_data", {"answerable.yaml": judged}.__getitem__)
     for name, content in RECORDS.items():
         _write(data / name, "".join(json.dumps(record) + "\n" for record in content))
     lines = (f"<{NS}{s}> <{NS}{p}> <{NS}{o}> .\n" for s, p, o in FACTS)

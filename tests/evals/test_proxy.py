@@ -9,7 +9,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from tests.support.sparql_server import Asked, Scripted, SparqlServer, rows
-from triplewise.evals.bench.proxy import Proxy
+from triplewise.evals.servers import Proxy
 
 BODY = rows("http://example.org/a")
 

@@ -69,7 +69,9 @@ def column(table: Table, name: str) -> list[Cell]:
 
 def with_about(log: Log, path: str = "", **about: Any) -> Log:
     """The same log with other metadata."""
-    return replace(log, about={**log.about, **about}, path=path or log.path)
+    about = {**log.about, **about}
+    own = {"system": about["preset"], "cell": about.get("grid") or {}, "path": path or log.path}
+    return replace(log, about=about, **own)
 
 
 def with_scores(log: Log, scores: Sequence[float], system: str = "agent", path: str = "") -> Log:

@@ -9,7 +9,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from triplewise.evals import scripted_model
-from triplewise.evals.scripted_model import load_script
+from triplewise.evals.scripted_model import RuleScript
 
 
 def prompt(step: int) -> list[dict[str, str]]:
@@ -32,7 +32,7 @@ def prompt(step: int) -> list[dict[str, str]]:
     ],
 )
 def test_shipped_replies_take_sensible_steps(step: int, action: str) -> None:
-    script = load_script()
+    script = RuleScript()
     assert script(prompt(step)).endswith(f"\nAction: {action}")
     assert script.begun == ({"who made Alien?": 1} if step == 1 else {})
 

@@ -13,9 +13,8 @@ import pyoxigraph as ox
 import pytest
 from typer.testing import CliRunner
 
-from triplewise.evals import scripted_model
-from triplewise.evals.bench import soak
-from triplewise.evals.bench.__main__ import app
+from triplewise.evals import bench, scripted_model
+from triplewise.evals.bench import app
 from triplewise.evals.data import graph, prepared
 from triplewise.evals.servers import OxigraphServer
 from triplewise.tools.kg.embedded import EmbeddedKG
@@ -24,7 +23,7 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 @contextmanager
 def running(latency: float) -> Iterator[str]:
     """The scripted model, in this process."""
-    with scripted_model.OpenAIServer(scripted_model.load_script(), latency=latency) as server:
+    with scripted_model.OpenAIServer(scripted_model.RuleScript(), latency=latency) as server:
         yield server.url
 
 
@@ -37,7 +36,7 @@ def test_answers_of_a_failing_endpoint_are_those_without_faults(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scripted_model, "running", running)
-    monkeypatch.setattr(soak, "ProcessPoolExecutor", in_threads)
+    monkeypatch.setattr(bench, "ProcessPoolExecutor", in_threads)
     kg = prepared(graph("metaqa")).open()
     assert isinstance(kg, EmbeddedKG)
     store, restarted = ox.Store(), tmp_path / "restarted"

@@ -13,7 +13,7 @@ import pytest
 from tests.support.openai_server import OpenAIServer
 from triplewise.evals import run, wikisql
 from triplewise.evals.evaluation import crashes, scores_of
-from triplewise.evals.tasks.registry import split_of
+from triplewise.evals.tasks import split_of
 from triplewise.tools.core.errors import ConfigurationError
 
 HEADER = ["player", "club", "", "goals", "Goals"]

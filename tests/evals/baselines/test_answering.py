@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.film_library import film_context
+from tests.support.films import iri
 from triplewise.evals.baselines.loop import name_answers, read_answers
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import State
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.linking.linker import LinkedEntity
 
 SIMPLE = st.text("abcdefgh XYZäé", min_size=1, max_size=12).map(str.strip).filter(bool)
@@ -102,5 +104,6 @@ def test_names_become_ids_and_keep_their_words(
 
 def test_nodes_that_were_shown_go_before_others_of_their_name(tmp_path: Path) -> None:
     state = State(question="who?", linked=(LinkedEntity("a", 0, 1, "a", "a", 1.0),))
-    (named,) = name_answers(["Alien"], state, Environment(film_context(tmp_path)), {"alien": "Other_Alien"})
-    assert named == ("Other_Alien", "Alien")
+    shown = [IRI(iri("Jaws"))]
+    (named,) = name_answers(["jaws"], state, Environment(film_context(tmp_path)), shown)
+    assert named == ("Jaws", "jaws")

