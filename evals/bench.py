@@ -29,7 +29,7 @@ from rich.console import Console
 
 from triplewise.evals import scripted_model
 from triplewise.evals.data import DATA_VARIABLE, benchmark, graph, locate, prepared, read_records
-from triplewise.evals.evaluation import make_task, parse_settings, run
+from triplewise.evals.evaluation import make_task, run
 from triplewise.evals.question_sets import question_sets
 from triplewise.evals.scripted_model import MODEL, OpenAIServer
 from triplewise.evals.servers import OxigraphServer, Proxy
@@ -152,8 +152,6 @@ def inflight(
     jobs: int = 64,
     waves: int = 20,
     latency: float = 0.5,
-    system: str = "queryagent",
-    sets: Annotated[list[str] | None, typer.Option("--set", help="As in `triplewise eval`.")] = None,
 ) -> list[dict[str, Any]]:
     """Questions a second with many in flight (`jobs`), as a multiple of those with one in flight (MetaQA).
 
@@ -164,9 +162,8 @@ def inflight(
     with tempfile.TemporaryDirectory() as folder:  # the first run warms up
         for count, questions, wait in ((jobs, jobs, 0.0), (1, waves, latency), (jobs, jobs * waves, latency)):
             with scripted_model.running(wait) as url:
-                given = {"hops": 1, "seeds": False, "n": questions, "preset": system}
-                given |= {"model": scripted_model.MODEL, "base_url": url} | parse_settings(sets or ())
-                task = make_task("metaqa", given)
+                given = {"hops": 1, "seeds": False, "n": questions, "preset": "queryagent"}
+                task = make_task("metaqa", {**given, "model": MODEL, "base_url": url})
                 start, busy = time.perf_counter(), time.process_time()
                 log = run(task, jobs=count, log_dir=Path(folder), fresh=True)
                 seconds, busy = time.perf_counter() - start, time.process_time() - busy
@@ -311,13 +308,13 @@ SETS = ("metaqa", "demo", "cars", "units", "elements")
 
 
 def latency(
-    count: int = 10, delays: tuple[int, int, int] = (0, 50, 250), only: str = "", index: bool = True
+    count: int = 10, delays: tuple[int, int, int] = (0, 50, 250), only: str = ""
 ) -> list[dict[str, Any]]:
     """Round trips and seconds of a question without a model, by the distance of the endpoint.
 
     `count` development questions of MetaQA, of the demo and of small graphs each, or of the sets whose names
     begin with `only`. The engine is pyoxigraph behind HTTP, a round trip takes some milliseconds (`delays`),
-    and its labels have an `index` as `triplewise kg index` makes it. `sequential` is the longest chain of
+    and its labels have an index as `triplewise kg index` makes it. `sequential` is the longest chain of
     round trips of which each waits for the one before. Needs TRIPLEWISE_DATA.
     """
     rows = list[dict[str, Any]]()
@@ -332,7 +329,7 @@ def latency(
         with OxigraphServer(store) as engine:
             for delay in delays:
                 with Proxy(engine.url, delay_ms=delay) as proxy:
-                    endpoint = EndpointKG(proxy.url, kg.profile, index=kg.index if index else None)
+                    endpoint = EndpointKG(proxy.url, kg.profile, index=kg.index)
                     replies[f"{delay} ms"] = distant = []
                     for question in questions:
                         proxy.reset()
@@ -376,7 +373,6 @@ def soak(
     jobs: int = 100,
     failing: float = 0.1,
     restart: Annotated[str | None, typer.Option(help="Shell command that restarts the endpoint.")] = None,
-    model: Annotated[str, typer.Option(help="scripted (on loopback), or embedded.")] = "scripted",
     latency: float = 0.2,
 ) -> list[dict[str, Any]]:
     """Answers of a failing endpoint against those without faults. Needs TRIPLEWISE_DATA.
@@ -393,11 +389,10 @@ def soak(
     expected: Sequence[Reply] = ()
     for rate in (0.0, failing):
         with Proxy(endpoint, failure_rate=rate) as proxy, scripted_model.running(latency) as url:
-            served = {"model": scripted_model.MODEL, "base_url": url} if model == "scripted" else {}
-            context = {"model": model, **served, "kg": proxy.url, "profile": "metaqa", "seeds": "none"}
+            context = {"model": MODEL, "base_url": url, "kg": proxy.url, "profile": "metaqa", "seeds": "none"}
             start = time.perf_counter()
             with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                running = pool.submit(_ask_all, records, "queryagent" if served else "agent", context, jobs)
+                running = pool.submit(_ask_all, records, context, jobs)
                 while rows and restart and not running.done():
                     if proxy.traffic.requests >= rows[0]["requests"] // 2:
                         subprocess.run(restart, shell=True, check=True, stdout=subprocess.DEVNULL)
@@ -425,12 +420,10 @@ def soak(
     return rows
 
 
-def _ask_all(
-    records: Sequence[Mapping[str, Any]], preset: str, context: Mapping[str, Any], jobs: int
-) -> list[Reply]:
+def _ask_all(records: Sequence[Mapping[str, Any]], context: Mapping[str, Any], jobs: int) -> list[Reply]:
     """Ask every question, `jobs` at a time."""
     relax_collector()  # as the command line does
-    graph = build_graph(preset)
+    graph = build_graph("queryagent")
 
     async def ask(record: Mapping[str, Any], gate: asyncio.Semaphore) -> Reply:
         async with gate:

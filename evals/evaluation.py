@@ -42,14 +42,15 @@ _FILES = ("seeds", "prompt", "prices", "profile")
 RESUME = "the same command goes on from there"
 
 
+def find_task(given: str) -> Callable[..., Task]:
+    """Return the function that makes a task: see `find_part`."""
+    return cast("Callable[..., Task]", find_part("task", given, TASKS, callable))
+
+
 def names_of(task: str, system: str = "") -> list[str]:
     """Return what can be set by name: parameters of a task, parts of a system, settings of a run."""
-    parameters = inspect.signature(_find_task(task)).parameters
+    parameters = inspect.signature(find_task(task)).parameters
     return list(dict.fromkeys([*parameters, *parts_of(system), *Context.__dataclass_fields__]))
-
-
-def _find_task(given: str) -> Callable[..., Task]:
-    return cast("Callable[..., Task]", find_part("task", given, TASKS, callable))
 
 
 def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,21 +62,18 @@ def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         ConfigurationError: unknown task, system, name or variant, with the legal ones; an impossible value.
     """
     system = str(given.get("preset", ""))
-    own, parts = inspect.signature(_find_task(name)).parameters, parts_of(system)
-    arguments: dict[str, Any] = {}
-    phases: dict[str, Any] = {}
-    settings: dict[str, Any] = {}
-    for key, value in given.items():
-        if key in own:
-            arguments[key] = value
-        elif key in parts:
-            phases[key] = value
-            if parts is VARIANTS:
-                find_part(f"variant of phase {key}", value, VARIANTS[key], callable)
-        elif key in Context.__dataclass_fields__:
-            settings[key] = value
-        else:
-            raise ConfigurationError.unknown("name to set", key, names_of(name, system))
+    own, parts, legal = (
+        inspect.signature(find_task(name)).parameters,
+        parts_of(system),
+        names_of(name, system),
+    )
+    if unknown := next((key for key in given if key not in legal), ""):
+        raise ConfigurationError.unknown("name to set", unknown, legal)
+    arguments: dict[str, Any] = {key: value for key, value in given.items() if key in own}
+    phases = {key: value for key, value in given.items() if key in parts and key not in own}
+    settings = {key: value for key, value in given.items() if key not in {*own, *parts}}
+    for key, value in phases.items() if parts is VARIANTS else ():
+        find_part(f"variant of phase {key}", value, VARIANTS[key], callable)
     # Values are checked now, but the reader of documents is named by the evaluation.
     Context(**{key: value for key, value in settings.items() if key != "documents"})
     for key, values in (("phases", phases), ("settings", settings)):
@@ -88,7 +86,7 @@ def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def make_task(name: str, given: Mapping[str, Any]) -> Task:
     """Return a task by name; see `task_arguments`, whose errors are raised, and those of the task itself."""
-    task = _find_task(name)(**task_arguments(name, given))
+    task = find_task(name)(**task_arguments(name, given))
     if name not in TASKS:
         task.metadata = {**(task.metadata or {}), **own_code(name)}
     return task

@@ -122,13 +122,12 @@ class Log:
 def _row(sample: EvalSample) -> str:
     """A sample as a row (see `Log.questions`), in JSON: a cell of a dataframe holds one value."""
     run, about, figures = sample.store_as(Run), sample.metadata, figures_of(sample.scores or {})
-    limit = f"stopped by the limit on {sample.limit.type} ({sample.limit.limit})" if sample.limit else ""
-    error = sample.error.message if sample.error else limit
+    error = sample.error.message if sample.error else ""
     main = next((figures[name] for name in MAIN if name in figures), 0.0)
     if "input_tokens" in figures:
         figures["tokens"] = figures["input_tokens"] + figures["output_tokens"]
     return json.dumps({
-        "id": f"{sample.id}" if sample.epoch == 1 else f"{sample.id} (epoch {sample.epoch})",
+        "id": str(sample.id),
         "question": str(sample.input),
         "gold": [sample.target] if isinstance(sample.target, str) else sample.target,
         "tags": {n: str(v) for n, v in (about.get("tags") or {}).items() if v not in (None, "")},
@@ -216,6 +215,6 @@ def _read(path: Path, traces: bool) -> Log:
         cell=about.get("grid") or {},
         created=str(spec.created),
         status=header.status,
-        total=(spec.dataset.samples or 0) * (spec.config.epochs or 1),
+        total=spec.dataset.samples or 0,
         questions=questions,
     )

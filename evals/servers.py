@@ -82,8 +82,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
 class OxigraphServer(LoopbackServer):
     """`with OxigraphServer(store) as server: EndpointKG(server.url, profile)`; named graphs read as one.
 
-    Attributes:
-        asked: the queries so far.
+    `asked`: the queries so far.
     """
 
     def __init__(self, store: ox.Store) -> None:
@@ -116,15 +115,8 @@ class _SparqlHandler(LoopbackHandler):
 
 FAULTS = ("503", "504", "hung up", "cut")
 """A failing request meets one of these: overloaded, out of time, no reply, half of the reply's bytes."""
-_HOP_BY_HOP = {
-    "connection",
-    "keep-alive",
-    "transfer-encoding",
-    "content-length",
-    "host",
-    "accept-encoding",
-    "content-encoding",
-}
+_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "host"}
+_HOP_BY_HOP |= {"accept-encoding", "content-encoding"}
 
 
 @dataclass

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.evals.baselines import BASELINES
 from triplewise.evals.evaluation import names_of, task_arguments
-from triplewise.evals.report.published import PublishedTable, published
+from triplewise.evals.report.tables import PublishedTable, published
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import YamlDocument, read_yaml
 

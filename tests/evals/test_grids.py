@@ -23,7 +23,7 @@ from triplewise.evals.evaluation import scores_of, task_arguments
 from triplewise.evals.grids import run as grid_run
 from triplewise.evals.grids.grid import Cell, Choices, GridFile, cells_of, load_grid, shipped
 from triplewise.evals.grids.run import Outcome, run_grid
-from triplewise.evals.report.published import published
+from triplewise.evals.report.tables import published
 from triplewise.evals.training import Seeds
 from triplewise.nodes.learning import LearningConfig, LearningState
 from triplewise.tools.core.errors import ConfigurationError, DataError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triplewise.evals.data import read_data
-from triplewise.evals.report.published import PublishedTable, published
+from triplewise.evals.report.tables import PublishedTable, published
 
 GRIDS = (
     *(f"queryagent-table-{n}" for n in (3, 6, 7, 8, 9)),
