@@ -38,6 +38,8 @@ from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.learning.questions import short_answers
 from triplewise.tools.linking.linker import without_brackets
 
+__all__ = ["TASKS", "Question", "describe", "own_task"]
+
 _BRACKETS = re.compile(r"\s*\([^()]*\)$")
 WIKISQL_TABLES = "wikisql/tables.jsonl.gz"
 DEV_PERCENT = 40
