@@ -19,7 +19,7 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.parsing.statements import decides
 from triplewise.tools.retrieval.ranking import rank_relations
-from triplewise.tools.sql.query import Rows, read
+from triplewise.tools.sql.query import Rows, SqlQuery
 
 PROOF_ROWS = 20
 """Most rows shown as proof."""
@@ -90,7 +90,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
         if environment(runtime).toolset.name == "select":
             sql, rows = state.program, database.select(database.read_select(state.program))
             values = answer_values(rows)
-        elif (query := read(state.program, database.schema)).answer is not None:
+        elif (query := SqlQuery.parse(state.program, database.schema)).answer is not None:
             sql, rows, values = database.sql(query), database.rows(query, PROOF_ROWS), last.answers
             if not finished:
                 cells = (row[0] for row in database.run(query).rows)

@@ -79,7 +79,7 @@ def _of_texts(select: Select, database: RelationalDatabase) -> dict[str, object]
         near = [str(v) for v in database.find(column, literal.name.strip("%"))]
         parent = literal.parent
         is_exact = isinstance(parent, exp.EQ | exp.NEQ | exp.In) and isinstance(parent.this, exp.Column)
-        is_exact = is_exact and not database.ignores_case
+        is_exact = is_exact and not database.engine.ignores_case
         if literal.name not in near if is_exact else not database.holds_like(column, literal.name):
             missing.append({"text": literal.name, "column": column.id, "nearest": near})
     as_text = [c.id for c in select.ordered(database.schema) if database.keeps_as_text(c)]

@@ -13,19 +13,8 @@ from triplewise.tools.actions.terms import list_values
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Parameter, Toolset, action
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.sql.query import (
-    Rows,
-    Schema,
-    SqlQuery,
-    Table,
-    condition_arguments,
-    find_column,
-    find_table,
-    read,
-    read_aggregation,
-    read_condition,
-    write,
-)
+from triplewise.tools.sql.query import Rows, SqlQuery, read_aggregation, read_condition
+from triplewise.tools.sql.schema import Schema, Table
 from triplewise.tools.sql.values import fold
 
 if TYPE_CHECKING:
@@ -47,12 +36,7 @@ def open_database_of(context: ActionContext) -> RelationalDatabase:
 
 def _begun(context: ActionContext) -> tuple[RelationalDatabase, SqlQuery]:
     database = open_database_of(context)
-    return database, read(context.program, database.schema)
-
-
-def _tables(query: SqlQuery) -> tuple[str, ...]:
-    answer = [query.answer.table] if query.answer else []
-    return tuple(dict.fromkeys([*(c.column.table for c in query.conditions), *answer]))
+    return database, SqlQuery.parse(context.program, database.schema)
 
 
 @action(example="get_tables()")
@@ -72,7 +56,7 @@ def get_tables(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
 def get_columns(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """See the columns of one table."""
     schema = open_database_of(context).schema
-    table = find_table(schema, arguments[0])
+    table = schema.find_table(arguments[0])
     observation = table_line(schema, table)
     return Feedback(arguments=(table.name,), outcome=Outcome.ROWS, observation=observation)
 
@@ -100,7 +84,7 @@ def table_line(schema: Schema, table: Table, bare: bool = False) -> str:
 def get_column(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Get the values stored in a column. Do this before a condition on it."""
     database, query = _begun(context)
-    column = find_column(database.schema, ", ".join(arguments), _tables(query))
+    column = database.schema.find_column(", ".join(arguments), query.tables)
     name = database.schema.name_of(column)
     result = database.values(column, context.preview * 2)
     values = [str(row[0]) for row in result.rows]
@@ -130,7 +114,7 @@ def get_column(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
 def add_condition(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Keep only the rows where the column compares with the value in this way."""
     database, query = _begun(context)
-    condition = read_condition(database.schema, arguments, _tables(query))
+    condition = read_condition(database.schema, arguments, query.tables)
     added = () if condition in query.conditions else (condition,)
     after = replace(query, conditions=(*query.conditions, *added))
     result = database.run(replace(after, answer=None), context.preview)
@@ -148,7 +132,7 @@ def add_condition(context: ActionContext, arguments: tuple[str, ...]) -> Feedbac
         text, near = str(condition.value), [str(v) for v in database.find(column, str(condition.value))]
         folded = [v for v in near if fold(v) == fold(text)]
         detail |= {"nearest": near, "in_column": text in near, "folded": folded}
-    shown = condition_arguments(database.schema, condition)
+    shown = condition.arguments(database.schema)
     return replace(_preview(after, result), arguments=shown, detail=detail)
 
 
@@ -163,7 +147,7 @@ def set_answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     database, query = _begun(context)
     *names, last = arguments
     aggregation = read_aggregation(last) if names else ""
-    column = find_column(database.schema, ", ".join(names or [last]), _tables(query))
+    column = database.schema.find_column(", ".join(names or [last]), query.tables)
     name = database.schema.name_of(column)
     if aggregation in ("SUM", "AVG") and column.kind != "number":
         message = f"{aggregation} needs numbers; {name} holds {column.kind}"
@@ -187,7 +171,7 @@ def _preview(query: SqlQuery, result: Rows) -> Feedback:
         outcome=Outcome.ROWS if more else result.outcome,
         message=result.message,
         observation=observation if result.outcome.ok else "",
-        program=write(query),
+        program=query.text(),
         values=cells,
     )
 

@@ -1,25 +1,28 @@
-"""SQLite, DuckDB and servers through SQLAlchemy: opened so that nothing can be written, asked in time."""
+"""SQLite, DuckDB and servers, each opened so that nothing can be written, and asked in time.
+
+SQLite and servers are reached through SQLAlchemy. DuckDB cannot be interrupted inside a function over a text:
+it runs in a process of its own, which is killed at the time-out.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple, TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import registry
 from sqlalchemy.engine import URL
+from sqlalchemy.engine.reflection import ObjectKind
 from sqlalchemy.pool import QueuePool
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.isolation import STARTING, Ended, IsolatedCalls
 from triplewise.tools.kg.protocol import Outcome
-
-registry.register("duckdb", "triplewise.tools.sql.duckdb_dialect", "DuckDialect")
 
 LONGEST = 10_000_000  # bytes of a text or a row in SQLite
 _DUCK_SETTINGS = {
@@ -29,6 +32,41 @@ _DUCK_SETTINGS = {
     "autoload_known_extensions": "false",
     "lock_configuration": "true",
 }
+_HERE = "database_name = current_database() AND schema_name = current_schema()"
+_DUCK_COLUMNS = f"""SELECT table_name, column_name, data_type FROM duckdb_columns()
+WHERE {_HERE} AND NOT internal ORDER BY table_oid, column_index"""
+_DUCK_KEYS = f"""SELECT table_name, constraint_column_names, referenced_table, referenced_column_names
+FROM duckdb_constraints() WHERE {_HERE} AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY')
+ORDER BY table_oid, constraint_index"""
+_DUCK_WORDS = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'"
+
+
+class QueryError(Exception):
+    """A query that gave no rows, with what happened to it in the words of outcomes."""
+
+    def __init__(self, outcome: Outcome, message: str) -> None:
+        self.outcome, self.message = outcome, message
+        super().__init__(outcome, message)
+
+
+class Fetched(NamedTuple):
+    """The names of a result's columns, and its rows as the driver gives them."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+
+@dataclass
+class Declared:
+    """A table or view as the database declares it.
+
+    `columns`: name -> type. `keys`: own columns, the table they refer to, and its columns.
+    """
+
+    columns: dict[str, str] = field(default_factory=dict)
+    primary: tuple[str, ...] = ()
+    keys: list[tuple[tuple[str, ...], str, tuple[str, ...]]] = field(default_factory=list)
+    comment: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,11 +74,9 @@ class Server:
     """How one kind of server is opened so that it is only read.
 
     Attributes:
-        driver: the package that SQLAlchemy speaks to it with.
-        arguments: for the driver, beside those of the URL.
+        driver: the package that SQLAlchemy speaks to it with. arguments: for it, beside those of the URL.
         setup: statements after which every transaction of a connection only reads.
         interrupt: ends what a connection of an engine is running.
-        ignores_case: texts that differ in case or accents are equal there.
     """
 
     driver: str
@@ -76,25 +112,8 @@ SERVERS = {
 """SQLAlchemy's name of a kind of server -> how it is opened."""
 
 
-def ignores_case(engine: sa.Engine) -> bool:
-    """Whether texts that differ in case or accents are equal in a database."""
-    return engine.name in SERVERS and SERVERS[engine.name].ignores_case
-
-
-_isolated: WeakKeyDictionary[sa.Engine, IsolatedCalls] = WeakKeyDictionary()
-"""Engine of a file that DuckDB reads -> what runs statements on it that a person or a model wrote."""
-
-
-class QueryError(Exception):
-    """A query that gave no rows, with what happened to it in the words of outcomes."""
-
-    def __init__(self, outcome: Outcome, message: str) -> None:
-        self.outcome, self.message = outcome, message
-        super().__init__(outcome, message)
-
-
-def open_engine(url: URL, timeout: float) -> sa.Engine:
-    """Return the engine of a database; its connections cannot write. Nothing is asked yet.
+def open_engine(url: URL, timeout: float) -> Engine:
+    """Return the engine of a database. Nothing is asked yet.
 
     Args:
         url: of a SQLite or DuckDB file, of a `.csv` or `.tsv` file (as DuckDB), or of one of `SERVERS`.
@@ -103,8 +122,32 @@ def open_engine(url: URL, timeout: float) -> sa.Engine:
     Raises:
         DataError: there is no such file.
     """
-    if server := SERVERS.get(url.get_backend_name()):
-        engine = sa.create_engine(
+    if url.get_backend_name() in SERVERS:
+        return SqlAlchemyEngine(url, timeout)
+    path = Path(url.database or "")
+    if not path.is_file():
+        raise DataError("there is no such file; check the path", path)
+    return SqlAlchemyEngine(url, timeout) if url.get_backend_name() == "sqlite" else DuckDB(path)
+
+
+class SqlAlchemyEngine:
+    """A SQLite file, or a server.
+
+    `dialect`: sqlglot's name of its SQL. `ignores_case`: texts that differ in case or accents are equal.
+    """
+
+    def __init__(self, url: URL, timeout: float) -> None:
+        kind = url.get_backend_name()
+        self._server = server = SERVERS.get(kind)
+        self.ignores_case = server is not None and server.ignores_case
+        self.dialect = {"postgresql": "postgres", "mariadb": "mysql"}.get(kind, kind)
+        if server is None:
+            path = Path(url.database or "")
+            self._engine = sa.create_engine(
+                "sqlite://", creator=lambda: _connect_sqlite(path), poolclass=QueuePool
+            )
+            return
+        self._engine = sa.create_engine(
             url,
             connect_args={"connect_timeout": max(2, min(10, int(timeout))), **server.arguments},
             # Where the dialect knows it, each transaction is begun as one that only reads, too.
@@ -119,16 +162,81 @@ def open_engine(url: URL, timeout: float) -> sa.Engine:
             cursor.close()
             connection.commit()
 
-        sa.event.listen(engine, "connect", set_up)
-        return engine
-    path = Path(url.database or "")
-    if not path.is_file():
-        raise DataError("there is no such file; check the path", path)
-    if url.get_backend_name() == "sqlite":
-        return sa.create_engine("sqlite://", creator=lambda: _connect_sqlite(path), poolclass=QueuePool)
-    engine = sa.create_engine("duckdb://", creator=_duckdb_creator(path))
-    _isolated[engine] = IsolatedCalls(f"{__name__}:answerer", lambda: (str(path.resolve()),))
-    return engine
+        sa.event.listen(self._engine, "connect", set_up)
+
+    def fetch(self, statement: str, timeout: float, most: int | None = None) -> Fetched:
+        """Run a statement, in a transaction that is rolled back; interrupt it after `timeout` seconds.
+
+        Args:
+            most: rows that are read; None for all.
+
+        Raises:
+            QueryError: it gives no rows; a spent time-out is one.
+        """
+        is_late = threading.Event()
+        if self._engine.dialect.paramstyle in ("format", "pyformat"):
+            statement = statement.replace("%", "%%")  # the driver reads them as places of values
+        try:
+            with self._engine.connect() as connection:
+                driver: Any = connection.connection.driver_connection
+
+                def stop() -> None:
+                    is_late.set()
+                    if self._server:
+                        self._server.interrupt(self._engine, driver)
+                    else:
+                        driver.interrupt()
+
+                timer = threading.Timer(timeout, stop)
+                timer.daemon = True
+                timer.start()
+                try:
+                    result = connection.exec_driver_sql(statement)
+                    rows = result.fetchall() if most is None else result.fetchmany(most)
+                    return Fetched(tuple(map(str, result.keys())), [tuple(row) for row in rows])
+                finally:
+                    timer.cancel()
+                    timer.join()  # else it could end the next query of this connection
+        except sa.exc.SQLAlchemyError as error:
+            if is_late.is_set():
+                raise QueryError(Outcome.TIMEOUT, f"no answer within {timeout:g} s") from None
+            # Of a statement that was checked against the schema, such errors speak of the database.
+            lost = isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.TimeoutError)
+            lost = lost or type(error) is sa.exc.DatabaseError
+            raise QueryError(Outcome.UNAVAILABLE if lost else Outcome.SYNTAX, _first_line(error)) from None
+        except (UnicodeError, OverflowError, ValueError) as error:
+            raise QueryError(Outcome.SYNTAX, f"the engine cannot take a value: {error}") from None
+
+    def declared(self) -> tuple[dict[str, Declared], frozenset[str]]:
+        """Return the tables and views by name, and the words that must be quoted. Raises `QueryError`."""
+        try:
+            with warnings.catch_warnings():
+                # Types that SQLAlchemy does not know are no fault: their cells tell how they compare.
+                warnings.simplefilter("ignore", sa.exc.SAWarning)
+                inspector, every = sa.inspect(self._engine), ObjectKind.ANY
+                columns = inspector.get_multi_columns(kind=every)
+                primary = inspector.get_multi_pk_constraint(kind=every)
+                keys = inspector.get_multi_foreign_keys(kind=every)
+                has_comments = self._engine.dialect.supports_comments
+                comments = inspector.get_multi_table_comment(kind=every) if has_comments else {}
+        except sa.exc.SQLAlchemyError as error:
+            raise QueryError(Outcome.UNAVAILABLE, _first_line(error)) from None
+        tables = {key[1]: Declared() for key in columns}
+        for key, table in zip(columns, tables.values(), strict=True):
+            for column in columns[key]:
+                is_enum = isinstance(column["type"], sa.Enum)
+                table.columns[column["name"]] = "ENUM" if is_enum else str(column["type"])
+            table.primary = tuple(primary[key]["constrained_columns"]) if key in primary else ()
+            for k in keys.get(key, ()):
+                own, theirs = tuple(k["constrained_columns"]), tuple(k["referred_columns"])
+                table.keys.append((own, k["referred_table"], theirs))
+            comment = comments.get(key)
+            table.comment = (comment["text"] if comment else "") or ""
+        return tables, frozenset(self._engine.dialect.identifier_preparer.reserved_words)
+
+    def close(self) -> None:
+        """Close the connections. Safe to call twice."""
+        self._engine.dispose()
 
 
 def _connect_sqlite(path: Path) -> sqlite3.Connection:
@@ -142,130 +250,88 @@ def _connect_sqlite(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _duckdb_creator(path: Path) -> Callable[[], Any]:
-    """Return what makes connections that can neither write nor reach another file.
-
-    A CSV file is read once, into a table in memory.
-    """
-    import duckdb
-
-    from triplewise.tools.sql.duckdb_dialect import DuckConnection
-
-    memory: duckdb.DuckDBPyConnection | None = None
-    if path.suffix.lower() in (".csv", ".tsv"):
-        name = path.stem.replace('"', '""')
-        try:
-            memory = duckdb.connect(":memory:")
-            memory.execute(f'CREATE TABLE "{name}" AS SELECT * FROM read_csv(?)', [str(path)])
-        except duckdb.Error as error:
-            raise DataError(f"DuckDB cannot read it: {first_line(error)}", path) from None
-
-    def connect() -> DuckConnection:
-        connection = memory.cursor() if memory else duckdb.connect(str(path), read_only=True)
-        # Connections of one process to one file share their settings, which the first one has locked.
-        locked = connection.execute("SELECT current_setting('lock_configuration')").fetchone()
-        for setting, value in ({} if locked == (True,) else _DUCK_SETTINGS).items():
-            connection.execute(f"SET {setting} = {value}")
-        return DuckConnection(connection)
-
-    return connect
-
-
-def fetch(
-    engine: sa.Engine, statement: sa.Executable | str, timeout: float, most: int | None = None
-) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Return the names of columns and the rows of a statement, in a transaction that is rolled back.
-
-    Args:
-        statement: built from parts, or the text of a SELECT that was checked.
-        timeout: in seconds. most: rows that are read; None for all.
-
-    Raises:
-        QueryError: it gives no rows; a spent time-out is one.
-    """
-    if isinstance(statement, str) and engine in _isolated:
-        return _fetch_isolated(engine, statement, timeout, most)
-    return _fetch(engine, statement, timeout, most)
-
-
-def _fetch_isolated(
-    engine: sa.Engine, statement: str, timeout: float, most: int | None
-) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Fetch in a process of its own: DuckDB cannot be interrupted inside a function over a text."""
-    try:
-        reply = _isolated[engine].run((statement, timeout, most), timeout + 1.0)
-    except Ended as ended:
-        raise QueryError(Outcome.TIMEOUT, str(ended)) from None
-    if isinstance(reply, QueryError):
-        raise reply
-    return reply  # type: ignore[no-any-return]
-
-
-def answerer(path: str) -> Callable[[tuple[str, float, int | None]], Any]:
-    """Open a DuckDB or CSV file; runs in the process of its own."""
-    engine = open_engine(URL.create("duckdb", database=path), STARTING)
-
-    def answer(asked: tuple[str, float, int | None]) -> Any:
-        try:
-            return _fetch(engine, *asked)
-        except QueryError as error:
-            return error
-
-    return answer
-
-
-def _fetch(
-    engine: sa.Engine, statement: sa.Executable | str, timeout: float, most: int | None = None
-) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    is_late = threading.Event()
-    if isinstance(statement, str) and engine.dialect.paramstyle in ("format", "pyformat"):
-        statement = statement.replace("%", "%%")  # the driver reads them as places of values
-    try:
-        with engine.connect() as connection:
-            driver = connection.connection.driver_connection
-            server = SERVERS.get(engine.name)
-
-            def stop() -> None:
-                is_late.set()
-                if server:
-                    server.interrupt(engine, driver)
-                else:
-                    driver.interrupt()  # type: ignore[union-attr]
-
-            timer = threading.Timer(timeout, stop)
-            timer.daemon = True
-            timer.start()
-            try:
-                if isinstance(statement, str):
-                    result = connection.exec_driver_sql(statement)
-                else:
-                    result = connection.execute(statement)
-                rows = result.fetchall() if most is None else result.fetchmany(most)
-                return tuple(map(str, result.keys())), [tuple(row) for row in rows]
-            finally:
-                timer.cancel()
-                timer.join()  # else it could end the next query of this connection
-    except sa.exc.SQLAlchemyError as error:
-        if is_late.is_set():
-            raise QueryError(Outcome.TIMEOUT, f"no answer within {timeout:g} s") from None
-        # Of a statement that was checked against the schema, such errors speak of the database.
-        lost = isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.TimeoutError)
-        lost = lost or type(error) is sa.exc.DatabaseError
-        raise QueryError(Outcome.UNAVAILABLE if lost else Outcome.SYNTAX, first_line(error)) from None
-    except (UnicodeError, OverflowError, ValueError) as error:
-        raise QueryError(Outcome.SYNTAX, f"the engine cannot take a value: {error}") from None
-
-
-def first_line(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """Return what the database said in its first line, without statement and values."""
     cause = getattr(error, "orig", None) or error
     message = str(cause.args[-1] if cause.args else cause).strip()  # MySQL's has a number before it
     return message.splitlines()[0] if message else type(error).__name__
 
 
-def statement_text(engine: sa.Engine, statement: sa.Select[Any]) -> str:
-    """Return a statement with its values written out, for people: it is never run."""
-    compiled = str(statement.compile(engine, compile_kwargs={"literal_binds": True}))
-    if engine.dialect.paramstyle in ("format", "pyformat"):
-        compiled = compiled.replace("%%", "%")  # doubled for the driver
-    return "\n".join(line.rstrip() for line in compiled.splitlines())
+class DuckDB:
+    """A DuckDB file, or a CSV file as a table; methods are those of `SqlAlchemyEngine`."""
+
+    dialect, ignores_case = "duckdb", False
+
+    def __init__(self, path: Path) -> None:
+        self._calls = IsolatedCalls(f"{__name__}:answer_duckdb", lambda: (str(path.resolve()),))
+
+    def fetch(self, statement: str, timeout: float, most: int | None = None) -> Fetched:
+        """Run a statement in the other process, which is killed at the time-out."""
+        try:
+            reply: Fetched | QueryError = self._calls.run((statement, most), timeout)
+        except Ended as ended:
+            raise QueryError(Outcome.TIMEOUT, str(ended)) from None
+        if isinstance(reply, QueryError):
+            raise reply
+        return reply
+
+    def declared(self) -> tuple[dict[str, Declared], frozenset[str]]:
+        """Ask DuckDB's own tables: no dialect for SQLAlchemy 2.1 can."""
+        tables: dict[str, Declared] = {}
+        for table, column, kind in self.fetch(_DUCK_COLUMNS, STARTING).rows:
+            tables.setdefault(table, Declared()).columns[column] = kind
+        for table, own, target, theirs in self.fetch(_DUCK_KEYS, STARTING).rows:
+            if target:
+                tables[table].keys.append((tuple(own), target, tuple(theirs)))
+            else:
+                tables[table].primary = tuple(own)
+        return tables, frozenset(word for (word,) in self.fetch(_DUCK_WORDS, STARTING).rows)
+
+    def close(self) -> None:
+        """End the processes."""
+        self._calls.close()
+
+
+Engine: TypeAlias = SqlAlchemyEngine | DuckDB
+
+
+def answer_duckdb(path: str) -> Callable[[tuple[str, int | None]], Fetched | QueryError]:
+    """Return what runs statements on a DuckDB or CSV file, in the process of its own.
+
+    Its connection can neither write nor reach another file; a CSV file is read once, into memory.
+    """
+    import duckdb
+
+    connection: duckdb.DuckDBPyConnection | None = None
+
+    def connect() -> duckdb.DuckDBPyConnection:
+        if Path(path).suffix.lower() in (".csv", ".tsv"):
+            opened = duckdb.connect(":memory:")
+            name = Path(path).stem.replace('"', '""')
+            opened.execute(f'CREATE TABLE "{name}" AS SELECT * FROM read_csv(?)', [path])
+        else:
+            opened = duckdb.connect(path, read_only=True)
+        for setting, value in _DUCK_SETTINGS.items():
+            opened.execute(f"SET {setting} = {value}")
+        return opened
+
+    def answer(request: tuple[str, int | None]) -> Fetched | QueryError:
+        nonlocal connection
+        statement, most = request
+        try:
+            connection = connection or connect()
+        except duckdb.Error as error:
+            return QueryError(Outcome.UNAVAILABLE, f"DuckDB cannot read it: {_first_line(error)}")
+        try:
+            connection.execute("BEGIN TRANSACTION READ ONLY")
+            result = connection.execute(statement)
+            rows = result.fetchall() if most is None else result.fetchmany(most)
+            return Fetched(tuple(column[0] for column in result.description or ()), rows)
+        except (duckdb.Error, ValueError) as error:
+            is_memory = isinstance(error, duckdb.OutOfMemoryException)
+            return QueryError(Outcome.UNAVAILABLE if is_memory else Outcome.SYNTAX, _first_line(error))
+        finally:
+            with suppress(duckdb.Error):  # there is no transaction where it could not begin
+                connection.rollback()
+
+    return answer

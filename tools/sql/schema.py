@@ -1,118 +1,203 @@
-"""The schema of a database, reflected once: tables, the kinds of their cells, and foreign keys for joins."""
+"""What a relational database holds: tables, the kinds of their cells, and foreign keys for joins."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy import types
-from sqlalchemy.dialects import mysql
+from sqlglot import exp
 
-from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.kg.protocol import Deadline, Outcome
-from triplewise.tools.sql.duckdb_dialect import reflect_duckdb
-from triplewise.tools.sql.engines import QueryError, fetch, first_line, ignores_case
-from triplewise.tools.sql.query import Column, Join, Schema, Table
-from triplewise.tools.sql.values import ColumnKind, Value, kind_of, read_number
+from triplewise.tools.core.errors import ActionError, ConfigurationError
+from triplewise.tools.kg.protocol import Deadline
+from triplewise.tools.sql.engines import Declared, Engine, QueryError
+from triplewise.tools.sql.values import ColumnKind, fold, kind_of, nearest, read_number
 
 SAMPLE = 1_000
 """Rows of each table that are read to see what its texts are."""
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+_TEXTS = "CHAR VARCHAR CHARACTER NCHAR NVARCHAR BPCHAR CLOB TEXT TINYTEXT MEDIUMTEXT LONGTEXT NAME NULL"
+_NUMBERS = """INT INTEGER TINYINT SMALLINT MEDIUMINT BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT
+UHUGEINT NUMERIC DECIMAL FLOAT DOUBLE REAL YEAR"""
+_KINDS: dict[str, ColumnKind | None] = {
+    **dict.fromkeys(_TEXTS.split()),
+    **dict.fromkeys(_NUMBERS.split(), "number"),
+    **dict.fromkeys(("DATE", "DATETIME", "TIMESTAMP"), "date"),
+    **dict.fromkeys(("BOOLEAN", "BOOL"), "boolean"),
+    "ENUM": "text",
+}
+"""First word of a declared type -> how its cells compare; None where that has to be seen from the cells."""
 
 
-Reflected = tuple[Schema, Mapping[str, sa.TableClause], frozenset[Column]]
-"""A schema; its tables as statements name them; and the columns whose cells are what their type says."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    `kind` says how its values compare: a TEXT column whose values all read as numbers is a `number`.
+    `example` shows how dates are written. `is_native`: cells compare like that as they are stored.
+    """
+
+    table: str
+    name: str
+    kind: ColumnKind = "text"
+    example: str = ""
+    is_native: bool = field(default=True, compare=False)
+
+    @property
+    def id(self) -> str:
+        """How actions name it where several tables have a column of this name: `table.column`."""
+        return f"{self.table}.{self.name}"
 
 
-def reflect_schema(engine: sa.Engine, timeout: float) -> Reflected:
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table or view."""
+
+    name: str
+    columns: tuple[Column, ...]
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A foreign key, as a join of a table with the one it refers to, or the other way round.
+
+    `pairs`: columns of both that are equal. `to_one`: each row of `source` has at most one partner, so that
+    joining multiplies nothing.
+    """
+
+    source: str
+    target: str
+    pairs: tuple[tuple[str, str], ...]
+    to_one: bool = True
+
+    def back(self) -> Join:
+        """The same join from the table referred to."""
+        return Join(self.target, self.source, tuple((b, a) for a, b in self.pairs), not self.to_one)
+
+    def text(self) -> str:
+        """E.g. `film.director_id = person.id`."""
+        return " and ".join(f"{self.source}.{a} = {self.target}.{b}" for a, b in self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """All tables that may be asked, how they hang together, and the words that must be quoted."""
+
+    tables: tuple[Table, ...]
+    keys: tuple[Join, ...] = ()
+    reserved: frozenset[str] = frozenset()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns, in the order of the tables."""
+        return tuple(c for t in self.tables for c in t.columns)
+
+    def name_of(self, column: Column) -> str:
+        """How a column is written: bare where no other table has its name."""
+        same = [c for c in self.columns if fold(c.name) == fold(column.name)]
+        return column.name if len(same) == 1 else column.id
+
+    def identifier(self, name: str) -> exp.Identifier:
+        """Return a name as it stands in SQL, quoted where it has to be."""
+        return exp.to_identifier(name, quoted=not _PLAIN.fullmatch(name) or name in self.reserved)
+
+    def find_column(self, form: str, near: Iterable[str] = ()) -> Column:
+        """The column that a form means: by name, or `table.name`; case, accents and spaces do not matter.
+
+        Args:
+            near: tables of the query so far; of columns with one name theirs is meant.
+
+        Raises:
+            ActionError: `unknown_column` with the nearest names, `ambiguous_column` with all that fit.
+        """
+        given, columns = bare(form), self.columns
+        readings: tuple[Callable[[str], str], ...] = (str, fold, lambda t: re.sub(r"[\W_]", "", fold(t)))
+        for reading in readings:
+            fitting = [c for c in columns if reading(given) in (reading(c.id), reading(c.name))]
+            fitting = [c for c in fitting if c.id == given] or fitting
+            if len(fitting) > 1:
+                fitting = [c for c in fitting if c.table in set(near)] or fitting
+            if len(fitting) == 1:
+                return fitting[0]
+            if fitting:
+                ids = [c.id for c in fitting]
+                message = f"{given} is a column of several tables: {', '.join(ids)}"
+                raise ActionError("ambiguous_column", message, options=ids)
+        names = nearest(given, [self.name_of(c) for c in columns], 5)
+        raise ActionError("unknown_column", f"there is no column {given}", given=given, nearest=names)
+
+    def find_table(self, form: str) -> Table:
+        """The table that a form means. Raises `ActionError` with code `unknown_table`."""
+        given, names = bare(form), [t.name for t in self.tables]
+        for table in self.tables:
+            if fold(table.name) == fold(given):
+                return table
+        near = nearest(given, names, 5) or names[:20]
+        raise ActionError("unknown_table", f"there is no table {given}", given=given, nearest=near)
+
+
+def bare(form: str) -> str:
+    """A form without outer quotes of any kind."""
+    text = form.strip()
+    return text[1:-1].strip() if len(text) > 1 and text[0] + text[-1] in ('""', "''", "``", "[]") else text
+
+
+def reflect_schema(engine: Engine, timeout: float) -> Schema:
     """Return tables and views with columns and keys; a query a table for a sample, while there is time.
 
     Args:
-        engine: the database.
         timeout: seconds for all samples together; tables beyond that keep the kinds of their types.
 
     Raises:
         ConfigurationError: a database without tables.
         QueryError: the database does not answer.
     """
-    metadata = _reflected(engine)
-    declared = {str(t.name): t for t in metadata.tables.values() if len(t.columns)}
+    declared, reserved = engine.declared()
+    declared = {name: table for name, table in declared.items() if table.columns}
     if not declared:
         raise ConfigurationError("the database holds no table that can be read")
-    deadline = Deadline(timeout)
-    tables, clauses, native = list[Table](), dict[str, sa.TableClause](), set[Column]()
+    deadline, tables = Deadline(timeout), list[Table]()
+    named = Schema((), reserved=reserved)
     for name, table in declared.items():
-        # Without their types, SQLAlchemy leaves cells as they come: SQLite holds any cell in any column.
-        clauses[name] = sa.table(table.name, *(sa.column(c.name) for c in table.columns))
-        cells = _sample(engine, table, clauses[name], deadline.left) if not deadline.passed else {}
+        # SQLite holds any cell in any column; MySQL's truth values are small numbers.
+        loose = {
+            c for c, type_ in table.columns.items() if engine.dialect == "sqlite" or type_ == "TINYINT(1)"
+        }
+        kinds = {column: _declared_kind(type_) for column, type_ in table.columns.items()}
+        looked = [column for column, kind in kinds.items() if column in loose or kind is None]
+        cells = dict[str, list[Any]]()
+        if looked and not deadline.passed:
+            sampled = exp.select(*map(named.identifier, looked)).from_(exp.Table(this=named.identifier(name)))
+            try:
+                rows = engine.fetch(sampled.limit(SAMPLE).sql(engine.dialect), deadline.left).rows
+                cells = {c: [row[i] for row in rows if row[i] is not None] for i, c in enumerate(looked)}
+            except QueryError:
+                cells = {}  # the kinds of the types have to do
         columns = []
-        for c in table.columns:
-            kind, sample = _declared_kind(c.type), cells.get(str(c.name), ())
-            is_loose = _is_loose(engine, c.type)
-            of_cells = _kind(kind, sample, is_loose)
-            example = str(sample[0]) if of_cells == "date" and sample else ""
-            column = Column(name, str(c.name), of_cells, example)
-            columns.append(column)
-            if column.kind == "text":
-                is_native = kind in (None, "text") and all(isinstance(cell, str) for cell in sample)
-                is_native = is_native and not ignores_case(engine)
+        for column, declared_kind in kinds.items():
+            sample, is_loose = cells.get(column, []), column in loose
+            kind = _kind(declared_kind, sample, is_loose)
+            if kind == "text":
+                is_native = declared_kind is None or (is_loose and declared_kind == "text")
+                is_native = is_native and all(isinstance(s, str) for s in sample) and not engine.ignores_case
             else:
-                is_native = column.kind == kind and not (is_loose and any(isinstance(s, str) for s in sample))
-            native |= {column} if is_native else set()
-        tables.append(Table(name, tuple(columns), table.comment or ""))
-    keys = tuple(_keys(list(declared.values()), tables))
-    return Schema(tuple(tables), keys), clauses, frozenset(native)
+                is_native = kind == declared_kind and not (
+                    is_loose and any(isinstance(s, str) for s in sample)
+                )
+            example = str(sample[0]) if kind == "date" and sample else ""
+            columns.append(Column(name, column, kind, example, is_native))
+        tables.append(Table(name, tuple(columns), table.comment))
+    return Schema(tuple(tables), tuple(_keys(declared)), reserved)
 
 
-def _reflected(engine: sa.Engine) -> sa.MetaData:
-    """Tables, views and keys as the database declares them. Raises `QueryError`."""
-    try:
-        if engine.name == "duckdb":
-            return reflect_duckdb(engine)
-        metadata = sa.MetaData()
-        with warnings.catch_warnings():
-            # Types that SQLAlchemy does not know are no fault: their cells tell how they compare.
-            warnings.simplefilter("ignore", sa.exc.SAWarning)
-            metadata.reflect(engine, views=True, resolve_fks=False)
-        return metadata
-    except sa.exc.SQLAlchemyError as error:
-        raise QueryError(Outcome.UNAVAILABLE, first_line(error)) from None
-
-
-_KINDS: tuple[tuple[tuple[type[types.TypeEngine[Any]], ...], ColumnKind | None], ...] = (
-    ((types.Enum,), "text"),
-    ((types.String, types.NullType), None),
-    ((types.Boolean,), "boolean"),
-    ((types.Numeric, types.Float, types.Integer, mysql.YEAR), "number"),
-    ((types.DateTime, types.Date), "date"),
-)
-
-
-def _declared_kind(declared: types.TypeEngine[Any]) -> ColumnKind | None:
+def _declared_kind(declared: str) -> ColumnKind | None:
     """Return how cells of a declared type compare; None where that has to be seen from the cells."""
-    if isinstance(declared, mysql.TINYINT) and declared.display_width == 1:
+    if declared == "TINYINT(1)":
         return "boolean"
-    return next((kind for classes, kind in _KINDS if isinstance(declared, classes)), "other")
-
-
-def _is_loose(engine: sa.Engine, declared: types.TypeEngine[Any]) -> bool:
-    """Whether cells may be of another kind than their type; MySQL's truth values are small numbers."""
-    is_flag = _declared_kind(declared) == "boolean" and not isinstance(declared, types.Boolean)
-    return engine.name == "sqlite" or is_flag
-
-
-def _sample(
-    engine: sa.Engine, table: sa.Table, clause: sa.TableClause, timeout: float
-) -> Mapping[str, Sequence[Value]]:
-    """Return cells of the columns that need a look; none if the table cannot be read."""
-    looked = [c.name for c in table.columns if _is_loose(engine, c.type) or _declared_kind(c.type) is None]
-    try:
-        sampled = sa.select(*(clause.c[n] for n in looked)).limit(SAMPLE)
-        rows = fetch(engine, sampled, timeout)[1] if looked else []
-    except QueryError:
-        return {}
-    return {str(n): [row[i] for row in rows if row[i] is not None] for i, n in enumerate(looked)}
+    word = re.match(r"[A-Z]*", declared.upper())
+    return "other" if "[" in declared else _KINDS.get(word[0] if word else "", "other")
 
 
 def _kind(declared: ColumnKind | None, cells: Sequence[Any], is_loose: bool) -> ColumnKind:
@@ -132,34 +217,29 @@ def _kind(declared: ColumnKind | None, cells: Sequence[Any], is_loose: bool) -> 
     return kind_of(cells) or ("text" if declared == "other" else declared)
 
 
-def _keys(declared: Sequence[sa.Table], tables: Sequence[Table]) -> Iterator[Join]:
-    """Return declared foreign keys, then those that the names of columns imply where none is declared."""
-    ids = {c.id for t in tables for c in t.columns}
-    for table in declared:
-        name, keys = str(table.name), list[Join]()
-        for constraint in table.foreign_key_constraints:
-            # Text, since the table referred to may be one that cannot be asked.
-            targets = [e.target_fullname.rpartition(".") for e in constraint.elements]
-            pairs = zip(constraint.column_keys, (column for _, _, column in targets), strict=True)
-            keys.append(Join(name, targets[0][0], tuple(pairs)))
-        keys.sort(key=lambda key: [table.columns.keys().index(own) for own, _ in key.pairs])
+def _keys(declared: Mapping[str, Declared]) -> Iterator[Join]:
+    """Return declared foreign keys, then those that names imply where none is declared.
+
+    `director_id` refers to `director`, `film_code` to a key of that name.
+    """
+    for name, table in declared.items():
+        place = list(table.columns).index
+        keys = [
+            Join(name, target, tuple(zip(own, theirs, strict=False))) for own, target, theirs in table.keys
+        ]
+        keys.sort(key=lambda key: [place(own) for own, _ in key.pairs])
         referring = {own for key in keys for own, _ in key.pairs}
-        keys += [key for key in _implied(table, declared) if key.pairs[0][0] not in referring]
-        for key in keys:
-            if all(f"{name}.{a}" in ids and f"{key.target}.{b}" in ids for a, b in key.pairs):
-                yield key
-
-
-def _implied(table: sa.Table, declared: Iterable[sa.Table]) -> Iterator[Join]:
-    """Return what names imply: `director_id` refers to `director`, `film_code` to a key of that name."""
-    own_key = table.primary_key.columns.keys()
-    for column in table.columns.keys():  # noqa: SIM118 - iterating over columns gives columns
-        for other in declared:
-            primary = other.primary_key.columns.keys()
-            if own_key == [column] or other is table or len(primary) != 1:
+        for column in table.columns:
+            if column in referring or table.primary == (column,):
                 continue
-            name, key, stem = column.lower(), primary[0].lower(), other.name.lower()
-            names = {f"{s}{glue}{key}" for s in (stem, stem.removesuffix("s")) for glue in ("", "_")}
-            if name in names or (name == key and len(key) > 3):
-                yield Join(str(table.name), str(other.name), ((column, primary[0]),))
-                break
+            for other, their in declared.items():
+                if other == name or len(their.primary) != 1:
+                    continue
+                key, stem = their.primary[0].lower(), other.lower()
+                names = {f"{s}{glue}{key}" for s in (stem, stem.removesuffix("s")) for glue in ("", "_")}
+                if column.lower() in names or (column.lower() == key and len(key) > 3):
+                    keys.append(Join(name, other, ((column, their.primary[0]),)))
+                    break
+        for join in keys:
+            if join.target in declared and all(b in declared[join.target].columns for _, b in join.pairs):
+                yield join

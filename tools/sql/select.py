@@ -17,12 +17,11 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.sql.query import Column, Schema
+from triplewise.tools.sql.schema import Column, Schema
 from triplewise.tools.sql.values import nearest
 
 NEAREST = 5
 """Names that are offered for one that there is not."""
-_DIALECTS = {"postgresql": "postgres", "mariadb": "mysql"}
 _FORBIDDEN = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Lock, exp.Set, exp.Pragma)
 _ORDERING = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.Ordered, exp.Max, exp.Min)
 _FILE_READERS = ("read_", "glob", "pg_read", "pg_ls", "lo_", "dblink", "load_", "readfile")
@@ -30,10 +29,10 @@ _FILE_READERS = ("read_", "glob", "pg_read", "pg_ls", "lo_", "dblink", "load_", 
 
 @dataclass(frozen=True)
 class Select:
-    """A checked SELECT.
+    """A SELECT that may be run.
 
     Attributes:
-        tree: what was parsed. dialect: sqlglot's name of the database's SQL.
+        tree: what was parsed, or built (`Writer`). dialect: sqlglot's name of the database's SQL.
         notes: what is unusual about it, in words.
     """
 
@@ -85,17 +84,16 @@ class Select:
         return Select(tree, self.dialect, self.notes)
 
 
-def read_select(text: str, schema: Schema, engine: str) -> Select:
+def read_select(text: str, schema: Schema, dialect: str) -> Select:
     """Return the statement that a text is.
 
     Args:
-        text: as a model wrote it. schema: what there is. engine: SQLAlchemy's name of the kind of database.
+        text: as a model wrote it. schema: what there is. dialect: sqlglot's name of the database's SQL.
 
     Raises:
         ActionError: `bad_sql` (cannot be parsed), `several_statements`, `not_select`, `unknown_table`,
             `unknown_column`; the detail holds the nearest names.
     """
-    dialect = _DIALECTS.get(engine, engine)
     try:
         trees = [t for t in sqlglot.parse(text.strip().rstrip(";"), dialect=dialect) if t is not None]
     except (ParseError, TokenError) as error:
@@ -110,7 +108,23 @@ def read_select(text: str, schema: Schema, engine: str) -> Select:
         name = str(function.name if isinstance(function, exp.Anonymous) else function.sql_name()).lower()
         if name.startswith(_FILE_READERS):
             raise ActionError("not_select", f"{name} reads files: only tables may be asked", given=name)
-    _check_names(tree, schema, dialect)
+    own = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+    names = [t.name for t in schema.tables]
+    for table in tree.find_all(exp.Table):
+        if table.name.lower() not in {*own, *map(str.lower, names)}:
+            near = [str(n) for n in nearest(table.name, names, NEAREST)] or names[:NEAREST]
+            message = f"there is no table {table.name}"
+            raise ActionError("unknown_table", message, given=table.name, nearest=near)
+    columns: dict[str, object] = {t.name: {c.name: "text" for c in t.columns} for t in schema.tables}
+    try:
+        qualify(tree.copy(), schema=columns, dialect=dialect, identify=False, quote_identifiers=False)
+    except (OptimizeError, ParseError) as error:
+        known = {c.name.lower() for c in schema.columns} | {a.alias.lower() for a in tree.find_all(exp.Alias)}
+        given = next((c.name for c in tree.find_all(exp.Column) if c.name.lower() not in known), "")
+        ids = {c.name: c.id for c in schema.columns}
+        near = [ids[str(n)] for n in nearest(given, list(ids), NEAREST)] if given else []
+        message = f"there is no column {given}" if given else str(error).splitlines()[0]
+        raise ActionError("unknown_column", message, given=given or message, nearest=near) from None
     return Select(tree, dialect, tuple(_unusual_joins(tree, schema)))
 
 
@@ -120,35 +134,6 @@ def _column_of(column: exp.Column, scope: Scope, schema: Schema) -> Column | Non
     ids = {(c.table.lower(), c.name.lower()): c for c in schema.columns}
     known = (ids.get((table.lower(), column.name.lower())) for table in own)
     return next((c for c in known if c is not None), None)
-
-
-def _check_names(tree: exp.Query, schema: Schema, dialect: str) -> None:
-    """Raise `ActionError` unless every table and column is one of the schema, or of the statement itself."""
-    own = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
-    tables = {t.name.lower(): t for t in schema.tables}
-    for table in tree.find_all(exp.Table):
-        if table.name.lower() not in own and table.name.lower() not in tables:
-            names = [t.name for t in schema.tables]
-            raise ActionError(
-                "unknown_table",
-                f"there is no table {table.name}",
-                given=table.name,
-                nearest=[str(n) for n in nearest(table.name, names, NEAREST)] or names[:NEAREST],
-            )
-    columns: dict[str, object] = {t.name: {c.name: "text" for c in t.columns} for t in schema.tables}
-    try:
-        qualify(tree.copy(), schema=columns, dialect=dialect, identify=False, quote_identifiers=False)
-    except (OptimizeError, ParseError) as error:
-        raise _unknown_column(tree, schema, str(error).splitlines()[0]) from None
-
-
-def _unknown_column(tree: exp.Query, schema: Schema, message: str) -> ActionError:
-    known = {c.name.lower() for c in schema.columns} | {a.alias.lower() for a in tree.find_all(exp.Alias)}
-    given = next((c.name for c in tree.find_all(exp.Column) if c.name.lower() not in known), "")
-    ids = {c.name: c.id for c in schema.columns}
-    near = [ids[str(n)] for n in nearest(given, list(ids), NEAREST)] if given else []
-    message = f"there is no column {given}" if given else message
-    return ActionError("unknown_column", message, given=given or message, nearest=near)
 
 
 def _unusual_joins(tree: exp.Query, schema: Schema) -> Iterator[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.sql_servers import MariaDB, Postgres
 from triplewise.tools.sql.database import RelationalDatabase, open_database
-from triplewise.tools.sql.query import Column
+from triplewise.tools.sql.schema import Column
 
 TABLES = (
     'CREATE TABLE "the person" (id INTEGER PRIMARY KEY, "full ""name""" VARCHAR, born DATE, zip VARCHAR)',

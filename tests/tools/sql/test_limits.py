@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.engine import URL
 
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.sql.engines import QueryError, fetch, open_engine
+from triplewise.tools.sql.engines import QueryError, open_engine
 
 
 def test_a_text_without_end_is_refused_by_sqlite(tmp_path: Path) -> None:
@@ -18,19 +18,19 @@ def test_a_text_without_end_is_refused_by_sqlite(tmp_path: Path) -> None:
     sqlite3.connect(path).close()
     engine = open_engine(URL.create("sqlite", database=str(path)), 5.0)
     with pytest.raises(QueryError):
-        fetch(engine, "SELECT hex(zeroblob(900000000))", 5.0)
-    engine.dispose()
+        engine.fetch("SELECT hex(zeroblob(900000000))", 5.0)
+    engine.close()
 
 
 def test_duckdb_is_ended_in_time_where_it_cannot_be_interrupted(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("name,age\nAda,36\nBob,40\n")
     engine = open_engine(URL.create("duckdb", database=str(path)), 5.0)
-    assert fetch(engine, "SELECT name FROM people WHERE age > 38", 10.0)[1] == [("Bob",)]
+    assert engine.fetch("SELECT name FROM people WHERE age > 38", 10.0)[1] == [("Bob",)]
     start = time.monotonic()
     with pytest.raises(QueryError) as caught:
-        fetch(engine, "SELECT length(repeat('x', 4000000000))", 0.5)
+        engine.fetch("SELECT length(repeat('x', 4000000000))", 0.5)
     assert caught.value.outcome in (Outcome.TIMEOUT, Outcome.UNAVAILABLE)  # by what runs out first
     assert time.monotonic() - start < 20.0
-    assert fetch(engine, "SELECT count(*) FROM people", 10.0)[1] == [(2,)]
-    engine.dispose()
+    assert engine.fetch("SELECT count(*) FROM people", 10.0)[1] == [(2,)]
+    engine.close()

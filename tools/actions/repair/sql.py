@@ -13,7 +13,7 @@ from triplewise.tools.actions.repair.fixes import Fix
 from triplewise.tools.actions.repair.verify import VerifiedFix
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.sql.query import Condition, condition_arguments, read, read_condition
+from triplewise.tools.sql.query import Condition, SqlQuery, read_condition
 from triplewise.tools.sql.values import fold
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def sql_fixes(
     if feedback.action != "add_condition" or len(feedback.arguments) < 3 or budget < 1:
         return []
     try:
-        query = read(program, database.schema)
+        query = SqlQuery.parse(program, database.schema)
         failed = read_condition(database.schema, feedback.arguments)
     except ActionError:
         return []
@@ -50,7 +50,7 @@ def sql_fixes(
             break
         rows = database.run(replace(query, answer=None, conditions=(*query.conditions, condition)), SHOWN)
         if rows.outcome.ok and rows.rows:
-            arguments = condition_arguments(database.schema, condition)
+            arguments = condition.arguments(database.schema)
             cells = zip(rows.columns, rows.rows[0], strict=True)
             shown = ", ".join([f"{column}: {cell}" for column, cell in cells if cell is not None][:SHOWN])
             more = " and more rows" if len(rows.rows) > 1 else ""
