@@ -263,7 +263,7 @@ class DuckDB:
     dialect, ignores_case = "duckdb", False
 
     def __init__(self, path: Path) -> None:
-        self._calls = IsolatedCalls(f"{__name__}:answer_duckdb", lambda: (str(path.resolve()),))
+        self._calls = IsolatedCalls(f"{__name__}:answerer", lambda: (str(path.resolve()),))
 
     def fetch(self, statement: str, timeout: float, most: int | None = None) -> Fetched:
         """Run a statement in the other process, which is killed at the time-out."""
@@ -295,7 +295,7 @@ class DuckDB:
 Engine: TypeAlias = SqlAlchemyEngine | DuckDB
 
 
-def answer_duckdb(path: str) -> Callable[[tuple[str, int | None]], Fetched | QueryError]:
+def answerer(path: str) -> Callable[[tuple[str, int | None]], Fetched | QueryError]:
     """Return what runs statements on a DuckDB or CSV file, in the process of its own.
 
     Its connection can neither write nor reach another file; a CSV file is read once, into memory.
