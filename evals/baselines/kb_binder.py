@@ -31,7 +31,6 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.plan import settings_of
 from triplewise.nodes.result import labels_of
-from triplewise.nodes.routes import find_routes
 from triplewise.nodes.state import State
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.pyql import script
@@ -269,22 +268,17 @@ def build(
 
 def vote(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with the set that most drafts find; of several such, the one that was found first."""
-    context, kg = runtime.context, environment(runtime).kg
     keys = {i: frozenset(found) for i, step in enumerate(state.steps) if (found := step.feedback.answers)}
     place, agreed = loop.majority(state, keys, "drafts")
     if place is None:
-        return {"answer": loop.make_answer(state, context, (), agreed)}
-    chosen, best = state.steps[place], keys[place]
+        return {"answer": loop.make_answer(state, runtime.context, (), agreed)}
+    chosen = state.steps[place]
     finished = replace(chosen, feedback=replace(chosen.feedback, finished=True))
     program = chosen.feedback.program
     done = state.model_copy(update={"steps": (*state.steps, finished), "program": program})
     made = answer.program(done, runtime)["answer"]
     reason = f"{made.reason}; {agreed}" if made.status == "budget_spent" else agreed
-    starts = [t for e in state.linked if (t := pyql.read_term(e.id, kg.profile)) is not None]
-    proof = [p.triple for p in made.proof]
-    routes = find_routes(proof, starts, lambda node: kg.profile.short(node) in best)
-    memory = tuple(tuple(triple for triple, _ in route.hops) for route in routes)
-    return {"answer": replace(made, reason=reason), "program": program, "memory": memory}
+    return {"answer": replace(made, reason=reason), "program": program}
 
 
 def exemplars(state: State, env: Environment) -> Iterator[dict[str, str]]:

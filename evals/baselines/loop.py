@@ -1,12 +1,7 @@
 """The loop that baselines share: link, then one action at a time while a budget is left, then the answer.
 
-```
-START → link → plan → check ─┬─ goes on ──────────────→ act → check
-                             └─ finished, budget spent → answer → END
-```
-
-What a baseline does is its `act`: each run of it adds steps, so that budgets hold between them, and the trace
-of a run shows what was done.
+It is the machine of the presets. What a baseline does is its `act`: each run of it adds steps, so that
+budgets hold between them, and the trace of a run shows what was done.
 
 Benchmarks score ids, a model that answers from memory or from texts writes names. They are linked by the
 product's own linker, in the context of the question, to nodes that have such a name or alias in full; a name
@@ -20,24 +15,22 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from triplewise.evals.baselines import check_model
-from triplewise.graphs.build import MachineBuilder, add_phase, compile_graph
-from triplewise.graphs.presets import PRESETS, choose_phases
+from triplewise.graphs.build import build_graph
+from triplewise.graphs.presets import PRESETS, Preset, choose_phases
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, spent
 from triplewise.nodes.models import ModelCall, Reply
 from triplewise.nodes.phase import Phase
-from triplewise.nodes.plan import none
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.replies import read_values
 from triplewise.nodes.result import normal_values, sentence
-from triplewise.nodes.state import Answer, AnswerStatus, Input, State, Step, Verdict
+from triplewise.nodes.state import Answer, AnswerStatus, State, Step, Verdict
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import normalise
@@ -74,11 +67,11 @@ def build_loop(
     answer: Phase,
     *,
     link: str = "index",
-    plan: Phase = none,
+    plan: str = "none",
     settings: Mapping[str, Any] | None = None,
     check_context: Callable[[Context], None] = lambda context: None,
 ) -> Graph:
-    """Compile a baseline.
+    """Compile a baseline: the machine of the presets with its own `act` and `answer`, and nothing corrected.
 
     Args:
         act: one or more steps; a run ends with the first whose feedback is finished.
@@ -93,24 +86,16 @@ def build_loop(
         check_model(name, runtime.context)
         return linking(state, runtime)
 
-    def check(state: State, runtime: Runtime[Context]) -> Update:
+    def inspect(state: State, runtime: Runtime[Context]) -> Update:
         """Whether the run has ended, or else has used up a budget."""
         if state.steps and state.last.feedback.finished:
             return {"verdict": Verdict("finished")}
         reason = spent(state, runtime.context)
         return {"verdict": Verdict("spent", note=reason) if reason else Verdict("ok")}
 
-    def after_check(state: State) -> Literal["act", "answer"]:
-        return "act" if state.verdict is not None and state.verdict.status == "ok" else "answer"
-
-    graph: MachineBuilder = StateGraph(State, context_schema=Context, input_schema=Input)
-    phases = {"link": checked_link, "plan": plan, "check": check, "act": act, "answer": answer}
-    for phase, run in phases.items():
-        add_phase(graph, phase, run, settings or {})
-    for edge in ((START, "link"), ("link", "plan"), ("plan", "check"), ("act", "check"), ("answer", END)):
-        graph.add_edge(*edge)
-    graph.add_conditional_edges("check", after_check)
-    return compile_graph(graph, name)
+    phases: dict[str, str | Phase] = dict.fromkeys(("observe", "correct", "reflect"), "none")
+    phases |= {"link": checked_link, "plan": plan, "act": act, "inspect": inspect, "answer": answer}
+    return build_graph(Preset(name, phases, settings or {}))
 
 
 def check_number(name: str, value: object, least: int = 1) -> None:

@@ -161,7 +161,7 @@ def react(*, link: str = "index") -> loop.Graph:
     settings = {"toolset": "pyql", "history": "full", "max_steps": 30, "verify_corrections": False}
     return loop.build_loop(
         "react", act, answering.program,
-        link=link, plan=planning.for_policy, settings=settings, check_context=check_examples,
+        link=link, plan="for-policy", settings=settings, check_context=check_examples,
     )  # fmt: skip
 
 

@@ -89,7 +89,7 @@ def show(table: Table, console: Console) -> None:
     lines: list[list[Text]] = [list(map(Text, table.columns)), *(list(map(text, row)) for row in table.rows)]
     if turned:
         lines = [list(column) for column in zip(*lines, strict=True)]
-    drawn = rich_table.Table(title=Text(table.title), title_justify="left", show_lines=True)
+    drawn = rich_table.Table(title=Text(table.title), title_justify="left", show_lines=not turned)
     for number, head in enumerate(lines[0]):
         right = not turned and is_numeric(table, number)
         drawn.add_column(head, justify="right" if right else "left", overflow="fold")
