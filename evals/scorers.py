@@ -50,7 +50,6 @@ def answerable() -> Metric:
 
 
 FIGURE = [mean(), stderr(), answerable()]
-OVERLAP = dict.fromkeys(("f1", "hits_at_1", "exact_match", "precision", "recall"), FIGURE)
 
 
 def _scored(run: Run, value: dict[str, Any]) -> Score:
@@ -61,18 +60,20 @@ def _scored(run: Run, value: dict[str, Any]) -> Score:
     return Score(value=value, answer="; ".join(values[:_SHOWN]) + more, explanation=ending)
 
 
-@scorer(metrics=OVERLAP)
-def strict(compare: Compare = "ids") -> Scorer:
+@scorer(metrics={"*": FIGURE})
+def strict(compare: Compare = "ids", only: Sequence[str] = ()) -> Scorer:
     """F1 of the answer set, Hits@1 and exact match, each per question, macro-averaged.
 
     The gold answers are the sample's target, or `gold_sets` of its metadata where several sets are right
     (the best one counts). Ids are compared with ids, and with names by their labels and aliases, which come
     from the graph and from `gold_names` of the metadata (id -> names). A question that crashed scores 0. With
-    `compare` the values of answers are compared (`ids`), or their labels as texts (`names`).
+    `compare` the values of answers are compared (`ids`), or their labels as texts (`names`). `only` are the
+    figures that are kept, all by default.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        return _scored(state.store_as(Run), (await strict_overlap(state, target, compare))._asdict())
+        figures = (await strict_overlap(state, target, compare))._asdict()
+        return _scored(state.store_as(Run), {name: figures[name] for name in only or figures})
 
     return score
 
@@ -164,7 +165,7 @@ def accuracy() -> Scorer:
     return score
 
 
-@scorer(metrics=OVERLAP)
+@scorer(metrics={"*": FIGURE})
 def rows() -> Scorer:
     """F1, Hits@1 and exact match of the rows of an answer, each per question, macro-averaged.
 
