@@ -82,8 +82,11 @@ def _replies(name: str, part: str, link: str, samples: int = 0, temperature: flo
         if reasoned and reply.truncated and not named:
             why = f"the chain of thought was cut at {env.context.max_reply_tokens} tokens (max_reply_tokens)"
         step = loop.answer_step(state, reply.text if reasoned else "", named, why)
-        finished = len(state.steps) + 1 >= samples
-        return {"steps": (replace(step, feedback=replace(step.feedback, finished=finished)),)}
+        if samples:  # that all say the same is no loop
+            finished = step.number >= samples
+            feedback = replace(step.feedback, finished=finished)
+            step = replace(step, call=f"sample({step.number})", feedback=feedback)
+        return {"steps": (step,)}
 
     def vote(state: State, runtime: Runtime[Context]) -> Update:
         """Answer what most samples say, by ids or texts in whatever order; of equals, the first.

@@ -110,6 +110,12 @@ def test_the_majority_wins_whatever_the_order_within_an_answer(tmp_path: Path, o
     assert {request.body["temperature"] for request in server.chats} == {0.7}
 
 
+def test_samples_that_all_agree_are_all_drawn(tmp_path: Path, openai_server: Server) -> None:
+    context = asking(tmp_path, openai_server(lambda messages: "Answer: Ran"))
+    answer = run("self-consistency", "What?", context)
+    assert (answer.status, answer.reason) == ("answered", "10 of 10 samples agree")
+
+
 @pytest.mark.parametrize("first", ["Alien", "Ran"])
 def test_a_tie_goes_to_the_answer_that_came_first(tmp_path: Path, openai_server: Server, first: str) -> None:
     second = "Ran" if first == "Alien" else "Alien"
