@@ -91,19 +91,49 @@ def load_kg(
         DataError: a source that cannot be used (names file and line), a full disk.
         ConfigurationError: `into` exists, or nothing to load.
     """
-    paths, tables = _files_of(sources, labels)
+    given = [f for p in map(Path, sources) for f in (subset_files(p) if p.is_dir() else [p])]
+    given += map(Path, labels)
+    for path in given:
+        rdf.check_format(path)
+    tables = [path for path in given if rdf.is_label_table(path)]
+    if not (paths := [path for path in given if path not in tables]):
+        raise ConfigurationError("nothing to load: name at least one file with facts")
     target, asked = Path(into).absolute(), time.time()
+    described = [{"name": path.name, "bytes": path.stat().st_size} for path in (*paths, *tables)]
     with scratch_folder(target, progress) as folder:
-        if (report := _loaded_meanwhile(target, asked, [*paths, *tables])) is not None:
-            return report
-        _check_free(target, replace)
+        if is_store(target) and (target / MANIFEST).stat().st_mtime >= asked:
+            done = read_manifest(target)
+            if done["sources"] == described:  # another process has loaded it while this one waited
+                counts = done["triples"], done["names"], (), done["broken_lines"], done["seconds"]
+                return LoadReport(target, load_profile(target / PROFILE), *counts)
+        if target.exists() and not _is_empty_folder(target) and not (replace and is_store(target)):
+            remedy = "--replace (in Python replace=True) replaces it"
+            remedy = remedy if is_store(target) else "choose another place"
+            raise ConfigurationError(f"{target} exists already; {remedy}")
         if profile is None and any(map(rdf.is_text, paths)):
             profile = "names"
-        shape = None if profile is None else load_profile(profile)
+        shape, start = None if profile is None else load_profile(profile), time.perf_counter()
         reader = GraphReader(shape, on_error, progress)
-        start = time.perf_counter()
-        used, triples, names = _build(folder, paths, tables, shape, reader)
-        seconds = time.perf_counter() - start
+        store = ox.Store(str(folder / STORE))
+        store.bulk_extend(reader.facts(paths, shape))
+        reader.tell("finding out the shape of the graph")
+        used = shape or infer_profile(store, reader.prefixes)
+        if tables:
+            store.bulk_extend(reader.labels(tables, used))
+        reader.tell("optimising")
+        store.optimize()
+        store.flush()
+        names = build_label_index(
+            folder,
+            rdf.node_names(store, used, reader),
+            reader.popularity.__getitem__,
+            rdf.describer(store, used),
+            lambda done: reader.tell("indexing labels", done),
+        )
+        used.dump(folder / PROFILE)
+        triples, seconds = len(store), time.perf_counter() - start
+        del store  # its files are whole once it is closed
+        files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
         manifest = {
             "format": FORMAT,
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -113,55 +143,12 @@ def load_kg(
             "names": names,
             "broken_lines": reader.broken_count,
             "seconds": round(seconds, 2),
-            "files": _fingerprints(folder),
-            "sources": _named([*paths, *tables]),
+            "files": {name: fingerprint(p) for name, p in files.items() if not UNCHECKED.fullmatch(name)},
+            "sources": described,
         }
         write_json(folder / MANIFEST, manifest, indent=2)
         install(folder, target)
     return LoadReport(target, used, triples, names, tuple(reader.broken), reader.broken_count, seconds)
-
-
-def _files_of(sources: Sequence[Path | str], labels: Sequence[Path | str]) -> tuple[list[Path], list[Path]]:
-    """The files with facts, and the tables of labels."""
-    given = [f for p in map(Path, sources) for f in (subset_files(p) if p.is_dir() else [p])]
-    tables = [Path(path) for path in labels]
-    for path in (*given, *tables):
-        rdf.check_format(path)
-    paths = [path for path in given if not rdf.is_label_table(path)]
-    if not paths:
-        raise ConfigurationError("nothing to load: name at least one file with facts")
-    return paths, [*tables, *(path for path in given if rdf.is_label_table(path))]
-
-
-def _check_free(target: Path, replace: bool) -> None:
-    """Raise `ConfigurationError` where something is in the way."""
-    if not target.exists() or _is_empty_folder(target) or (replace and is_store(target)):
-        return
-    store = is_store(target)
-    remedy = "--replace (in Python replace=True) replaces it" if store else "choose another place"
-    raise ConfigurationError(f"{target} exists already; {remedy}")
-
-
-def _fingerprints(folder: Path) -> dict[str, dict[str, int | str]]:
-    files = {
-        path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
-    }
-    return {name: fingerprint(path) for name, path in files.items() if not UNCHECKED.fullmatch(name)}
-
-
-def _named(sources: Sequence[Path]) -> list[dict[str, object]]:
-    return [{"name": path.name, "bytes": path.stat().st_size} for path in sources]
-
-
-def _loaded_meanwhile(target: Path, asked: float, sources: Sequence[Path]) -> LoadReport | None:
-    """What another process did that loaded the same sources while this one waited, or None."""
-    if not is_store(target) or (target / MANIFEST).stat().st_mtime < asked:
-        return None
-    manifest = read_manifest(target)
-    if manifest["sources"] != _named(sources):
-        return None
-    facts = (manifest["triples"], manifest["names"], (), manifest["broken_lines"], manifest["seconds"])
-    return LoadReport(target, load_profile(target / PROFILE), *facts)
 
 
 def subset_files(folder: Path) -> list[Path]:
@@ -186,30 +173,6 @@ def subset_files(folder: Path) -> list[Path]:
         if not file.is_file() or file.stat().st_size != size:
             raise DataError("not as the cut left it; cut again", file)
     return list(sizes)
-
-
-def _build(
-    folder: Path, paths: Sequence[Path], tables: Sequence[Path], given: Profile | None, reader: GraphReader
-) -> tuple[Profile, int, int]:
-    """Fill a folder; returns the profile, and how many triples and names there are."""
-    store = ox.Store(str(folder / STORE))
-    store.bulk_extend(reader.facts(paths, given))
-    reader.tell("finding out the shape of the graph")
-    profile = given or infer_profile(store, reader.prefixes)
-    if tables:
-        store.bulk_extend(reader.labels(tables, profile))
-    reader.tell("optimising")
-    store.optimize()
-    store.flush()
-    names = build_label_index(
-        folder,
-        rdf.node_names(store, profile, reader),
-        reader.popularity.__getitem__,
-        rdf.describer(store, profile),
-        lambda done: reader.tell("indexing labels", done),
-    )
-    profile.dump(folder / PROFILE)
-    return profile, len(store), names
 
 
 def install(folder: Path, target: Path) -> None:

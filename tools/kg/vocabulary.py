@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,56 +43,60 @@ LEAST_FACTS, MUTUAL_SHARE = 10, 0.5  # seen, and share that holds the other way 
 def relation_texts(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, RelationText]:
     """Short relation id (or `<IRI>`) -> its text. Ids the profile cannot expand read as themselves.
 
-    Those of an endpoint are kept in its cache folder. When they are old they are read again while they serve.
+    Those of an endpoint are kept in its cache folder for 30 days.
     """
     base = origin_of(kg)
-    memory, folders = memory_of(base, "relation texts"), () if base.is_local else base.cache_dirs
-    if folders and not memory:
-        since, kept = _kept_texts(folders[0] / TEXTS, base.profile)
-        memory.update(kept)
-        memory_of(base, "age")[TEXTS] = since
-        if kept and time.time() - since > DAYS * 86_400:
-            refresh = partial(_read_texts, base.session(), list(kept), folders[0] / TEXTS)
-            threading.Thread(target=refresh, name="triplewise-vocabulary", daemon=True).start()
+    memory = memory_of(base, "relation texts")
+    path = None if base.is_local or not base.cache_dirs else base.cache_dirs[0] / TEXTS
+    if path is not None and not memory:
+        memory.update(_kept_texts(path, base.profile))
     texts = {r: memory.get(r) for r in dict.fromkeys(relations)}
     if new := [r for r, text_of in texts.items() if text_of is None]:
-        texts.update(_read_texts(kg, new, folders[0] / TEXTS if folders else None))
+        with kg.meter.block() as asked:
+            read = _read_texts(kg, new)
+        texts.update(read)
+        if all(Outcome(outcome).ok for outcome in asked.outcomes):
+            memory.update(read)
+            if path is not None and is_writable(path.parent):
+                kept = {name: (time.time(), asdict(text_of)) for name, text_of in read.items()}
+                everything = {"profile": _shape(base.profile), "texts": _kept(path, base.profile) | kept}
+                write_json(path, everything)
     return {r: text_of for r, text_of in texts.items() if text_of is not None}
 
 
-def _kept_texts(path: Path, profile: Profile) -> tuple[float, dict[str, RelationText]]:
-    """Since when texts are kept, in seconds of the epoch, and the texts; none of another profile's."""
+def _kept(path: Path, profile: Profile) -> dict[str, tuple[float, dict[str, Any]]]:
+    """When texts were read (epoch seconds), and their fields; none that are old or of another profile."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
-        texts = {name: RelationText(**fields) for name, fields in kept["texts"].items()}
-        texts = {name: replace(t, aliases=tuple(t.aliases)) for name, t in texts.items()}
-        if kept["profile"] == _shape(profile):
-            return float(kept["since"]), texts
+        recent = time.time() - DAYS * 86_400
+        return {
+            n: t for n, t in kept["texts"].items() if t[0] > recent and kept["profile"] == _shape(profile)
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass  # missing or broken: they are read anew
-    return time.time(), {}
+        return {}  # missing or broken: they are read anew
+
+
+def _kept_texts(path: Path, profile: Profile) -> dict[str, RelationText]:
+    texts = {name: RelationText(**fields) for name, (_, fields) in _kept(path, profile).items()}
+    return {name: replace(t, aliases=tuple(t.aliases)) for name, t in texts.items()}
 
 
 def _shape(profile: Profile) -> str:
     return hashlib.sha256(repr(profile).encode()).hexdigest()
 
 
-def _read_texts(kg: KnowledgeGraph, names: Sequence[str], path: Path | None) -> dict[str, RelationText]:
-    """Ask for the texts of relations. They are remembered, and kept in a file, unless a query failed."""
+def _read_texts(kg: KnowledgeGraph, names: Sequence[str]) -> dict[str, RelationText]:
+    """Ask for the texts of relations."""
     iris = {r: kg.profile.expand(r, relation=True) for r in names}
     subjects = {iri: kg.profile.label_subject(iri) for iri in iris.values() if iri is not None}
-    terms, schema_too = list(subjects.values()), bool(kg.profile.relation_schema)
+    terms = list(subjects.values())
     reads: list[Callable[[], Any]] = [
         partial(kg.labels, terms),
         lambda: list(_texts_of(kg, terms, kg.profile.alias_predicates)),
-        *([partial(_schema_of, kg, terms)] if schema_too else []),
+        *([partial(_schema_of, kg, terms)] if kg.profile.relation_schema else []),
     ]
-    with kg.meter.block() as asked:
-        labels, named, *more_of_them = kg.together(reads)
-    schema: dict[IRI, dict[str, Any]] = more_of_them[0] if schema_too else {}
-    aliases: dict[IRI, list[str]] = {}
-    for subject, alias in named:
-        aliases.setdefault(subject, []).append(alias)
+    labels, named, *schemas = kg.together(reads)
+    schema: dict[IRI, dict[str, Any]] = schemas[0] if schemas else {}
     texts, known = dict[str, RelationText](), origin_of(kg).profile.aliases
     for name, iri in iris.items():
         if iri is None:
@@ -103,18 +106,9 @@ def _read_texts(kg: KnowledgeGraph, names: Sequence[str], path: Path | None) -> 
         is_label = label != kg.profile.local_text(subject)
         own = replace(kg.profile.relation_label(iri, label if is_label else None), **schema.get(subject, {}))
         given = known.get(name) or known.get(iri.value, ())
-        more = [a for a in (*given, *aliases.get(subject, ())) if a not in own.aliases][:ALIASES]
+        others = (*given, *(alias for node, alias in named if node == subject))
+        more = [a for a in others if a not in own.aliases][:ALIASES]
         texts[name] = replace(own, aliases=(*own.aliases, *more))
-    if not all(Outcome(outcome).ok for outcome in asked.outcomes):
-        return texts
-    base = origin_of(kg)
-    memory, ages = memory_of(base, "relation texts"), memory_of(base, "age")
-    if memory.keys() <= texts.keys():
-        ages[TEXTS] = time.time()  # all of them are new
-    memory.update(texts)
-    if path is not None and is_writable(path.parent):
-        kept = {name: asdict(t) for name, t in memory.items()}
-        write_json(path, {"since": ages[TEXTS], "profile": _shape(base.profile), "texts": kept})
     return texts
 
 
@@ -192,15 +186,15 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     if not noun or not kg.profile.type_predicates:
         return ()
 
-    memory = memory_of(kg, "classes")
-    if (classes := memory.get(noun)) is not None:
-        return tuple(classes)
-    if kg.index is not None:
-        entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
-        nodes = dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity)))
-        instantiated = _with_instances(kg, nodes) if nodes else set()
-        classes = tuple(n for n in nodes if n in instantiated)
-    else:
+    def find() -> tuple[IRI, ...]:
+        if kg.index is not None:
+            entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
+            nodes = dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity)))
+            pattern = f"VALUES ?c {{ {terms_n3(nodes)} }} ?x {kg.profile.class_links} ?c"
+            found = (
+                kg.query(f"SELECT DISTINCT ?c WHERE {{ {pattern} }}", limit=20).column("c") if nodes else ()
+            )
+            return tuple(n for n in nodes if n in found)
         forms = dict.fromkeys(t for f in singulars(noun) for t in (f, f.title(), f.capitalize()))
         values = [v for f in forms for v in (text(f), text(f, kg.profile.language))]
         names = [IRI(p) for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates)]
@@ -211,16 +205,9 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
             f"FILTER EXISTS {{ ?any {kg.profile.class_links} ?node }} }}"
         )
         rows = sorted(result.rows, key=lambda row: (row[1] not in preferred, str(row[0])))
-        classes = tuple(dict.fromkeys(node for node, _ in rows if isinstance(node, IRI)))[:20]
-    memory[noun] = classes
-    return classes
+        return tuple(dict.fromkeys(node for node, _ in rows if isinstance(node, IRI)))[:20]
 
-
-def _with_instances(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> set[IRI]:
-    """Those of some nodes that have instances or subclasses."""
-    pattern = f"VALUES ?c {{ {terms_n3(nodes)} }} ?x {kg.profile.class_links} ?c"
-    result = kg.query(f"SELECT DISTINCT ?c WHERE {{ {pattern} }}", limit=20)
-    return {row[0] for row in result.rows if isinstance(row[0], IRI)}
+    return remembered(kg, "classes", noun, find)
 
 
 def is_single_valued(kg: KnowledgeGraph, relation: IRI, least: int = LEAST_SUBJECTS) -> bool:
