@@ -80,8 +80,8 @@ def complete(entity: str, relation: str, question: str, env: Environment, kg: Kn
         relation=text.label,
         document="\n\n".join(fitting_texts(passages)),
     )
-    reading = supported_triples(env.ask(ModelCall(prompt)).text, passages, request, kg)
-    facts = align(reading.triples, kg, env.encoder, question, env.context.name_of("model"))
+    reading = supported_triples(env.ask(ModelCall(prompt)).text, passages, request, kg, env.encoder)
+    facts = align(reading.triples, kg, question, env.context.name_of("model"))
     return Extraction(tuple(p.text for p in passages), facts, reading.reasons)
 
 

@@ -119,10 +119,6 @@ class LearningContext:
     defaults: Mapping[str, Any]
     report: Callable[[Progress], object] = lambda progress: None
 
-    def training_file(self, iteration: int) -> Path:
-        """Return where the training set of an iteration lies."""
-        return self.folder / f"training-{iteration + 1}.jsonl"
-
 
 class LearningState(BaseModel):
     """The state of self-learning, plain JSON. What is large (trajectories, weights) lies in the folder."""
@@ -329,7 +325,7 @@ def merge(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
     explored, refined = (learning.journal.of(state.iteration, o) for o in ("explored", "refined"))
     pairs = (merge_pair(explored[q.id], refined[q.id]) for q in learning.questions)
     training = [better for better in pairs if better is not None]
-    trajectory.write_trajectories(learning.training_file(state.iteration), training)
+    trajectory.write_trajectories(learning.folder / f"training-{state.iteration + 1}.jsonl", training)
     count = sum(t.origin == "refined" for t in training)
     return {"rounds": state.with_figures(kept=len(training), kept_refined=count)}
 
@@ -337,7 +333,7 @@ def merge(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
 def update(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
     """Train the policy on its training set (equation 8); without anything to learn from, the run ends."""
     learning = runtime.context
-    file = learning.training_file(state.iteration)
+    file = learning.folder / f"training-{state.iteration + 1}.jsonl"
     trajectories = trajectory.read_trajectories(file)
     if not trajectories:
         return {"stopped": "no attempt found any right answer, so there is nothing to learn from"}

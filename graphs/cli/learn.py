@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -93,38 +92,26 @@ def learn(
         raise ConfigurationError("no questions; give a file of them, or --resume to go on with a run")
     config = None
     if questions is not None:
-        config = _config(options, training, questions, base_model, validation, lora or ())
+        import yaml
+
+        from triplewise.nodes.learning import LearningConfig
+
+        context = ({"history": "chat"} if training.policy == "model" else {}) | options.context_settings()
+        for name in PATHS & context.keys():  # it may be resumed from another folder
+            if Path(context[name]).exists():
+                context[name] = str(Path(context[name]).resolve())
+        settings = dict(o.split_pair("--lora", pair, "epochs=1") for pair in lora or ())
+        learner = {name: yaml.safe_load(value) for name, value in settings.items()}
+        share = validation.replace(".", "", 1).isdigit()
+        config = LearningConfig(
+            questions=str(questions.resolve()),
+            preset=options.preset or o.DEFAULT_PRESET,
+            context=context,
+            learner=({"base_model": base_model} if base_model else {}) | learner,
+            **vars(training),
+            **{"share": float(validation)} if share else {"validation": str(Path(validation).resolve())},
+        )
     _run(config, into)
-
-
-def _config(
-    options: o.RunOptions,
-    training: Training,
-    questions: Path,
-    base_model: str | None,
-    validation: str,
-    lora: Sequence[str],
-) -> LearningConfig:
-    """Return what is to be learned."""
-    import yaml
-
-    from triplewise.nodes.learning import LearningConfig
-
-    context = ({"history": "chat"} if training.policy == "model" else {}) | options.context_settings()
-    for name in PATHS & context.keys():  # it may be resumed from another folder
-        if Path(context[name]).exists():
-            context[name] = str(Path(context[name]).resolve())
-    settings = dict(o.split_pair("--lora", pair, "epochs=1") for pair in lora)
-    learner = {name: yaml.safe_load(value) for name, value in settings.items()}
-    share = validation.replace(".", "", 1).isdigit()
-    return LearningConfig(
-        questions=str(questions.resolve()),
-        preset=options.preset or o.DEFAULT_PRESET,
-        context=context,
-        learner=({"base_model": base_model} if base_model else {}) | learner,
-        **vars(training),
-        **{"share": float(validation)} if share else {"validation": str(Path(validation).resolve())},
-    )
 
 
 def _run(config: LearningConfig | None, into: Path) -> None:

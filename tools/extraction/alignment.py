@@ -1,9 +1,9 @@
 """Triples read from text, aligned to a KG: its relations, its nodes, its datatypes (SymAgent 4.2.1).
 
-A relation is taken by its id, its label, or what it means. What may be its subject or object is measured from
-samples of the KG's own facts: a node is described by the relations and classes it has, one that the KG does
-not know by how its name is written. That settles which end is the subject, and which node a name is; a name
-that fits none gets an id of its own. Whatever cannot be aligned is left out.
+What may be the subject or the object of a relation is measured from samples of the KG's own facts: a node is
+described by the relations and classes it has, one that the KG does not know by how its name is written. That
+settles which end is the subject, and which node a name is; a name that fits none gets an id of its own.
+Whatever cannot be aligned is left out.
 """
 
 from __future__ import annotations
@@ -23,12 +23,9 @@ from triplewise.tools.extraction.entity_names import mint, resolve
 from triplewise.tools.extraction.values import agree, literal
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches
 from triplewise.tools.kg.rdf import is_well_formed
-from triplewise.tools.kg.vocabulary import is_single_valued, relation_texts, triple_text
-from triplewise.tools.retrieval.encoder import Encoder, vectors_of
+from triplewise.tools.kg.vocabulary import is_single_valued, triple_text
 
 # Thresholds set by hand, checked on the cases of the tests and of SymAgent's figure 7; none is fitted.
-NEAR_RELATION = 0.6
-"""Cosine from which on words are taken for a relation that is not called so (all-MiniLM-L6-v2)."""
 LEAST_SIMILARITY = 0.12  # Below this similarity to what a relation joins elsewhere, a node is of another kind
 CLEARLY = 2.0  # Factor by which the other direction must fit better to turn a triple around
 AMBIGUOUS, NEW = 0.85, 0.8  # Factors of confidence where several nodes fit a name, and where none does
@@ -38,7 +35,6 @@ CLOSEST = 4  # Nodes most similar to another that are compared with it
 UNKNOWN = 0.25
 """Similarity of a node of which nothing is known to those of a relation all of whose ends are written so."""
 SUBJECTS = 10  # Subjects seen from which on a relation may be taken for one with a single object
-MOST_RELATIONS = 80  # Relations of the two ends that words are compared with
 SAMPLE = 40  # Nodes looked at at each end of a relation
 PAIRS, BATCH, ROWS, SECONDS = 200, 200, 60_000, 5.0
 """Pairs and nodes of one query, its rows, and seconds it may take: without it, nothing is known."""
@@ -90,7 +86,7 @@ class _End:
 
 
 def align(
-    raw: Sequence[RawTriple], kg: KnowledgeGraph, encoder: Encoder, question: str, reader: str
+    raw: Sequence[RawTriple], kg: KnowledgeGraph, question: str, reader: str
 ) -> tuple[ExtractedFact, ...]:
     """Facts with the KG's own terms, most certain first; those it has already are left out.
 
@@ -99,7 +95,7 @@ def align(
     triples = [t for t in raw if t.subject.strip() and t.object.strip() and t.relation.strip()]
     if not triples:
         return ()
-    aligner = _Aligner(kg, encoder, triples)
+    aligner = _Aligner(kg, triples)
     facts: dict[Triple, ExtractedFact] = {}
     time = datetime.now(UTC).isoformat(timespec="seconds")
     for source in triples:
@@ -119,8 +115,8 @@ def align(
 class _Aligner:
     """Aligns the triples of one call; ends of relations and features of nodes are measured once."""
 
-    def __init__(self, kg: KnowledgeGraph, encoder: Encoder, triples: Sequence[RawTriple]) -> None:
-        self._kg, self._encoder, profile = kg, encoder, kg.profile
+    def __init__(self, kg: KnowledgeGraph, triples: Sequence[RawTriple]) -> None:
+        self._kg, profile = kg, kg.profile
         self._naming = {*profile.type_predicates, *profile.label_predicates, *profile.alias_predicates}
         self._measured: dict[IRI, tuple[_End, _End]] = {}
         self._features: dict[IRI, _Features] = {}
@@ -130,17 +126,16 @@ class _Aligner:
     def fact(self, raw: RawTriple, question: str, reader: str, time: str) -> ExtractedFact | None:
         """The triple in the KG's terms with its confidence; None if it cannot be one."""
         names = (_bare(raw.subject), _bare(raw.object))
-        meaning = self._relation(raw.relation, [f for name in names for f in self._kinds(name)])
-        if meaning is None:
+        relation = self._kg.profile.expand(raw.relation.strip(), relation=True)
+        if relation is None or not is_well_formed(relation):
             return None
-        relation, forward, fit = meaning
         subjects, objects = self._ends(relation)
+        if not subjects.features:
+            return None
         # The first name is the subject as the words say, unless the KG clearly says otherwise.
         ahead = self._similarity(names[0], subjects) * self._similarity(names[1], objects)
         back = self._similarity(names[1], subjects) * self._similarity(names[0], objects)
-        as_worded, turned = (ahead, back) if forward else (back, ahead)
-        is_forward = forward != (turned > CLEARLY * as_worded)
-        subject, obj = names if is_forward else names[::-1]
+        subject, obj = names[::-1] if back > CLEARLY * ahead else names
         head, tail = self._node(subject, subjects), self._object(obj, objects)
         if head is None or tail is None or head.term == tail.term or not isinstance(head.term, IRI):
             return None
@@ -153,51 +148,25 @@ class _Aligner:
             sentence=raw.sentence,
             time=time,
             reader=reader,
-            confidence=round(raw.confidence * fit * head.fit * tail.fit, 4),
+            confidence=round(raw.confidence * head.fit * tail.fit, 4),
         )
 
     def conflicts(self, triple: Triple, existing: Iterable[Term]) -> tuple[str, ...]:
         """What the KG says otherwise, where nearly every subject of the relation has one object only."""
         value = triple.object
-        others = [o for o in existing if not (isinstance(value, Literal) and _agree(o, value))]
+        others = [
+            o
+            for o in existing
+            if not (isinstance(value, Literal) and isinstance(o, Literal) and agree(o, value))
+        ]
         if not others or not is_single_valued(self._kg, triple.relation, SUBJECTS):
             return ()
         return tuple(triple_text(self._kg, [Triple(triple.subject, triple.relation, o) for o in others]))
 
-    def _kinds(self, name: str) -> list[_Features]:
-        return [self._features.get(n.node, frozenset()) for n in self._nodes.get(name, ())]
-
-    def _relation(self, words: str, kinds: Sequence[_Features]) -> tuple[IRI, bool, float] | None:
-        """The relation that words mean between such nodes, by id, name, or meaning; None if none.
-
-        With it, whether the words read from subject to object, and how well it fits: 1 for its id or name.
-        """
-        iri = self._kg.profile.expand(words.strip(), relation=True)
-        if iri is not None and is_well_formed(iri) and self._ends(iri)[0].features:
-            return iri, True, 1.0
-        around = dict.fromkeys(f[1:] for features in kinds for f in sorted(features) if f[0] in "<>")
-        short = {IRI(r): self._kg.profile.short(IRI(r)) for r in list(around)[:MOST_RELATIONS]}
-        texts = relation_texts(self._kg, short.values())
-        readings: list[tuple[IRI, bool, str]] = []
-        for relation, name in short.items():
-            text = texts[name]
-            if normalise(words) in {normalise(t) for t in (text.label, *text.aliases)}:
-                return relation, True, 1.0
-            if text.inverse and normalise(words) == normalise(text.inverse):
-                return relation, False, 1.0
-            readings += [(relation, True, t) for t in (text.label, *text.aliases, text.description) if t]
-            readings += [(relation, False, text.inverse)] if text.inverse else []
-        if not readings:
-            return None
-        vectors = vectors_of(self._kg, self._encoder).vectors([text for _, _, text in readings])
-        cosines = vectors @ self._encoder.encode([words])[0]
-        relation, forward, _ = readings[int(cosines.argmax())]
-        fit = float(cosines.max())
-        return (relation, forward, min(fit, 1.0)) if fit >= NEAR_RELATION else None
-
     def _similarity(self, name: str, end: _End) -> float:
         """Return how similar the nodes or the value of a name are to one end of a relation."""
-        best = max((end.similarity(f) for f in self._kinds(name)), default=0.0)
+        kinds = (self._features.get(n.node, frozenset()) for n in self._nodes.get(name, ()))
+        best = max(map(end.similarity, kinds), default=0.0)
         if any(literal(name, d) is not None for d in end.datatypes):
             return max(best, end.literal)
         return best or end.similarity(frozenset({_name_form(name)}))
@@ -281,10 +250,6 @@ class _Aligner:
                     if isinstance(node, IRI) and isinstance(kind, IRI):
                         features[node].add(f"a {kind.value}")
             self._features |= {n: frozenset(fs) for n, fs in features.items()}
-
-
-def _agree(other: Term, value: Literal) -> bool:
-    return isinstance(other, Literal) and agree(other, value)
 
 
 def _name_form(name: str) -> str:

@@ -1,7 +1,7 @@
 """A model's reply to the extraction prompt (SymAgent, figure 6), read as triples that a passage supports.
 
-Whatever a model replies, a triple counts only if it is about the entity asked for and a passage has its other
-end: the rest is left out, with the reason.
+Whatever a model replies, a triple counts only if it is of the entity and the relation asked for, and a
+passage has its other end: the rest is left out, with the reason.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from triplewise.tools.extraction.entity_names import resolve, without_article
 from triplewise.tools.extraction.values import agree, literal, places
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.retrieval.encoder import Encoder
 
 TOGETHER, APART = 0.9, 0.7  # Confidence in a triple whose sentence names both ends, or the other end alone
-OTHER_RELATION = 0.8  # Its factor where the model wrote another relation than the one asked for
+NEAR_RELATION = 0.6
+"""Cosine from which on words are taken for a relation that is not called so (all-MiniLM-L6-v2)."""
 ALIASES = 8  # Other names of an entity that passages may use
 
-_LIST = re.compile(r"\[([^\[\]]+)\]")
-_ROUND = re.compile(r"\(((?:[^()]|\([^()]*\))+)\)")
+_LIST = re.compile(r"[\[(]((?:[^\[\]()]|\([^()]*\))+)[\])]")
 _EMPTY = re.compile(r"\[\s*\]|\bnone\b|\bno (?:relevant |such )?(?:triples?|facts?)\b", re.IGNORECASE)
-_KEYS = (("subject", "head", "entity"), ("relation", "predicate"), ("object", "tail", "value"))
 _PLACEHOLDERS = ("object", "none", "unknown", "n a", "null")
 _SENTENCE_END = re.compile(
     r"(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bDr\.)(?<!\bSt\.)(?<!\bNo\.)(?<!\b[A-Z]\.)"
@@ -77,20 +77,39 @@ def fact_request(kg: KnowledgeGraph, entity: str, relation: str) -> FactRequest 
 
 
 def supported_triples(
-    reply: str, passages: Sequence[Passage], request: FactRequest, kg: KnowledgeGraph
+    reply: str, passages: Sequence[Passage], request: FactRequest, kg: KnowledgeGraph, encoder: Encoder
 ) -> ReplyTriples:
     """The triples of a reply that passages support, and why the others are left out."""
     candidates = list(dict.fromkeys(parse_reply(reply)))
     if not candidates:
         why = "the model found no triple" if _EMPTY.search(reply) else "the model's reply holds no triple"
         return ReplyTriples((), (f"{why}: {reply.strip()[:120]!r}",))
+    relation = kg.profile.short(request.relation)
+    text = relation_texts(kg, [relation])[relation]
+    called = [t for t in (relation, text.label, text.inverse, *text.aliases) if t]
+    own_id = None if request.entity is None else kg.profile.short(request.entity)
+    forms = (form for n in (request.name, *request.aliases) for form in (normalise(n), without_article(n)))
+    names = {*forms} - {""}
     supported, reasons = [], []
     for candidate in candidates:
-        result = _support(candidate, passages, request, kg)
-        if isinstance(result, str):
-            reasons.append(f"({', '.join(candidate)}): {result}")
-        else:
-            supported.append(result)
+        ends = (candidate[0], candidate[2])
+        is_own = [e.strip() == own_id or bool({normalise(e), without_article(e)} & names) for e in ends]
+        other, fit, support = ends[0] if is_own[1] else ends[1], 1.0, None
+        if normalise(candidate[1]) not in {normalise(t) for t in called}:
+            fit = float((encoder.encode(called) @ encoder.encode([candidate[1]])[0]).max())
+        if is_own[0] == is_own[1]:
+            reason = f"it is not about {request.name}"
+        elif fit < NEAR_RELATION:
+            reason = f"it is not about {text.label}"
+        elif (support := _supporting_sentence(other, names, passages)) is None:
+            reason = f"no passage has {other!r}"
+        if support is None:
+            reasons.append(f"({', '.join(candidate)}): {reason}")
+            continue
+        sentence, passage, together = support
+        own, confidence = own_id or request.name, (TOGETHER if together else APART) * min(fit, 1.0)
+        head, tail = (own, other) if is_own[0] else (other, own)
+        supported.append(RawTriple(head, relation, tail, sentence, passage, round(confidence, 4)))
     return ReplyTriples(tuple(supported), tuple(reasons))
 
 
@@ -102,14 +121,13 @@ def parse_reply(reply: str) -> Iterator[tuple[str, str, str]]:
         with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             triples = list(_triples_in(read(reply[start : end + 1])))
             break
-    if not triples:
-        for piece in _LIST.findall(reply) or _ROUND.findall(reply):
-            parts: list[str] = []
-            with suppress(csv.Error):
-                parts = next(csv.reader([" ".join(piece.split())], skipinitialspace=True), [])
-            parts = [p.strip(" '\"`“”") for p in parts]
-            if len(parts) >= 3:  # what is left over belongs to the object
-                triples.append((parts[0], parts[1], ", ".join(parts[2:])))
+    for piece in () if triples else _LIST.findall(reply):
+        parts: list[str] = []
+        with suppress(csv.Error):
+            parts = next(csv.reader([" ".join(piece.split())], skipinitialspace=True), [])
+        parts = [p.strip(" '\"`“”") for p in parts]
+        if len(parts) >= 3:  # what is left over belongs to the object
+            triples.append((parts[0], parts[1], ", ".join(parts[2:])))
     for triple in triples:
         says = all(normalise(p) and any(c.isalnum() for c in p) for p in triple)
         if says and normalise(triple[2]) not in _PLACEHOLDERS:
@@ -117,50 +135,14 @@ def parse_reply(reply: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _triples_in(data: Any) -> Iterator[tuple[str, str, str]]:
-    """Triples in lists of lists, or of objects with keys such as subject, relation and object."""
-    if isinstance(data, dict):
-        parts = [next((data[k] for k in keys if k in data), None) for keys in _KEYS]
-        yield from _triples_in(parts) if all(p is not None for p in parts) else ()
-    elif isinstance(data, list | tuple):
-        if len(data) == 3 and all(isinstance(p, str | int | float) for p in data[:2]):
-            objects = data[2] if isinstance(data[2], list | tuple) else [data[2]]
-            yield from ((str(data[0]), str(data[1]), str(o)) for o in objects)
-        else:
-            for part in data[:200]:
-                if isinstance(part, dict | list | tuple):
-                    yield from _triples_in(part)
-
-
-def _support(
-    triple: tuple[str, str, str], passages: Sequence[Passage], request: FactRequest, kg: KnowledgeGraph
-) -> RawTriple | str:
-    """A triple with the sentence that supports it; or why it is left out."""
-    names = {
-        form for n in (request.name, *request.aliases) for form in (normalise(n), without_article(n))
-    } - {""}
-    own_id = None if request.entity is None else kg.profile.short(request.entity)
-    ends = (triple[0], triple[2])
-    is_own = [e.strip() == own_id or normalise(e) in names or without_article(e) in names for e in ends]
-    if is_own[0] == is_own[1]:
-        return f"it is not about {request.name}"
-    other = ends[0] if is_own[1] else ends[1]
-    support = _supporting_sentence(other, names, passages)
-    if support is None:
-        return f"no passage has {other!r}"
-    sentence, passage, together = support
-    relation = kg.profile.short(request.relation)
-    text = relation_texts(kg, [relation])[relation]
-    is_asked = normalise(triple[1]) in {normalise(w) for w in (relation, text.label, *text.aliases)}
-    entity = own_id or request.name
-    confidence = (TOGETHER if together else APART) * (1.0 if is_asked else OTHER_RELATION)
-    return RawTriple(
-        entity if is_own[0] else other,
-        relation if is_asked else triple[1],
-        entity if is_own[1] else other,
-        sentence,
-        passage,
-        round(confidence, 4),
-    )
+    """Triples in lists of lists, or of objects with their parts in this order."""
+    parts = list(data.values()) if isinstance(data, dict) else data if isinstance(data, list | tuple) else []
+    if len(parts) == 3 and all(isinstance(p, str | int | float) for p in parts[:2]):
+        objects = parts[2] if isinstance(parts[2], list | tuple) else [parts[2]]
+        yield from ((str(parts[0]), str(parts[1]), str(o)) for o in objects)
+    else:
+        for part in parts[:200]:
+            yield from _triples_in(part)
 
 
 def _supporting_sentence(

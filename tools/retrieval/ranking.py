@@ -42,7 +42,7 @@ Pair = tuple[str, str]
 Progress = Callable[[str, int, int | None], None]
 """Called with a stage, how much of it is done, and of how much (None where that is not known)."""
 
-ROUNDS, COLD_ROUNDS = (2, 2, 2, 2), (10,) * 7
+ROUNDS, COLD_ROUNDS = (2,) * 5, (10,) * 7
 """Candidates encoded in each round for each one that is wanted, with vectors of tails present and without.
 
 Chosen on training questions of WebQSP and 50,000 texts of Wikidata."""
@@ -161,25 +161,29 @@ class PairRanker:
     def _scores(self, pairs: Sequence[Pair], width: int) -> np.ndarray:
         """Exact scores of all pairs that may be among the best; -inf for the others."""
         texts = [f"{relation} {tail}" for relation, tail in pairs]
-        rows = self._store.find(texts)
+        is_kept, kept = self._store.find(texts)
         scores = np.full(len(pairs), -np.inf, np.float32)
-        scores[rows >= 0] = self._store.at(rows[rows >= 0]) @ self._query
+        scores[is_kept] = kept @ self._query
 
         def encode(places: np.ndarray) -> None:
             scores[places] = self.closeness([texts[i] for i in places.tolist()])
 
-        missing = np.flatnonzero(rows < 0)
+        missing = np.flatnonzero(~is_kept)
         if len(missing) <= sum(ROUNDS) * width:
             encode(missing)
             return scores
         relations, relation = _numbered([pairs[i][0] for i in missing.tolist()])
         tails, tail = _numbered([pairs[i][1] for i in missing.tolist()])
-        is_warm = (self._store.find(tails) < 0).sum() <= MISSING_TAILS
+        is_kept, kept = self._store.find(tails)
+        is_warm = (~is_kept).sum() <= MISSING_TAILS
         if not is_warm and len(missing) <= sum(COLD_ROUNDS) * width:
             encode(missing)
             return scores
         near = RELATION_WEIGHT * self._store.vectors(relations)
-        far = self._store.vectors(tails) if is_warm else static_vectors(tails)
+        far = np.empty((len(tails), near.shape[1]), np.float32) if is_warm else static_vectors(tails)
+        if is_warm:
+            far[is_kept] = kept
+            far[~is_kept] = self._store.vectors([tails[i] for i in np.flatnonzero(~is_kept)])
         first = np.zeros(len(missing), np.float32)
         guess = np.random.default_rng(_SEED).random(len(missing), np.float32)  # some are drawn
         if is_warm:  # no need to: the vector of a pair is much like the sum of both
@@ -232,10 +236,9 @@ def make_vectors(
         progress: called with the progress.
     """
     start, store = time.perf_counter(), vectors_of(kg, encoder)
-    before = len(store)
     texts = sorted({text for pair in _pairs(folder, kg, progress) for text in pair})
-    store.add(texts, lambda done: progress("vectors of relations and ends", done, len(texts)))
-    return VectorReport(len(texts), len(store) - before, time.perf_counter() - start)
+    new = store.add(texts, lambda done: progress("vectors of relations and ends", done, len(texts)))
+    return VectorReport(len(texts), new, time.perf_counter() - start)
 
 
 def _pairs(folder: Path, kg: KnowledgeGraph, progress: Progress) -> Iterator[Pair]:

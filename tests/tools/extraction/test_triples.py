@@ -11,6 +11,7 @@ from triplewise.tools.core.facts import Passage
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.extraction.triples import FactRequest, fact_request, parse_reply, supported_triples
 from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.retrieval.encoder import open_encoder
 
 TEXT = "Red Harbor opened in 1987. Eva Stein helmed Red Harbor. Leo Marsh was glad."
 PASSAGE = Passage(TEXT, "Films", "films.txt")
@@ -21,8 +22,8 @@ def kg(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
     return open_kg(write_cinema(tmp_path_factory.mktemp("reply")))
 
 
-def request_of(kg: KnowledgeGraph) -> FactRequest:
-    relation = kg.profile.short(IRI("http://example.org/directedBy"))
+def request_of(kg: KnowledgeGraph, name: str = "directedBy") -> FactRequest:
+    relation = kg.profile.short(IRI(f"http://example.org/{name}"))
     request = fact_request(kg, "Red Harbor", relation)
     assert request is not None
     return request
@@ -59,14 +60,17 @@ def test_only_what_passages_say_counts(kg: KnowledgeGraph) -> None:
         '[["Eva Stein", "directed by", "Red Harbor"], ["Red Harbor", "release year", "1987"],'
         ' ["Ann Lee", "directed by", "Eva Stein"], ["Red Harbor", "directed by", "Leo Marsh"]]'
     )
-    reading = supported_triples(reply, [PASSAGE], request_of(kg), kg)
-    turned, year, apart = reading.triples
+    reading = supported_triples(reply, [PASSAGE], request_of(kg), kg, open_encoder())
+    turned, apart = reading.triples
     assert (turned.subject, turned.object) == ("Eva Stein", kg.profile.short(IRI(iri("Red Harbor"))))
     assert turned.sentence == "Eva Stein helmed Red Harbor."
-    assert (year.relation, year.object) == ("release year", "1987"), "another relation stays as written"
+    assert turned.relation == apart.relation == kg.profile.short(IRI("http://example.org/directedBy"))
     assert apart.sentence == "Leo Marsh was glad."
     assert apart.confidence < turned.confidence, "its sentence does not name the film"
-    assert reading.reasons == ("(Ann Lee, directed by, Eva Stein): it is not about Red Harbor",)
+    assert reading.reasons == (
+        "(Red Harbor, release year, 1987): it is not about directed by",
+        "(Ann Lee, directed by, Eva Stein): it is not about Red Harbor",
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,8 @@ def test_dates_may_be_written_otherwise_and_sentences_end_where_they_end(
     text: str, sentence: str, kg: KnowledgeGraph
 ) -> None:
     reply = '[["Red Harbor", "release year", "1987-05-03"]]'
-    (triple,) = supported_triples(reply, [Passage(text, "", "x")], request_of(kg), kg).triples
+    asked = request_of(kg, "releaseYear")
+    (triple,) = supported_triples(reply, [Passage(text, "", "x")], asked, kg, open_encoder()).triples
     assert triple.sentence == sentence
 
 
@@ -96,5 +101,7 @@ def test_dates_may_be_written_otherwise_and_sentences_end_where_they_end(
     text=st.one_of(st.text(max_size=80), st.just(TEXT)),
 )
 def test_any_reply_and_any_passage(reply: str, text: str, kg: KnowledgeGraph) -> None:
-    for triple in supported_triples(reply, [Passage(text, "", "x")], request_of(kg), kg).triples:
+    for triple in supported_triples(
+        reply, [Passage(text, "", "x")], request_of(kg), kg, open_encoder()
+    ).triples:
         assert triple.sentence in text

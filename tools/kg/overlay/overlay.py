@@ -99,17 +99,20 @@ class LocalOverlay(OverlaidKG):
         )
         graph = ox.NamedNode(f"urn:triplewise:facts:{next(_numbers)}")
         # Beside named graphs of its own, which are all read, the facts of other overlays must not stand.
-        copy = _Copy(base) if base.graphs else _copy_of(base)
-        copy.store.load(_ntriples(self.laid), format=ox.RdfFormat.N_TRIPLES, to_graph=graph)
-        copy.store.flush()
-        self._base, self._copy, self._graphs = base, copy, base.graphs or (graph.value,)
-        self._isolated = isolate(copy.store, copy.path, self._graphs)
-        weakref.finalize(self, _forget, copy.store, graph)
+        copies = {} if base.graphs else protocol.memory_of(base, "copy of the store")
+        if "" not in copies:
+            copies[""] = _copy_of(base.shared)
+        self._store, path = copies[""]
+        self._store.load(_ntriples(self.laid), format=ox.RdfFormat.N_TRIPLES, to_graph=graph)
+        self._store.flush()
+        self._base, self._graphs = base, base.graphs or (graph.value,)
+        self._isolated = isolate(self._store, path, self._graphs)
+        weakref.finalize(self, _forget, self._store, graph)
 
     query = KnowledgeGraph.query
 
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        return self._base.run_in(self._copy.store, self._graphs, query, timeout, limit, self.deadline)
+        return self._base.run_in(self._store, self._graphs, query, timeout, limit, self.deadline)
 
     def _run_foreign(self, query: ReadQuery, timeout: float, limit: int) -> Result:
         return self._base.run_isolated(self._isolated, query, timeout, limit, self.deadline)
@@ -123,32 +126,21 @@ def _forget(store: ox.Store, graph: ox.NamedNode) -> None:
         store.remove_graph(graph)
 
 
-class _Copy:
+def _copy_of(kg: EmbeddedKG) -> tuple[ox.Store, Path | None]:
     """A copy of a store that can be written to: on disk one of links to its files, in memory all facts."""
-
-    def __init__(self, kg: EmbeddedKG) -> None:
-        self.path: Path | None = None
-        if kg.path is None:
-            self.store = ox.Store()
-            self.store.bulk_extend(kg.quads())
-            return
-        same_disk = kg.path.stat().st_dev == os.stat(tempfile.gettempdir()).st_dev
-        beside = kg.path.parent if not same_disk and is_writable(kg.path.parent) else None
-        folder = tempfile.mkdtemp(prefix=".triplewise-facts-", dir=beside)
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self.path = Path(folder, "store")
-        with writing(self.path):
-            kg.store.backup(str(self.path))  # links, no copies, on the same disk
-            self.store = ox.Store(str(self.path))
-
-
-def _copy_of(kg: EmbeddedKG) -> _Copy:
-    """The copy that the overlays of a KG share."""
-    copies = protocol.memory_of(kg, "copy of the store")
-    copy: _Copy | None = copies.get("")
-    if copy is None:
-        copy = copies[""] = _Copy(kg.shared)
-    return copy
+    if kg.path is None:
+        store = ox.Store()
+        store.bulk_extend(kg.quads())
+        return store, None
+    same_disk = kg.path.stat().st_dev == os.stat(tempfile.gettempdir()).st_dev
+    beside = kg.path.parent if not same_disk and is_writable(kg.path.parent) else None
+    folder = tempfile.mkdtemp(prefix=".triplewise-facts-", dir=beside)
+    weakref.finalize(kg, shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, "store")
+    with writing(path):
+        kg.store.backup(str(path))  # links, no copies, on the same disk
+        store = ox.Store(str(path))
+    return store, path
 
 
 class RemoteOverlay(OverlaidKG):
@@ -167,41 +159,34 @@ class RemoteOverlay(OverlaidKG):
         result = self.origin.query(sparql, timeout=deadline.left, limit=limit, foreign=foreign)
         if not result.outcome.ok or not self.new:
             return result
+        limit = self.limit if limit is None else limit
         try:
             pattern = read_pattern(sparql)
             if not any(map(pattern.may_match, self.new)):
                 return result
             if pattern.obstacle:
                 raise UnreadableQuery(pattern.obstacle)
-            limit = self.limit if limit is None else limit
-            return self._completed(result, sparql, pattern, deadline, limit, foreign)
+            store = ox.Store()
+            triples = (*self.new, *self._around(pattern, deadline))
+            store.load(_ntriples(triples), format=ox.RdfFormat.N_TRIPLES)
+            local = EmbeddedKG(store, self.profile, self.name)
+            own = local.query(sparql, timeout=deadline.left, limit=limit, foreign=foreign)
+            if own.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+                raise UnreadableQuery(own.message)
         except UnreadableQuery as error:
             message = f"{len(self.new)} facts read from documents are not in this answer (not read: {error})"
             message = "; ".join(filter(None, (result.message, message)))
             return replace(result, outcome=Outcome.TRUNCATED, message=message)
-
-    def _completed(
-        self, result: Result, sparql: str, pattern: Pattern, deadline: Deadline, limit: int, foreign: bool
-    ) -> Result:
-        """The result with what holds by way of the facts. Raises `UnreadableQuery` where that is unknown."""
-        triples = (*self.new, *self._around(pattern, deadline))
-        store = ox.Store()
-        store.load(_ntriples(triples), format=ox.RdfFormat.N_TRIPLES)
-        local = EmbeddedKG(store, self.profile, self.name)
-        own = local.query(sparql, timeout=deadline.left, limit=limit, foreign=foreign)
-        if own.outcome not in (Outcome.ROWS, Outcome.EMPTY):
-            raise UnreadableQuery(own.message)
         if result.boolean is not None:
             return replace(result, _boolean=result.boolean or own.boolean)
-        rows = dict.fromkeys(result.rows)
         if pattern.keys is None:
-            new = tuple(row for row in own.rows if row not in rows)
-            rows_of_both = (*result.rows, *new)[: pattern.length]
+            seen = set(result.rows)
+            rows = (*result.rows, *(row for row in own.rows if row not in seen))[: pattern.length]
         else:
-            rows_of_both = _added(result, own, pattern.keys)
+            rows = _added(result, own, pattern.keys)
         if result.outcome is Outcome.TRUNCATED:
-            return replace(result, _rows=rows_of_both[:limit])
-        return Result.capped(result.variables or own.variables, rows_of_both, limit)
+            return replace(result, _rows=rows[:limit])
+        return Result.capped(result.variables or own.variables, rows, limit)
 
     def _around(self, pattern: Pattern, deadline: Deadline) -> list[Triple]:
         """The endpoint's facts that a solution may join with the new ones, by the query's relations."""
@@ -213,7 +198,7 @@ class RemoteOverlay(OverlaidKG):
             allowed = f"VALUES ?p {{ {' '.join(f'<{r}>' for r in sorted(pattern.relations))} }} "
         for _ in range(pattern.hops):
             values = f"VALUES ?n {{ {protocol.terms_n3(near)} }}"
-            sides = (f"{{ {values} {allowed}{side} }}" for side in _SIDES)
+            sides = (f"{{ {values} {allowed}{side} }}" for side in ("?n ?p ?o", "?s ?p ?n"))
             sparql = f"SELECT DISTINCT ?n ?p ?o ?s WHERE {{ {' UNION '.join(sides)} }}"
             result = self.origin.query(sparql, timeout=deadline.left, limit=REACHED)
             if result.outcome not in (Outcome.ROWS, Outcome.EMPTY) or len(found) > REACHED:
@@ -230,24 +215,21 @@ class RemoteOverlay(OverlaidKG):
         return [t for t in found if not any(map(_is_blank, (t.subject, t.object)))]
 
 
-_SIDES = ("?n ?p ?o", "?s ?p ?n")
-
-
 def _added(result: Result, own: Result, keys: frozenset[str]) -> tuple[tuple[Term | None, ...], ...]:
     """The rows of two results of counts, added up where all other columns agree."""
-    places = [i for i, name in enumerate(result.variables) if name not in keys]
+    counted = [name not in keys for name in result.variables]
     sums: dict[tuple[Term | None, ...], list[int]] = {}
     for row in (*result.rows, *own.rows):
-        key = tuple(None if i in places else cell for i, cell in enumerate(row))
-        numbers = [whole_number(row[i]) or 0 for i in places]
-        sums[key] = [a + b for a, b in zip(sums.get(key, [0] * len(places)), numbers, strict=True)]
-    rows = []
-    for key, numbers in sums.items():
-        cells = list(key)
-        for i, number in zip(places, numbers, strict=True):
-            cells[i] = Literal(str(number), XSD + "integer")
-        rows.append(tuple(cells))
-    return tuple(rows)
+        key = tuple(None if is_count else cell for cell, is_count in zip(row, counted, strict=True))
+        numbers = [whole_number(cell) or 0 for cell in row]
+        sums[key] = [a + b for a, b in zip(sums.get(key, [0] * len(row)), numbers, strict=True)]
+    return tuple(
+        tuple(
+            Literal(str(number), XSD + "integer") if is_count else cell
+            for cell, number, is_count in zip(key, numbers, counted, strict=True)
+        )
+        for key, numbers in sums.items()
+    )
 
 
 def _ntriples(triples: Iterable[Triple]) -> bytes:

@@ -12,7 +12,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
@@ -87,12 +87,14 @@ class FactFilter:
     def matches(self, stored: StoredFact) -> bool:
         """Whether a fact is meant."""
         fact = stored.fact
-        if (self.status and fact.status not in self.status) or fact.confidence < self.least:
-            return False
         where = [w for r in stored.readings for w in (r.sentence, r.document, r.source, r.question)]
         texts = "\n".join([fact.triple.n3(), *fact.labels.values(), *where])
-        is_there = self.text.casefold() in texts.casefold()
-        return is_there and (bool(fact.conflicts) or not self.conflicting)
+        return (
+            (not self.status or fact.status in self.status)
+            and fact.confidence >= self.least
+            and self.text.casefold() in texts.casefold()
+            and (bool(fact.conflicts) or not self.conflicting)
+        )
 
 
 class FactStore:
@@ -161,12 +163,13 @@ class FactStore:
         matches = [k for k in facts if prefix and k.id.startswith(prefix)]
         if len(matches) == 1:
             return matches[0]
-        shown = ", ".join(k.id for k in (matches or facts)[:6])
+        shown = ", ".join(k.id for k in (matches or facts)[:6]) or "none"
         if matches:
-            few = f"{prefix!r} begins the ids of {len(matches)} facts: {shown}; write more of it"
-            raise ConfigurationError(few)
-        listed = f"; there are {len(facts)}, e.g. {shown}" if facts else ""
-        raise ConfigurationError(f"no fact has an id that begins with {prefix!r} in {self.path}{listed}")
+            several = f"{prefix!r} begins the ids of {len(matches)} facts: {shown}; write more of it"
+            raise ConfigurationError(several)
+        raise ConfigurationError(
+            f"no fact has an id that begins with {prefix!r} in {self.path}; there are {len(facts)}: {shown}"
+        )
 
     def decide(self, ids: Iterable[str], status: FactStatus) -> int:
         """Accept or reject facts by full id; how many changed. Rejected ones are never proposed again."""
@@ -186,23 +189,17 @@ class FactStore:
         """A connection for one transaction. Raises `DataError` where the file cannot be used."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)
+            with closing(sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)) as connection:
+                if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+                    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+                    if {name for (name,) in tables} - {"facts", "readings"}:
+                        raise sqlite3.DatabaseError("it is some other program's database")
+                    made = f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_VERSION};COMMIT;"
+                    connection.executescript(made)
+                yield connection
         except (OSError, sqlite3.Error) as error:
-            raise DataError(
-                f"the facts cannot be opened: {error}; name a file with --facts", self.path
-            ) from error
-        try:
-            if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-                tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-                if {name for (name,) in tables} - {"facts", "readings"}:
-                    raise sqlite3.DatabaseError("it is some other program's database")
-                connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_VERSION};COMMIT;")
-            yield connection
-        except sqlite3.DatabaseError as error:
             remedy = "name another file with --facts (setting facts)"
             raise DataError(f"the facts cannot be read or written ({error}); {remedy}", self.path) from error
-        finally:
-            connection.close()
 
 
 def now() -> str:
