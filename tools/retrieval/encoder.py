@@ -399,7 +399,7 @@ class VectorStore:
         is_kept, kept = self.find(texts)
         vectors = np.empty((len(texts), self.dimension), np.float32)
         vectors[is_kept] = kept
-        if missing := [texts[i] for i in np.flatnonzero(~is_kept)]:
+        if missing := [texts[i] for i in np.flatnonzero(~is_kept).tolist()]:
             distinct = list(dict.fromkeys(missing))
             encoded = np.asarray((encoder or self.encoder).encode(distinct), np.float32)
             place = {text: i for i, text in enumerate(distinct)}
