@@ -59,7 +59,7 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     fixes = verified_fixes(state, environment(runtime))
     observation = f"ERROR_INFO: {state.verdict.text}"
     if fixes:
-        values = [{"calls": f.fix.text(), "finds": f.finds} for f in fixes]
+        values = [{"calls": f.call.text(), "finds": f.finds} for f in fixes]
         observation = f"{observation} {load_prompt('_correction').render('fixes', fixes=values)}"
     return _roll_back(state, observation, fixes)
 

@@ -151,7 +151,7 @@ def test_fixes_keep_to_their_budget(budget: int, turned: State, context: Context
 def test_a_run_takes_the_fix_it_was_offered(
     inspect: str, correct: str, context: Context, openai_server: Callable[..., OpenAIServer]
 ) -> None:
-    """The model names an action that does not exist, and then does as it is told, if it is told anything."""
+    """The model misspells a name, and then does as it is told, if it is told anything."""
     fact = f"add_fact({WILD}, P840, ?x)"
 
     def reply(messages: Messages) -> str:
@@ -159,7 +159,12 @@ def test_a_run_takes_the_fix_it_was_offered(
         step = int(re.findall(r"Action (\d+)", said)[-1])
         _, _, offered = said.partition("find something: ")
         second = offered.split(" -> ")[0] or fact
-        action = {1: f"addfact({WILD}, P840, ?x)", 2: second, 3: "set_answer(?x)", 4: "execute()"}[step]
+        action = {
+            1: "add_fact(The Call of the Wilde, P840, ?x)",
+            2: second,
+            3: "set_answer(?x)",
+            4: "execute()",
+        }[step]
         return f"Thought {step}: so be it\nAction {step}: {action}"
 
     server = openai_server(reply)
@@ -170,7 +175,7 @@ def test_a_run_takes_the_fix_it_was_offered(
     answer = final["answer"]
     assert answer.status == "answered", (answer.reason, [s.observation for s in final["steps"]])
     (record,) = answer.corrections
-    assert record.call == f"addfact({WILD}, P840, ?x)"
+    assert record.call == "add_fact(The Call of the Wilde, P840, ?x)"
     assert bool(record.fixes) is (correct == "eraser")
     if record.fixes:
         assert final["steps"][1].call == record.fixes[0].split(" -> ")[0]

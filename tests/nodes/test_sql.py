@@ -126,9 +126,9 @@ def test_fixes_leave_rows(db: str) -> None:
     database = open_database(db)
     failed = act(db, Call("add_condition", ("person.name", "=", "Green Hill")))
     fixes = sql_fixes(database, "", failed, budget=12, most=3)
-    assert fixes[0].fix.calls[0].arguments == ("title", "=", "Green Hill")
+    assert fixes[0].call.arguments == ("title", "=", "Green Hill")
     turned = sql_fixes(database, "", act(db, Call("add_condition", ("year", ">", "2000"))), budget=12, most=3)
-    assert [o.fix.calls[0].arguments for o in turned] == [("year", "<", "2000")]
+    assert [o.call.arguments for o in turned] == [("year", "<", "2000")]
     assert sql_fixes(database, "", failed, budget=0, most=3) == []
 
 
@@ -207,7 +207,7 @@ def test_a_text_that_no_row_holds_is_named_with_the_nearest_and_repaired(db: str
     failed = select(db, "SELECT title FROM film WHERE title = 'Red Rivers'")
     assert (failed.outcome, failed.detail["missing"][0]["nearest"][0]) == ("empty", "Red River")
     (fix, *_) = sql_fixes(open_database(db), "", failed, budget=5, most=2)
-    assert "title = 'Red River'" in fix.fix.calls[0].arguments[0]
+    assert "title = 'Red River'" in fix.call.arguments[0]
     assert fix.finds == "Red River"
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from triplewise.tools.actions.repair.fixes import Fix
 from triplewise.tools.actions.repair.verify import VerifiedFix
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError
@@ -54,7 +53,7 @@ def sql_fixes(
             cells = zip(rows.columns, rows.rows[0], strict=True)
             shown = ", ".join([f"{column}: {cell}" for column, cell in cells if cell is not None][:SHOWN])
             more = " and more rows" if len(rows.rows) > 1 else ""
-            fixes.append(VerifiedFix(Fix((Call("add_condition", arguments),)), f"{shown}{more}"))
+            fixes.append(VerifiedFix(Call("add_condition", arguments), f"{shown}{more}"))
     return fixes
 
 
@@ -77,7 +76,7 @@ def _select_fixes(
         rows = database.select(candidate)
         if rows.outcome.ok and rows.rows and len(fixes) < most:
             shown = ", ".join(str(cell) for cell in rows.rows[0] if cell is not None)
-            fixes.append(VerifiedFix(Fix((Call("query", (candidate.text,)),)), shown))
+            fixes.append(VerifiedFix(Call("query", (candidate.text,)), shown))
     return fixes
 
 

@@ -1,63 +1,141 @@
-"""Trying fixes on the KG: only those that find something are offered, the most likely first.
+"""Corrections of a failed step: what may have been meant, tried on the KG before it is offered.
 
-One query tests many fixes that change the pattern; those that hold are then really carried out, on the
-program before the failed step. A time-out, or an engine that cannot be reached, says nothing of a fix: it
-stays untried.
+Four kinds, as measured on gold steps that were broken on purpose: the fact turned around, another relation of
+the same node, a bound variable for an unbound one, the id of a node for its name. One query tests many facts;
+those that hold are then really carried out, on the program before the failed step. A time-out, or an engine
+that cannot be reached, says nothing of a fix: it stays untried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from triplewise.tools.actions.repair.fixes import FailedStep, Fix, QueryBudget, SpentError, candidates
+import numpy as np
+
 from triplewise.tools.actions.terms import UNNAMED, relation_names
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset
 from triplewise.tools.core.errors import ActionError, QueryFailedError
-from triplewise.tools.core.terms import IRI, whole_number
-from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.terms import whole_number
+from triplewise.tools.kg.labels import similarity
+from triplewise.tools.kg.protocol import KnowledgeGraph, Layer, Outcome, Result
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.parsing.similarity import thresholds_of
-from triplewise.tools.pyql.program import Clause, Fact, Filter, PyQL, Typed, fresh
-from triplewise.tools.pyql.text import Reader, apply
+from triplewise.tools.pyql.program import PyQL, fresh
+from triplewise.tools.pyql.text import Reader, apply, read_iri, read_variable, write_iri
 from triplewise.tools.retrieval.encoder import Encoder
 
-PROBED = 24
-"""Fixes that one query tests at once."""
+SURE = 0.5
+"""Prior of a turned fact: one that finds something is nearly always right."""
+GAP = 0.35
+"""Behind a fix of such a prior that finds something, what is so much less likely is not worth a query."""
+PLANNED = 0.15
+"""What it adds that a verified rule of the plan uses the relation."""
+LEAST = 0.6
+"""Names less alike than this are not taken for slips of one another."""
+INDEXED = 3
+"""Nodes that the label index may offer for one name."""
 TO_QUESTION, TO_FAILED = 0.6, 0.4
 """What similarity to the question and to the failed relation weigh."""
-SURE, GAP = 0.5, 0.35
-"""Behind a fix of such a prior that finds something, what is so much less likely is not worth a query."""
 FITTING = 5
 """Relations, the most alike to what was meant, that fixes may use besides the one that failed."""
+PROBED = 24
+"""Facts that one query tests at once."""
+PATIENCE, TIMEOUTS = 5.0, 2
+"""Seconds that one query of a correction may take; so many time-outs end the trying."""
+SEEN = 200
+"""Nodes of past observations whose names are compared with a label at most."""
 SHOWN = 3
 """Values shown of what a fix finds."""
+_NAMED = {Outcome.EMPTY, "bad_subject", "bad_object", "unknown_entity", "bad_type"}
+_UNBOUND = {"unknown_variable", "bad_variable", "max_not_variable"}
+
+
+class SpentError(Exception):
+    """The budget is spent, or the KG does not answer: what was not tried yet stays untried."""
+
+
+class QueryBudget(Layer):
+    """A KG that asks the one below at most `budget` queries, each once; one more raises `SpentError`.
+
+    Corrections must stay cheap and may never hang a run. Queries count for the meter of the KG below too.
+    """
+
+    def __init__(self, origin: KnowledgeGraph, budget: int) -> None:
+        super().__init__(origin)
+        self.budget, self.used = budget, 0
+        self.timeout = min(origin.timeout, PATIENCE)
+        self._labels = origin._labels
+        self._failures: list[Outcome] = []
+        self._results: dict[tuple[str, int | None], Result] = {}
+
+    @property
+    def shared(self) -> KnowledgeGraph:  # type: ignore[override]
+        """The KG below: what is kept for it (texts of relations) holds for this one too."""
+        return self.origin.shared
+
+    @property
+    def left(self) -> int:
+        """Queries left; 0 once the KG has stopped answering."""
+        failed = self._failures
+        lost = Outcome.UNAVAILABLE in failed or failed.count(Outcome.TIMEOUT) >= TIMEOUTS
+        return 0 if lost else self.budget - self.used
+
+    def query(
+        self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
+    ) -> Result:
+        """Run one query, or return the result it had before. Raises `SpentError` where none is left."""
+        key = (sparql, limit)
+        if key not in self._results:
+            if self.left < 1:
+                raise SpentError(f"no query is left of {self.budget}")
+            seconds = self.timeout if timeout is None else min(timeout, self.timeout)
+            with self.origin.meter.block() as meter:
+                result = self.origin.query(sparql, timeout=seconds, limit=limit, foreign=foreign)
+            self._results[key] = result
+            self.used += meter.queries
+            if not result.outcome.ok:
+                self._failures.append(result.outcome)
+        return self._results[key]
+
+    def close(self) -> None:
+        """The KG below belongs to others: nothing is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What might have been meant.
+
+    Attributes:
+        call: to be made in place of the failed one.
+        relation: short id of the relation that its similarity is judged by, "" if it has none.
+        prior: how likely this kind is right wherever it finds something, on the scale of a cosine.
+    """
+
+    call: Call
+    relation: str = ""
+    prior: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedFix:
-    """A fix that was carried out and finds something.
+    """A call that was carried out and finds something: a preview of it, and what the environment said."""
 
-    Attributes:
-        fix: what to do.
-        finds: a preview of what it finds, with labels.
-        score: how likely it is meant, for comparing fixes with each other.
-        feedback: what the environment said of its last call.
-    """
-
-    fix: Fix
+    call: Call
     finds: str
-    score: float = 0.0
     feedback: Feedback = field(default_factory=Feedback)
 
     def text(self) -> str:
         """E.g. `add_fact(?x, P36, Q1) -> ?x: Japan`."""
-        return f"{self.fix.text()} -> {self.finds}"
+        return f"{self.call.text()} -> {self.finds}"
 
     @property
-    def unnamed(self) -> list[str]:
-        """Variables that hold only nodes without a name."""
-        return [v for v, names in self.feedback.values.items() if names and set(names) == {UNNAMED}]
+    def is_unnamed(self) -> bool:
+        """Whether all that it finds are nodes without a name: at best half the way."""
+        values = self.feedback.values.values()
+        return any(values) and all(set(names) == {UNNAMED} for names in values if names)
 
 
 def find_fixes(
@@ -73,30 +151,24 @@ def find_fixes(
 
     Args:
         context: what actions had before the step: program and memory without it.
-        toolset: the actions there are.
         feedback: what the environment said of the step.
-        budget: KG queries that all of this may take.
-        most: fixes to return.
+        budget: KG queries that all of this may take. most: fixes to return.
         encoder: compares relations with the question; None compares letters.
     """
     kg = QueryBudget(context.kg, budget)
-    step = FailedStep(replace(context, kg=kg), kg, feedback, toolset, encoder)
-    programs = {fix: _program_after(step, fix.calls) for fix in candidates(step)}
-    # A fact that stands there already fixes nothing.
-    proposed = [fix for fix, program in programs.items() if program != step.program]
+    step = _FailedStep(replace(context, kg=kg), kg, feedback, toolset, encoder)
     fixes: list[VerifiedFix] = []
+    best: tuple[float, Fix] | None = None
     with suppress(SpentError, QueryFailedError):
-        for score, fix in _probe(step, _rank(step, proposed), programs):
-            best = fixes[0] if fixes else None
-            outdone = best and best.fix.prior >= SURE and score < best.score - GAP and not best.unnamed
-            if len(fixes) >= most or outdone:
+        for score, fix in step.probe(step.rank(step.candidates())):
+            is_outdone = best and best[1].prior >= SURE and score < best[0] - GAP and not fixes[0].is_unnamed
+            if len(fixes) >= most or is_outdone:
                 break
-            result = _carry_out(step, fix)
+            result = step.carry_out(fix)
             if finds(result):
-                fixes.append(VerifiedFix(fix, _preview(step, fix, result), score, result))
-    # What ends at nodes without a name is at best half the way.
-    fixes.sort(key=lambda f: set(f.unnamed) >= set(f.feedback.values) != set())
-    return tuple(fixes)
+                best = best or (score, fix)
+                fixes.append(VerifiedFix(fix.call, step.preview(fix, result), result))
+    return tuple(sorted(fixes, key=lambda f: f.is_unnamed))
 
 
 def finds(feedback: Feedback) -> bool:
@@ -104,118 +176,220 @@ def finds(feedback: Feedback) -> bool:
     return not feedback.error and feedback.outcome in (Outcome.ROWS, Outcome.TRUNCATED)
 
 
-def _rank(step: FailedStep, fixes: Sequence[Fix]) -> list[tuple[float, Fix]]:
-    """Return fixes with their scores, best first: priors, and how like question and failed relation they are.
-
-    Equal fixes keep their order; relations that fit worse than others are left out.
-    """
-    failed = step.args[1] if step.action == "add_fact" and step.fact else ""
-    relations = list(dict.fromkeys(fix.relation for fix in fixes if fix.relation))
-    names = {r: r for r in (*relations, failed)}
-    with suppress(SpentError, QueryFailedError):
-        names |= step.relation_names(r for r in names if r)
-    texts = [names[r] for r in relations]
-    to_question, to_failed = (step.similarity(t, texts) for t in (step.context.question, names[failed]))
-    # That a relation finds something is no reason to offer it: it must be among those that fit best, and have
-    # something to do with what was meant, or join two nodes that are known.
-    least = 0.0 if step.encoder is None else thresholds_of(step.encoder).unrelated
-    alike, best = dict[str, float](), list[str]()
-    for relation, q, f in zip(relations, to_question, to_failed, strict=True):
-        alike[relation] = TO_QUESTION * q + TO_FAILED * f
-        best += [relation] if max(q, f) >= least else []
-    best.sort(key=lambda r: -alike[r])
-    fitting = {"", failed, *step.memory.planned, *best[:FITTING]}
-    scored = [
-        (fix.prior + alike.get(fix.relation, 0.0), fix)
-        for fix in fixes
-        if fix.relation in fitting or not any(map(step.is_new, fix.calls[-1].arguments))
-    ]
-    return sorted(scored, key=lambda s: -round(s[0], 6))
+def name_similarity(text: str, other: str) -> float:
+    """Return how alike two names are by their letters, 0 to 1."""
+    one, two = normalise(text), normalise(other)
+    return similarity(one, two) if one and two else 0.0
 
 
-def _program_after(step: FailedStep, calls: Sequence[Call]) -> PyQL | None:
-    """Return the program after some construct actions; None if one is none, or cannot be added."""
-    program = step.program
-    for call in calls:
+def _is_literal(form: str) -> bool:
+    return form.startswith(('"', "'"))
+
+
+class _FailedStep:
+    """A step that failed, with all that is known for fixing it."""
+
+    def __init__(
+        self,
+        context: ActionContext,
+        kg: QueryBudget,
+        feedback: Feedback,
+        toolset: Toolset,
+        encoder: Encoder | None,
+    ) -> None:
+        self.context, self.kg, self.toolset, self.encoder = context, kg, toolset, encoder
+        self.action, self.memory = feedback.action, context.memory
+        self.cause = feedback.error or str(feedback.outcome)
+        self.args = tuple(a.strip() for a in feedback.arguments)
+        self.fact = self.args if len(self.args) == 3 and self.action == "add_fact" else ()
         try:
-            program = apply(program, call.name, call.arguments, Reader(step.kg.profile))
+            self.program = PyQL.parse(context.program, kg.profile)
+        except ActionError:
+            self.program = PyQL()
+        self.bound = tuple(v.n3() for v in self.program.variables)  # newest last
+
+    def candidates(self) -> list[Fix]:
+        """Return all fixes of any kind, each once, without what failed on this program or changes nothing."""
+        failed = {*self.memory.doubted, Call(self.action, self.args).text()}
+        fixes: dict[Call, Fix] = {}
+        for make in (self._turned, self._other_relations, self._variables, self._nodes):
+            # A kind that would need more queries than are left gives way to the ones that need none.
+            with suppress(SpentError, QueryFailedError):
+                for fix in make():
+                    if fix.call.text() not in failed and self._after(fix) != self.program:
+                        fixes.setdefault(fix.call, fix)
+        return list(fixes.values())
+
+    def _fix(self, *arguments: str, relation: str = "", prior: float = 0.0) -> Fix:
+        return Fix(Call(self.action, arguments), relation, prior)
+
+    def _with(self, place: int, value: str, relation: str = "", prior: float = 0.0) -> Fix:
+        return self._fix(*self.args[:place], value, *self.args[place + 1 :], relation=relation, prior=prior)
+
+    def _turned(self) -> Iterator[Fix]:
+        """The same fact in the other direction."""
+        if self.fact and self.cause in (Outcome.EMPTY, "bad_subject") and not _is_literal(self.fact[2]):
+            subject, relation, object_ = self.fact
+            yield self._fix(object_, relation, subject, relation=relation, prior=SURE)
+
+    def _other_relations(self) -> Iterator[Fix]:
+        """Another relation of the subject or the object, in the direction in which it is there."""
+        if not self.fact or self.cause not in (Outcome.EMPTY, "bad_relation"):
+            return
+        subject, failed, object_ = self.fact
+        for node, other in ((subject, object_), (object_, subject)):
+            if self._is_new(node) or _is_literal(node):
+                continue
+            for forward, relations in zip((True, False), self._around(node), strict=True):
+                for relation in relations:
+                    same = relation == failed and forward == (node == subject)
+                    if not same and (forward or not _is_literal(other)):
+                        ends = (node, relation, other) if forward else (other, relation, node)
+                        prior = PLANNED * (relation in self.memory.planned)
+                        yield self._fix(*ends, relation=relation, prior=prior)
+            if self._is_new(other):
+                return
+
+    def _variables(self) -> Iterator[Fix]:
+        """A bound variable in place of one that nothing binds, the most alike first."""
+        if self.cause not in _UNBOUND or self.action not in self.toolset:
+            return
+        kinds = [p.kind for p in self.toolset.action(self.action).parameters] or ["text"]
+        for place, form in enumerate(self.args):
+            is_due = kinds[min(place, len(kinds) - 1)] == "variable" and not form.startswith("?")
+            if is_due or self._is_new(form):
+                for age, variable in enumerate(reversed(self.bound)):
+                    prior = 0.5 * name_similarity(variable, form) + 0.05 / (age + 1)
+                    yield self._with(place, variable, prior=prior)
+
+    def _nodes(self) -> Iterator[Fix]:
+        """The id of the known or indexed node whose name was written, or was written with a slip."""
+        if self.cause not in _NAMED or (self.action == "add_filter" and self.cause == Outcome.EMPTY):
+            return
+        known = dict(self.memory.linked)
+        seen = sorted(i for i in self.memory.seen if i not in known)[:SEEN]
+        terms = {i: iri for i in seen if (iri := read_iri(i, self.kg.profile)) is not None}
+        labels = self.kg.labels(terms.values()) if terms else {}
+        known |= {i: labels.get(iri, i) for i, iri in terms.items()}
+        relation = self.fact[1] if self.fact else ""
+        for place, form in enumerate(self.args):
+            if form.startswith("?") or form in known or (relation and place == 1):
+                continue
+            name = form.strip("'\"")
+            scores = {n: max(name_similarity(name, n), name_similarity(name, of)) for n, of in known.items()}
+            nodes = sorted(((n, s) for n, s in scores.items() if s >= LEAST), key=lambda s: (-s[1], s[0]))
+            if not nodes:
+                indexed = self.kg.names.search(name, INDEXED)
+                nodes = [(write_iri(c.iri, self.kg.profile), c.score * 0.8) for c in indexed]
+            for node, score in nodes[:INDEXED]:
+                yield self._with(place, node, relation, 0.3 + 0.5 * score)
+
+    def _is_new(self, form: str) -> bool:
+        return form.startswith("?") and form not in self.bound
+
+    def _around(self, node: str) -> tuple[Sequence[str], Sequence[str]]:
+        """Return relations that leave and arrive at a node: those offered before, else what the KG has."""
+        if offered := self.memory.looked_up.get(node):
+            return offered.get("forward", ()), offered.get("backward", ())
+        profile = self.kg.profile
+        if node in self.bound:
+            result = self.kg.relations(read_variable(node), self.program.where(profile))
+        elif (iri := read_iri(node, profile)) is not None:
+            result = self.kg.relations(iri)
+        else:
+            return (), ()
+        return tuple(map(profile.short, result.forward)), tuple(map(profile.short, result.backward))
+
+    def rank(self, fixes: Sequence[Fix]) -> list[tuple[float, Fix]]:
+        """Return fixes with their scores, best first: priors, likeness to question and failed relation.
+
+        That a relation finds something is no reason to offer it: it must be among those that fit best, and
+        have something to do with what was meant, or join two nodes that are known.
+        """
+        failed = self.fact[1] if self.fact else ""
+        relations = list(dict.fromkeys(fix.relation for fix in fixes if fix.relation))
+        names, profile = {r: r for r in (*relations, failed)}, self.kg.profile
+        with suppress(SpentError, QueryFailedError):
+            texts = relation_texts(self.kg, [r for r in names if r])
+            names |= {r: text.label for r, text in texts.items()}
+        if profile.relation_text == "dotted":  # such ids read by themselves
+            ids = {r: profile.expand(r, relation=True) for r in names if r}
+            names |= {r: profile.relation_label(iri).label for r, iri in ids.items() if iri}
+        written = [names[r] for r in relations]
+        question, wrong = (self._similarity(t, written) for t in (self.context.question, names[failed]))
+        least = 0.0 if self.encoder is None else thresholds_of(self.encoder).unrelated
+        both = dict(zip(relations, zip(question, wrong, strict=True), strict=True))
+        alike = {r: TO_QUESTION * q + TO_FAILED * f for r, (q, f) in both.items()}
+        fitting = sorted((r for r in relations if max(both[r]) >= least), key=lambda r: -alike[r])
+        allowed = {"", failed, *self.memory.planned, *fitting[:FITTING]}
+        scored = [
+            (fix.prior + alike.get(fix.relation, 0.0), fix)
+            for fix in fixes
+            if fix.relation in allowed or not any(map(self._is_new, fix.call.arguments))
+        ]
+        return sorted(scored, key=lambda s: -round(s[0], 6))
+
+    def _similarity(self, text: str, texts: Sequence[str]) -> list[float]:
+        """Return the similarity of each text to one: a cosine, or by their letters."""
+        if not text.strip() or not texts:
+            return [0.0] * len(texts)
+        if self.encoder is None:
+            return [name_similarity(text, other) for other in texts]
+        vectors = self.encoder.encode([text, *texts])
+        return [float(x) for x in np.asarray(vectors[1:] @ vectors[0])]
+
+    def _after(self, fix: Fix) -> PyQL | None:
+        """Return the program after a fix; None if it is no construct action, or cannot be added."""
+        try:
+            return apply(self.program, fix.call.name, fix.call.arguments, Reader(self.kg.profile))
         except ActionError:
             return None
-    return program
 
+    def probe(self, scored: list[tuple[float, Fix]]) -> list[tuple[float, Fix]]:
+        """Return the fixes that are left once those that add a fact are tested, with one query.
 
-def _probe(
-    step: FailedStep, scored: list[tuple[float, Fix]], programs: Mapping[Fix, PyQL | None]
-) -> list[tuple[float, Fix]]:
-    """Return the fixes that are left once those that only add facts, types and plain filters are tested.
+        Those that were not tested stand behind those that were.
+        """
+        facts = {f: p for _, f in scored if self.fact and (p := self._after(f)) is not None}
+        tested = list(facts)[:PROBED]
+        if len(tested) < 2:
+            return scored
+        taken = {v.name for f in tested for v in (*facts[f].variables, *facts[f].local_variables)}
+        mark = f"?{fresh('fix', taken)}"
+        alternatives = (
+            f"{{ SELECT ({i} AS {mark}) WHERE {{ {facts[fix].where(self.kg.profile)} }} LIMIT 1 }}"
+            for i, fix in enumerate(tested)
+        )
+        result = self.kg.query(f"SELECT {mark} WHERE {{ {' UNION '.join(alternatives)} }}")
+        if not result.outcome.ok or result.outcome is Outcome.TRUNCATED:
+            return scored
+        numbers = (whole_number(value, len(tested)) for (value,) in result.rows)
+        holding = {tested[i] for i in numbers if i is not None}
+        waiting = [s for s in scored if s[1] in facts and s[1] not in tested]
+        return [*(s for s in scored if s[1] in holding or s[1] not in facts), *waiting]
 
-    One query tests them all. Those that were not tested stand behind those that were.
-    """
-    before = len(step.program.clauses)
-    patterns = {f: p for _, f in scored if (p := programs[f]) is not None and _is_plain(p.clauses[before:])}
-    tested = list(patterns)[:PROBED]
-    if len(tested) < 2:
-        return scored
-    taken = {v.name for f in tested for v in (*patterns[f].variables, *patterns[f].local_variables)}
-    mark = f"?{fresh('fix', taken)}"
-    alternatives = (
-        f"{{ SELECT ({i} AS {mark}) WHERE {{ {patterns[fix].where(step.kg.profile)} }} LIMIT 1 }}"
-        for i, fix in enumerate(tested)
-    )
-    try:
-        result = step.kg.query(f"SELECT {mark} WHERE {{ {' UNION '.join(alternatives)} }}")
-    except SpentError:
-        return scored
-    if not result.outcome.ok or result.outcome is Outcome.TRUNCATED:
-        return scored
-    numbers = (whole_number(value, len(tested)) for (value,) in result.rows)
-    holding = {tested[i] for i in numbers if i is not None}
-    alive = [s for s in scored if s[1] in holding or s[1] not in patterns]
-    waiting = [s for s in scored if s[1] in patterns and s[1] not in tested]
-    return [*alive, *waiting]
+    def carry_out(self, fix: Fix) -> Feedback:
+        """Return what the environment says of a fix; a yes/no question answered by no finds nothing."""
+        feedback, profile = self.toolset.execute(self.context, fix.call), self.kg.profile
+        if finds(feedback) and not feedback.values and feedback.program:
+            with suppress(ActionError):
+                program = PyQL.parse(feedback.program, profile)
+                if program.boolean and program.clauses and not self.kg.query(program.sparql(profile)).boolean:
+                    return replace(feedback, outcome=Outcome.EMPTY)
+        return feedback
 
+    def preview(self, fix: Fix, feedback: Feedback) -> str:
+        """Return what a fix finds, in a few words: values of the variables it names, relations, or yes."""
 
-def _is_plain(added: Sequence[Clause]) -> bool:
-    """Whether clauses are facts, types and filters by a node only."""
-    plain = (
-        isinstance(c, Fact | Typed) or (isinstance(c, Filter) and isinstance(c.right, IRI)) for c in added
-    )
-    return bool(added) and all(plain)
+        def listed(names: Sequence[str], count: int) -> str:
+            return ", ".join(names[:SHOWN]) + (", ..." if max(len(names), count) > SHOWN else "")
 
-
-def _carry_out(step: FailedStep, fix: Fix) -> Feedback:
-    """Return what the environment says of the last call of a fix, the earlier ones taken as made.
-
-    A yes/no question whose answer would be no finds nothing, whatever its preview says.
-    """
-    context, profile = step.context, step.kg.profile
-    if len(fix.calls) > 1:
-        before = _program_after(step, fix.calls[:-1])
-        if before is None:
-            return Feedback(error="unfit", message=f"{fix.text()} cannot be added to the program")
-        context = replace(context, program=before.text(profile))
-    feedback = step.toolset.execute(context, fix.calls[-1])
-    if finds(feedback) and not feedback.values and feedback.program:
-        with suppress(ActionError):
-            program = PyQL.parse(feedback.program, profile)
-            if program.boolean and program.clauses and not step.kg.query(program.sparql(profile)).boolean:
-                return replace(feedback, outcome=Outcome.EMPTY)
-    return feedback
-
-
-def _preview(step: FailedStep, fix: Fix, feedback: Feedback) -> str:
-    """Return what a fix finds, in a few words: values of the variables it names, relations, or yes."""
-
-    def listed(names: Sequence[str], count: int) -> str:
-        return ", ".join(names[:SHOWN]) + (", ..." if max(len(names), count) > SHOWN else "")
-
-    if feedback.relations:
-        names = [r for side in feedback.relations.values() for r in side]
-        return listed(relation_names(step.kg, names[:SHOWN]), len(names))
-    named = [a[1:] for a in fix.calls[-1].arguments if a.startswith("?")]
-    shown = [v for v in dict.fromkeys((*reversed(named), *feedback.values)) if feedback.values.get(v)]
-    if not shown:
-        return feedback.observation
-    new = [v for v in shown if f"?{v}" not in step.bound and v in named] or shown[:1]
-    new = [v for v in new if set(feedback.values[v]) != {UNNAMED}] or new
-    return "; ".join(f"?{v}: {listed(feedback.values[v], len(feedback.ids.get(v, ())))}" for v in new)
+        if feedback.relations:
+            names = [r for side in feedback.relations.values() for r in side]
+            return listed(relation_names(self.kg, names[:SHOWN]), len(names))
+        named = [a[1:] for a in fix.call.arguments if a.startswith("?")]
+        shown = [v for v in dict.fromkeys((*reversed(named), *feedback.values)) if feedback.values.get(v)]
+        if not shown:
+            return feedback.observation
+        new = [v for v in shown if self._is_new(f"?{v}") and v in named] or shown[:1]
+        return "; ".join(f"?{v}: {listed(feedback.values[v], len(feedback.ids.get(v, ())))}" for v in new)
