@@ -13,10 +13,9 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -72,14 +71,8 @@ Chain = tuple[tuple[str, bool], ...]
 """Relations by short id, each with whether it is walked forward."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathExample:
-    """One question to learn from.
-
-    Attributes:
-        question: as written. masked: the same in lower case, with its mentions masked.
-        chosen: the path that led to the answers. others: paths that were not taken. weight: F1 of answers.
-    """
+class PathExample(NamedTuple):
+    """A question as written and with its mentions masked, the path taken, others, the F1 of its answers."""
 
     question: str
     masked: str
@@ -353,5 +346,4 @@ def path_similarities(
     """Return the cosines of a masked question and paths as wholes, shape (paths,)."""
     texts = relation_texts(kg, {relation for path in paths for relation, _ in path})
     vectors = vectors_of(kg, encoder).vectors([walked_text(texts, path) for path in paths])
-    cosines: np.ndarray = vectors @ encoder.encode([question])[0]
-    return cosines.astype(np.float64)
+    return np.asarray(vectors @ encoder.encode([question])[0], np.float64)

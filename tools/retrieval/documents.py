@@ -31,7 +31,7 @@ from triplewise.tools.core.facts import Passage
 from triplewise.tools.core.files import unreadable
 from triplewise.tools.core.names import normalise
 from triplewise.tools.kg.protocol import LRUCache
-from triplewise.tools.retrieval.encoder import Encoder, VectorStore, open_encoder
+from triplewise.tools.retrieval.encoder import VectorStore, open_encoder
 from triplewise.tools.retrieval.ranking import Bm25, fuse
 
 if TYPE_CHECKING:
@@ -89,17 +89,11 @@ class Documents(Protocol):
 class PassageIndex:
     """Documents made of passages, searchable. Safe to use from many threads; built where it is first needed.
 
-    Args:
-        passages: what is searched. encoder: makes their vectors; None for the embedded one.
-        folder: where vectors are kept; None for nowhere.
+    Their vectors, by the embedded encoder, are kept in a folder; None for nowhere.
     """
 
-    def __init__(
-        self, passages: Sequence[Passage], encoder: Encoder | None = None, folder: Path | None = None
-    ) -> None:
-        self.passages = tuple(passages)
-        self._encoder, self._folder = encoder, folder
-        self._lock = RLock()
+    def __init__(self, passages: Sequence[Passage], folder: Path | None = None) -> None:
+        self.passages, self._folder, self._lock = tuple(passages), folder, RLock()
 
     def find(
         self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
@@ -114,9 +108,8 @@ class PassageIndex:
             return ()
         with self._lock:
             places = np.arange(len(self.passages))
-            if names:
-                normal = [n for n in dict.fromkeys(map(normalise, names)) if n]
-                whole = [i for i, t in enumerate(self._texts) if any(f" {n} " in t for n in normal)]
+            if normal := [n for n in dict.fromkeys(map(normalise, names)) if n]:
+                whole = [i for i, text in enumerate(self._texts) if any(f" {n} " in text for n in normal)]
                 words = [n.split() for n in normal if " " in n]
                 places = np.array(
                     whole
@@ -127,6 +120,8 @@ class PassageIndex:
                     ],
                     np.int64,
                 )
+            elif names:
+                return ()
             if len(places) > 1:
                 lexical = self._bm25.scores(list(dict.fromkeys(normalise(query).split())))[places]
                 if names:  # no more passages are embedded than the ones that BM25 puts first
@@ -146,23 +141,20 @@ class PassageIndex:
 
     @cached_property
     def _vectors(self) -> VectorStore:
-        return VectorStore(self._encoder or open_encoder(), self._folder)
+        return VectorStore(open_encoder(), self._folder)
 
     @cached_property
     def _bm25(self) -> Bm25:
         return Bm25([text.split() for text in self._texts])
 
 
-def open_documents(
-    source: str | Path | Documents | BaseRetriever, encoder: Encoder | None = None
-) -> Documents:
+def open_documents(source: str | Path | Documents | BaseRetriever) -> Documents:
     """Open the documents of a source; a folder and a wiki are opened once per process.
 
     Args:
         source: a folder of .txt, .md and .html files; `wikipedia` for the English one online; `wikipedia:de`
             for another language; `wikipedia:https://wiki.example.org/w/api.php` for any MediaWiki; a
             LangChain retriever; or documents themselves, which are returned as they are.
-        encoder: makes the vectors of passages; None for the embedded one.
 
     Raises:
         DataError: no such folder, or no document in it that can be read.
@@ -171,7 +163,7 @@ def open_documents(
     if not isinstance(source, str | Path):
         return source if isinstance(source, Documents) else RetrieverDocuments(source)
     if isinstance(source, str) and (source == WIKIPEDIA or source.startswith(f"{WIKIPEDIA}:")):
-        return open_wikipedia(source, encoder)
+        return open_wikipedia(source)
     folder = Path(source).expanduser().resolve()
     if not folder.is_dir():
         raise DataError(
@@ -190,7 +182,7 @@ def open_documents(
     if not states:
         endings = f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
         raise DataError(f"no document in it; it should hold files that end in {endings}", folder)
-    return _open_folder(folder, tuple(sorted(states.items())), encoder)
+    return _open_folder(folder, tuple(sorted(states.items())))
 
 
 def cache_folder() -> Path:
@@ -201,9 +193,7 @@ def cache_folder() -> Path:
 
 
 @lru_cache(maxsize=4)
-def _open_folder(
-    folder: Path, states: tuple[tuple[str, tuple[int, int]], ...], encoder: Encoder | None
-) -> PassageIndex:
+def _open_folder(folder: Path, states: tuple[tuple[str, tuple[int, int]], ...]) -> PassageIndex:
     """The documents of a folder in one state of its files."""
     passages, errors = list[Passage](), list[DataError]()
     for name, _ in states:
@@ -215,7 +205,7 @@ def _open_folder(
             _log.warning("left out: %s", error)
     if len(errors) == len(states):
         raise errors[0]
-    return PassageIndex(passages, encoder, cache_folder() / "vectors")
+    return PassageIndex(passages, cache_folder() / "vectors")
 
 
 def read_file(file: Path) -> list[str]:
@@ -312,11 +302,11 @@ class RetrieverDocuments:
 class WikipediaDocuments:
     """Pages of a MediaWiki, fetched by the name of an entity when they are asked for. Keeps nothing on disk.
 
-    `url` is the address of its API; the encoder orders passages, None for the embedded one.
+    `url` is the address of its API.
     """
 
-    def __init__(self, url: str, encoder: Encoder | None = None) -> None:
-        self.url, self._encoder = url, encoder
+    def __init__(self, url: str) -> None:
+        self.url = url
         self._searches = LRUCache[str, PassageIndex](REMEMBERED)
 
     def find(
@@ -331,7 +321,7 @@ class WikipediaDocuments:
             return ()
         index = self._searches.get(normalise(topic))
         if index is None:
-            index = self._searches[normalise(topic)] = PassageIndex(self._fetch(topic), self._encoder)
+            index = self._searches[normalise(topic)] = PassageIndex(self._fetch(topic))
         return index.find(name, relation, question, aliases, limit)
 
     def _fetch(self, topic: str) -> list[Passage]:
@@ -368,7 +358,7 @@ class WikipediaDocuments:
 
 
 @lru_cache(maxsize=8)
-def open_wikipedia(source: str, encoder: Encoder | None = None) -> WikipediaDocuments:
+def open_wikipedia(source: str) -> WikipediaDocuments:
     """Return the wiki a source names: `wikipedia`, `wikipedia:LANGUAGE`, `wikipedia:URL of an API`.
 
     Raises `ConfigurationError` on what is neither a language nor an address.
@@ -382,4 +372,4 @@ def open_wikipedia(source: str, encoder: Encoder | None = None) -> WikipediaDocu
             f"documents {source} names neither a language nor the address of a MediaWiki API; give "
             f"{WIKIPEDIA}, {WIKIPEDIA}:de, or {WIKIPEDIA}:https://wiki.example.org/w/api.php"
         )
-    return WikipediaDocuments(url, encoder)
+    return WikipediaDocuments(url)

@@ -42,7 +42,7 @@ Pair = tuple[str, str]
 Progress = Callable[[str, int, int | None], None]
 """Called with a stage, how much of it is done, and of how much (None where that is not known)."""
 
-ROUNDS, COLD_ROUNDS = (2,) * 5, (10,) * 7
+ROUNDS, COLD_ROUNDS = (2,) * 4, (10,) * 7
 """Candidates encoded in each round for each one that is wanted, with vectors of tails present and without.
 
 Chosen on training questions of WebQSP and 50,000 texts of Wikidata."""
@@ -53,7 +53,7 @@ MISSING_TAILS = 300
 PORTION = 5_000
 """Facts read between two reports of `make_vectors`."""
 
-_RIDGE = 0.1
+_RIDGE, _COLD_RIDGE = 0.3, 0.1
 _SEED = 20240401
 
 
@@ -189,11 +189,12 @@ class PairRanker:
         if is_warm:  # no need to: the vector of a pair is much like the sum of both
             sums = near[relation] + far[tail]
             guess = first = sums @ self._query / np.linalg.norm(sums, axis=1)
+        ridge = _RIDGE if is_warm else _COLD_RIDGE
         for share in ROUNDS if is_warm else COLD_ROUNDS:
             if len(scored := np.flatnonzero(np.isfinite(scores[missing]))):
                 inputs = np.hstack([near[relation[scored]], far[tail[scored]]])
                 goal = scores[missing[scored]] - first[scored]
-                inner = inputs @ inputs.T + _RIDGE * np.eye(len(scored), dtype=np.float32)
+                inner = inputs @ inputs.T + ridge * np.eye(len(scored), dtype=np.float32)
                 weights = inputs.T @ np.linalg.solve(inner, goal - goal.mean())
                 cut = near.shape[1]
                 guess = first + (near @ weights[:cut])[relation] + (far @ weights[cut:])[tail]

@@ -145,17 +145,19 @@ def test_passages_hold_the_words_of_the_text_in_order(text: str) -> None:
     )
 
 
-def test_no_passage_is_embedded_twice(tmp_path: Path) -> None:
+def test_no_passage_is_embedded_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(5):
         (tmp_path / f"{i}.txt").write_text(f"Ann Lee painted picture number {i}.")
     first, again = Counting(open_encoder()), Counting(open_encoder())
-    assert len(search(open_documents(tmp_path, first), "Ann Lee", "painted")) == 5
+    monkeypatch.setattr(documents_module, "open_encoder", lambda: first)
+    assert len(search(open_documents(tmp_path), "Ann Lee", "painted")) == 5
     assert len(first.asked) == 5 + 1, "five passages and the query"
     documents_module._open_folder.cache_clear()
     (tmp_path / "0.txt").rename(tmp_path / "moved.txt")
     (tmp_path / "moved.txt").touch()
     (tmp_path / "1.txt").write_text("Ann Lee painted something else.")
-    assert len(search(open_documents(tmp_path, again), "Ann Lee", "painted")) == 5
+    monkeypatch.setattr(documents_module, "open_encoder", lambda: again)
+    assert len(search(open_documents(tmp_path), "Ann Lee", "painted")) == 5
     # Titles are part of what is embedded: the moved file and the changed one are new.
     assert len(again.asked) == 2 + 1
 

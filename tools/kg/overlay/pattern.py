@@ -74,10 +74,12 @@ def read_pattern(sparql: str) -> Pattern:
     groups = [node for node in nodes if node.name == "Group"]
     slices = [node for node in nodes if node.name == "Slice"]
     kinds = {node.name for node in nodes}
+    sums = [n for n in nodes if n.name.startswith("Aggregate_") and n.name != "Aggregate_Sample"]
+    is_counted = all(n.name == "Aggregate_Count" and not n.get("distinct") for n in sums)
     obstacle = next((words for kind, words in _OBSTACLES.items() if kind in kinds), "")
     if algebra.get("datasetClause"):
         obstacle = "FROM"
-    elif groups and (hops or slices or "Filter" in kinds or not all(map(_is_count, nodes))):
+    elif groups and (hops or slices or "Filter" in kinds or not is_counted):
         obstacle = obstacle or "an aggregate"
     elif slices and (slices != [algebra.p] or slices[0].start):
         obstacle = obstacle or "LIMIT"
@@ -88,13 +90,6 @@ def read_pattern(sparql: str) -> Pattern:
         keys=frozenset(str(v) for n in groups for v in n.get("expr") or ()) if groups else None,
         obstacle=obstacle,
     )
-
-
-def _is_count(node: CompValue) -> bool:
-    """Whether a node counts rows, or is no aggregate that a query names."""
-    if not node.name.startswith("Aggregate_") or node.name == "Aggregate_Sample":
-        return True
-    return node.name == "Aggregate_Count" and not node.get("distinct")
 
 
 def _nodes(part: Any) -> Iterator[CompValue]:

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -362,45 +362,36 @@ def read_seed_ids(path: Path, profile: Profile) -> tuple[tuple[IRI, ...], tuple[
     Raises:
         DataError: no such file; a line that is no JSON, with its number; no entity at all.
     """
-    iris, unreadable = dict[IRI, None](), dict[str, None]()
-    for forms in _entries(path):
-        iri = next(filter(None, (profile.expand(form) for form in forms)), None)
-        if iri is None:
-            unreadable[forms[-1]] = None
-        else:
-            iris[iri] = None
-    if not iris:
-        shown = ", ".join(repr(form) for form in list(unreadable)[:3])
+    entries = dict[tuple[str, ...], None]()  # the forms of an entity to try in order
+    with Stream(path) as stream:
+        for number, raw in numbered_lines(stream):
+            line = raw.strip()
+            if not line.startswith("{"):
+                if line and not line.startswith("#"):
+                    entries[(line.split(" #")[0].split("\t")[0].strip(),)] = None
+                continue
+            try:
+                record = json.loads(line)
+            except ValueError as error:
+                raise DataError(f"no JSON ({error})", path, number) from error
+            named = next((record[key] for key in SEED_KEYS if record.get(key) is not None), None)
+            if named is None:
+                raise DataError(f"a record without any of: {', '.join(SEED_KEYS)}", path, number)
+            if isinstance(named, dict):
+                entries |= {tuple(str(v) for v in (id_, name) if v): None for name, id_ in named.items()}
+            else:
+                entries |= {(str(form),): None for form in (named if isinstance(named, list) else [named])}
+    found = {forms: next(filter(None, map(profile.expand, forms)), None) for forms in entries}
+    unreadable = tuple(forms[-1] for forms, iri in found.items() if iri is None)
+    if len(unreadable) == len(found):
+        shown = ", ".join(map(repr, unreadable[:3]))
         remedy = (
             f"{shown} are no ids in the profile {profile.name!r}; name the graph's by --profile, or give IRIs"
             if unreadable
             else "write one id or IRI a line, or JSON lines with `entities` or `id`"
         )
         raise DataError(f"no seeds found: {remedy}", path)
-    return tuple(iris), tuple(unreadable)
-
-
-def _entries(path: Path) -> Iterator[tuple[str, ...]]:
-    """Each entity of a file, as the forms to try in order."""
-    with Stream(path) as stream:
-        for number, raw in numbered_lines(stream):
-            line = raw.strip()
-            if not line.startswith("{"):
-                if line and not line.startswith("#"):
-                    yield (line.split(" #")[0].split("\t")[0].strip(),)
-                continue
-            try:
-                record = json.loads(line)
-            except ValueError as error:
-                raise DataError(f"no JSON ({error})", path, number) from error
-            key = next((key for key in SEED_KEYS if record.get(key) is not None), None)
-            if key is None:
-                raise DataError(f"a record without any of: {', '.join(SEED_KEYS)}", path, number)
-            if isinstance(value := record[key], dict):
-                for left, right in value.items():
-                    yield (str(right), str(left)) if isinstance(right, str) else (str(left),)
-            else:
-                yield from ((str(form),) for form in (value if isinstance(value, list) else [value]))
+    return tuple(dict.fromkeys(iri for iri in found.values() if iri is not None)), unreadable
 
 
 def _iri(term: str) -> IRI:
