@@ -103,14 +103,6 @@ def _mediator_facts(kg: KnowledgeGraph, values: Iterable[Term], node: Term) -> d
     return facts
 
 
-def _relation_labels(kg: KnowledgeGraph, facts: Sequence[NearbyFact]) -> dict[str, str]:
-    """Return how the relations of some facts read, by short id, where their ids say nothing."""
-    if kg.profile.relation_text != "label":
-        return {}
-    used = dict.fromkeys(kg.profile.short(t.relation) for f in facts for t in (f.through, f.triple) if t)
-    return {r: text.label for r, text in relation_texts(kg, used).items()}
-
-
 def grouped_lines(
     kg: KnowledgeGraph, facts: Sequence[NearbyFact], topics: Sequence[str], most: int = 0
 ) -> dict[str, list[str]]:
@@ -122,7 +114,10 @@ def grouped_lines(
     Args:
         most: values shown of a relation, and how many there are; 0 takes the facts for a sample.
     """
-    profile, names = kg.profile, _relation_labels(kg, facts)
+    profile, names = kg.profile, dict[str, str]()
+    if profile.relation_text == "label":  # their ids say nothing
+        used = dict.fromkeys(profile.short(t.relation) for f in facts for t in (f.through, f.triple) if t)
+        names = {short: text.label for short, text in relation_texts(kg, used).items()}
     ends = dict.fromkeys(n for f in facts for n in (f.triple.subject, f.triple.object))
     labels = kg.labels([t for t in ends if isinstance(t, IRI)])
 
@@ -208,11 +203,12 @@ def within(
     shown = []
     for topic, lines in chosen.items():
         head = topic if names.get(topic, topic) == topic else f"{names[topic]} [{topic}]"
+        part = ""
+        if topic in totals:
+            part = ", all its" if len(lines) >= totals[topic] else f", {len(lines)} of its {totals[topic]}"
+            part += " relations"
         if totals.get(topic) == 0:
             shown.append(f"Around {head}: the graph has no facts about it.")
-        elif topic in totals:
-            part = "all its" if len(lines) >= totals[topic] else f"{len(lines)} of its {totals[topic]}"
-            shown += [f"Around {head}, {part} relations:", *lines] if lines else []
-        else:
-            shown += [f"Around {head}:", *lines] if lines else []
+        elif lines:
+            shown += [f"Around {head}{part}:", *lines]
     return [*shown, *([f"... and {left} more relations"] if left else [])]
