@@ -17,8 +17,8 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from triplewise.evals import evaluation
+from triplewise.evals.baselines import systems
 from triplewise.evals.data import catalog
-from triplewise.evals.systems import systems
 from triplewise.evals.tasks import TASKS, describe
 from triplewise.graphs.console import Json, columns, echo_json, examples, out, pairs, say
 from triplewise.graphs.page import check_place, write_page

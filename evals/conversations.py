@@ -55,11 +55,10 @@ def main(
         for number, turn in enumerate(record["turns"]):
             message = {"messages": [HumanMessage(turn["message"])]}
             state = graph.invoke(message, config, context=context)
-            (follow_ups if number else first).append(is_right(turn, state))
+            (follow_ups if number else first).append(met := is_right(turn, state))
             if verbose:
-                reply = state["messages"][-1].text.replace("\n", "\n       ")
-                typer.echo(f"{'' if number else chr(10)}{turn['message']}")
-                typer.echo(f"{'right' if is_right(turn, state) else 'WRONG'}  {reply}")
+                reply = state["messages"][-1].text
+                typer.echo(f"{turn['message']}\n{'right' if met else 'WRONG'}  {reply}")
     for name, right in (("first questions", first), ("follow-ups", follow_ups), ("all", first + follow_ups)):
         typer.echo(f"{name}: {sum(right)} of {len(right)} right ({sum(right) / len(right):.0%})")
 

@@ -21,11 +21,11 @@ from inspect_ai import log as logs
 from inspect_ai.log import EvalLog
 from inspect_ai.util import store_from_events
 
+from triplewise.evals.baselines import parts_of
 from triplewise.evals.data import checksum
 from triplewise.evals.provenance import code_checksum, own_code
 from triplewise.evals.scorers import plain_name
 from triplewise.evals.solver import CRASHED
-from triplewise.evals.systems import parts_of
 from triplewise.evals.tasks import TASKS
 from triplewise.graphs.presets import VARIANTS
 from triplewise.nodes.context import Context

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from triplewise.evals.systems import find_system
+from triplewise.evals.baselines import find_system
 from triplewise.graphs.presets import Preset
 from triplewise.nodes.context import Context
 

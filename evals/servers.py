@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """A server in a thread of its own, on a free port unless one is given; use it as a context manager."""
+    """A server in a thread of its own at `origin`, on a free port by default; use it as a context manager."""
 
     daemon_threads = True
     block_on_close = False
@@ -27,12 +27,8 @@ class LoopbackServer(ThreadingHTTPServer):
 
     def __init__(self, handler: type[BaseHTTPRequestHandler], port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), handler)
+        self.origin = f"http://127.0.0.1:{self.server_address[1]}"
         self._thread = threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True)
-
-    @property
-    def origin(self) -> str:
-        """`http://127.0.0.1:PORT`."""
-        return f"http://127.0.0.1:{self.server_address[1]}"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -89,26 +85,22 @@ class OxigraphServer(LoopbackServer):
         super().__init__(_SparqlHandler)
         self.store, self.asked, self.url = store, list[str](), f"{self.origin}/sparql"
 
-    def answer(self, sparql: str) -> tuple[int, str, bytes]:
-        """Return status, content type and body of the reply to a query."""
-        import pyoxigraph as ox
-
-        try:
-            results: Any = self.store.query(sparql, use_default_graph_as_union=True)
-            body: bytes = results.serialize(format=ox.QueryResultsFormat.JSON)
-        except (SyntaxError, RuntimeError, ValueError) as error:
-            return 400, "text/plain", str(error).encode()
-        return 200, "application/sparql-results+json", body
-
 
 class _SparqlHandler(LoopbackHandler):
     server: OxigraphServer
 
     def do_GET(self) -> None:
+        import pyoxigraph as ox
+
         (sparql,) = parse_qs(urlsplit(self.path).query or self.read_body().decode())["query"]
         self.server.asked.append(sparql)
-        status, kind, body = self.server.answer(sparql)
-        self.send_body(status, body, kind)
+        try:
+            results: Any = self.server.store.query(sparql, use_default_graph_as_union=True)
+            body = results.serialize(format=ox.QueryResultsFormat.JSON)
+        except (SyntaxError, RuntimeError, ValueError) as error:
+            self.send_body(400, str(error).encode(), "text/plain")
+        else:
+            self.send_body(200, body, "application/sparql-results+json")
 
     do_POST = do_GET  # noqa: N815 - the name that the base class looks for
 

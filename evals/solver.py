@@ -14,8 +14,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import StoreModel
 from pydantic import Field
 
-from triplewise.evals.baselines import Baseline, check_model
-from triplewise.evals.systems import build_system, find_system
+from triplewise.evals.baselines import Baseline, build_system, check_model, find_system
 from triplewise.graphs import Answer, Context, State
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.environment import Environment

@@ -17,10 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines import check_model
+from triplewise.evals.baselines import Graph, check_model
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.presets import PRESETS, Preset, choose_phases
 from triplewise.nodes.context import Context
@@ -40,8 +39,6 @@ from triplewise.tools.kg.vocabulary import node_labels
 from triplewise.tools.linking.linker import link as link_mentions
 from triplewise.tools.linking.linker import without_brackets
 from triplewise.tools.parsing.statements import decides, denies, form_of, slot_of
-
-Graph = CompiledStateGraph[State, Context, Any, Any]
 
 MOST = 200
 """Answers that are read from one reply, and characters of the longest name."""

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.films import write_graph, write_questions
 from tests.support.openai_server import OpenAIServer
+from triplewise.evals.baselines import build_system
 from triplewise.evals.baselines.kb_binder import draft_text, read_draft
-from triplewise.evals.systems import build_system
 from triplewise.graphs import Answer, Context
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.state import State

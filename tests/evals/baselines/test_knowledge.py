@@ -10,8 +10,7 @@ import pytest
 
 from tests.support.film_library import film_context
 from tests.support.openai_server import OpenAIServer
-from triplewise.evals.baselines import check_model
-from triplewise.evals.systems import build_system
+from triplewise.evals.baselines import build_system, check_model
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Answer
 from triplewise.tools.core.errors import ConfigurationError

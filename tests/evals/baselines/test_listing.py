@@ -11,10 +11,9 @@ from inspect_ai.log import read_eval_log
 from typer.testing import CliRunner
 
 from triplewise.evals import run
-from triplewise.evals.baselines import BASELINES
+from triplewise.evals.baselines import BASELINES, build_system
 from triplewise.evals.command import app
 from triplewise.evals.evaluation import make_task
-from triplewise.evals.systems import build_system
 from triplewise.graphs import PRESETS
 from triplewise.tools.core.errors import ConfigurationError
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.film_library import film_context
 from tests.support.openai_server import OpenAIServer
-from triplewise.evals.systems import build_system
+from triplewise.evals.baselines import build_system
 
 Server = Callable[..., OpenAIServer]
 BORN = "Where was the director of Alien born?"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.support.films import BASE, iri, write_graph
 from tests.support.openai_server import Messages, OpenAIServer
+from triplewise.evals.baselines import build_system
 from triplewise.evals.baselines.tog import read_scores
-from triplewise.evals.systems import build_system
 from triplewise.graphs import Answer, Context
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.state import State
