@@ -25,7 +25,7 @@ from itertools import chain, islice, zip_longest
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines import loop
+from triplewise.evals.baselines import Graph, loop
 from triplewise.nodes import answer
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
@@ -240,7 +240,7 @@ def build(
     seed: int = 1,
     temperature: float = 0.3,
     link: str = "index",
-) -> loop.Graph:
+) -> Graph:
     """Compile KB-BINDER.
 
     Args:

@@ -24,7 +24,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines import loop
+from triplewise.evals.baselines import Graph, loop
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment, spent
@@ -312,7 +312,7 @@ def read_scores(reply: str, count: int) -> dict[int, float]:
 
 def build(
     *, width: int = 3, depth: int = 3, seed: int = 1, link: str = "index", drawn: bool = False
-) -> loop.Graph:
+) -> Graph:
     """Compile Think-on-Graph.
 
     Args:

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines import loop
+from triplewise.evals.baselines import Graph, loop
 from triplewise.nodes import act as acting
 from triplewise.nodes import answer as answering
 from triplewise.nodes import plan as planning
@@ -49,17 +49,17 @@ from triplewise.tools.pyql.text import read_term
 # -- from what a model knows, or from documents
 
 
-def direct(*, link: str = "index") -> loop.Graph:
+def direct(*, link: str = "index") -> Graph:
     """The model's answer, at once."""
     return _replies("direct", "direct", link)
 
 
-def cot(*, link: str = "index") -> loop.Graph:
+def cot(*, link: str = "index") -> Graph:
     """One chain of thought with its answer."""
     return _replies("cot", "reasoned", link)
 
 
-def self_consistency(*, samples: int = 10, temperature: float = 0.7, link: str = "index") -> loop.Graph:
+def self_consistency(*, samples: int = 10, temperature: float = 0.7, link: str = "index") -> Graph:
     """The answer that most of `samples` chains of thought give; the context's own temperature goes first.
 
     Wang et al. take up to 40 samples, and this temperature for their larger models.
@@ -72,7 +72,7 @@ def self_consistency(*, samples: int = 10, temperature: float = 0.7, link: str =
     return _replies("self-consistency", "reasoned", link, samples, temperature)
 
 
-def _replies(name: str, part: str, link: str, samples: int = 0, temperature: float = 0.0) -> loop.Graph:
+def _replies(name: str, part: str, link: str, samples: int = 0, temperature: float = 0.0) -> Graph:
     """Compile a baseline whose steps are replies to a part of the prompt: one, or `samples` to vote on."""
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
@@ -102,7 +102,7 @@ def _replies(name: str, part: str, link: str, samples: int = 0, temperature: flo
     return loop.build_loop(name, act, vote if samples else loop.conclude, link=link, settings=settings)
 
 
-def documents(*, passages: int = 10, link: str = "index") -> loop.Graph:
+def documents(*, passages: int = 10, link: str = "index") -> Graph:
     """Retrieve passages for the question (BM25 and vectors), and read the answers in as many as fit."""
     loop.check_number("passages", passages)
 
@@ -137,7 +137,7 @@ TOOLSETS = ("pyql", "explore")
 """Sets of actions that there are worked examples of ReAct for."""
 
 
-def react(*, link: str = "index") -> loop.Graph:
+def react(*, link: str = "index") -> Graph:
     """ReAct over the actions of the context's toolset, `pyql` or `explore`; as many as QueryAgent may take.
 
     Without a language model, the policy that follows rules acts in its place, uncorrected too.
@@ -177,7 +177,7 @@ LEAST = 0.5
 NO_INSTANCE = "no path of the plan is in the graph"
 
 
-def rog(*, plans: int = 3, link: str = "index") -> loop.Graph:
+def rog(*, plans: int = 3, link: str = "index") -> Graph:
     """Plan relation paths (as many as RoG's beam keeps), retrieve their instances, answer from them."""
     loop.check_number("plans", plans)
 
