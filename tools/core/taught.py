@@ -6,8 +6,8 @@ Each is a line of JSON in a file of the user's data folder, found again by what 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,27 +69,15 @@ def right_answers(source: str | Path) -> tuple[dict[str, Any], ...]:
 
 
 def _records(kind: Kind, source: str | Path) -> list[dict[str, Any]]:
-    path, key = _file(kind), graph_key(source)
-    try:
-        stat = path.stat()
-    except OSError:
-        return []
-    return [record for record in _read(path, stat.st_mtime_ns, stat.st_size) if record["source"] == key]
-
-
-@lru_cache(maxsize=8)
-def _read(path: Path, changed: int, size: int) -> tuple[dict[str, Any], ...]:
-    """Return the whole records of a file that name a graph; a broken line is left out."""
-    needed = {"relation", "name"} if path.stem == "names" else {"question", "program", "rating", "answer"}
-    records = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
+    """The whole records of a graph; a broken line is left out."""
+    path, key, records = _file(kind), graph_key(source), list[dict[str, Any]]()
+    needed = {"relation", "name"} if kind == "names" else {"question", "program", "rating", "answer"}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with suppress(ValueError, AttributeError):
             record = json.loads(line)
-            if record.keys() >= needed | {"source"}:
+            if record.keys() >= needed | {"source"} and record["source"] == key:
                 records.append(record)
-        except (ValueError, AttributeError):
-            continue
-    return tuple(records)
+    return records
 
 
 def _file(kind: Kind) -> Path:

@@ -33,15 +33,13 @@ def full_text_of(kg: KnowledgeGraph) -> FullText | None:
     """Return how a graph is asked for labels by their words; None where it cannot be."""
     base = base_of(kg)
 
-    def find() -> FullText:
-        def look() -> dict[str, Any] | None:
-            way = _find_full_text(base)
-            return None if way is None else asdict(way)
+    def look() -> dict[str, Any] | None:
+        way = _find_full_text(base)
+        return None if way is None else asdict(way)
 
+    def find() -> FullText:
         kept = look() if base.is_local else kept_json(base.cache_dirs, FULL_TEXT, DAYS, look)
-        return (
-            FullText(**kept | {"predicates": tuple(kept["predicates"])}) if kept else FullText("", "", "", "")
-        )
+        return FullText(**kept | {"predicates": tuple(kept["predicates"])}) if kept else FullText("", "", "")
 
     way = remembered(base, "full text", "", find)
     return way if way.find else None

@@ -81,6 +81,10 @@ def infer_profile(source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str]
     entity_spaces, relation_spaces, all_prefixes = _namespaces(select, nodes, counts, prefixes or {})
     types = _known("types", counts) or (RDF + "type",)
     mediators = bool(labels) and _unlabelled_are_mediators(select, labels, types[0])
+    shown, label = " ".join(f"<{p}>" for p in list(counts)[:300]), "|".join(f"<{p}>" for p in labels)
+    labelled = f"SELECT (COUNT(DISTINCT ?p) AS ?n) WHERE {{ VALUES ?p {{ {shown} }} ?p {label} ?l }}"
+    many = 0.3 * min(len(counts), 300)
+    have_labels = bool(labels) and any(_number(n) > many for (n,) in select(labelled))
     base = load_profile("generic")
     hidden = (*base.excluded_relations, *(f"^{re.escape(label)}$" for label in labels))
     return replace(
@@ -94,21 +98,12 @@ def infer_profile(source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str]
         entity_text="local" if readable and not mediators else "label",
         excluded_relations=tuple(dict.fromkeys(hidden)),
         language=language,
-        relation_text="label" if _relations_have_labels(select, labels, counts) else "local",
+        relation_text="label" if have_labels else "local",
         relation_schema=not {RDFS + "domain", RDFS + "range", RDFS + "comment"}.isdisjoint(counts),
         entity_namespaces=entity_spaces,
         relation_namespaces=relation_spaces,
         prefixes=all_prefixes,
     )
-
-
-def _relations_have_labels(select: Select, labels: Sequence[str], counts: Mapping[str, int]) -> bool:
-    """Whether the graph has labels for many of its relations."""
-    if not labels:
-        return False
-    shown, label = " ".join(f"<{p}>" for p in list(counts)[:300]), "|".join(f"<{p}>" for p in labels)
-    labelled = f"SELECT (COUNT(DISTINCT ?p) AS ?n) WHERE {{ VALUES ?p {{ {shown} }} ?p {label} ?l }}"
-    return any(_number(n) > 0.3 * min(len(counts), 300) for (n,) in select(labelled))
 
 
 @cache
@@ -233,21 +228,14 @@ def _label_predicates(
             if len(select(sparql)) >= min(_ENOUGH * counts[predicate], _VALUES):
                 labels.append(predicate)
     if not labels and not readable:
-        labels = _distinct_texts(samples, counts, nodes)
+        total = sum(n for space, n in nodes.items() if space != BLANK)
+        texts = [
+            (any(text.language for text in values.texts), counts[predicate], predicate)
+            for predicate, values in samples.items()
+            if values.are_names and values.are_distinct and counts[predicate] >= _ENOUGH * total
+        ]
+        labels = [max(texts)[2]] if texts else []
     return tuple(labels), tuple(aliases)
-
-
-def _distinct_texts(
-    samples: Mapping[str, _Values], counts: Mapping[str, int], nodes: Mapping[str, int]
-) -> list[str]:
-    """The relation to distinct texts that most nodes have, texts with a language first; [] if none has."""
-    total = sum(n for space, n in nodes.items() if space != BLANK)
-    rest = [
-        (any(text.language for text in values.texts), counts[predicate], predicate)
-        for predicate, values in samples.items()
-        if values.are_names and values.are_distinct and counts[predicate] >= _ENOUGH * total
-    ]
-    return [max(rest)[2]] if rest else []
 
 
 def _language(labels: Sequence[_Values]) -> str:

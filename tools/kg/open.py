@@ -92,9 +92,8 @@ def open_kg(
         try:
             kg = _open(source, profile, deadline)
             taught = names_of(text)
-            kg.profile = (
-                replace(kg.profile, aliases={**kg.profile.aliases, **taught}) if taught else kg.profile
-            )
+            if taught:
+                kg.profile = replace(kg.profile, aliases={**kg.profile.aliases, **taught})
             future.set_result(kg)
         except BaseException as error:
             _opened.pop(key, None)
@@ -138,7 +137,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"the manifest cannot be read ({error}); {remedy}", path) from error
     if version != FORMAT:
         raise DataError(f"store format {version}, this version reads {FORMAT}; {remedy}", path)
-    for name, facts in manifest.get("files", {}).items():  # an endpoint's index has none
+    for name, facts in manifest["files"].items():
         try:
             whole = fingerprint(folder / name) == facts
         except OSError as error:
@@ -204,30 +203,28 @@ def _open_endpoint(url: str, given: Profile | None, deadline: Deadline | None) -
     kg.cache_dirs = (_cached(without_login(url)),)
     index = kg.cache_dirs[0] / INDEX
     if is_store(index):
-        manifest = read_manifest(index)
+        manifest = json.loads((index / MANIFEST).read_text(encoding="utf-8"))
         kg.profile = given or load_profile(index / PROFILE)
-        if manifest.get("names_by") == kg.profile.naming():
+        if (manifest["format"], manifest["names_by"]) == (FORMAT, kg.profile.naming()):
             kg.index, kg.indexed = LabelIndex.on_disk(index), manifest["created"]
         else:
             _log.warning(
-                "the names of %s were indexed by another profile; to index them by this one: "
+                "the names of %s were indexed by another profile or version; to index them by this one: "
                 "triplewise kg index URL --force --profile FILE",
                 kg.name,
             )
     elif given is None:
         from triplewise.tools.kg.infer import endpoint_profile
 
+        def recognise() -> str | None:
+            shape = endpoint_profile(kg.session(timeout=FIRST_LOOK, deadline=deadline))
+            return shape.name if shape is not None else None
+
         packaged = map(load_profile, profile_names())
-        fits = (p for p in packaged if any(re.search(host, kg.name, re.I) for host in p.endpoint_hosts))
-        if (shape := next(fits, None)) is None:
-
-            def recognise() -> str | None:
-                shape = endpoint_profile(kg.session(timeout=FIRST_LOOK, deadline=deadline))
-                return shape.name if shape is not None else None
-
+        fits = (p.name for p in packaged if any(re.search(h, kg.name, re.I) for h in p.endpoint_hosts))
+        if (name := next(fits, None)) is None:
             name = recognise() if kg.is_local else kept_json(kg.cache_dirs, "profile.json", DAYS, recognise)
-            shape = load_profile(name or "generic")
-        kg.profile = shape
+        kg.profile = load_profile(name or "generic")
     return kg
 
 
@@ -296,13 +293,7 @@ def _open_files(path: Path, given: Profile | None) -> KnowledgeGraph:
         return _in_memory(files, [], given, path.name)
     from triplewise.tools.kg.load import load_kg
 
-    parts = [
-        str(FORMAT),
-        str(path.resolve()),
-        *(f"{size}\0{time}" for size, time in stamps),
-        given.name if given else "",
-    ]
-    folder = _cached("\0".join(parts), "kg")
+    folder = _cached(repr((FORMAT, str(path.resolve()), stamps, given and given.name)), "kg")
     if not is_store(folder):
         try:
             load_kg(files, folder, profile=given)

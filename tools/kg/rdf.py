@@ -193,6 +193,19 @@ class GraphReader:
         if self._progress is not None:
             self._progress(stage, done, total)
 
+    def count(self, quad: ox.Quad) -> None:
+        """Take account of a fact."""
+        self.triples += 1
+        relation, value = quad.predicate.value, quad.object
+        self.predicates.add(relation)
+        if isinstance(value, ox.NamedNode):
+            self.popularity[quad.subject.value] += 1  # type: ignore[union-attr]
+            self.popularity[value.value] += relation not in self._type_predicates
+        else:
+            # Texts, which are mostly names and descriptions, make nobody known; but the node is there.
+            counts = isinstance(value, ox.Literal) and value.datatype.value not in _TEXT_TYPES
+            self.popularity[quad.subject.value] += counts  # type: ignore[union-attr]
+
     def _rdf(self, path: Path, stream: Stream, number: int) -> Iterator[ox.Quad]:
         form = FORMATS[_suffix(path)]
         by_line = form in _LINE_FORMATS.values()
@@ -261,19 +274,6 @@ class GraphReader:
             if len(self.popularity) > _MANY:
                 self.popularity = Counter({k: n for k, n in self.popularity.items() if n > 1})
         return quad
-
-    def count(self, quad: ox.Quad) -> None:
-        """Take account of a fact."""
-        self.triples += 1
-        relation, value = quad.predicate.value, quad.object
-        self.predicates.add(relation)
-        if isinstance(value, ox.NamedNode):
-            self.popularity[quad.subject.value] += 1  # type: ignore[union-attr]
-            self.popularity[value.value] += relation not in self._type_predicates
-        else:
-            # Texts, which are mostly names and descriptions, make nobody known; but the node is there.
-            counts = isinstance(value, ox.Literal) and value.datatype.value not in _TEXT_TYPES
-            self.popularity[quad.subject.value] += counts  # type: ignore[union-attr]
 
     def _reject(self, path: Path, line: int | None, message: str) -> None:
         if "UTF-8" in message:
@@ -348,25 +348,22 @@ class Stream:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._at_start = path, True
+        self._failures: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
         try:
             self._raw = path.open("rb")
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror or error}", path) from error
         self.size = path.stat().st_size
         self._inner: Any = self._raw
-        self._at_start = True
-        self._failures: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
-        match path.name.lower().rpartition(".")[2]:
-            case "gz":
-                self._inner = gzip.GzipFile(fileobj=self._raw)
-            case "bz2":
-                self._inner = bz2.BZ2File(self._raw)
-            case "zst":
-                import zstandard
+        if path.suffix.lower() in (".gz", ".bz2"):
+            is_gzip = path.suffix.lower() == ".gz"
+            self._inner = gzip.GzipFile(fileobj=self._raw) if is_gzip else bz2.BZ2File(self._raw)
+        elif path.suffix.lower() == ".zst":
+            import zstandard
 
-                self._inner = zstandard.ZstdDecompressor().stream_reader(self._raw, read_across_frames=True)
-                self._failures = (OSError, zstandard.ZstdError)
+            self._inner = zstandard.ZstdDecompressor().stream_reader(self._raw, read_across_frames=True)
+            self._failures = (OSError, zstandard.ZstdError)
 
     @property
     def position(self) -> int:
@@ -377,11 +374,10 @@ class Stream:
         """Decompressed bytes."""
         try:
             data = bytes(self._inner.read(size))
-            if self._at_start:
-                self._at_start, data = False, data.removeprefix(BOM_UTF8)
-            return data
         except self._failures as error:
             raise DataError(f"cannot be read to its end: {error}", self.path) from error
+        data, self._at_start = data.removeprefix(BOM_UTF8) if self._at_start else data, False
+        return data
 
     def __enter__(self) -> Self:
         return self
