@@ -6,17 +6,22 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from itertools import chain, islice, zip_longest
 from typing import Any, TypeAlias
 from typing import Literal as OneOf
 
 from pydantic import BaseModel, Field
 
+from triplewise.graphs.presets import find_preset
+from triplewise.graphs.trace import whole_trace
+from triplewise.nodes.context import Context
+from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import State
-from triplewise.tools.core.errors import TriplewiseError
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple, whole_number
+from triplewise.tools.actions import Toolset
+from triplewise.tools.core.errors import KGUnavailableError, TriplewiseError
+from triplewise.tools.core.terms import IRI, Literal, Triple, whole_number
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.infer import ENGINE_SPACES
 from triplewise.tools.kg.vocabulary import node_descriptions, node_labels, relation_texts, triple_labels
@@ -94,6 +99,58 @@ class Held(BaseModel):
     entities: tuple[EntityFacts, ...] = ()
     near: tuple[Match, ...] = ()
     cures: tuple[Cure, ...] = ()
+
+
+@dataclass(frozen=True)
+class ServedGraph:
+    """A graph that questions are asked of, opened with everything that its runs work with.
+
+    Attributes:
+        context: settings as they were given. settings: those of the preset filled in.
+    """
+
+    context: Context
+    settings: Context
+    preset: str
+    kg: KnowledgeGraph
+    encoder: Encoder
+    toolset: Toolset
+
+    @classmethod
+    def open(cls, preset: str, settings: Mapping[str, Any]) -> ServedGraph:
+        """Open graph and model at once, to fail early.
+
+        Raises:
+            ConfigurationError, DataError: a graph or model that cannot be opened.
+            KGUnavailableError: an endpoint that does not answer.
+        """
+        context = Context(**settings)
+        env = Environment(context.resolved(find_preset(preset).settings))
+        opened = cls(context, env.context, preset, env.kg, env.encoder, env.toolset)
+        opened.probe()
+        if not context.embedded:
+            _ = env.model
+        return opened
+
+    def probe(self) -> None:
+        """Ask the graph for any triple. Raises `KGUnavailableError` if it does not answer."""
+        probe = self.kg.session().query("ASK { ?s ?p ?o }")
+        if not probe.outcome.ok:
+            raise KGUnavailableError(f"{self.kg.name}: {probe.message}")
+
+    @property
+    def source(self) -> str:
+        """What the graph was opened by, "" for one that has no name."""
+        return self.context.kg if isinstance(self.context.kg, str) else ""
+
+    def held(self, state: State) -> Held | None:
+        """Return what the graph holds around a question: see `held_around`."""
+        return held_around(state, self.kg.session(), self.encoder, self.source)
+
+    def document(self, state: State) -> dict[str, Any]:
+        """Return an ended run as JSON, and what the graph holds where it gave no sure answer."""
+        held = self.held(state)
+        return whole_trace(state, self.kg.profile) | ({"held": held.model_dump()} if held is not None else {})
 
 
 def find_entity(kg: KnowledgeGraph, text: str) -> tuple[IRI, LinkedNode]:
@@ -178,7 +235,7 @@ def _relation_counts(kg: KnowledgeGraph, node: IRI) -> dict[Side, int | None]:
 def held_around(state: State, kg: KnowledgeGraph, encoder: Encoder, source: str = "") -> Held | None:
     """Return what a graph holds around a question without a sure answer, and what may help; None for others.
 
-    None too where the graph does not answer: it is said beside an answer, which stands without it.
+    None too where the graph does not answer: it is shown next to an answer, which stands without it.
 
     Args:
         source: what the graph was opened by, for the commands that help.
@@ -186,45 +243,38 @@ def held_around(state: State, kg: KnowledgeGraph, encoder: Encoder, source: str 
     answer = state.answer
     if answer is None or answer.status not in ("not_found", "unsure") or answer.sql:
         return None
+    asked = state.question
+    for entity in state.linked:
+        asked = asked.replace(entity.mention, " ")
+    content = " ".join(w for w in re.findall(r"\w+", asked) if w.lower() not in lexicon().stop)
     uncovered = next((r.uncovered for r in state.readings if r.uncovered), ())
     named = " ".join(entity.mention for entity in state.linked).split()
-    content = _content(state)
     words = " ".join(w for w in answer.unaccounted or uncovered if w not in named) or content
+    near: tuple[Match, ...] = ()
+    entities = list[EntityFacts]()
     try:
         if not state.linked:
             near = search_kg(kg, words, encoder=encoder, limit=NEAR) if words else ()
-            return Held(words=words, near=near, cures=_cures(state, kg, source, words, ""))
-        about = content or state.question
-        found = [facts_around(kg, encoder, e.id, about, VALUES, HELD) for e in state.linked[:ENTITIES]]
+        for linked in state.linked[:ENTITIES]:
+            entities.append(facts_around(kg, encoder, linked.id, content or state.question, VALUES, HELD))
     except TriplewiseError:
         return None
     naming = {kg.profile.short(IRI(p)) for p in (*kg.profile.label_predicates, *kg.profile.type_predicates)}
-    entities = tuple(
-        e.model_copy(update={"relations": tuple(r for r in e.relations if r.id not in naming), "notice": ""})
-        for e in found
-    )
-    first = next((r.id for e in entities for r in e.relations), "")
-    return Held(words=words, entities=entities, cures=_cures(state, kg, source, words, first))
-
-
-def _content(state: State) -> str:
-    """Return the words of a question that say what is asked, without the names in it."""
-    text = state.question
-    for entity in state.linked:
-        text = text.replace(entity.mention, " ")
-    words = re.findall(r"\w+", text)
-    return " ".join(w for w in words if w.lower() not in lexicon().stop)
+    shown = [tuple(r for r in around.relations if r.id not in naming) for around in entities]
+    around = zip(entities, shown, strict=True)
+    held = tuple(e.model_copy(update={"relations": relations, "notice": ""}) for e, relations in around)
+    first = next((relation.id for relations in shown for relation in relations), "")
+    return Held(words=words, entities=held, near=near, cures=_cures(state, kg, source, words, first))
 
 
 def _cures(state: State, kg: KnowledgeGraph, source: str, words: str, relation: str) -> tuple[Cure, ...]:
     """Return the commands that may help, as they are typed."""
     cures = []
-    option = ["--kg", source] if source and source != "demo" else []
     if relation and words:
         text = f'Where a relation means "{words}", give it that name, once and for all'
-        cures.append(
-            Cure(text=text, command=shlex.join(["triplewise", "kg", "name", relation, words, *option]))
-        )
+        option = ["--kg", source] if source and source != "demo" else []
+        command = shlex.join(["triplewise", "kg", "name", relation, words, *option])
+        cures.append(Cure(text=text, command=command))
     elif kg.is_remote and kg.index is None:
         text = "Names are found in any spelling once they are indexed"
         cures.append(Cure(text=text, command=shlex.join(["triplewise", "kg", "index", source])))
@@ -260,16 +310,28 @@ def sample_of(kg: KnowledgeGraph, most: int = 2_000) -> list[Triple]:
     return [Triple(*row) for row in iris]
 
 
+Example: TypeAlias = tuple[str, set[str]]
+"""A question with the ids or values that are right."""
+
+
 def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
     """Return questions made from a graph in this process that are answered as the graph has it."""
     index = None if kg.is_remote else GraphIndex.whole(kg, encoder)
     if index is None:
         return []
     card, questions = SchemaCard.of_index(index), list[str]()
-    least = calibration_for(kg).min_confidence
-    kinds = [_value_questions(kg, card), _superlative_questions(kg, card), _count_questions(card)]
-    for question, expected in islice(filter(None, chain.from_iterable(zip_longest(*kinds))), TRIED):
-        readings = read_question(question, kg, encoder)
+    iris = [
+        (r, kg.profile.expand(r.id, relation=True))
+        for r in card.relations
+        if r.names and " / " not in r.id and not r.id.startswith("^")  # no path over two
+    ]
+    single = [(relation, iri) for relation, iri in iris if iri is not None]
+    counts = ((f"How many {_plural(c.names[0])} are there?", {str(c.members)}) for c in card.classes)
+    values = (_value_question(kg, *pair) for pair in single)
+    highest = (_superlative_question(kg, *pair) for pair in single)
+    made = filter(None, chain.from_iterable(zip_longest(values, highest, counts)))
+    for question, expected in islice(made, TRIED):
+        readings, least = read_question(question, kg, encoder), calibration_for(kg).min_confidence
         if readings and set(readings[0].values) == expected and readings[0].confidence >= least:
             questions.append(question)
         if len(questions) == EXAMPLES:
@@ -277,60 +339,35 @@ def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
     return questions
 
 
-Questions: TypeAlias = Iterator[tuple[str, set[str]]]
-"""Questions with the ids or values that are right."""
+def _plural(noun: str) -> str:
+    return f"{noun[:-1]}ies" if noun.endswith("y") else noun if noun.endswith("s") else f"{noun}s"
 
 
-def _value_questions(kg: KnowledgeGraph, card: SchemaCard) -> Questions:
-    """Yield questions for the value of a relation, or for who has it where it reads like a verb."""
-    for relation in card.relations:
-        label, first = relation.names[0], relation.names[0].partition(" ")[0]
-        is_verb = first in ("has", "is") or label.rpartition(" ")[2] in lexicon().prepositions
-        facts, labels = _labelled(kg, relation)
-        known = [(s, o) for s, o in facts if s in labels and (o in labels or not is_verb)]
-        if not known or (is_verb and not relation.domains):
-            continue
-        subject, value = known[len(known) // 2]
-        if is_verb:
-            be = "" if first.endswith("s") else "is "
-            right = {kg.profile.short(s) for s, o in facts if o == value}
-            yield f"Which {relation.domains[0].name} {be}{label} {labels[value]}?", right
-        else:
-            be = "are" if label.endswith("s") and not label.endswith("ss") else "is"
-            right = {kg.profile.short(o) for s, o in facts if s == subject}
-            yield f"What {be} the {label} of {labels[subject]}?", right
-
-
-def _labelled(kg: KnowledgeGraph, card: RelationCard) -> tuple[list[tuple[Term, Term]], dict[Term, str]]:
-    """Return facts of a relation as subject and object, and the labels of their nodes; none of a path."""
-    if (iri := _relation(kg, card)) is None:
-        return [], {}
-    rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {iri.n3()} ?o }}", limit=ROWS).rows
+def _value_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> Example | None:
+    """Return a question for the value of a relation, or for who has it where it reads like a verb."""
+    label, first, short = card.names[0], card.names[0].partition(" ")[0], kg.profile.short
+    is_verb = first in ("has", "is") or label.rpartition(" ")[2] in lexicon().prepositions
+    rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {relation.n3()} ?o }}", limit=ROWS).rows
     facts = [(s, o) for s, o in rows if s is not None and o is not None]
-    return facts, dict(kg.labels(term for fact in facts for term in fact if isinstance(term, IRI)))
+    labels = kg.labels(term for fact in facts for term in fact if isinstance(term, IRI))
+    known = [(s, o) for s, o in facts if s in labels and (o in labels or not is_verb)]
+    if not known or (is_verb and not card.domains):
+        return None
+    subject, value = known[len(known) // 2]
+    if is_verb:
+        be = "" if first.endswith("s") else "is "
+        right = {short(s) for s, o in facts if o == value}
+        return f"Which {card.domains[0].name} {be}{label} {labels[value]}?", right
+    be = "are" if label.endswith("s") and not label.endswith("ss") else "is"
+    return f"What {be} the {label} of {labels[subject]}?", {short(o) for s, o in facts if s == subject}
 
 
-def _superlative_questions(kg: KnowledgeGraph, card: SchemaCard) -> Questions:
-    """Yield questions for what has the highest value of a number."""
-    for relation in card.relations:
-        iri = _relation(kg, relation) if relation.kind == "number" and relation.domains else None
-        if iri is None:
-            continue
-        rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {iri.n3()} ?o }} ORDER BY DESC(?o) LIMIT 2").rows
-        if len(rows) == 2 and rows[0][1] != rows[1][1] and rows[0][0] is not None:
-            best = {kg.profile.short(rows[0][0])}
-            label = relation.names[0].removesuffix(f" {relation.unit}")
-            yield f"Which {relation.domains[0].name} has the highest {label}?", best
-
-
-def _count_questions(card: SchemaCard) -> Questions:
-    for of in card.classes:
-        name = of.names[0]
-        many = f"{name[:-1]}ies" if name.endswith("y") else name if name.endswith("s") else f"{name}s"
-        yield f"How many {many} are there?", {str(of.members)}
-
-
-def _relation(kg: KnowledgeGraph, card: RelationCard) -> IRI | None:
-    """Return the relation of a card; None for a path over two."""
-    is_single = card.names and " / " not in card.id and not card.id.startswith("^")
-    return kg.profile.expand(card.id, relation=True) if is_single else None
+def _superlative_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> Example | None:
+    """Return a question for what has the highest value of a number."""
+    if card.kind != "number" or not card.domains:
+        return None
+    rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {relation.n3()} ?o }} ORDER BY DESC(?o) LIMIT 2").rows
+    if len(rows) < 2 or rows[0][1] == rows[1][1] or rows[0][0] is None:
+        return None
+    label = card.names[0].removesuffix(f" {card.unit}")
+    return f"Which {card.domains[0].name} has the highest {label}?", {kg.profile.short(rows[0][0])}

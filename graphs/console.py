@@ -34,7 +34,7 @@ EXIT_CODES = (
 USER_ERROR, RUN_ERROR, INTERRUPTED = 2, 3, 130
 _FORMULA = re.compile(r"[=+@\t\r]|-(?!\d)")
 """How a cell begins that a spreadsheet would run."""
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document and nothing else.")]
 
 
 class Interrupted(Exception):  # noqa: N818 - no error, and no one else's to catch

@@ -1,4 +1,4 @@
-"""The web service: a page, its API, and the API of the TEXT2SPARQL challenge, all told in docs/serve.md.
+"""The web service: a page, its API, and the API of the TEXT2SPARQL challenge, all described in docs/serve.md.
 
 Graph, model and settings are the operator's. A client gives a question, the number of a reading, a rating, a
 name of a relation or a read-only query, and chooses nothing else. An error is `{"error": "..."}` in words.
@@ -10,13 +10,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 from uuid import uuid4
 
+import yaml
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import TypeAdapter, ValidationError
@@ -30,21 +30,18 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from triplewise.graphs.around import example_questions, held_around, schema_of
+from triplewise.graphs.around import ServedGraph as ServedGraph
+from triplewise.graphs.around import example_questions, schema_of
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.console import csv_text
 from triplewise.graphs.page import render_docs, render_service
-from triplewise.graphs.presets import find_preset
-from triplewise.graphs.trace import DOING, trace_of, whole_trace
-from triplewise.nodes.context import Context
-from triplewise.nodes.converse import rewrite
+from triplewise.graphs.trace import DOING, trace_of
+from triplewise.nodes.converse import SURE, rewrite
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import State
-from triplewise.tools.core.addresses import LOOPBACK as LOOPBACK
-from triplewise.tools.core.addresses import host_of
+from triplewise.tools.core.addresses import LOOPBACK, host_of
 from triplewise.tools.core.errors import KGUnavailableError, RunError, TriplewiseError
 from triplewise.tools.core.taught import keep
-from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import add_name
 from triplewise.tools.parsing.follow_up import FollowUp, Rewrite, Turn, with_names
 from triplewise.tools.pyql.raw_sparql import run_query
@@ -55,8 +52,6 @@ MOST_WAITING = 32
 """Questions that may wait for their turn; beyond that the service is busy."""
 HELD_RUNS, KEPT_TURNS = 128, 10
 """Runs that can still be rated and gone on with, and conversations; questions remembered of one."""
-SURE = 0.9
-"""Confidence from which nothing else that a message may mean is asked."""
 
 
 class RefusedError(TriplewiseError):
@@ -65,42 +60,6 @@ class RefusedError(TriplewiseError):
     def __init__(self, status: int, message: str) -> None:
         self.status = status
         super().__init__(message)
-
-
-@dataclass(frozen=True)
-class ServedGraph:
-    """A graph that questions are asked of: settings of its runs, preset, and the opened graph."""
-
-    context: Context
-    preset: str
-    kg: KnowledgeGraph
-
-    @property
-    def source(self) -> str:
-        """What the graph was opened by, "" for one that has no name."""
-        return self.context.kg if isinstance(self.context.kg, str) else ""
-
-    @classmethod
-    def open(cls, preset: str, settings: Mapping[str, Any]) -> ServedGraph:
-        """Open graph and model at once, to fail early.
-
-        Raises:
-            ConfigurationError, DataError: a graph or model that cannot be opened.
-            KGUnavailableError: an endpoint that does not answer.
-        """
-        context = Context(**settings)
-        opened = Environment(context.resolved(find_preset(preset).settings))
-        served = cls(context.changed(interactive=False, review=False), preset, opened.kg)
-        served.probe()
-        if not opened.context.embedded:
-            _ = opened.model
-        return served
-
-    def probe(self) -> None:
-        """Ask the graph for any triple. Raises `KGUnavailableError` if it does not answer."""
-        probe = self.kg.session().query("ASK { ?s ?p ?o }")
-        if not probe.outcome.ok:
-            raise KGUnavailableError(f"{self.kg.name}: {probe.message}")
 
 
 class Service:
@@ -123,9 +82,8 @@ class Service:
         examples: Sequence[str] = (),
     ) -> None:
         self.main, self.datasets, self._local = main, datasets, local
+        self._context = main.context.changed(interactive=False, review=False)
         self._model = "no language model" if main.context.embedded else str(main.context.model)
-        html, policy = render_service(main.kg.name, self._model, examples)
-        self._page = HTMLResponse(html, headers={"Content-Security-Policy": policy})
         self._examples, self._schema, self._reads_schema = examples, dict[str, Any](), asyncio.Lock()
         self._saver = InMemorySaver()
         self._graph_alone: Any = build_graph(main.preset)
@@ -133,10 +91,14 @@ class Service:
         self._turns, self._jobs, self._present = asyncio.Semaphore(jobs), jobs, 0
         self._runs: dict[str, Mapping[str, Any]] = {}
         self._talks: dict[str, list[Turn]] = {}
+        page, docs = (
+            _html(*render_service(main.kg.name, self._model, examples)),
+            _html(*render_docs(described())),
+        )
         both = ["GET", "POST"]
         self.app = Starlette(
             routes=[
-                Route("/", lambda request: self._page),
+                Route("/", lambda request: page),
                 Route("/health", self._health),
                 Route("/api/ask", self._ask, methods=both),
                 Route("/api/stream", self._stream, methods=both),
@@ -146,7 +108,7 @@ class Service:
                 Route("/api/name", self._name, methods=["POST"]),
                 Route("/text2sparql", self._text2sparql),
                 Route("/openapi.json", lambda request: JSONResponse(openapi())),
-                Route("/docs", lambda request: _documentation()),
+                Route("/docs", lambda request: docs),
             ],
             middleware=[Middleware(SameOrigin, hosts=LOOPBACK if local else ())],
             exception_handlers={TriplewiseError: _failure, HTTPException: _failure},
@@ -159,32 +121,20 @@ class Service:
     async def _ask(self, request: Request) -> Response:
         given = await _given(request)
         state = await self._answer(self.main, _question(given))
-        document = await asyncio.to_thread(self._whole, state)
+        document = await asyncio.to_thread(self.main.document, state)
         if _form(given) == "csv":
             rows = zip(document["answer"], document["iris"], document["labels"], strict=True)
             return _csv(("value", "iri", "label"), rows)
         return JSONResponse(document)
 
-    def _whole(self, state: State) -> dict[str, Any]:
-        """Return a run with nothing left out, and what the graph holds where it gave no sure answer."""
-        document = whole_trace(state, self.main.kg.profile)
-        held = held_around(state, self._session(), self._encoder, self.main.source)
-        return document | ({"held": held.model_dump()} if held is not None else {})
-
-    def _session(self) -> KnowledgeGraph:
-        return self.main.kg.session()
-
-    @property
-    def _encoder(self) -> Any:
-        return Environment(self.main.context).encoder
-
     async def _about(self, request: Request) -> Response:
         """Return classes and relations of the graph, and questions that it answers; read once."""
         async with self._reads_schema:
             if not self._schema:
-                self._schema = await asyncio.to_thread(schema_of, self._session(), self._encoder)
-                made = await asyncio.to_thread(example_questions, self._session(), self._encoder)
-                self._schema["questions"] = list(self._examples) or made
+                opened = self.main.kg.session(), self.main.encoder
+                schema = await asyncio.to_thread(schema_of, *opened)
+                made = list(self._examples) or await asyncio.to_thread(example_questions, *opened)
+                self._schema = {**schema, "questions": made}
         return JSONResponse(self._schema)
 
     async def _text2sparql(self, request: Request) -> Response:
@@ -213,7 +163,7 @@ class Service:
             raise RefusedError(400, 'no query: send {"query": "SELECT ..."}')
         async with self._turn():
             timeout = self.main.context.query_timeout
-            run = partial(run_query, self._session(), sparql, timeout=timeout, limit=MOST_ROWS)
+            run = partial(run_query, self.main.kg.session(), sparql, timeout=timeout, limit=MOST_ROWS)
             result = await asyncio.to_thread(run)
         if _form(given) == "csv" and "variables" in result:
             names = result["variables"]
@@ -237,7 +187,7 @@ class Service:
         """Give a relation of the graph another name, which is kept in its profile."""
         body = await _given(request)
         relation, name = (" ".join(str(body.get(key) or "").split()) for key in ("relation", "name"))
-        kg = self._session()
+        kg = self.main.kg.session()
         iri = kg.profile.expand(relation, relation=True)
         if not self._local or not self.main.source:
             raise RefusedError(
@@ -267,7 +217,7 @@ class Service:
                 turns = () if given.get("alone") else self._talks.get(talk, ())
                 asked = await self._read(_question(given), turns)
                 start = {"question": asked.question, "entities": dict(asked.entities)}
-            context = self.main.context.changed(interactive=True)
+            context = self.main.context.changed(interactive=True, review=False)
             async with self._turn():
                 stream = self._graph.astream(start, config, context=context, stream_mode=["tasks", "updates"])
                 async for mode, data in stream:
@@ -279,21 +229,12 @@ class Service:
                         for phase, update in data.items():
                             yield "done", {"phase": phase, "detail": _detail(phase, update or {})}
                 state = State.model_validate((await self._graph.aget_state(config)).values).restored()
-                session = self._session()
-                trace = await asyncio.to_thread(trace_of, state, session)
-                held = await asyncio.to_thread(held_around, state, session, self._encoder, self.main.source)
+                trace = await asyncio.to_thread(trace_of, state, self.main.kg.session())
+                held = await asyncio.to_thread(self.main.held, state)
             self._remember(run, talk, state)
-            yield (
-                "answer",
-                {
-                    "run": run,
-                    "trace": trace,
-                    "choices": choices,
-                    "held": held.model_dump() if held is not None else None,
-                    "asked": given.get("question", ""),
-                    "teaches": self._local,
-                },
-            )
+            about = {"run": run, "asked": given.get("question", ""), "teaches": self._local}
+            held_data = held.model_dump() if held is not None else None
+            yield "answer", {**about, "trace": trace, "choices": choices, "held": held_data}
         except TriplewiseError as error:
             yield "failed", {"error": str(error)}
         finally:
@@ -305,21 +246,21 @@ class Service:
         answer, reading = state.answer, state.followed
         assert answer is not None, "a run that ends has an answer"
         is_read = reading is not None and reading.values == answer.values
+        entities = {e.mention: e.id for e in state.linked}
         self._runs[run] = {
             **{name: getattr(answer, name) for name in ("status", "confidence", "labels", "sparql")},
             "question": state.question,
             "answer": answer.values,
             "program": reading.program if reading is not None and is_read else state.program,
-            "entities": {e.mention: e.id for e in state.linked},
+            "entities": entities,
         }
         if len(self._runs) > HELD_RUNS:
             oldest = next(iter(self._runs))
             del self._runs[oldest]
             self._saver.delete_thread(oldest)
         if talk:
-            entities = {e.mention: e.id for e in state.linked}
-            turn = with_names(Turn(state.question, entities, answer.values, answer.labels), self._session())
-            turns = self._talks.pop(talk, [])
+            turn = Turn(state.question, entities, answer.values, answer.labels)
+            turn, turns = with_names(turn, self.main.kg.session()), self._talks.pop(talk, [])
             self._talks[talk] = [*(t for t in turns if t.question != turn.question), turn][-KEPT_TURNS:]
             if len(self._talks) > HELD_RUNS:
                 del self._talks[next(iter(self._talks))]
@@ -331,9 +272,8 @@ class Service:
         rewrites = await asyncio.to_thread(self._rewrites, text, turns)
         ranked = []
         for asked in rewrites if len(rewrites) > 1 else ():
-            run = {"question": asked.question, "entities": dict(asked.entities)}
-            async with self._turn():
-                answer = (await self._graph_alone.ainvoke(run, context=self.main.context))["answer"]
+            answer = (await self._answer(self.main, asked.question, asked.entities)).answer
+            assert answer is not None, "a run that ends has an answer"
             rank = answer.status == "answered", bool(answer.values), answer.confidence or 0.0
             ranked.append((rank, asked))
             if rank[0] and (answer.confidence is None or answer.confidence >= SURE):
@@ -341,7 +281,7 @@ class Service:
         return max(ranked, key=lambda pair: pair[0])[1] if ranked else rewrites[0]
 
     def _rewrites(self, text: str, turns: Sequence[Turn]) -> Sequence[Rewrite]:
-        env = Environment(self.main.context)
+        env = Environment(self._context)
         message = FollowUp(text, turns, env.kg, env.encoder)
         if message.is_alone:
             return (Rewrite(text, {}),)
@@ -353,11 +293,14 @@ class Service:
             raise RefusedError(400, f"I cannot tell {what}. Give the name, or ask in full.")
         return rewrites
 
-    async def _answer(self, served: ServedGraph, question: str) -> State:
+    async def _answer(
+        self, served: ServedGraph, question: str, entities: Mapping[str, str | None] | None = None
+    ) -> State:
         """Return the state that a question ends in."""
+        context = served.context.changed(interactive=False, review=False)
         async with self._turn():
-            run = {"question": question, "entities": {}}
-            values = await self._graph_alone.ainvoke(run, context=served.context)
+            run = {"question": question, "entities": dict(entities or {})}
+            values = await self._graph_alone.ainvoke(run, context=context)
         return State.model_validate(values)
 
     @asynccontextmanager
@@ -386,21 +329,17 @@ class SameOrigin:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request on, or answer it with 403."""
-        if scope["type"] == "http" and (message := self._objection(scope)):
-            await JSONResponse({"error": message}, 403)(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
-
-    def _objection(self, scope: Scope) -> str:
-        headers = Headers(scope=scope)
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if self._hosts and host_of(f"//{host}") not in self._hosts:
-            return f"this server answers to {', '.join(self._hosts)}, not to {host!r}; see --host"
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        host, origin, message = headers.get("host", ""), headers.get("origin"), ""
         # Browsers name the site of the asking page, though not over plain HTTP from another machine.
         is_own = origin is None or origin.partition("//")[2] == host
         site = headers.get("sec-fetch-site", "same-origin" if is_own else "cross-site")
-        is_link = scope["path"] == "/" and scope["method"] == "GET"
-        return "" if is_link or site in ("none", "same-origin") else "pages of other sites may not ask"
+        is_link = scope["type"] == "http" and (scope["path"], scope["method"]) == ("/", "GET")
+        if scope["type"] == "http" and self._hosts and host_of(f"//{host}") not in self._hosts:
+            message = f"this server answers to {', '.join(self._hosts)}, not to {host!r}; see --host"
+        elif not is_link and site not in ("none", "same-origin"):
+            message = "pages of other sites may not ask"
+        await (JSONResponse({"error": message}, 403) if message else self.app)(scope, receive, send)
 
 
 def _question(given: Mapping[str, Any]) -> str:
@@ -424,6 +363,10 @@ def _csv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> Response:
     return Response(csv_text(names, rows), media_type="text/csv; charset=utf-8")
 
 
+def _html(text: str, policy: str) -> Response:
+    return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+
+
 async def _given(request: Request) -> Mapping[str, Any]:
     """Return the parameters of a GET, or the JSON object of a POST. Raises `RefusedError` for others."""
     if request.method == "GET":
@@ -443,37 +386,27 @@ async def _given(request: Request) -> Mapping[str, Any]:
 
 @cache
 def described() -> dict[str, Any]:
-    """Return what the API is, as `api.yaml` has it."""
-    import yaml
-
+    """Return what the API is, as `api.yaml` has it, and the version of triplewise."""
     api: dict[str, Any] = yaml.safe_load((files("triplewise.graphs.page") / "api.yaml").read_text("utf-8"))
-    return api
+    return {**api, "info": {**api["info"], "version": version("triplewise")}}
 
 
 def openapi() -> dict[str, Any]:
     """Return the description of the API by OpenAPI 3.1: a POST has its parameters as a JSON object."""
-    api = described()
-    replies, paths = {code: {"description": text} for code, text in api["replies"].items()}, {}
+    api, paths = described(), {}
+    replies = {code: {"description": text} for code, text in api["replies"].items()}
     for path, does in api["paths"].items():
-        given, texts = (
-            does.get("parameters", {}),
-            {k: does[k] for k in ("summary", "description") if k in does},
-        )
+        given = does.get("parameters", {})
+        texts = {name: does[name] for name in ("summary", "description") if name in does}
         names = {name: {**p["schema"], "description": p["description"]} for name, p in given.items()}
         needed = [name for name, p in given.items() if p.get("required")]
         schema = {"type": "object", "properties": names, "required": needed}
-        in_query = [{"name": name, "in": "query", **p} for name, p in given.items()]
         methods: dict[str, dict[str, Any]] = {
-            "get": {"parameters": in_query},
+            "get": {"parameters": [{"name": name, "in": "query", **p} for name, p in given.items()]},
             "post": {"requestBody": {"content": {"application/json": {"schema": schema}}}},
         }
         paths[path] = {m: {**texts, **methods[m], "responses": replies} for m in does["methods"]}
-    return {"openapi": "3.1.0", "info": {**api["info"], "version": version("triplewise")}, "paths": paths}
-
-
-def _documentation() -> Response:
-    html, policy = render_docs(described(), version("triplewise"))
-    return HTMLResponse(html, headers={"Content-Security-Policy": policy})
+    return {"openapi": "3.1.0", "info": api["info"], "paths": paths}
 
 
 def _failure(request: Request, error: Exception) -> Response:

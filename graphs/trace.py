@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,33 @@ _LIST = re.compile(rf"\[({_QUOTED}(?:, {_QUOTED})*)(, \.\.\.[^\]']*)?\]")
 _NUMBER = re.compile(r"[-+]?\d[\d.,:TZ+-]*")
 
 
+class Labels:
+    """Labels of short ids, as far as they were fetched; what has no label is its own."""
+
+    def __init__(self, kg: KnowledgeGraph) -> None:
+        self.kg, self.known = kg, dict[str, str]()
+
+    def fetch(self, nodes: Iterable[str] = (), relations: Iterable[str] = ()) -> None:
+        """Fetch the labels of ids not seen yet: one query for nodes, one for relations."""
+        from triplewise.tools.kg.vocabulary import relation_texts
+
+        new = [r for r in dict.fromkeys(relations) if r not in self.known]
+        self.known |= {r: text.label or r for r, text in relation_texts(self.kg, new).items()}
+        iris = {n: self.kg.profile.expand(n) for n in dict.fromkeys(nodes) if n not in self.known}
+        labels = self.kg.labels([iri for iri in iris.values() if iri is not None])
+        self.known |= {n: labels.get(iri, n) if iri else n for n, iri in iris.items()}
+
+    def fetch_triples(self, triples: Sequence[Triple]) -> None:
+        """Fetch the labels of what facts mention."""
+        short = self.kg.profile.short
+        nodes = [short(n) for t in triples for n in (t.subject, t.object) if isinstance(n, IRI)]
+        self.fetch(nodes, [short(t.relation) for t in triples])
+
+    def of(self, ids: Iterable[str]) -> list[str]:
+        """Return the labels of ids."""
+        return [self.known.get(id, id) for id in ids]
+
+
 def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     """Return an ended run as evaluations keep it and the page shows it: some kilobytes, long lists cut.
 
@@ -58,67 +85,64 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
         kg: gives the labels (one query for nodes, one for relations, none that counts as the run's) and the
             short ids. Without it terms are N-Triples, and `names` has the linked entities and answers alone.
     """
-
     profile = kg.profile if kg is not None else None
+
+    def ids(triple: Triple) -> list[str]:
+        return [_id(term, profile) for term in (triple.subject, triple.relation, triple.object)]
+
     trace = whole_trace(state, profile)
-    trace["corrections"] = [
-        {name: value for name, value in correction.items() if name != "text"}
-        for correction in trace["corrections"]
-    ]
+    for correction in trace["corrections"]:
+        del correction["text"]
     for step, whole in zip(trace["steps"], (s.feedback.observation for s in state.steps), strict=True):
-        step |= _shortened(whole if whole.startswith("{") else in_words(whole))
+        shown = whole if whole.startswith("{") else in_words(whole)
+        end = min(len(shown), LENGTH)
+        if end < len(shown):
+            line_end = shown.rfind("\n", end // 2, end)
+            end = line_end if line_end > 0 else end
+            step["cut"] = len(shown) - end
+        step["observation"] = shown[:end]
     trace |= {
         "program": state.program,
         "followed": state.attempt if state.followed is not None and state.followed.features else None,
         "types": [profile.short(IRI(p)) for p in profile.type_predicates] if profile is not None else [],
         "written": list(state.written),
-        "memory": [[_ids(t, profile) for t in path] for path in state.memory],
-        "observation": [[*_ids(o.triple, profile), round(o.score, 3)] for o in state.observation],
+        "memory": [list(map(ids, path)) for path in state.memory],
+        "observation": [[*ids(o.triple), round(o.score, 3)] for o in state.observation],
     }
     if profile is not None:
-        for fact, proof in zip(trace["proof"], state.answer.proof if state.answer else (), strict=True):
-            fact["ids"] = _ids(proof.triple, profile)
-        for fact, extracted in zip(trace["facts"], state.facts, strict=True):
-            fact["ids"] = _ids(extracted.triple, profile)
+        triples = [p.triple for p in (state.answer.proof if state.answer else ())]
+        triples += [extracted.triple for extracted in state.facts]
+        for fact, triple in zip((*trace["proof"], *trace["facts"]), triples, strict=True):
+            fact["ids"] = ids(triple)
     _cut(trace)
     facts = {"facts": trace["observation"], "cuts": list(state.observation_cuts)}
     trace["observation"] = {"from": list(state.observed), **facts}
-    return trace | {"names": _names(state, trace, kg)}
+    names = {e.id: e.label for e in state.linked}
+    names |= dict(zip(trace["answer"], trace["labels"], strict=True))
+    if kg is not None:
+        names |= _labels(state, trace, kg)
+    trace["names"] = {id: label for id, label in names.items() if label and label != id}
+    return trace
 
 
-def _ids(triple: Triple, profile: Profile | None) -> list[str]:
-    """Return the terms of a fact as ids, and literals in quotes as people read them."""
-
-    def shown(term: Term) -> str:
-        if isinstance(term, Literal):
-            return text(readable(term)).n3()
-        return profile.short(term) if profile is not None and isinstance(term, IRI) else term.n3()
-
-    return [shown(triple.subject), shown(triple.relation), shown(triple.object)]
-
-
-def _shortened(whole: str) -> dict[str, Any]:
-    """Return the beginning of an observation, up to a line end where there is one, and what was cut."""
-    part = whole[:LENGTH]
-    if len(whole) <= LENGTH:
-        return {"observation": part}
-    part = part[: part.rfind("\n")] if "\n" in part[LENGTH // 2 :] else part
-    return {"observation": part, "cut": len(whole) - len(part)}
+def _id(term: Term, profile: Profile | None) -> str:
+    """Return a term as its id, and a literal in quotes as people read it."""
+    if isinstance(term, Literal):
+        return text(readable(term)).n3()
+    return profile.short(term) if profile is not None and isinstance(term, IRI) else term.n3()
 
 
 def _cut(trace: dict[str, Any]) -> None:
     """Shorten the lists of a trace, and note as `cut` how much."""
-    cut = {name: len(trace.get(name, ())) - most for name, most in MOST.items() if name != "memory"}
-    cut = {name: count for name, count in cut.items() if count > 0}
-    trace |= {name: trace[name][: MOST[name]] for name in cut}
     paths, free = [], MOST["memory"]
     for path in trace["memory"]:
         if len(path) <= free:
             paths.append(path)
             free -= len(path)
-        else:
-            cut["memory"] = cut.get("memory", 0) + len(path)
-    trace |= {"memory": paths, "cut": cut}
+    cut = {name: len(trace.get(name, ())) - most for name, most in MOST.items() if name != "memory"}
+    cut["memory"] = sum(map(len, trace["memory"])) - sum(map(len, paths))
+    trace["memory"], trace["cut"] = paths, {name: count for name, count in cut.items() if count > 0}
+    trace |= {name: trace[name][: MOST[name]] for name in trace["cut"] if name != "memory"}
 
 
 def in_words(observation: str) -> str:
@@ -160,24 +184,12 @@ def whole_trace(state: State, profile: Profile | None = None) -> dict[str, Any]:
     for f in state.facts:
         provenance = {name: value for name, value in asdict(f).items() if name != "triple"}
         facts.append({"id": f.id, **_terms(f.triple), **provenance})
-    words = (
-        "labels",
-        "text",
-        "reason",
-        "note",
-        "confidence",
-        "unaccounted",
-        "rivals",
-        "sparql",
-        "sql",
-        "rows",
-    )
+    own = ("values", "proof", "corrections", "usage")
     return {
         "question": state.question,
-        "status": answer.status,
         "answer": answer.values,
         **({"iris": iris_of(answer, profile)} if profile is not None else {}),
-        **{name: plain[name] for name in words},
+        **{name: value for name, value in plain.items() if name not in own},
         "proof": proof,
         "facts": facts,
         "entities": [
@@ -208,38 +220,23 @@ def whole_trace(state: State, profile: Profile | None = None) -> dict[str, Any]:
 
 def _terms(triple: Triple) -> dict[str, str]:
     """Return a fact as N-Triples terms."""
-    return {"subject": triple.subject.n3(), "relation": triple.relation.n3(), "object": triple.object.n3()}
+    return {name: getattr(triple, name).n3() for name in ("subject", "relation", "object")}
 
 
-def _names(state: State, trace: Mapping[str, Any], kg: KnowledgeGraph | None) -> dict[str, str]:
-    """Return the labels of the ids that a trace mentions, as far as there are any."""
-    names = {e.id: e.label for e in state.linked}
-    names |= dict(zip(trace["answer"], trace["labels"], strict=True))
-    if kg is not None:
-        from triplewise.tools.kg.vocabulary import relation_texts
-
-        nodes, relations = _mentioned(state, trace)
-        known = sorted(n for n in nodes - relations if n and not any(c.isspace() for c in n))
-        iris = {n: iri for n in known if (iri := kg.profile.expand(n)) is not None}
-        labels = kg.labels(list(iris.values()))
-        names |= {n: labels[iri] for n, iri in iris.items() if iri in labels}
-        names |= {r: t.label for r, t in relation_texts(kg, sorted(relations)).items()}
-        minted = (pair for fact in state.facts for pair in fact.labels.items())
-        names |= {kg.profile.short(IRI(node)): label for node, label in minted}
-    return {short: label for short, label in names.items() if label and label != short}
-
-
-def _mentioned(state: State, trace: Mapping[str, Any]) -> tuple[set[str], set[str]]:
-    """Return the ids of nodes and of relations that a trace mentions."""
+def _labels(state: State, trace: dict[str, Any], kg: KnowledgeGraph) -> dict[str, str]:
+    """Return the labels of the nodes and relations that a trace mentions by their ids."""
     triples = [t for path in trace["memory"] for t in path]
-    triples += [p["ids"] for p in (*trace["proof"], *trace["facts"])]
-    triples += [o[:3] for o in trace["observation"]["facts"]]
-    nodes = {n for s, _, o in triples for n in (s, o) if not n.startswith('"')}
+    triples += [fact["ids"] for fact in (*trace["proof"], *trace["facts"])]
+    triples += [seen[:3] for seen in trace["observation"]["facts"]]
     chains: list[Any] = [*state.dropped, *state.rules]
-    nodes |= {*state.focus, *state.observed, *(chain.anchor for chain in chains)}
     relations = {r for _, r, _ in triples}.union(*(chain.relations for chain in chains))
+    nodes = {n for s, _, o in triples for n in (s, o) if not n.startswith('"')}
+    nodes |= {*state.focus, *state.observed, *(chain.anchor for chain in chains)}
     for feedback in (s.feedback for s in state.steps):
         offered = {r for side in feedback.relations.values() for r in side}
         relations |= offered & set(feedback.arguments)
         nodes |= {a for a in feedback.arguments if not a.startswith("?")}
-    return nodes, relations
+    labels = Labels(kg)
+    labels.fetch(sorted(n for n in nodes if n and not any(c.isspace() for c in n)), sorted(relations))
+    minted = (pair for fact in state.facts for pair in fact.labels.items())
+    return labels.known | {kg.profile.short(IRI(node)): label for node, label in minted}

@@ -16,7 +16,6 @@ from triplewise.graphs.console import EXIT_CODES, Interrupted, echo, echo_json, 
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from triplewise.graphs.cli.run import Run
     from triplewise.graphs.runs import RunRequest
     from triplewise.nodes.state import Answer
 
@@ -26,8 +25,8 @@ NEEDS_TERMINAL = {
     "review": "asks about facts on a terminal, and standard input is none; run it on one, or leave it out, "
     "and decide afterwards with `triplewise facts accept|reject`",
 }
-UNSURE = 4
-"""Exit code of a run that has an answer but is not sure of it."""
+CODES = {"answered": 0, "unsure": 4}
+"""Exit codes by the status of an answer; of any other it is 1."""
 
 commands = typer.Typer()
 
@@ -58,9 +57,7 @@ class Output:
 
     as_json: o.Json = False
     quiet: bool = o.flag("Print the answer alone, a line a value.", "--quiet", "-q")
-    verbose: bool = o.flag(
-        "Show plan, observation, steps, corrections, cost, and what a model writes.", "--verbose", "-v"
-    )
+    verbose: bool = o.flag("Show plan, observation, steps, corrections and cost.", "--verbose", "-v")
     trace: Path | None = o.option("FILE.html", "Write the run as a page to open in a browser, too.")
 
     def follow(self, request: RunRequest, saver: Any, resume: bool, page: Path | None) -> Answer:
@@ -68,33 +65,30 @@ class Output:
         from triplewise.graphs.cli.report import Report
         from triplewise.graphs.cli.run import Run, write_run
 
-        run: Run = Run(request, saver, lambda shown: ask_person(shown, run))
-        if self.as_json or self.quiet:
-            for _ in run.updates(resume):
-                continue
-        else:
-            console = out()
-            report = Report(console, run.kg, run.toolset, self.verbose)
-            if self.verbose:
-                report.row("Question", request.question)
-            on_token = report.token if self.verbose and console.is_terminal else None
-            # What a model writes leaves no line for the status.
-            is_still = on_token is not None or not console.is_terminal
-            waiting = "opening the knowledge graph"
-            with report.whole_lines(), nullcontext() if is_still else console.status(waiting) as status:
-                for phase, update in run.updates(resume, status, on_token):
-                    if self.verbose:
-                        report.phase(phase, update)
-            report.answer(run.answer, run.state.followed)
-            if run.answer.status == "not_found" or run.answer.unaccounted:
-                report.held(run.held)
+        run, console = Run(request, saver, ask_person), out()
+        report = Report(console, run.served.kg, run.served.toolset, self.verbose)
+        is_plain = self.as_json or self.quiet
+        is_followed = self.verbose and not is_plain
+        if is_followed:
+            report.row("Question", request.question)
+        is_still = is_plain or not console.is_terminal
+        with nullcontext() if is_still else console.status("opening the knowledge graph") as status:
+            for phase, update in run.updates(resume, status):
+                if is_followed:
+                    report.phase(phase, update)
+        answer = run.state.answer
+        assert answer is not None, "a run that ends has an answer"
         if self.as_json:
             echo_json(run.document())
         elif self.quiet:
-            echo("\n".join(run.answer.labels) or run.answer.text)
+            echo("\n".join(answer.labels) or answer.text)
+        else:
+            report.answer(answer, run.state.followed)
+            if answer.status == "not_found" or answer.unaccounted:
+                report.held(run.served.held(run.state))
         if page is not None:
             write_run(page, run)
-        return run.answer
+        return answer
 
 
 @o.command(commands, after=EXIT_CODES)
@@ -137,11 +131,12 @@ def ask(
         triplewise ask --file questions.csv --out answers.csv --jobs 8
         triplewise ask --resume
     """
-    if (page := output.trace) is not None:
-        from triplewise.graphs.page import check_page
+    from triplewise.graphs.page import check_page
+    from triplewise.graphs.runs import open_checkpoints
 
+    page = output.trace and output.trace.absolute()  # the run may have begun in another folder
+    if page is not None:
         check_page(page)
-        page = page.absolute()  # the run may have begun in another folder
     if file is not None:
         from triplewise.graphs.cli.batch import ask_all
 
@@ -156,23 +151,7 @@ def ask(
             "leave them out"
         )
     request = None if resume else options.request(question, entity, thread, config)
-    answer = _ask(options, output, request, None if no_checkpoints else (checkpoints,), thread, page)
-    raise typer.Exit({"answered": 0, "unsure": UNSURE}.get(answer.status, 1))
-
-
-def _ask(
-    options: AskOptions,
-    output: Output,
-    request: RunRequest | None,
-    checkpoints: tuple[str | None] | None,
-    thread: str | None,
-    page: Path | None,
-) -> Answer:
-    """Run a request, or for None the last one that was cut off; without `checkpoints` nothing is saved."""
-    from triplewise.graphs.runs import open_checkpoints
-
-    resume = request is None
-    store = checkpoints and open_checkpoints(*checkpoints, lambda message: say(message, "notice"))
+    store = None if no_checkpoints else open_checkpoints(checkpoints, lambda text: say(text, "notice"))
     try:
         if request is None:
             assert store is not None, "--no-checkpoints is refused beside --resume"
@@ -182,21 +161,20 @@ def _ask(
             if request.context.get(name) and not sys.stdin.isatty():
                 raise ConfigurationError(f"--{name} {why}")
         with chdir(request.folder), store.running(request) if store else nullcontext():
-            return output.follow(request, store.saver if store else None, resume, page)
+            answer = output.follow(request, store.saver if store else None, resume, page)
     except KeyboardInterrupt:
         raise Interrupted("`triplewise ask --resume` goes on" if store and store.saver else "") from None
     finally:
         if store is not None:
             store.close()
+    raise typer.Exit(CODES.get(answer.status, 1))
 
 
-def ask_person(shown: Mapping[str, Any], run: Run) -> Any:
-    """Ask a person what an interrupted run asks for; return what `Command(resume=...)` takes."""
+def ask_person(shown: Mapping[str, Any]) -> Any:
+    """Return a person's word on what a run stopped for: a reading, or facts."""
     if shown.get("error"):
         say(str(shown["error"]), "notice")
-    if "facts" in shown:
-        return review_facts(shown["facts"])
-    return pick_reading(shown)
+    return review_facts(shown["facts"]) if "facts" in shown else pick_reading(shown)
 
 
 def typed(prompt: str) -> str:
@@ -223,10 +201,7 @@ def pick_reading(shown: Mapping[str, Any]) -> str:
 
 
 def review_facts(facts: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
-    """Ask a person about each fact; return the decisions by id.
-
-    Asks on stderr, so that `--json` prints nothing else. Raises `KeyboardInterrupt` at the end of input.
-    """
+    """Ask a person about each fact; return the decisions by id."""
     words, verb = "y(es), n(o), all, none", ("fact was", "it") if len(facts) == 1 else ("facts were", "they")
     say(f"{len(facts)} {verb[0]} read from documents. May {verb[1]} be used? {words}")
     decisions: dict[str, bool] = {}

@@ -13,12 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from triplewise.graphs.around import ServedGraph
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.console import csv_text, progress_bars, say
 from triplewise.graphs.runs import RunRequest
 from triplewise.graphs.trace import iris_of
-from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import Answer
 from triplewise.tools.core.errors import (
     ConfigurationError,
@@ -58,32 +57,25 @@ def read_questions(source: str) -> list[Question]:
     """
     path = Path(source)
     records: Iterator[tuple[int, Mapping[str, Any]]]
-    if source == "-":
-        records = ((n, {"question": line}) for n, line in enumerate(sys.stdin, 1))
-    elif path.suffix == ".jsonl":
+    if path.suffix == ".jsonl":
         records = json_lines(path)
     elif path.suffix == ".csv":
         lines = [line for _, line in lines_of(path)]
-        rows = csv.DictReader(lines, delimiter=_separator(lines[0] if lines else ""))
+        rows = csv.DictReader(lines, delimiter=max(SEPARATORS, key="".join(lines[:1]).count))
         records = ((rows.line_num, row) for row in rows)
     else:
-        records = ((n, {"question": line}) for n, line in lines_of(path))
+        lines_read = enumerate(sys.stdin, 1) if source == "-" else lines_of(path)
+        records = ((n, {"question": line}) for n, line in lines_read if line.strip())
     questions = []
     for number, record in records:
         text = record.get("question")
         if not isinstance(text, str):
             raise DataError("no `question`; name the column or key of the questions so", source, number)
-        if text.strip() or path.suffix in (".csv", ".jsonl"):  # a row without a question is said to fail
-            others = {k: v for k, v in record.items() if k is not None and k not in COLUMNS}
-            questions.append(Question(str(record.get("id") or number), text.strip(), others))
+        others = {k: v for k, v in record.items() if k is not None and k not in COLUMNS}
+        questions.append(Question(str(record.get("id") or number), text.strip(), others))
     if not questions:
         raise DataError("holds no question; write one a line, or a column `question`", source)
     return questions
-
-
-def _separator(header: str) -> str:
-    """Return what splits the cells of a line of column names."""
-    return max(SEPARATORS, key=header.count)
 
 
 def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overwrite: bool = False) -> int:
@@ -97,9 +89,15 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
         ConfigurationError: a finished `out` is there and may not be overwritten, or has an unknown ending.
     """
     part = out.with_name(f"{out.name}.part") if out is not None else None
-    if out is not None:
-        _check(out, overwrite or (part is not None and part.exists()))
-    questions, one = read_questions(source), _Asking(request)
+    if out is not None and part is not None:
+        if out.suffix not in FORMATS:
+            raise ConfigurationError(f"--out {out} must end in {', '.join(FORMATS)}")
+        if out.suffix == ".parquet" and not (find_spec("pandas") and find_spec("pyarrow")):
+            raise ConfigurationError("writing Parquet needs pandas and pyarrow: pip install pandas pyarrow")
+        if out.exists() and not overwrite and not part.exists():
+            raise ConfigurationError(f"{out} is there already; give another --out, or --overwrite")
+    questions, served = read_questions(source), ServedGraph.open(request.preset, request.context)
+    graph: Any = build_graph(request.preset)
     answers = _answers_before(part, questions)
     if answers:
         say(f"{len(answers)} of {len(questions)} questions were answered before; going on", "notice")
@@ -112,7 +110,7 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
             if answers:
                 file.write("\n")  # ends the line that was being written when it was cut off
             report("asking", len(answers), len(questions))
-            asked = {pool.submit(one, q): q[:2] for q in questions if q[:2] not in answers}
+            asked = {pool.submit(_row, q, graph, served): q[:2] for q in questions if q[:2] not in answers}
             for future in as_completed(asked):
                 answers[asked[future]] = record = future.result()
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -127,44 +125,26 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
     return 3 if any(record["status"] == "failed" for record in answers.values()) else 0
 
 
-def _check(out: Path, may_be_there: bool) -> None:
-    if out.suffix not in FORMATS:
-        raise ConfigurationError(f"--out {out} must end in {', '.join(FORMATS)}")
-    if out.suffix == ".parquet" and not (find_spec("pandas") and find_spec("pyarrow")):
-        raise ConfigurationError("writing Parquet needs pandas and pyarrow: pip install pandas pyarrow")
-    if out.exists() and not may_be_there:
-        raise ConfigurationError(f"{out} is there already; give another --out, or --overwrite")
+def _row(question: Question, graph: Any, served: ServedGraph) -> dict[str, Any]:
+    """Answer a question; return the row of `COLUMNS`, with its other columns."""
+    status, run = None, {"question": question.text, "entities": {}}
+    try:
+        answer: Answer = graph.invoke(run, context=served.context)["answer"]
+    except TriplewiseError as error:
+        if isinstance(error, UserError) and not isinstance(error, QuestionError):
+            raise  # it holds for every question: a setting, a file
+        answer, status = Answer("not_found", reason=str(error)), "failed"
+    sure = None if answer.confidence is None else round(answer.confidence, 3)
+    texts = (answer.labels, answer.values, iris_of(answer, served.kg.profile))
+    cells = (*(" | ".join(text) for text in texts), answer.sparql or answer.sql, answer.reason)
+    head = (question.id, question.text, status or answer.status, sure)
+    values = (*head, *cells, round(answer.usage.seconds, 2))
+    return {**dict(zip(COLUMNS, values, strict=True)), **question.others}
 
 
 def _tally(records: Iterable[Mapping[str, Any]]) -> str:
     counts = Counter(record["status"].replace("_", " ") for record in records)
     return ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-
-
-class _Asking:
-    """Answers one question of a file as a row of `COLUMNS`, with its other columns."""
-
-    def __init__(self, request: RunRequest) -> None:
-        self._context, self._graph = Context(**request.context), build_graph(request.preset)
-        self._profile = Environment(self._context).kg.profile
-
-    def __call__(self, question: Question) -> dict[str, Any]:
-        graph: Any = self._graph
-        status = None
-        try:
-            answer = graph.invoke({"question": question.text, "entities": {}}, context=self._context)[
-                "answer"
-            ]
-        except TriplewiseError as error:
-            if isinstance(error, UserError) and not isinstance(error, QuestionError):
-                raise  # it holds for every question: a setting, a file
-            answer, status = Answer("not_found", reason=str(error)), "failed"
-        sure = None if answer.confidence is None else round(answer.confidence, 3)
-        texts = (answer.labels, answer.values, iris_of(answer, self._profile))
-        cells = (*(" | ".join(text) for text in texts), answer.sparql or answer.sql, answer.reason)
-        head = (question.id, question.text, status or answer.status, sure)
-        values = (*head, *cells, round(answer.usage.seconds, 2))
-        return {**dict(zip(COLUMNS, values, strict=True)), **question.others}
 
 
 def _answers_before(part: Path | None, questions: list[Question]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -188,9 +168,8 @@ def _write(out: Path, records: list[dict[str, Any]]) -> None:
 
         pd.DataFrame(records, columns=names).to_parquet(out)
         return
+    text = csv_text(names, ([record.get(name, "") for name in names] for record in records))
     if out.suffix == ".jsonl":
         text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    else:
-        text = csv_text(names, ([record.get(name, "") for name in names] for record in records))
     with writing(out):
         write_text(out, text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +16,6 @@ from triplewise.graphs.console import columns, out, pairs, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
-    from triplewise.tools.kg import KnowledgeGraph
     from triplewise.tools.learning.calibration import Row
     from triplewise.tools.learning.parser_training import Labelled
     from triplewise.tools.parsing.confidence import Calibration
@@ -24,95 +23,12 @@ if TYPE_CHECKING:
 AT_ONCE = 4
 """Questions that a language model is asked at a time."""
 
-
-def collect(group: str, questions: Sequence[Labelled], kg: KnowledgeGraph, **settings: Any) -> Iterator[Row]:
-    """Ask questions; return whether each answer is right, and by what evidence.
-
-    `settings` are those of a run, such as its language model.
-    """
-    from triplewise.graphs.build import build_graph
-    from triplewise.nodes.context import Context
-    from triplewise.nodes.environment import Environment
-    from triplewise.nodes.result import reading_of_query
-    from triplewise.nodes.state import State
-    from triplewise.tools.core.overlap import best_overlap
-    from triplewise.tools.learning.calibration import Row
-    from triplewise.tools.learning.questions import short_answers
-
-    graph: Any = build_graph()
-
-    def row(labelled: Labelled) -> Row:
-        question, entities, gold = labelled
-        fixed = {"kg": kg, "min_confidence": 0.0, "cascade": None}
-        context = Context(**{"seeds": "none", **settings, **fixed})
-        values = graph.invoke({"question": question, "entities": dict(entities)}, context=context)
-        state, answer = State(**values), values["answer"]
-        env = Environment(context)
-        reading = state.followed if context.embedded else reading_of_query(state, env, answer.values)
-        ids = [short_answers(kg, answers) for answers in gold]
-        # Yes-or-no answers may stand in words.
-        f1 = max(best_overlap(answer.values, ids).f1, best_overlap(answer.labels, gold, "names").f1)
-        features = reading.features if reading is not None and answer.values else {}
-        return Row(group, question, f1 == 1.0 and any(gold), features, any(gold))
-
-    with ThreadPoolExecutor(AT_ONCE if "model" in settings else 1) as pool:
-        yield from pool.map(row, questions)
-
-
-def read_labelled(files: Sequence[Path]) -> list[Labelled]:
-    """Return the questions of JSON-lines files. Raises `DataError` where a line is none."""
-    from triplewise.tools.core.files import json_lines
-    from triplewise.tools.learning.parser_training import Labelled
-    from triplewise.tools.planning.seeds import question_parts
-
-    questions = []
-    for file in files:
-        for number, record in json_lines(file):
-            text, entities, answers = question_parts(record, file, number)
-            questions.append(Labelled(text, entities, (answers, *map(tuple, record.get("also") or ()))))
-    return questions
-
-
-def learn_weights(questions: Sequence[Labelled], kg: KnowledgeGraph) -> None:
-    """Learn the parser's weights for one graph and keep them with it.
-
-    Raises `ConfigurationError` where the graph is no folder that could keep them.
-    """
-    from triplewise.tools.learning.parser_training import learned_weights
-    from triplewise.tools.parsing.learn import own_file, shipped_weights, write_weights
-    from triplewise.tools.retrieval.encoder import open_encoder
-
-    if (path := own_file(kg)) is None:
-        raise ConfigurationError(
-            f"{kg.name} is no folder that could keep weights; load it by `triplewise kg load`"
-        )
-    write_weights(learned_weights(questions, kg, open_encoder(), shipped_weights()), path)
-
-
-def keep(calibration: Calibration, path: Path, model: str | None) -> None:
-    """Write a calibration, or that of a language model, into a file, which keeps what else it has.
-
-    What is no calibration of this version is overwritten.
-    """
-    from triplewise.tools.core.files import read_text
-    from triplewise.tools.parsing.confidence import read_calibration, shipped
-
-    before = shipped()
-    if path.is_file():
-        with suppress(DataError):
-            before = read_calibration(read_text(path), path)
-    if model is None:
-        replace(calibration, models=before.models).write(path)
-    else:
-        replace(before, models={**before.models, model: calibration}).write(path)
-
-
 commands = typer.Typer()
 
 
 @o.command(commands)
 def calibrate(
-    options: o.ModelOptions,
+    options: o.SettingOptions,
     files: list[Path] = o.argument(
         "QUESTIONS...",
         "JSON lines (plain or .gz) with `question`, `answers` ([] where the graph holds none) and, if "
@@ -143,32 +59,92 @@ def calibrate(
     """
     from triplewise.nodes.context import Context
     from triplewise.nodes.environment import Environment
+    from triplewise.tools.core.files import json_lines
     from triplewise.tools.learning.calibration import train
+    from triplewise.tools.learning.parser_training import Labelled, learned_weights
     from triplewise.tools.parsing.confidence import FILE
-    from triplewise.tools.parsing.learn import own_file
+    from triplewise.tools.parsing.learn import own_file, shipped_weights, write_weights
+    from triplewise.tools.planning.seeds import question_parts
 
     settings = options.context_settings()
     context = Context(**settings)
-    graph = Environment(context).kg
-    if (path := out_ or own_file(graph, FILE)) is None:
+    env = Environment(context)
+    path, weights_path = out_ or own_file(env.kg, FILE), own_file(env.kg)
+    if path is None:
         raise ConfigurationError(
             f"{context.kg} is no folder that could keep a calibration; name a file with --out, and give it "
             "to later questions by --set calibration=FILE"
         )
-    questions = read_labelled(files)
+    questions = []
+    for file in files:
+        for number, record in json_lines(file):
+            text, entities, answers = question_parts(record, file, number)
+            questions.append(Labelled(text, entities, (answers, *map(tuple, record.get("also") or ()))))
     if weights:
-        learn_weights(questions[::2], graph)
+        if weights_path is None:
+            raise ConfigurationError(
+                f"{context.kg} is no folder that could keep weights; load it by `triplewise kg load`"
+            )
+        write_weights(learned_weights(questions[::2], env.kg, env.encoder, shipped_weights()), weights_path)
         questions = questions[1::2]
-    rows: list[Row] = []
-    with progress_bars() as report:
-        for row in collect(str(context.kg), questions, **{**settings, "kg": graph}):
-            rows.append(row)
-            report("asking", len(rows), len(questions))
+    rows = _ask(str(context.kg), questions, {**settings, "kg": env.kg})
     calibration = train(rows, {"questions": [file.name for file in files], "count": len(rows)})
-    keep(calibration, path, None if context.embedded else context.name_of("model"))
+    _keep(calibration, path, None if context.embedded else context.name_of("model"))
     measured: Mapping[str, float] = calibration.provenance["left out"]["all"]
     out().print(columns(tuple(measured), [tuple(f"{value:g}" for value in measured.values())]))
-    out().print(
-        pairs("Calibrated", [("min_confidence", f"{calibration.min_confidence:g}"), ("kept in", str(path))])
-    )
+    kept = [("min_confidence", f"{calibration.min_confidence:g}"), ("kept in", str(path))]
+    out().print(pairs("Calibrated", kept))
     say("figures are of held-out tenths of the questions")
+
+
+def _ask(group: str, questions: Sequence[Labelled], settings: Mapping[str, Any]) -> list[Row]:
+    """Ask questions; return whether each answer is right, and by what evidence."""
+    from triplewise.graphs.build import build_graph
+    from triplewise.nodes.context import Context
+    from triplewise.nodes.environment import Environment
+    from triplewise.nodes.result import reading_of_query
+    from triplewise.nodes.state import State
+    from triplewise.tools.core.overlap import best_overlap
+    from triplewise.tools.learning.calibration import Row
+    from triplewise.tools.learning.questions import short_answers
+
+    context = Context(**{"seeds": "none", **settings, "min_confidence": 0.0, "cascade": None})
+    env, graph = Environment(context), build_graph()
+
+    def ask(labelled: Labelled) -> Row:
+        question, entities, gold = labelled
+        run: Any = {"question": question, "entities": dict(entities)}
+        state = State.model_validate(graph.invoke(run, context=context))
+        answer = state.answer
+        assert answer is not None, "a run that ends has an answer"
+        reading = state.followed if context.embedded else reading_of_query(state, env, answer.values)
+        ids = [short_answers(env.kg, answers) for answers in gold]
+        # Yes-or-no answers may stand in words.
+        f1 = max(best_overlap(answer.values, ids).f1, best_overlap(answer.labels, gold, "names").f1)
+        features = reading.features if reading is not None and answer.values else {}
+        return Row(group, question, f1 == 1.0 and any(gold), features, any(gold))
+
+    rows: list[Row] = []
+    with ThreadPoolExecutor(1 if context.embedded else AT_ONCE) as pool, progress_bars() as report:
+        for row in pool.map(ask, questions):
+            rows.append(row)
+            report("asking", len(rows), len(questions))
+    return rows
+
+
+def _keep(calibration: Calibration, path: Path, model: str | None) -> None:
+    """Write a calibration, or that of a language model, into a file, which keeps what else it has.
+
+    What is no calibration of this version is overwritten.
+    """
+    from triplewise.tools.core.files import read_text
+    from triplewise.tools.parsing.confidence import read_calibration, shipped
+
+    before = shipped()
+    if path.is_file():
+        with suppress(DataError):
+            before = read_calibration(read_text(path), path)
+    if model is None:
+        replace(calibration, models=before.models).write(path)
+    else:
+        replace(before, models={**before.models, model: calibration}).write(path)

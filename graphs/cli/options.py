@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
-from typer.core import TyperArgument, TyperOption
 
 from triplewise.graphs.console import Json as Json
 from triplewise.graphs.console import examples
@@ -49,18 +48,6 @@ Checkpoints = Annotated[
 ]
 
 
-_type_of_option = TyperOption.display_type_rich
-
-
-def _type_shown(param: TyperOption, ctx: Any) -> str | None:
-    """What `--help` says of the type of a value; nothing where there is no value."""
-    return None if param.is_flag else _type_of_option(param, ctx)
-
-
-setattr(TyperOption, "display_type_rich", _type_shown)  # noqa: B010 - its `<bool>` teaches nobody anything
-setattr(TyperArgument, "display_type_rich", lambda param, ctx: None)  # noqa: B010 - nor does `<list[Path]>`
-
-
 def option(metavar: str, help: str, default: Any = None, *names: str, **more: Any) -> Any:
     """Return an option, for the default of a parameter; `shown` is what its help gives as default."""
     shown = more.pop("shown", True)
@@ -73,7 +60,7 @@ _login = functools.partial(option, rich_help_panel="Login of an endpoint (docs/e
 
 def flag(help: str, *names: str) -> Any:
     """Return an option without a value, False unless it is given."""
-    return typer.Option(False, *names, help=help)
+    return typer.Option(False, *names, metavar="", help=help)
 
 
 def argument(metavar: str, help: str, default: Any = ...) -> Any:
@@ -110,12 +97,11 @@ def _unfold(function: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.signature(function, eval_str=True)
     groups, parameters = dict[str, Any](), list[inspect.Parameter]()
     for p in signature.parameters.values():
+        options = [(p.name, p.default, p.annotation)]
         if is_dataclass(p.annotation):
             groups[p.name], hints = p.annotation, get_type_hints(p.annotation, include_extras=True)
             shown = sorted(fields(p.annotation), key=lambda f: f.name in LOGIN_OPTIONS)
             options = [(f.name, f.default, hints[f.name]) for f in shown]
-        else:
-            options = [(p.name, p.default, p.annotation)]
         parameters += [inspect.Parameter(n, p.KEYWORD_ONLY, default=d, annotation=t) for n, d, t in options]
 
     @functools.wraps(function)
@@ -190,15 +176,25 @@ class GraphOptions(Login):
 
     def open_graph(self) -> KnowledgeGraph:
         """Log in to the graph and open it."""
-        return self.open(
-            self.source, profile=self.profile or (None if self.kg else read_config().get("profile"))
-        )
+        profile = self.profile or (None if self.kg else read_config().get("profile"))
+        return self.open(self.source, profile=profile)
 
 
 @dataclass(frozen=True)
 class SettingOptions(GraphOptions):
-    """A graph, and any setting of a run. Fields that have the name of a setting are that setting."""
+    """A graph, a model, and any setting of a run. Fields that have the name of a setting are that setting."""
 
+    model: str | None = _common(
+        "M",
+        "embedded (no key, no network), openai:NAME, or provider:NAME such as anthropic:NAME.",
+        shown="embedded",
+    )
+    base_url: str | None = _common("URL", "OpenAI-compatible server, e.g. http://localhost:8000/v1.")
+    seeds: str | None = _common(
+        "FILE",
+        "Answered example questions of this graph, as JSON lines; none for none.",
+        shown="those of `triplewise plan index`",
+    )
     pairs: list[str] | None = _common(
         "NAME=VALUE", "Any other setting of a run, e.g. max_steps=20. Repeatable.", None, "--set"
     )
@@ -230,24 +226,7 @@ class SettingOptions(GraphOptions):
 
 
 @dataclass(frozen=True)
-class ModelOptions(SettingOptions):
-    """A graph, settings, and who answers."""
-
-    model: str | None = _common(
-        "M",
-        "embedded (no key, no network), openai:NAME, or provider:NAME such as anthropic:NAME.",
-        shown="embedded",
-    )
-    base_url: str | None = _common("URL", "OpenAI-compatible server, e.g. http://localhost:8000/v1.")
-    seeds: str | None = _common(
-        "FILE",
-        "Answered example questions of this graph, as JSON lines; none for none.",
-        shown="those of `triplewise plan index`",
-    )
-
-
-@dataclass(frozen=True)
-class RunOptions(ModelOptions):
+class RunOptions(SettingOptions):
     """Everything a run is made of but its question."""
 
     preset: str | None = _common("P", "See `triplewise presets`.", shown=DEFAULT_PRESET)

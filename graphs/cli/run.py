@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING, Any
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from triplewise.graphs.around import Held, held_around
+from triplewise.graphs.around import ServedGraph
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.console import say
 from triplewise.graphs.page import Page, Question, RunBlock, write_page
-from triplewise.graphs.presets import find_preset
 from triplewise.graphs.runs import RunRequest
-from triplewise.graphs.trace import DOING, trace_of, whole_trace
-from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Environment
-from triplewise.nodes.state import Answer, State
-from triplewise.tools.core.errors import DataError, KGUnavailableError
-from triplewise.tools.kg import Outcome
+from triplewise.graphs.trace import DOING, trace_of
+from triplewise.nodes.state import State
+from triplewise.tools.core.errors import DataError
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -29,18 +25,18 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """A run that can be followed phase by phase. KG and model are opened at once, to fail early.
+    """A run that can be followed phase by phase. Graph and model are opened at once, to fail early.
 
     Attributes:
-        kg, toolset: what the run works with. state: the final state, once the run has ended.
+        served: what the run works with. state: where the run ended.
 
     Args:
         reviewer: gives a person's word, as `Command(resume=...)` takes it, on what a run shows that stops.
 
-    Raises:
-        ConfigurationError, DataError: a KG or model that cannot be opened.
-        KGUnavailableError: an endpoint that does not answer.
+    Raises: as `ServedGraph.open`.
     """
+
+    state: State
 
     def __init__(
         self,
@@ -48,71 +44,55 @@ class Run:
         saver: BaseCheckpointSaver[Any] | None = None,
         reviewer: Callable[[Mapping[str, Any]], Any] = lambda shown: "none",
     ) -> None:
-        self.request, self.context, self._reviewer = request, Context(**request.context), reviewer
-        settings = self.context.resolved(find_preset(request.preset).settings)
-        tools = Environment(settings)
-        self.kg, self.toolset, self._tools = tools.kg, tools.toolset, tools
-        probe = self.kg.query("ASK { ?s ?p ?o }")
-        if probe.outcome is Outcome.UNAVAILABLE:
-            raise KGUnavailableError(f"{self.kg.name}: {probe.message}")
-        if not settings.embedded:
-            _ = tools.model
+        self.request, self._reviewer = request, reviewer
+        self.served = ServedGraph.open(request.preset, request.context)
         # With "sync" no phase begins before the one before it is on disk: a killed run repeats nothing.
         self._durability = {"durability": "sync"} if saver else {}
+        settings = self.served.settings
         if saver is None and (settings.review or settings.interactive):
             saver = InMemorySaver()
         self._graph: Any = build_graph(request.preset, checkpointer=saver)
-        self._values: dict[str, Any] = {"question": request.question, "entities": request.entities}
 
     def updates(
-        self,
-        resume: bool = False,
-        status: Status | None = None,
-        on_token: Callable[[str], None] | None = None,
+        self, resume: bool = False, status: Status | None = None
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield each phase with its update, as it happens.
 
         Args:
             resume: go on from the last checkpoint of the thread, where it has one.
             status: shows what is being done; stands still while a person is asked.
-            on_token: is given what a model writes, as it writes it.
         """
         config: Any = {"configurable": {"thread_id": self.request.thread}}
-        start: Any = dict(self._values)
+        values: dict[str, Any] = {"question": self.request.question, "entities": self.request.entities}
+        start: Any = values
         if resume and (saved := self._saved(config)):
-            self._values |= saved
-            start = None
-            steps = len(self._values.get("steps", ()))
+            values, start, steps = saved, None, len(saved.get("steps", ()))
             count = f"{steps} step{'' if steps == 1 else 's'}"
             say(f"going on after {count} (thread {self.request.thread})", "notice")
-        modes = ["tasks", "updates", "values", *(["messages"] if on_token else [])]
+        options: Any = {"context": self.served.context, **self._durability}
         shown: Mapping[str, Any] | None = {}
         while shown is not None:
             shown = None
-            stream = self._graph.stream(
-                start, config, context=self.context, stream_mode=modes, **self._durability
-            )
+            stream = self._graph.stream(start, config, stream_mode=["tasks", "updates", "values"], **options)
             for mode, data in stream:
-                if mode == "messages" and on_token:
-                    on_token(str(data[0].text))
+                if mode == "values":
+                    values = data
                 elif mode == "tasks":
                     if status and "input" in data:
-                        status.update(DOING.get(data["name"], data["name"]))
-                elif mode == "values":
-                    self._values = data
+                        status.update(DOING[data["name"]])
                 elif "__interrupt__" in data:
                     shown = data["__interrupt__"][0].value
                 else:
-                    for phase, update in data.items():
-                        yield phase, update or {}
+                    yield from ((phase, update or {}) for phase, update in data.items())
             if shown is not None:
                 if status:
                     status.stop()
                 start = Command(resume=self._reviewer(shown))
                 if status:
                     status.start()
+        self.state = State.model_validate(values).restored()
 
-    def _saved(self, config: Any) -> Mapping[str, Any]:
+    def _saved(self, config: Any) -> dict[str, Any]:
         """Return the state of the last checkpoint, {} without one. Raises `DataError` where it is damaged."""
         try:
             values: dict[str, Any] = self._graph.get_state(config).values
@@ -123,38 +103,20 @@ class Run:
             raise DataError(f"{what}; ask the question anew, without --resume") from error
         return values
 
-    @property
-    def state(self) -> State:
-        """The state that the run ended in."""
-        return State.model_validate(self._values).restored()
-
-    @property
-    def answer(self) -> Answer:
-        """What the run came to."""
-        answer = self.state.answer
-        assert answer is not None, "a run that ends has an answer"
-        return answer
-
-    @property
-    def held(self) -> Held | None:
-        """What the graph holds around a question without a sure answer; None for others."""
-        source = self.context.kg if isinstance(self.context.kg, str) else ""
-        return held_around(self.state, self.kg.session(), self._tools.encoder, source)
-
     def document(self) -> dict[str, Any]:
         """Return answer, labels, query, proof, steps, corrections, usage, and what was asked of what."""
-        asked = {name: getattr(self.context, name) for name in ("kg", "db", "model")}
+        asked = {name: getattr(self.served.context, name) for name in ("kg", "db", "model")}
         request = {"preset": self.request.preset, "thread": self.request.thread}
-        held = {} if (held := self.held) is None else {"held": held.model_dump()}
-        return whole_trace(self.state, self.kg.profile) | held | asked | request
+        return self.served.document(self.state) | asked | request
 
 
 def write_run(path: Path, run: Run) -> None:
     """Write the page of an ended run, and say where it is. Raises `DataError` if it cannot be written."""
-    request, context = run.request, run.context
-    trace = trace_of(run.state, None if context.db else run.kg)
-    answer, status = trace["labels"], trace["status"]
-    question = Question(request.thread, request.question, answer=answer, status=status, trace=trace)
+    request, context = run.request, run.served.context
+    trace = trace_of(run.state, None if context.db else run.served.kg)
+    question = Question(
+        request.thread, request.question, answer=trace["labels"], status=trace["status"], trace=trace
+    )
     source = {"database": context.db} if context.db else {"graph": context.kg}
     about = source | {"model": context.model, "preset": request.preset}
     about |= {n: getattr(context, n) for n in request.context if n not in ("kg", "db", "model")}

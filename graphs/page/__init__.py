@@ -17,14 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import write_text, writing
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 CHUNK = 100
 """Traces in a block."""
@@ -124,13 +121,13 @@ class Page:
 
 def render_page(page: Page) -> str:
     """Return the page as one HTML document."""
-    template, script = _template("page.html.jinja", SCRIPTS)
     links = {}
     for run in page.runs:
         links[run.name] = f"#{quote(run.name, safe='')}"
-        for question in run.questions:
-            links[f"{run.name}/{question.id}"] = f"{links[run.name]}/{quote(question.id, safe='')}"
-    return template.render(
+        links |= {f"{run.name}/{q.id}": f"{links[run.name]}/{quote(q.id, safe='')}" for q in run.questions}
+    script = _script(SCRIPTS)
+    return _render(
+        "page.html.jinja",
         page=page,
         script=script,
         style=_read("page.css"),
@@ -140,7 +137,6 @@ def render_page(page: Page) -> str:
         interval=interval,
         footnotes=footnotes,
         in_words=_columns_in_words,
-        marks=_marks,
         link=lambda cell: links.get(cell.link, ""),
     )
 
@@ -151,35 +147,28 @@ def render_service(graph: str, model: str, examples: Sequence[str]) -> tuple[str
     Args:
         graph: name of the graph that is asked. model: in words. examples: questions to try.
     """
-    template, script = _template("service.html.jinja", SERVICE_SCRIPTS)
-    style = f"\n{_read('page.css')}\n{_read('service.css')}\n"
+    script, style = _script(SERVICE_SCRIPTS), f"\n{_read('page.css')}\n{_read('service.css')}\n"
     policy = (
         f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; connect-src 'self'; "
         "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
-    return template.render(graph=graph, model=model, examples=examples, style=style, script=script), policy
+    shown = {"graph": graph, "model": model, "examples": examples}
+    return _render("service.html.jinja", style=style, script=script, **shown), policy
 
 
-def render_docs(api: Mapping[str, Any], version: str) -> tuple[str, str]:
+def render_docs(api: Mapping[str, Any]) -> tuple[str, str]:
     """Return the page of the service's API as HTML, and the content security policy to send with it."""
-    template, _ = _template("docs.html.jinja", (), strict=False)
     style = f"\n{_read('page.css')}\n"
     policy = f"default-src 'none'; style-src {_digest(style)}; img-src data:; base-uri 'none'"
-    return template.render(api=api, version=version, style=style), f"{policy}; frame-ancestors 'none'"
+    return _render("docs.html.jinja", api=api, style=style), f"{policy}; frame-ancestors 'none'"
 
 
 def write_page(path: Path | str, page: Page) -> Path:
-    """Write the page to a file, whole or not at all, and return where it is.
-
-    Raises:
-        DataError: the folder is missing or cannot be written, or another file is there.
-        ConfigurationError: as `render_page`.
-    """
+    """Write the page to a file, whole or not at all, and return where it is. Raises as `check_page`."""
     path = Path(path)
     check_page(path)
-    content = render_page(page)
     with writing(path):
-        write_text(path.resolve(), content)
+        write_text(path.resolve(), render_page(page))
     return path
 
 
@@ -224,59 +213,49 @@ def footnotes(table: Table) -> dict[str, int]:
 
 
 def _columns_in_words(table: Table) -> set[int]:
-    """Return the indices of the columns, beside the first, that hold words and no figure."""
+    """Return the indices of the columns, next to the first, that hold words and no figure."""
     texts = [(i, cell.text) for row in table.rows for i, cell in enumerate(row) if i]
     figures = {i for i, text in texts if re.match(r"\s*[-−+~<>≤≥±$€£]?\s*\.?\d", text)}
     return {i for i, text in texts if re.search(r"\w", text)} - figures
 
 
-def _marks(table: Table) -> tuple[set[int], set[int]]:
-    """Return the rows and columns that are published throughout: marked at their head, not in each cell."""
-    rows = {i for i, row in enumerate(table.rows) if len(row) > 1 and all(cell.published for cell in row)}
-    others = (row for i, row in enumerate(table.rows) if i not in rows)
-    columns = enumerate(zip(*others, strict=True))
-    return rows, {i for i, cells in columns if i and all(cell.published for cell in cells)}
-
-
 def _blocks(page: Page) -> Iterator[dict[str, str]]:
-    """Yield the blocks of data that the page's script reads: of a run its list, then its traces."""
+    """Yield the blocks of data that the page's script reads: of a run its list, then its traces.
+
+    A block is gzip in base64, which has no character that means anything in HTML; the same data give the
+    same bytes. What JSON does not know, as a path, is written as its text; half a surrogate pair becomes `?`.
+    """
+
+    def as_json(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False, default=str)
+
+    def block(id: str, value: Any) -> dict[str, str]:
+        packed = gzip.compress(as_json(value).encode(errors="replace"), 6, mtime=0)
+        return {"id": id, "data": base64.b64encode(packed).decode()}
+
+    def first(values: Sequence[str]) -> list[str]:
+        rest = len(values) - MOST
+        return [*values[:MOST], *([f"… and {rest:,} more"] if rest > 0 else [])]
+
     for number, run in enumerate(page.runs):
         listed = []
         for q in run.questions:
             plain = {name: getattr(q, name) for name in ("id", "question", "status", "score", "tags")}
-            listed.append(
-                plain | {"gold": _first(q.gold), "answer": _first(q.answer), "error": q.error_class}
-            )
-        about = [(n, value if isinstance(value, str) else _json(value)) for n, value in run.about.items()]
+            listed.append(plain | {"gold": first(q.gold), "answer": first(q.answer), "error": q.error_class})
+        about = [(n, value if isinstance(value, str) else as_json(value)) for n, value in run.about.items()]
         index = {"name": run.name, "metric": run.metric, "chunk": CHUNK, "about": about, "questions": listed}
-        yield _block(f"run-{number}", _json(index))
+        yield block(f"run-{number}", index)
         for at in range(0, len(run.questions), CHUNK):
-            traces = [q.trace for q in run.questions[at : at + CHUNK]]
-            yield _block(f"run-{number}-{at // CHUNK}", _json(traces))
-
-
-def _block(id: str, text: str) -> dict[str, str]:
-    """Return text as gzip in base64, which has no character that means anything in HTML.
-
-    The same text gives the same bytes. Half a surrogate pair becomes `?`.
-    """
-    packed = gzip.compress(text.encode(errors="replace"), 6, mtime=0)
-    return {"id": id, "data": base64.b64encode(packed).decode()}
-
-
-def _json(value: Any) -> str:
-    """Return a value as JSON; what JSON does not know, as a path or a date, is written as its text."""
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _first(values: Sequence[str]) -> list[str]:
-    """Return a list, its end in words where it is very long."""
-    rest = len(values) - MOST
-    return [*values[:MOST], *([f"… and {rest:,} more"] if rest > 0 else [])]
+            yield block(f"run-{number}-{at // CHUNK}", [q.trace for q in run.questions[at : at + CHUNK]])
 
 
 def _read(name: str) -> str:
     return (files("triplewise.graphs.page") / name).read_text(encoding="utf-8")
+
+
+def _script(names: Sequence[str]) -> str:
+    parts = "\n".join(map(_read, names))
+    return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 
 def _digest(content: str) -> str:
@@ -284,16 +263,10 @@ def _digest(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-def _template(name: str, scripts: Sequence[str], strict: bool = True) -> tuple[Template, str]:
-    """Return a template, which escapes all but what it marks as safe, and its page's whole script."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined, Undefined
+def _render(name: str, **values: Any) -> str:
+    """Render a template, which escapes all but what it marks as safe."""
+    from jinja2 import Environment, FunctionLoader
 
-    environment = Environment(
-        autoescape=True,
-        loader=FunctionLoader(_read),
-        undefined=StrictUndefined if strict else Undefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    parts = "\n".join(map(_read, scripts))
-    return environment.get_template(name), f'"use strict";\n(() => {{\n{parts}}})();\n'
+    options = {"trim_blocks": True, "lstrip_blocks": True}
+    environment = Environment(autoescape=True, loader=FunctionLoader(_read), **options)
+    return environment.get_template(name).render(values)
