@@ -69,16 +69,15 @@ def chat(
 
 
 class Chat:
-    """A conversation on the terminal. Raises as `Run`, before the first question."""
+    """A conversation on the terminal. Raises as `ServedGraph.open`, before the first question."""
 
     def __init__(self, request: RunRequest, store: Checkpoints) -> None:
         from langgraph.checkpoint.memory import InMemorySaver
 
+        from triplewise.graphs.around import ServedGraph
         from triplewise.graphs.chat import build_chat
-        from triplewise.graphs.cli.run import Run
 
-        run = Run(request)  # opens graph and model, to fail early
-        self.kg, self.context = run.kg, run.context
+        self.served = ServedGraph.open(request.preset, request.context)
         self.graph: Any = build_chat(request.preset, checkpointer=store.saver or InMemorySaver())
         self.config: Any = {"configurable": {"thread_id": request.thread}}
 
@@ -95,21 +94,23 @@ class Chat:
             if state.next:
                 self.answer(None)
             while True:
-                if line := input("> " if is_typed else "").strip():
-                    if line in ("/quit", "/new"):
-                        return line == "/new"
-                    try:
-                        self.carry_out(line)
-                    except KeyboardInterrupt:
-                        say("dropped", "notice")
-                    except (UserError, RunError) as error:
-                        say(str(error), "error")
+                line = input("> " if is_typed else "").strip()
+                if line in ("/quit", "/new"):
+                    return line == "/new"
+                try:
+                    self.carry_out(line)
+                except KeyboardInterrupt:
+                    say("dropped", "notice")
+                except (UserError, RunError) as error:
+                    say(str(error), "error")
         return False
 
     def carry_out(self, line: str) -> None:
         """Carry out a command, or answer a message."""
         command, _, text = line.partition(" ")
         match command:
+            case "":
+                return
             case "/help":
                 echo(HELP)
             case "/why":
@@ -117,9 +118,8 @@ class Chat:
             case "/query":
                 self.query(text)
             case _ if line.startswith("/"):
-                raise ConfigurationError.unknown(
-                    "command", command, ("/why", "/query", "/new", "/help", "/quit")
-                )
+                known = ("/why", "/query", "/new", "/help", "/quit")
+                raise ConfigurationError.unknown("command", command, known)
             case _:
                 self.answer(line)
 
@@ -128,7 +128,7 @@ class Chat:
         start = None if message is None else {"messages": [("user", message)]}
         console = out()
         with console.status("looking it up") if console.is_terminal else nullcontext():
-            state = self.graph.invoke(start, self.config, context=self.context, durability="sync")
+            state = self.graph.invoke(start, self.config, context=self.served.context, durability="sync")
         echo(f"{state['messages'][-1].text}\n")
 
     def query(self, sparql: str) -> None:
@@ -146,4 +146,4 @@ class Chat:
                     sparql = input("query> ")
                 finally:
                     readline.set_startup_hook(None)
-        run_by_hand(self.kg, sparql, self.context.query_timeout)
+        run_by_hand(self.served.kg, sparql, self.served.context.query_timeout)

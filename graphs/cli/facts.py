@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -13,7 +12,6 @@ from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import columns, echo, echo_json, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import FactStatus
-from triplewise.tools.core.files import writing
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.overlay.store import FactFilter, FactStore, StoredFact
@@ -160,11 +158,8 @@ def _decide(
     store: FactStore, status: FactStatus, filters: Filters, ids: list[str] | None, every: bool
 ) -> None:
     """Accept or reject facts, and say what changed. Raises `ConfigurationError`: which facts is not clear."""
-    if bool(ids) == every:
-        both = "not both" if ids else "name facts by id, or give --all"
-        raise ConfigurationError(f"which facts? give ids, or --all with filters; {both}")
-    if ids and any(vars(filters).values()):
-        raise ConfigurationError("filters go with --all; beside ids, leave them out")
+    if bool(ids) == every or (ids and any(vars(filters).values())):
+        raise ConfigurationError("which facts? give ids, or --all with filters; not both")
     facts = [store.get(i) for i in ids] if ids else store.facts(filters.fact_filter(("proposed",)))
     changed = store.decide([fact.id for fact in facts], status) if facts else 0
     same = f"; {len(facts) - changed} were so before" if len(facts) > changed else ""
@@ -176,21 +171,14 @@ def export_facts(
     store: StoreOptions,
     filters: Filters,
     format: Literal["nt", "jsonl"] = o.option("", "nt: bare triples; jsonl: with provenance.", "nt"),
-    output: Path | None = o.option("FILE", "Write there instead of printing.", None, "--output", "-o"),
 ) -> None:
-    """Write facts for other programs: proposed and accepted ones, if no --status is given.
+    """Print facts for other programs: proposed and accepted ones, if no --status is given.
 
     Examples:
         triplewise facts export --status accepted > accepted.nt
-        triplewise facts export --format jsonl -o facts.jsonl
+        triplewise facts export --format jsonl > facts.jsonl
     """
     from triplewise.tools.kg.overlay.store import FORMATS
 
     facts = store.open_store().facts(filters.fact_filter(("proposed", "accepted")))
-    text = "".join(f"{line}\n" for line in FORMATS[format](facts))
-    if output is None:
-        echo(text, nl=False)
-        return
-    with writing(output):
-        output.write_text(text, encoding="utf-8")
-    say(f"{len(facts)} facts written to {output}")
+    echo("".join(f"{line}\n" for line in FORMATS[format](facts)), nl=False)

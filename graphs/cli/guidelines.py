@@ -23,34 +23,23 @@ commands = typer.Typer(
 
 
 @o.command(commands, "list")
-def list_guidelines(
-    file: Extra = None,
-    source: list[str] | None = o.option("SOURCE", "Only those of this source, e.g. kb+memory. Repeatable."),
-) -> None:
+def list_guidelines(file: Extra = None) -> None:
     """List the guidelines by source: those for every toolset first, each group in the order it is tried.
 
     Examples:
         triplewise guidelines list
-        triplewise guidelines list --source kb+memory
     """
-    from rich.padding import Padding
-    from rich.text import Text
-
     from triplewise.guidelines import SOURCES, load_guidelines
 
-    for name in source or ():
-        if name not in SOURCES:
-            raise ConfigurationError.unknown("source", name, SOURCES)
-    guidelines, console = sorted(load_guidelines(file or []), key=lambda g: g.toolset), out()
-    for name in source or SOURCES:
-        group = [g for g in guidelines if g.source == name]
-        console.print(f"{name}: {len(group)} guidelines", style="bold")
+    guidelines = sorted(load_guidelines(file or []), key=lambda g: g.toolset)
+    for source in SOURCES:
+        group = [g for g in guidelines if g.source == source]
+        rows = []
         for g in group:
-            notes = "; ".join(filter(None, (g.severity.replace("error", ""), *g.toolset, g.paper)))
-            console.print(Text.assemble(g.id, (f"  [{notes}]" if notes else "", "dim")))
-            console.print(Padding(Text(" ".join(g.when.split()), "dim"), (0, 0, 0, 4)))
-        console.print()
-    console.print("The first that matches wins, errors before notes.")
+            note = "; ".join(filter(None, (g.severity.replace("error", ""), *g.toolset, g.paper)))
+            rows.append((g.id, " ".join(g.when.split()) + (f"  [{note}]" if note else "")))
+        out().print(pairs(f"{source}: {len(group)} guidelines", rows), "")
+    out().print("The first that matches wins, errors before notes.")
 
 
 @o.command(commands, "show")
@@ -65,10 +54,9 @@ def show_guideline(
     from triplewise.guidelines import load_guidelines
 
     guidelines = load_guidelines(file or [])
-    try:
-        guideline = guidelines[id]
-    except KeyError:
-        raise ConfigurationError.unknown("guideline", id, (g.id for g in guidelines)) from None
+    if id not in (known := [g.id for g in guidelines]):
+        raise ConfigurationError.unknown("guideline", id, known)
+    guideline = guidelines[id]
     example = guideline.example
     match = guidelines.match(example.feedback, example.memory, **guideline.given)
     feedback = {name: value for name, value in asdict(example.feedback).items() if value}
@@ -96,8 +84,7 @@ def check_guidelines(file: Path = o.argument("FILE", "A YAML file of guidelines.
     from triplewise.guidelines import load_guidelines
 
     guidelines = load_guidelines([file])
-    problems = [p for p in guidelines.check() if p.startswith(f"{file}:")]
-    if problems:
+    if problems := [p for p in guidelines.check() if p.startswith(f"{file}:")]:
         raise DataError("\n".join(problems))
     mine = sum(g.path == str(file) for g in guidelines)
     say(f"{file}: {mine} guideline{'' if mine == 1 else 's'}, every example triggers its own")

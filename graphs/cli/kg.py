@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,7 +13,6 @@ from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from triplewise.tools.kg import KnowledgeGraph
-    from triplewise.tools.kg.subset.extract import SubsetSpec
 
 PATIENCE = 10.0
 """Seconds one query of `info` may take."""
@@ -248,46 +246,8 @@ def profile(
     say(f"wrote {out_}; edit it, then: triplewise ask ... --kg {source} --profile {out_}")
 
 
-@dataclass(frozen=True)
-class Cutting:
-    """How a part is cut out, by the names of `extract_subset`."""
-
-    engine: Literal["duckdb", "spark"] = o.option(
-        "", "spark: for a cluster, with Spark's own settings.", "duckdb"
-    )
-    memory: str = o.option("SIZE", "What DuckDB may use; the rest goes to disk.", "4GB")
-    threads: int | None = o.option("N", "Of DuckDB.", min=1, shown="all cores")
-    overwrite: bool = o.flag("Replace the cut that the folder holds.", "--overwrite")
-
-
-@dataclass(frozen=True)
-class Reach:
-    """How far a part reaches from its seeds."""
-
-    hops: int = o.option("N", "How far from the seeds.", 3, min=1)
-    direction: Literal["both", "out"] = o.option(
-        "", "Follow triples both ways, or from subject to object only.", "both"
-    )
-    hub_limit: int = o.option(
-        "N",
-        "A node with more neighbours than this on one side is not expanded on that side (`United "
-        "States`: what it is part of, but not all that is in it). 0: no limit.",
-        10_000,
-        min=0,
-    )
-    language: list[str] | None = o.option("TAG", "Keep labels in this language only. Repeatable.")
-
-    def spec(self) -> SubsetSpec:
-        """Return it as cutting takes it."""
-        from triplewise.tools.kg.subset.extract import SubsetSpec
-
-        return SubsetSpec(self.hops, self.direction, self.hub_limit, tuple(self.language or ()))
-
-
 @o.command(commands)
 def cut(
-    cutting: Cutting,
-    reach: Reach,
     into: Into,
     seeds: Path = o.option(
         "FILE",
@@ -301,7 +261,25 @@ def cut(
         ...,
         "--from",
     ),
+    hops: int = o.option("N", "How far from the seeds.", 3, min=1),
+    direction: Literal["both", "out"] = o.option(
+        "", "Follow triples both ways, or from subject to object only.", "both"
+    ),
+    hub_limit: int = o.option(
+        "N",
+        "A node with more neighbours than this on one side is not expanded on that side (`United "
+        "States`: what it is part of, but not all that is in it). 0: no limit.",
+        10_000,
+        min=0,
+    ),
+    language: list[str] | None = o.option("TAG", "Keep labels in this language only. Repeatable."),
     profile: o.Profile = None,
+    engine: Literal["duckdb", "spark"] = o.option(
+        "", "spark: for a cluster, with Spark's own settings.", "duckdb"
+    ),
+    memory: str = o.option("SIZE", "What DuckDB may use; the rest goes to disk.", "4GB"),
+    threads: int | None = o.option("N", "Of DuckDB.", min=1, shown="all cores"),
+    overwrite: bool = o.flag("Replace the cut that the folder holds.", "--overwrite"),
 ) -> None:
     """Cut all triples within some hops of given entities out of a dump, with their labels.
 
@@ -314,11 +292,14 @@ def cut(
         triplewise kg cut --seeds test.jsonl --from a.nt.gz --from labels.tsv.gz --into part --hops 2
         triplewise kg load part --into kg --profile wikidata
     """
-    from triplewise.tools.kg.subset.extract import extract_subset
+    from triplewise.tools.kg.subset.extract import SubsetSpec, extract_subset
 
-    shape, options = profile or "generic", vars(cutting)
+    spec = SubsetSpec(hops, direction, hub_limit, tuple(language or ()))
+    options: Any = {"engine": engine, "memory": memory, "threads": threads, "overwrite": overwrite}
     with progress_bars(f"what is done is kept in {into}: run the same command again to go on") as progress:
-        report = extract_subset(seeds, from_, into, reach.spec(), profile=shape, progress=progress, **options)
+        report = extract_subset(
+            seeds, from_, into, spec, profile=profile or "generic", progress=progress, **options
+        )
     for source in report.sources:
         if source.bad_lines:
             where = f"{source.path}:{source.first_bad or '?'}"

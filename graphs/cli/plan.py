@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -59,40 +58,31 @@ def show(
     from triplewise.graphs.cli.report import Report
     from triplewise.graphs.cli.run import Run
 
-    run, console = Run(options.request(question, entity)), out()
-    linked: Mapping[str, Any] = {}
-    planned: Mapping[str, Any] = {}
+    run, console, update = Run(options.request(question, entity)), out(), dict[str, Any]()
     with console.status("planning") if console.is_terminal else nullcontext():
-        for phase, update in run.updates():
-            if phase == "link":
-                linked = update
-            elif phase == "plan":
-                planned = update
+        for phase, done in run.updates():
+            update |= done
+            if phase == "plan":
                 break
-    readings, rules = planned.get("readings", ()), planned.get("rules", ())
-    dropped = planned.get("dropped", ())
     if as_json:
-        usage, names = planned.get("usage"), ("mention", "id", "label")
+        names = ("mention", "id", "label", "score")
+        lists = ("linked", "readings", "rules", "dropped")
+        plain = {part_name: [asdict(part) for part in update.get(part_name, ())] for part_name in lists}
+        rules = zip(update.get("rules", ()), plain["rules"], strict=True)
         document = {
             "question": question,
-            "entities": [
-                {**{n: getattr(e, n) for n in names}, "score": round(e.score, 4)}
-                for e in linked.get("linked", ())
-            ],
-            "readings": [asdict(r) for r in readings],
-            "rules": [{"rule": r.text(), **asdict(r)} for r in rules],
-            "dropped": [asdict(d) for d in dropped],
-            "usage": None if usage is None else asdict(usage),
+            "entities": [{name: e[name] for name in names} for e in plain["linked"]],
+            "readings": plain["readings"],
+            "rules": [{"rule": rule.text(), **fields} for rule, fields in rules],
+            "dropped": plain["dropped"],
+            "usage": asdict(update["usage"]) if "usage" in update else None,
         }
-        echo_json(document)
-        return
-    report = Report(console, run.kg, run.toolset)
-    report.phase("link", linked)
-    nothing = "No reading: nothing in the graph is like what the question asks."
-    rest = "--json gives all"
-    report.row("Plan", *report.readings(readings, SHOWN, rest) if readings or rules else [nothing])
-    report.row("Rules", *report.rules(rules, SHOWN, rest))
-    report.row("Dropped", *report.dropped_rules(dropped, SHOWN, "--json gives all"))
+        return echo_json(document)
+    report = Report(console, run.served.kg, run.served.toolset)
+    report.phase("link", update)
+    if not update.get("readings") and not update.get("rules"):
+        report.row("Plan", "No reading: nothing in the graph is like what the question asks.")
+    return report.plan(update, SHOWN, "--json gives all")
 
 
 @o.command(commands)

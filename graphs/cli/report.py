@@ -130,7 +130,7 @@ class Report:
         readings: Sequence[Reading] = update.get("readings", ())
         rules: Sequence[Rule] = update.get("rules", ())
         dropped: Sequence[DroppedRule] = update.get("dropped", ())
-        chains = [*rules[:most], *dropped[:most]]
+        chains: list[Any] = [*rules[:most], *dropped[:most]]
         self.labels.fetch([c.anchor for c in chains if c.anchor], [r for c in chains for r in c.relations])
         lines: dict[str, list[Text]] = {"Plan": [], "Rules": [], "Dropped": []}
         for reading in readings:

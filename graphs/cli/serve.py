@@ -13,6 +13,7 @@ import typer
 
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import say
+from triplewise.tools.core.addresses import LOOPBACK
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def serve(
         if option := next(iter(o.given(context)), ""):
             raise ConfigurationError(f"options of {name} go behind it: triplewise serve {name} {option} ...")
         return
-    from triplewise.graphs.serve import LOOPBACK, ServedGraph, Service
+    from triplewise.graphs.serve import ServedGraph, Service
 
     request = options.request()
     datasets = {}
@@ -109,8 +110,6 @@ def mcp(
 def _listen(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> None:
     """Serve an application until it is interrupted. Raises `ConfigurationError` if it cannot listen."""
     import uvicorn
-
-    from triplewise.graphs.serve import LOOPBACK
 
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

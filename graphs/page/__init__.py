@@ -267,6 +267,7 @@ def _render(name: str, **values: Any) -> str:
     """Render a template, which escapes all but what it marks as safe."""
     from jinja2 import Environment, FunctionLoader
 
-    options = {"trim_blocks": True, "lstrip_blocks": True}
-    environment = Environment(autoescape=True, loader=FunctionLoader(_read), **options)
+    environment = Environment(
+        autoescape=True, loader=FunctionLoader(_read), trim_blocks=True, lstrip_blocks=True
+    )
     return environment.get_template(name).render(values)

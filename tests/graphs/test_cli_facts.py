@@ -51,7 +51,7 @@ def test_what_a_run_reads_is_told_and_kept(cli: Cli, films: list[str]) -> None:
     assert document["text"].endswith("1 of the 1 facts that prove this was read from documents.")
 
 
-def test_list_show_and_export(cli: Cli, facts: list[str], tmp_path: Path) -> None:
+def test_list_show_and_export(cli: Cli, facts: list[str]) -> None:
     table = cli("facts", "list", *facts).out
     assert "proposed" in table
     assert "(Early Frost, directed by, Bert Boyle)" in " ".join(table.split())
@@ -64,9 +64,8 @@ def test_list_show_and_export(cli: Cli, facts: list[str], tmp_path: Path) -> Non
     assert cli("facts", "export", *exporting).out == (
         "<http://example.org/f5> <http://example.org/directedBy> <http://example.org/bert> .\n"
     )
-    target = tmp_path / "facts.jsonl"
-    assert cli("facts", "export", *exporting, "--format", "jsonl", "-o", str(target)).code == 0
-    assert json.loads(target.read_text())["readings"][0]["sentence"] == SENTENCE
+    exported = json.loads(cli("facts", "export", *exporting, "--format", "jsonl").out)
+    assert exported["readings"][0]["sentence"] == SENTENCE
 
 
 def test_accepted_facts_are_seen_and_rejected_ones_never_again(

@@ -119,31 +119,6 @@ def test_an_interval_has_the_decimals_of_its_figure(cell: Cell, part: str) -> No
     assert interval(cell) == part
 
 
-@pytest.mark.parametrize(
-    ("published", "marks"),
-    [
-        ([[1, 1, 1], [0, 0, 0]], ["row 0"]),
-        ([[0, 0, 1], [0, 0, 1]], ["column 2"]),
-        ([[1, 1, 1], [0, 0, 1]], ["column 2", "row 0"]),
-        ([[0, 0, 1], [0, 0, 0]], ["cell 0 2"]),
-    ],
-)
-def test_what_is_published_throughout_is_marked_once(published: list[list[int]], marks: list[str]) -> None:
-    rows = [
-        [Cell(f"{i} {j}", published=bool(p)) for j, p in enumerate(row)] for i, row in enumerate(published)
-    ]
-    html = render_page(Page("p", tables=[Table("t", ["a", "b", "c"], rows)]))
-    body = html[html.index("<table>") : html.index("</table>")]
-    seen = [
-        f"column {n}" for n, head in enumerate(re.findall(r"<th scope=\"col.*?</th>", body)) if "mark" in head
-    ]
-    for i, row in enumerate(re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)[1:]):
-        cells = re.findall(r"<t[hd] .*?</t[hd]>", row, re.DOTALL)
-        assert [cell.count(">published<") for cell in cells] == published[i]
-        seen += [f"cell {i} {j}" if j else f"row {i}" for j, c in enumerate(cells) if 'class="mark"' in c]
-    assert seen == marks
-
-
 def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "page.html"
     write_page(path, page_of("first"))
