@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import chain, islice, zip_longest
+from pathlib import Path
 from typing import Any, TypeAlias
 from typing import Literal as OneOf
 
@@ -20,11 +21,18 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import State
 from triplewise.tools.actions import Toolset
-from triplewise.tools.core.errors import KGUnavailableError, TriplewiseError
+from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError, TriplewiseError
+from triplewise.tools.core.taught import keep
 from triplewise.tools.core.terms import IRI, Literal, Triple, whole_number
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.infer import ENGINE_SPACES
-from triplewise.tools.kg.vocabulary import node_descriptions, node_labels, relation_texts, triple_labels
+from triplewise.tools.kg.vocabulary import (
+    add_name,
+    node_descriptions,
+    node_labels,
+    relation_texts,
+    triple_labels,
+)
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.linking.linker import link
 from triplewise.tools.linking.search import Match, node_types, search_kg
@@ -44,6 +52,9 @@ ENTITIES, HELD, VALUES, NEAR = 2, 8, 3, 3
 """Entities, relations of each, and values of these that are shown where nothing was found; near names."""
 EXAMPLES, TRIED, ROWS, SAMPLED = 6, 24, 200, 40
 """Questions made from a graph, and tried at most; facts read of a relation; relations shown of a sample."""
+
+LONGEST_NAME = 80
+"""Most characters of a name that is given to a relation."""
 
 Side: TypeAlias = tuple[IRI, bool]
 """A relation of an entity, and whether it leaves it."""
@@ -283,6 +294,21 @@ def _cures(state: State, kg: KnowledgeGraph, source: str, words: str, relation: 
         text = "Or answer two such questions in a file, a line of JSON each, and ask with --seeds FILE"
         cures.append(Cure(text=text, command=json.dumps(line, ensure_ascii=False)))
     return tuple(cures)
+
+
+def name_relation(kg: KnowledgeGraph, source: str, relation: str, name: str) -> tuple[str, Path]:
+    """Give a relation another name, kept for the graph; return its id, and where the name is kept.
+
+    Raises `ConfigurationError`: the graph has no such relation, or the name is empty or too long.
+    """
+    iri, name = kg.profile.expand(relation, relation=True), " ".join(name.split())
+    if not name or len(name) > LONGEST_NAME:
+        raise ConfigurationError(f"a name needs 1 to {LONGEST_NAME} characters, got {len(name):,}")
+    if iri is None or not kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean:
+        raise ConfigurationError(f"the graph has no relation {relation!r}; see `triplewise kg info`")
+    place = keep("names", source, relation=kg.profile.short(iri), name=name)
+    add_name(kg, kg.profile.short(iri), name)
+    return kg.profile.short(iri), place
 
 
 def schema_of(kg: KnowledgeGraph, encoder: Encoder) -> dict[str, Any]:

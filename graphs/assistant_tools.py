@@ -22,14 +22,11 @@ from triplewise.graphs.around import (
     EntityFacts,
     LinkedNode,
     Named,
+    ServedGraph,
     facts_around,
     find_entity,
-    schema_of,
 )
 from triplewise.graphs.build import build_graph
-from triplewise.graphs.presets import find_preset
-from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Environment
 from triplewise.nodes.state import Answer, AnswerStatus
 from triplewise.tools.actions.terms import triple_lines
 from triplewise.tools.core.errors import TriplewiseError
@@ -94,10 +91,9 @@ class AssistantTools:
     """
 
     def __init__(self, kg: Any = "demo", preset: str = "agent", **settings: Any) -> None:
-        self.context = Context(**{**settings, "kg": kg, "interactive": False, "review": False})
+        self.served = ServedGraph.open(preset, {**settings, "kg": kg, "interactive": False, "review": False})
         self.graph: Any = build_graph(preset)
-        opened = Environment(self.context.resolved(find_preset(preset).settings))
-        self.kg, self._encoder, self._seconds = opened.kg, opened.encoder, opened.context.query_timeout
+        self.kg, self.context, self._encoder = self.served.kg, self.served.context, self.served.encoder
         self.all = (self.ask, self.search, self.describe, self.relations, self.paths, self.query)
 
     def ask(self, question: Annotated[str, Field(description="In plain language.")]) -> AskResult:
@@ -155,15 +151,11 @@ class AssistantTools:
 
         `e:ID` stands for the entity or class and `r:ID` for the relation of an id that another tool gave.
         """
-        rows = run_query(self._session(), sparql, timeout=self._seconds, limit=limit)
+        rows = run_query(self._session(), sparql, timeout=self.served.settings.query_timeout, limit=limit)
         return QueryResult.model_validate(rows)
 
-    def schema(self) -> dict[str, Any]:
-        """Return classes and relations of the graph: see `schema_of`."""
-        return schema_of(self.kg.session(), self._encoder)
-
     def _session(self) -> KnowledgeGraph:
-        return self.kg.session(deadline=Deadline(self._seconds))
+        return self.kg.session(deadline=Deadline(self.served.settings.query_timeout))
 
 
 def with_errors(

@@ -14,6 +14,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
+from triplewise.graphs.around import schema_of
 from triplewise.graphs.assistant_tools import AskResult, AssistantTools, with_errors
 from triplewise.graphs.trace import DOING
 from triplewise.tools.core.errors import TriplewiseError
@@ -45,7 +46,7 @@ def mcp_server(tools: AssistantTools) -> MCPServer[Any]:
                     state = data
                 elif "input" in data:
                     phases += 1
-                    await run.report_progress(phases, message=DOING.get(data["name"], data["name"]))
+                    await run.report_progress(phases, message=DOING[data["name"]])
         except TriplewiseError as error:
             raise ToolError(str(error)) from error
         return AskResult.of(state["answer"])
@@ -53,7 +54,7 @@ def mcp_server(tools: AssistantTools) -> MCPServer[Any]:
     @server.resource("schema://graph", title="Classes and relations", mime_type="application/json")
     def schema() -> dict[str, Any]:
         """What the graph holds: classes with members, relations with names, ranges and samples."""
-        return tools.schema()
+        return schema_of(tools.kg.session(), tools.served.encoder)
 
     for tool in tools.all:
         served = ask if tool == tools.ask else with_errors(tool, ToolError)

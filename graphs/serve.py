@@ -31,7 +31,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from triplewise.graphs.around import ServedGraph as ServedGraph
-from triplewise.graphs.around import example_questions, schema_of
+from triplewise.graphs.around import example_questions, name_relation, schema_of
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.console import csv_text
 from triplewise.graphs.page import render_docs, render_service
@@ -42,12 +42,11 @@ from triplewise.nodes.state import State
 from triplewise.tools.core.addresses import LOOPBACK, host_of
 from triplewise.tools.core.errors import KGUnavailableError, RunError, TriplewiseError
 from triplewise.tools.core.taught import keep
-from triplewise.tools.kg.vocabulary import add_name
 from triplewise.tools.parsing.follow_up import FollowUp, Rewrite, Turn, with_names
 from triplewise.tools.pyql.raw_sparql import run_query
 
-MOST_CHARACTERS, MOST_BYTES, MOST_ROWS, LONGEST_NAME = 2_000, 64_000, 1_000, 80
-"""Most characters of a question, bytes of a body, rows of a query by hand, and characters of a name."""
+MOST_CHARACTERS, MOST_BYTES, MOST_ROWS = 2_000, 64_000, 1_000
+"""Most characters of a question, bytes of a body, and rows of a query by hand."""
 MOST_WAITING = 32
 """Questions that may wait for their turn; beyond that the service is busy."""
 HELD_RUNS, KEPT_TURNS = 128, 10
@@ -186,21 +185,15 @@ class Service:
     async def _name(self, request: Request) -> Response:
         """Give a relation of the graph another name, which is kept in its profile."""
         body = await _given(request)
-        relation, name = (" ".join(str(body.get(key) or "").split()) for key in ("relation", "name"))
-        kg = self.main.kg.session()
-        iri = kg.profile.expand(relation, relation=True)
         if not self._local or not self.main.source:
             raise RefusedError(
                 403, "relations are named on the machine that serves the graph, by `triplewise kg name`"
             )
-        if not name or len(name) > LONGEST_NAME:
-            raise RefusedError(400, f"`name` needs 1 to {LONGEST_NAME} characters, got {len(name):,}")
-        if iri is None or not kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean:
-            raise RefusedError(404, f"the graph has no relation {relation!r}")
-        await asyncio.to_thread(keep, "names", self.main.source, relation=kg.profile.short(iri), name=name)
-        add_name(kg, kg.profile.short(iri), name)
+        asked = (str(body.get(key) or "").strip() for key in ("relation", "name"))
+        named = partial(name_relation, self.main.kg.session(), self.main.source, *asked)
+        relation, _ = await asyncio.to_thread(named)
         self._schema = {}
-        return JSONResponse({"relation": kg.profile.short(iri), "name": name})
+        return JSONResponse({"relation": relation, "name": " ".join(str(body["name"]).split())})
 
     async def _events(self, given: Mapping[str, Any]) -> AsyncIterator[tuple[str, Any]]:
         """Yield name and data of the events of a new run, or of one that goes on with a picked reading."""

@@ -27,14 +27,8 @@ app = typer.Typer(
 )
 for module in (ask, chat, learn, calibrate, query):
     app.add_typer(module.commands)
-for name, module in {
-    "kg": kg,
-    "plan": plan,
-    "guidelines": guidelines,
-    "facts": facts,
-    "serve": serve,
-}.items():
-    app.add_typer(module.commands, name=name)
+for module in (kg, plan, guidelines, facts, serve):
+    app.add_typer(module.commands, name=module.__name__.rpartition(".")[2])
 config = typer.Typer(help="The configuration file, triplewise.toml.", no_args_is_help=True)
 app.add_typer(config, name="config")
 
@@ -85,10 +79,10 @@ def presets() -> None:
     for name, preset in PRESETS.items():
         phases = ", ".join(f"{phase}={preset.phases[phase]}" for phase in VARIANTS)
         settings = ", ".join(f"{setting}={value}" for setting, value in preset.settings.items())
-        console.print(pairs(name, (("is", preset.summary), ("phases", phases), ("settings", settings))))
-        console.print()
-    console.print("Variants of each phase, for build_graph(preset, phase=variant)", style="bold")
-    console.print(pairs("", [(phase, ", ".join(variants)) for phase, variants in VARIANTS.items()]))
+        rows = (("is", preset.summary), ("phases", phases), ("settings", settings))
+        console.print(pairs(name, rows), "")
+    variants = [(phase, ", ".join(variants)) for phase, variants in VARIANTS.items()]
+    console.print(pairs("Variants of each phase, for build_graph(preset, phase=variant)", variants))
 
 
 @o.command(app)

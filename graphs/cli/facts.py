@@ -158,8 +158,11 @@ def _decide(
     store: FactStore, status: FactStatus, filters: Filters, ids: list[str] | None, every: bool
 ) -> None:
     """Accept or reject facts, and say what changed. Raises `ConfigurationError`: which facts is not clear."""
-    if bool(ids) == every or (ids and any(vars(filters).values())):
-        raise ConfigurationError("which facts? give ids, or --all with filters; not both")
+    if bool(ids) == every:
+        both = "not both" if ids else "name facts by id, or give --all"
+        raise ConfigurationError(f"which facts? give ids, or --all with filters; {both}")
+    if ids and any(vars(filters).values()):
+        raise ConfigurationError("filters go with --all; beside ids, leave them out")
     facts = [store.get(i) for i in ids] if ids else store.facts(filters.fact_filter(("proposed",)))
     changed = store.decide([fact.id for fact in facts], status) if facts else 0
     same = f"; {len(facts) - changed} were so before" if len(facts) > changed else ""

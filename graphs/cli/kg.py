@@ -204,16 +204,10 @@ def name(
     Examples:
         triplewise kg name salary "remuneration" --kg company.ttl
     """
-    from triplewise.tools.core.taught import keep
+    from triplewise.graphs.around import name_relation
 
-    kg = graph.open_graph()
-    iri = kg.profile.expand(relation, relation=True)
-    if iri is None or not kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean:
-        raise ConfigurationError(f"the graph has no relation {relation!r}; see `triplewise kg info`")
-    if not (words := " ".join(words.split())):
-        raise ConfigurationError("the name is empty")
-    place = keep("names", graph.source, relation=kg.profile.short(iri), name=words)
-    say(f"{kg.profile.short(iri)} is also called {words!r} (kept in {place})")
+    id, place = name_relation(graph.open_graph(), graph.source, relation, words)
+    say(f"{id} is also called {' '.join(words.split())!r} (kept in {place})")
 
 
 @o.command(commands)

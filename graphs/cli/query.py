@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from os.path import isfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import typer
 
@@ -19,6 +19,9 @@ from triplewise.tools.core.files import read_text
 
 if TYPE_CHECKING:
     from triplewise.tools.kg import KnowledgeGraph
+
+Form: TypeAlias = Literal["csv", "json", ""]
+Cells: TypeAlias = Sequence[Sequence[str]]
 
 commands = typer.Typer()
 
@@ -77,37 +80,26 @@ def query(
         query = read_text(Path(query))
     elif not any(c in query for c in "{ "):
         raise ConfigurationError(f"{query!r} is neither a query nor a file")
-    form: Literal["csv", "json", ""] = "csv" if csv_ else "json" if as_json else ""
+    form: Form = "csv" if csv_ else "json" if as_json else ""
     if db is None:
         raise typer.Exit(0 if run_by_hand(graph.open_graph(), query, timeout, limit, form) else 1)
     from triplewise.tools.sql.database import open_database
 
     database = open_database(db, timeout=timeout, limit=limit)
     try:
-        rows = database.select(database.read_select(query))
+        result = database.select(database.read_select(query))
     except ActionError as error:
         raise ConfigurationError(str(error)) from error
-    if not rows.outcome.ok:
-        raise QueryFailedError(rows.outcome, rows.message)
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows.rows]
-    if form == "json":
-        plain = [dict(zip(rows.columns, row, strict=True)) for row in cells]
-        echo_json({"variables": rows.columns, "rows": plain})
-    elif form == "csv":
-        echo_csv(rows.columns, cells)
-    elif cells:
-        out().print(columns(rows.columns, cells))
-    else:
-        say("the query has no result")
+    if not result.outcome.ok:
+        raise QueryFailedError(result.outcome, result.message)
+    cells = [["" if cell is None else str(cell) for cell in row] for row in result.rows]
+    plain = [dict(zip(result.columns, row, strict=True)) for row in cells]
+    _print({"variables": result.columns, "rows": plain}, form, result.columns, cells, cells)
     raise typer.Exit(0 if cells else 1)
 
 
 def run_by_hand(
-    graph: KnowledgeGraph,
-    sparql: str,
-    timeout: float,
-    limit: int = 1_000,
-    form: Literal["csv", "json", ""] = "",
+    graph: KnowledgeGraph, sparql: str, timeout: float, limit: int = 1_000, form: Form = ""
 ) -> bool:
     """Run a query and print what it gives; return whether that is anything."""
     from triplewise.tools.pyql.raw_sparql import run_query
@@ -118,18 +110,25 @@ def run_by_hand(
         return bool(result["boolean"])
     names, notice = result["variables"], result.pop("notice", "")
     rows = [[row.get(name) for name in names] for row in result["rows"]]
-    if form == "json":
-        echo_json(result)
-    elif form == "csv":
-        cells = ([text for t in row for text in ((t["id"], t["label"]) if t else ("", ""))] for row in rows)
-        echo_csv([name for v in names for name in (v, f"{v}_label")], cells)
-    elif rows:
-        out().print(columns(names, [[_shown(t) if t else "" for t in row] for row in rows]))
-    else:
-        say("the query has no result")
+    cells = [[text for t in row for text in ((t["id"], t["label"]) if t else ("", ""))] for row in rows]
+    shown = [[_shown(t) if t else "" for t in row] for row in rows]
+    heads = [head for name in names for head in (name, f"{name}_label")] if form == "csv" else names
+    _print(result, form, heads, cells, shown)
     if notice:
         say(f"{notice}; --limit asks for more", "notice")
     return bool(rows)
+
+
+def _print(document: Any, form: Form, heads: Sequence[str], cells: Cells, shown: Cells) -> None:
+    """Print the rows of a query: the document as JSON, the cells as CSV, or what a table shows."""
+    if form == "json":
+        echo_json(document)
+    elif form == "csv":
+        echo_csv(heads, cells)
+    elif shown:
+        out().print(columns(heads, shown))
+    else:
+        say("the query has no result")
 
 
 def _shown(term: Mapping[str, str]) -> str:

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from triplewise.graphs.serve import LONGEST_NAME, ServedGraph, Service
+from triplewise.graphs.around import LONGEST_NAME, ServedGraph
+from triplewise.graphs.serve import Service
 
 PATHS = ("/api/ask", "/api/stream", "/api/query", "/api/rate", "/api/name")
 KEYS = ("question", "query", "format", "run", "pick", "conversation", "alone", "rating", "relation", "name")

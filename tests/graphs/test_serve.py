@@ -192,7 +192,7 @@ def test_a_relation_is_given_another_name(office: Any) -> None:
     (salary,) = (r for r in around["relations"] if r["id"] == "salary")
     assert [value["label"] for value in salary["values"]] == ["900"]
     assert "kg name" in before["held"]["cures"][0]["command"]
-    assert office.post("/api/name", json={"relation": "shoes", "name": "x"}).status_code == 404
+    assert office.post("/api/name", json={"relation": "shoes", "name": "x"}).status_code == 400
     assert office.post("/api/name", json={"relation": "salary", "name": " "}).status_code == 400
     assert office.post("/api/name", json={"relation": "salary", "name": "zorp"}).status_code == 200
     after = office.get("/api/ask", params=question).json()
