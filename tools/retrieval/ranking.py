@@ -103,7 +103,7 @@ def rank_relations(
         question: in plain language.
         relations: id and text of each candidate; equal scores keep this order.
         method: `none` (the order given), `sentence-transformers` (cosine of the encoder's vectors), `openai`
-            (the same, with an encoder that asks an embedding server) or `hybrid` (BM25 and Faiss search,
+            (the same, with an encoder that asks an embedding server) or `hybrid` (BM25 and vectors,
             fused by rank).
         encoder: needed by all but `none`.
         shuffle_seed: shuffles what is kept, as the paper does so that order hints at nothing;
@@ -127,11 +127,8 @@ def rank_relations(
         scores = vectors @ query
         if method == "hybrid":
             import bm25s
-            import faiss
 
             words = bm25s.tokenize([question, *texts], stopwords=[], return_ids=False, show_progress=False)
-            products, places = faiss.knn(query[None], vectors, len(texts), metric=faiss.METRIC_INNER_PRODUCT)
-            scores[places[0]] = products[0]
             scores = fuse([scores, Bm25(words[1:]).scores(words[0])])
     best = [ids[i] for i in np.argsort(-scores, kind="stable")[: max(cut, 0)]]
     if shuffle_seed is not None:

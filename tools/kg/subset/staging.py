@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 DONE = "done.json"
 ROWS = 100_000
-_HEAD = 1 << 20
 _CHARACTER = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f][0-9A-Fa-f])"
 _IRI = (
     rf"<[A-Za-z][A-Za-z0-9+.-]*:(?://[A-Za-z0-9.-]+(?:[/?]{_CHARACTER}*)?|[A-Za-z0-9]{_CHARACTER}*)"
@@ -58,7 +57,7 @@ class Source:
     """A staged dump.
 
     Attributes:
-        path: the file. bytes: its size. sha256_of_first_mib: of the file as it is on disk.
+        path: the file. bytes: its size.
         triples: facts in it, repetitions included. bad_lines: lines that are no triple.
         lines: how many it has; None for a table of labels.
         first_bad, message: number of the first bad line, and what is wrong with it.
@@ -66,7 +65,6 @@ class Source:
 
     path: Path
     bytes: int
-    sha256_of_first_mib: str
     triples: int = 0
     lines: int | None = None
     bad_lines: int = 0
@@ -102,9 +100,7 @@ def stage(
         about = f"{number} {path.absolute()} {facts.st_size} {facts.st_mtime_ns} {profile!r}"
         final = folder / hashlib.sha256(about.encode()).hexdigest()[:20]
         part = final.with_suffix(".part")
-        with path.open("rb") as file:
-            source = Source(path, facts.st_size, hashlib.sha256(file.read(_HEAD)).hexdigest())
-        known = tuple(Source.__slots__)[3:]
+        source, known = Source(path, facts.st_size), tuple(Source.__slots__)[2:]
         if (final / DONE).is_file():
             for name, value in json.loads((final / DONE).read_text(encoding="utf-8")).items():
                 setattr(source, name, value)
