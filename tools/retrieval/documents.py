@@ -106,22 +106,20 @@ class PassageIndex:
         query = " ".join(filter(None, (name, relation, question)))
         if not self.passages or not query:
             return ()
+
+        def named(ways: Sequence[Sequence[str]]) -> list[int]:
+            """Places of the passages that have all parts of one of the ways to write the name."""
+            return [
+                i
+                for i, text in enumerate(self._texts)
+                if any(all(f" {part} " in text for part in way) for way in ways)
+            ]
+
         with self._lock:
             places = np.arange(len(self.passages))
-            if normal := [n for n in dict.fromkeys(map(normalise, names)) if n]:
-                whole = [i for i, text in enumerate(self._texts) if any(f" {n} " in text for n in normal)]
-                words = [n.split() for n in normal if " " in n]
-                places = np.array(
-                    whole
-                    or [
-                        i
-                        for i, text in enumerate(self._texts)
-                        if any(all(f" {word} " in text for word in name) for name in words)
-                    ],
-                    np.int64,
-                )
-            elif names:
-                return ()
+            if names:
+                normal = list(filter(None, map(normalise, names)))
+                places = np.array(named([[n] for n in normal]) or named([n.split() for n in normal]), int)
             if len(places) > 1:
                 lexical = self._bm25.scores(list(dict.fromkeys(normalise(query).split())))[places]
                 if names:  # no more passages are embedded than the ones that BM25 puts first
