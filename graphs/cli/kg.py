@@ -39,8 +39,7 @@ def load(
     on_error: Literal["skip", "stop"] = o.option("", "What to do at a broken line.", "stop"),
     replace: bool = o.flag("Replace the graph that the folder holds.", "--replace"),
     vectors: bool = o.flag(
-        "Also make vectors of relations and ends (observing is faster) and of entities (search finds "
-        "them by meaning).",
+        "Also make vectors of relations and ends: observing is faster.",
         "--vectors",
     ),
 ) -> None:
@@ -76,16 +75,14 @@ def load(
     out().print(pairs(f"Loaded {report.path}", rows))
     if vectors:
         from triplewise.tools.kg import open_kg
-        from triplewise.tools.linking.search import make_entity_vectors
         from triplewise.tools.retrieval.encoder import open_encoder
         from triplewise.tools.retrieval.ranking import make_vectors
 
         kg, encoder = open_kg(report.path), open_encoder()
         with progress_bars() as progress:
             made = make_vectors(report.path, kg, encoder, progress=progress)
-            entities = make_entity_vectors(report.path, kg, encoder, progress)
         counts = f"{made.texts:,} relations and ends, {made.new:,} of them new, in {made.seconds:.1f} s"
-        out().print(pairs("\nVectors", [("vectors", f"{counts}; {entities:,} entities")]))
+        out().print(pairs("\nVectors", [("vectors", counts)]))
 
 
 @o.command(commands)

@@ -79,7 +79,7 @@ class Explorer:
 
         Raises `ConfigurationError` for an entity that the graph lacks.
         """
-        read = derive(question.question, self.kg, self.encoder, question.entities or None).question
+        read, _ = derive(question.question, self.kg, self.encoder, question.entities or None)
         topics, found = topics_of(read), list[tuple[float, int, Path]]()
         grower = ChainGrower(read, topics, self.kg, self.encoder)
         for topic in topics:

@@ -37,8 +37,8 @@ def derivations(
 ) -> tuple[GraphIndex, list[Candidate]]:
     """Return the index that a question is read with, and its derivations, best first."""
     linked = {mention: id_ for mention, id_ in question.entities.items() if id_ is not None}
-    parse = derive(question.question, kg, encoder, linked or None, weights=weights)
-    return parse.question.index, parse.candidates
+    read, found = derive(question.question, kg, encoder, linked or None, weights=weights)
+    return read.index, found
 
 
 def learned_weights(

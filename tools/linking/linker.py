@@ -51,7 +51,7 @@ _VALUE = {"function": 0.05, "common": 0.3, "number": 0.6, "other": 1.0}
 
 @dataclass(frozen=True, slots=True)
 class EntityCandidate:
-    """A node that a mention may mean. `score` is 0 to 1; `kind`: given, exact, alias, fuzzy, or trigram."""
+    """A node that a mention may mean. `score` is 0 to 1; `kind`: given, exact, alias, or fuzzy."""
 
     id: str
     label: str
@@ -161,10 +161,18 @@ class _Linker:
         return "common" if is_class else kind
 
     def mentions(self) -> tuple[_Mention, ...]:
-        """Return the question's mentions: what is quoted, then names found in full, then near names."""
-        matches = self._names.spans(self._text, self._asked)
-        quoted = [m for span in self._quoted if (m := self.named(span)) is not None]
-        result = self._choose([self._weigh(match) for match in matches], quoted)
+        """Return the question's mentions that do not overlap, heaviest first.
+
+        They are what is quoted, then names found in full, then near names of what looks like a name; where
+        none is heavy enough, the best one.
+        """
+        matches = (self._weigh(match) for match in self._names.spans(self._text, self._asked))
+        ranked = sorted(matches, key=lambda m: (-m.weight, m.span.start))
+        result = [m for span in self._quoted if (m := self.named(span)) is not None]
+        for mention in ranked:
+            if mention.weight >= _TAKEN and not any(_overlap(mention.span, m.span) for m in result):
+                result.append(mention)
+        result = result or [m for m in ranked[:1] if m.weight >= _DOUBTFUL]
         for run in self._unnamed_runs(result):
             inside = [m for m in result if _overlap(m.span, run)]
             if any(m.span.start <= run.start and run.end <= m.span.end for m in inside):
@@ -189,27 +197,32 @@ class _Linker:
         window = self._text[max(span.start - 4, 0) : span.end + 4]
         written = max((entry.text for entry in entries if entry.text in window), key=len, default="")
         most = math.log1p(max(entry.popularity for entry in entries)) or 1.0
-        scored: dict[IRI, tuple[float, str, Entry]] = {}
+        best: dict[IRI, tuple[float, str, Entry]] = {}
         for entry in entries:
-            name, kind = self._agreement(span, entry, written)
+            norm, kind = normalise(entry.text), "alias" if entry.alias else "exact"
+            if norm != span.norm:
+                name, kind = 0.7 * similarity(span.norm, norm), "fuzzy"
+            else:
+                name = 1.0 if entry.text == written else 0.6 if _same_case(span.text, entry.text) else 0.4
             score = 0.6 * name + 0.4 * math.log1p(entry.popularity) / most
-            if score > scored.get(entry.iri, (0.0,))[0]:
-                scored[entry.iri] = (score, kind, entry)
-        ranked = sorted(scored.values(), key=lambda s: (-s[0], s[2].iri.value))
+            if score > best.get(entry.iri, (0.0,))[0]:
+                best[entry.iri] = (score, kind, entry)
+        ranked = sorted(best.values(), key=lambda s: (-s[0], s[2].iri.value))
         scores = np.array([score for score, _, _ in ranked])
         if self._encoder is not None and len(ranked) > 1:  # what the question is about decides among the best
-            best = [entry for _, _, entry in ranked[:_IN_CONTEXT]]
-            texts = [f"{e.label}, {e.description}" if e.description else e.label for e in best]
-            vectors = self._encoder.encode([self._text, *texts])
+            texts = [f"{e.label}, {e.description}" if e.description else e.label for _, _, e in ranked]
+            vectors = self._encoder.encode([self._text, *texts[:_IN_CONTEXT]])
             cosines = np.maximum(vectors[1:] @ vectors[0], 0.0)
-            scores = (1 - _CONTEXT) * scores + _CONTEXT * np.pad(cosines, (0, len(ranked) - len(best)))
-        candidates = []
-        for score, (_, kind, entry) in zip(scores.tolist(), ranked, strict=True):
-            short, details = self._kg.profile.short(entry.iri), (entry.description, entry.popularity)
-            candidates.append(EntityCandidate(short, entry.label, round(min(score, 1.0), 4), kind, *details))
+            scores = (1 - _CONTEXT) * scores + _CONTEXT * np.pad(cosines, (0, len(ranked) - len(cosines)))
+        short = self._kg.profile.short
+        candidates = [
+            EntityCandidate(short(e.iri), e.label, round(min(s, 1.0), 4), kind, e.description, e.popularity)
+            for s, (_, kind, e) in zip(scores.tolist(), ranked, strict=True)
+        ]
         found = tuple(sorted(candidates, key=lambda c: -c.score)[: self._limit])
-        place, best_one = (span.text, span.start, span.end), found[0]
-        return LinkedEntity(*place, best_one.id, best_one.label, best_one.score, found)
+        return LinkedEntity(
+            span.text, span.start, span.end, found[0].id, found[0].label, found[0].score, found
+        )
 
     def given(self, mention: str, id_: str | None) -> LinkedEntity:
         """Return an entity that the caller names; a mention without an id may be an id itself."""
@@ -223,17 +236,24 @@ class _Linker:
             label = self._kg.labels([node]).get(node, "") if node is not None else ""
             if label and node is not None and self._exists(node):  # the question has its name, if any
                 return self.given(label, profile.short(node))
-            name = self._kg.name
-            raise ConfigurationError(f"nothing in {name} is called {mention!r}{self._hint(mention)}")
+            raise self._unknown(f"nothing in {self._kg.name} is called {mention!r}", mention)
         term = read_term(id_, profile)
         if term is None or not self._exists(term):
-            raise ConfigurationError(f"{self._kg.name} has no entity {id_!r}{self._hint(mention)}")
+            raise self._unknown(f"{self._kg.name} has no entity {id_!r}", mention)
         if isinstance(term, Literal):
             label, short = term.value, write_node(term, profile)
         else:
             label, short = self._kg.labels([term]).get(term, mention), profile.short(term)
         candidate = EntityCandidate(short, label, 1.0, "given")
         return LinkedEntity(mention, start, end, short, label, 1.0, (candidate,))
+
+    def _unknown(self, what: str, mention: str) -> ConfigurationError:
+        """Return the error of an entity that is not there, with those of near names."""
+        short = self._kg.profile.short
+        near = ", ".join(f"{c.label} ({short(c.entry.iri)})" for c in self._near(mention)[:5])
+        return ConfigurationError(
+            f"{what}; near ones: {near}" if near else f"{what}; check the id's spelling and the profile"
+        )
 
     def _longer(self, mention: _Mention) -> list[Entry]:
         """Return far better known nodes whose name goes on where the question has a part: `Goethe`."""
@@ -249,24 +269,14 @@ class _Linker:
             longer += [c.entry for c in self._near(norm) if words < set(normalise(c.entry.text).split())]
         return [entry for entry in longer if math.log1p(entry.popularity) > _BETTER_KNOWN * best]
 
-    def _agreement(self, span: Span, entry: Entry, written: str) -> tuple[float, str]:
-        """Return how well a name agrees with what is written, 0 to 1, and the kind of agreement."""
-        other = normalise(entry.text)
-        if span.norm != other:
-            return 0.7 * similarity(span.norm, other), "fuzzy"
-        kind = "alias" if entry.alias else "exact"
-        if entry.text == written:
-            return 1.0, kind
-        if _same_case(span.text, entry.text):
-            return 0.6, kind
-        return (0.4 if self._cased else 0.45), kind
-
     def _close(self, text: str, least: float) -> tuple[Entry, ...]:
         """Return entries with nearly this name, or whose name goes on, without those far behind the best."""
         if len(normalise(text)) < _LEAST_LETTERS:
             return ()
-        near = [c for c in self._near(text) if c.score >= least and _has_numbers(text, c.entry.text)]
-        candidates = [*near, *self._names.longer(text)]
+        # Near names have all numbers of the text: the model of 1973 is no slip of that of 1975.
+        numbers = {w for w in normalise(text).split() if w.isdigit()}
+        near = (c for c in self._near(text) if numbers <= set(re.findall(r"\d+", c.entry.text)))
+        candidates = [*(c for c in near if c.score >= least), *self._names.longer(text)]
         best = max((c.score for c in candidates), default=0.0)
         return tuple(c.entry for c in candidates if c.score >= best - 0.1)
 
@@ -281,11 +291,6 @@ class _Linker:
         node = term.n3()
         subject = "" if isinstance(term, Literal) else f"{{ {node} ?p ?o }} UNION "
         return self._kg.query(f"ASK {{ {subject}{{ ?s ?q {node} }} }}").boolean is True
-
-    def _hint(self, mention: str) -> str:
-        short = self._kg.profile.short
-        near = ", ".join(f"{c.label} ({short(c.entry.iri)})" for c in self._near(mention)[:5])
-        return f"; near ones: {near}" if near else "; check the id's spelling and the profile"
 
     def _asked(self, span: Span) -> bool:
         """Return whether the graph is asked for a span: without index, for rare words and capitals only."""
@@ -317,16 +322,6 @@ class _Linker:
             weight += 0.05 * math.log1p(max(entry.popularity for entry in entries))
         return _Mention(span, entries, weight)
 
-    def _choose(self, mentions: Sequence[_Mention], quoted: Sequence[_Mention]) -> list[_Mention]:
-        """Return mentions that do not overlap, heaviest first: all heavy enough ones, else the best one."""
-        ranked = sorted(mentions, key=lambda m: (-m.weight, m.span.start))
-        chosen = list(quoted)
-        for mention in ranked:
-            free = not any(_overlap(mention.span, other.span) for other in chosen)
-            if free and mention.weight >= _TAKEN:
-                chosen.append(mention)
-        return chosen or [m for m in ranked[:1] if m.weight >= _DOUBTFUL]
-
     def _unnamed_runs(self, mentions: Sequence[_Mention]) -> list[Span]:
         """Return what looks like a name but matched none in full: quotes, capitals, else rare words."""
         places = list[tuple[int, int]]()
@@ -344,11 +339,6 @@ class _Linker:
         runs = [span_at(self._text, a, b) for a, b in [*places, (start, end)] if a >= 0]
         named = {(m.span.start, m.span.end) for m in mentions}
         return [run for run in (*self._quoted, *runs) if (run.start, run.end) not in named]
-
-
-def _has_numbers(text: str, name: str) -> bool:
-    """Return whether a name has all numbers of a text: the model of 1973 is no slip of that of 1975."""
-    return {w for w in normalise(text).split() if w.isdigit()} <= set(re.findall(r"\d+", name))
 
 
 @lru_cache(maxsize=32)

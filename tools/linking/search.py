@@ -2,29 +2,25 @@
 
 One implementation serves the action `search` and `triplewise search`. Names are compared by their words (the
 label index and rapidfuzz). Classes and relations, of which a KG has few, are compared by the vectors of their
-labels and descriptions too; the two rankings are fused by rank. So are entities whose vectors `kg load` made:
-one Faiss index beside the label index, a byte a number, a million nodes in 400 MB and some 50 ms a search.
+labels and descriptions too; the two rankings are fused by rank.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
-from pathlib import Path
-from typing import Any, NamedTuple
 from typing import Literal as OneOf
+from typing import NamedTuple
 
 import numpy as np
 
-from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.terms import IRI, Term
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.labels import similarity
-from triplewise.tools.kg.profile import RelationText, local_name, split_words
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, batches
+from triplewise.tools.kg.profile import local_name, split_words
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts, remembered
-from triplewise.tools.retrieval.encoder import FOLDER, Encoder, file_stem, vectors_of
+from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.ranking import fuse
 
 MatchKind = OneOf["entity", "class", "relation"]
@@ -39,7 +35,6 @@ OUTLYING = 3.0
 """How many standard deviations above the mean of a KG's vocabulary a vector must lie to stand out."""
 MOST_BEHIND = 0.3  # How much less alike than the best name another may be to be shown
 TYPES = 2  # Classes shown of a node
-PORTION = 8_192  # Nodes embedded at a time; the range of numbers is learned from the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,37 +77,22 @@ def search_kg(
     matches: list[Match] = []
     for kind in KINDS if normalise(text) else ():
         if kind in kinds and kind == "entity":
-            matches += _entities(kg, text, encoder, limit)
+            matches += _entities(kg, text, limit)
         elif kind in kinds:
             matches += _vocabulary(kg, text, kind, encoder, limit, fill=len(kinds) == 1)
     return tuple(matches)
 
 
-def _entities(kg: KnowledgeGraph, text: str, encoder: Encoder | None, limit: int) -> list[Match]:
-    """Nodes of this name, then near names and nodes of this meaning (where there are vectors) in turn."""
-    nodes: dict[IRI, tuple[str, float, str]] = {}
-    candidates = [*kg.names.search(text, limit=4 * limit, near=True), *kg.names.longer(text, limit)]
-    candidates.sort(key=lambda c: (-round(c.score, 1), -c.entry.popularity))
-    least = candidates[0].score - MOST_BEHIND if candidates else 0.0
-    for c in candidates:
-        if c.score >= least and kg.profile.linkable(c.iri.value):
-            nodes.setdefault(c.iri, (c.label, c.score, c.entry.description))
-    named = [iri for iri, (_, score, _) in nodes.items() if score >= LEAST_ALIKE]
-    means: dict[IRI, tuple[str, float, str]] = {}
-    index: Any = encoder and remembered(kg, "vectors of entities", encoder.name, lambda: _opened(kg, encoder))
-    if index and encoder is not None and kg.index is not None:
-        cosines, numbers = index.search(encoder.encode([text]), limit)
-        entries = kg.index.numbered([int(n) for n in numbers[0] if n >= 0])
-        near = [(entries[n], float(c)) for n, c in zip(numbers[0], cosines[0], strict=True) if n in entries]
-        means = {e.iri: (e.label, c, e.description) for e, c in near if kg.profile.linkable(e.iri.value)}
-    in_turn = chain.from_iterable(zip_longest((iri for iri in nodes if iri not in named), means))
-    nodes = means | nodes
-    chosen = list(dict.fromkeys([*named, *filter(None, in_turn)]))[:limit]
-    types = node_types(kg, chosen)
+def _entities(kg: KnowledgeGraph, text: str, limit: int) -> list[Match]:
+    """Nodes of this name or a near one."""
+    found = [*kg.names.search(text, limit=4 * limit, near=True), *kg.names.longer(text, limit)]
+    found.sort(key=lambda c: (-round(c.score, 1), -c.entry.popularity))
+    nodes = {c.iri: c for c in reversed(found) if kg.profile.linkable(c.iri.value)}
+    best = [c for c in found if nodes.get(c.iri) is c and c.score >= found[0].score - MOST_BEHIND][:limit]
+    types, short = node_types(kg, [c.iri for c in best]), kg.profile.short
     return [
-        Match(kg.profile.short(iri), label, "entity", score, description, types.get(iri, ()))
-        for iri in chosen
-        for label, score, description in [nodes[iri]]
+        Match(short(c.iri), c.label, "entity", c.score, c.entry.description, types.get(c.iri, ()))
+        for c in best
     ]
 
 
@@ -129,13 +109,14 @@ def node_types(kg: KnowledgeGraph, nodes: Sequence[IRI]) -> dict[IRI, tuple[str,
         if isinstance(node, IRI) and isinstance(type_, IRI):
             types_by_node.setdefault(node, []).append(type_)
     shown = {node: sorted(types)[:TYPES] for node, types in types_by_node.items()}
-    labels = kg.labels({t for types in shown.values() for t in types})
-    return {node: tuple(_called(t, labels) for t in types) for node, types in shown.items()}
+    names = _class_names(kg, {t for types in shown.values() for t in types})
+    return {node: tuple(names[t] for t in types) for node, types in shown.items()}
 
 
-def _called(of: IRI, labels: Mapping[Term, str]) -> str:
-    """The label of a class, else the words of its IRI."""
-    return labels.get(of) or split_words(local_name(of.value)).lower()
+def _class_names(kg: KnowledgeGraph, classes: Collection[IRI]) -> dict[IRI, str]:
+    """Return the labels of classes, else the words of their IRIs."""
+    labels = kg.labels(classes)
+    return {c: labels.get(c) or split_words(local_name(c.value)).lower() for c in classes}
 
 
 def _vocabulary(
@@ -190,13 +171,7 @@ def relations_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
             return () if result.outcome is Outcome.TRUNCATED else None  # a time-out is not remembered
         iris = (row[0] for row in result.rows)
         shorts = [kg.profile.short(r) for r in iris if isinstance(r, IRI) and not kg.profile.excludes(r)]
-        texts, descriptions = dict[str, RelationText](), dict[str, str]()
-        kg.together(
-            [
-                lambda: texts.update(relation_texts(kg, shorts)),
-                lambda: descriptions.update(relation_descriptions(kg, shorts)),
-            ]
-        )
+        texts, descriptions = relation_texts(kg, shorts), relation_descriptions(kg, shorts)
         names = {r: tuple(n for n in (t.label, t.inverse, *t.aliases) if n) for r, t in texts.items()}
         return tuple(Entry(r, names[r], t.description or descriptions.get(r, "")) for r, t in texts.items())
 
@@ -211,12 +186,8 @@ def _classes(kg: KnowledgeGraph) -> tuple[Entry, ...]:
         if not links:
             return ()
         result = kg.query(f"SELECT DISTINCT ?c WHERE {{ ?x {links} ?c }}", limit=MOST_CLASSES)
-        classes = {row[0]: kg.profile.short(row[0]) for row in result.rows if isinstance(row[0], IRI)}
-        labels = kg.labels(classes)
-        return tuple(
-            Entry(short, (labels.get(c) or split_words(local_name(c.value)).lower(),))
-            for c, short in classes.items()
-        )
+        names = _class_names(kg, [row[0] for row in result.rows if isinstance(row[0], IRI)])
+        return tuple(Entry(kg.profile.short(c), (name,)) for c, name in names.items())
 
     return remembered(kg, "vocabulary", "classes with instances", read)
 
@@ -226,46 +197,3 @@ def class_words(kg: KnowledgeGraph) -> frozenset[str]:
     if kg.index is None:
         return frozenset()
     return frozenset(n for of in _classes(kg) if " " not in (n := normalise(of.names[0])))
-
-
-def _file(folder: Path, encoder: Encoder) -> Path:
-    return folder / FOLDER / f"{file_stem(encoder)}.entities.faiss"
-
-
-def _opened(kg: KnowledgeGraph, encoder: Encoder) -> Any:
-    import faiss
-
-    path = next((p for folder in kg.cache_dirs if (p := _file(folder, encoder)).is_file()), None)
-    return False if path is None else faiss.read_index(str(path), faiss.IO_FLAG_MMAP)
-
-
-def make_entity_vectors(
-    folder: Path,
-    kg: KnowledgeGraph,
-    encoder: Encoder,
-    progress: Callable[[str, int, int | None], None] = lambda stage, done, total: None,
-) -> int:
-    """Write the vectors of all nodes with a name into a loaded graph's folder; returns how many there are.
-
-    Raises `ConfigurationError` where the graph has no label index.
-    """
-    import faiss
-
-    if kg.index is None:
-        raise ConfigurationError(f"{kg.name} has no label index, so there are no names to make vectors of")
-    quantizer = (faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT)
-    index: Any = faiss.IndexIDMap(faiss.IndexScalarQuantizer(encoder.dimension, *quantizer))
-    for portion in batches(kg.index.nodes(), PORTION):
-        vectors = encoder.encode(
-            [f"{e.label}: {e.description}" if e.description else e.label for _, e in portion]
-        )
-        if not index.is_trained:
-            index.train(vectors)
-        index.add_with_ids(vectors, np.array([number for number, _ in portion], np.int64))
-        progress("vectors of entities", index.ntotal, None)
-    path = _file(folder, encoder)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".part")
-    faiss.write_index(index, str(unfinished))
-    unfinished.rename(path)
-    return int(index.ntotal)

@@ -8,16 +8,14 @@ with the rest afterwards.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable, text
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.parsing import query as q
-from triplewise.tools.parsing.denotation import backwards, members, values_at
+from triplewise.tools.parsing.denotation import backwards, members
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.pyql.program import Fact, Filter, Kind, Pattern, PatternItem, PyQL, fresh
 from triplewise.tools.pyql.text import read_bare
@@ -56,7 +54,7 @@ def compile_query(query: q.Query, index: GraphIndex, profile: Profile) -> PyQL:
             member = writer.fresh(writer.name(of))
             output = writer.group(function, of, path, to, member)
             return writer.program.set_answer(member, output)
-        case q.Extremal(of, path, sign, 1, count) if count > RANKS or 1 < count == len(members(query, index)):
+        case q.Extremal(of, path, sign, 1, count) if count > 1:
             output = writer.fresh(writer.name(of))
             value = writer.measured(of, path, output)
             limit = max(count, len(members(query, index)))  # more than asked for where some tie
@@ -162,7 +160,6 @@ class _Writer:
         return self._single(query) or self.variable(query)
 
     def _single(self, query: q.Set) -> Term | None:
-        """Return the node that is all of a set by its name; None for other sets."""
         match self._parts(query):
             case [q.Nodes(nodes)] if len(nodes) == 1:
                 return self.index.terms[min(nodes)]
@@ -176,13 +173,12 @@ class _Writer:
 
     def restrict(self, query: q.Set, target: Node) -> None:
         """Keep what `target` may be within a set: a variable, bound or new, or one node."""
-        if not isinstance(target, Variable):
-            if not isinstance(query, q.Image | q.Having):
-                variable = self.fresh(self.name(query))
-                self._one_of([target], variable)
-                self.restrict(query, variable)
-                return
-        elif is_ranked(query) and target in self.program.variables:
+        if not isinstance(target, Variable) and not isinstance(query, q.Image | q.Having):
+            variable = self.fresh(self.name(query))
+            self._one_of([target], variable)
+            self.restrict(query, variable)
+            return
+        if isinstance(target, Variable) and is_ranked(query) and target in self.program.variables:
             other = self.variable(query)
             self.program = self.program.add_filter(target, "=", other)
             return
@@ -208,12 +204,6 @@ class _Writer:
                     self.restrict(sides[0], target)
                 else:
                     self.program = self.program.add_union(*(self._pattern(side, target) for side in sides))
-            case _:
-                self._condition(query, target)
-
-    def _condition(self, query: q.Set, target: Node) -> None:
-        """Keep what meets a condition on a set, or a superlative of it."""
-        match query:
             case q.Minus(of, without):
                 self.restrict(of, target)
                 if isinstance(without, q.Linked | q.Compared) and without.of == of:
@@ -222,7 +212,7 @@ class _Writer:
             case q.Extremal(of, path, sign, rank, 1):
                 self._extreme(of, path, sign, rank, target)
             case q.Extremal():
-                self._among_extremes(query, target)
+                raise ActionError("bad_number", "the best few of a set are written as a whole query only")
             case q.ExtremalAggregate(of, path, function, sign, to):
                 self._best(self.group(function, of, path, to, target), sign)
             case q.Compared():
@@ -288,21 +278,18 @@ class _Writer:
         return self._kind_of(relation) if direction > 0 else ""
 
     def _kind_of(self, relation: int) -> Kind:
-        if (key := ("kind", relation)) not in self.index.cache:
-            self.index.cache[key] = self._read_kind(relation)
-        kind: Kind = self.index.cache[key]
-        return kind
-
-    def _read_kind(self, relation: int) -> Kind:
-        quantity = self.index.rels[relation].dtype
+        quantity, key = self.index.rels[relation].dtype, ("kind", relation)
         if quantity in ("", "time"):
             return "text" if quantity else ""
-        terms = [self.index.terms[n] for n in self.index.rels[relation].inv]
-        datatypes = {t.datatype for t in terms if isinstance(t, Literal)}
-        if quantity == "date":
-            return "" if datatypes in _DAYS else "date"
-        long = (t for t in terms if isinstance(t, Literal) and len(t.value) > DIGITS)
-        return "" if datatypes <= _NUMERIC and all(t.datatype in _FLOATING for t in long) else "number"
+        if key not in self.index.cache:
+            terms = [self.index.terms[n] for n in self.index.rels[relation].inv]
+            literals = [t for t in terms if isinstance(t, Literal)]
+            datatypes = {t.datatype for t in literals}
+            exact = all(t.datatype in _FLOATING for t in literals if len(t.value) > DIGITS)
+            is_plain = datatypes in _DAYS if quantity == "date" else datatypes <= _NUMERIC and exact
+            self.index.cache[key] = "" if is_plain else quantity
+        kind: Kind = self.index.cache[key]
+        return kind
 
     def name(self, query: q.Set) -> str:
         """Return the name of a variable for a set: of its class, else of the relation that leads to it."""
@@ -328,15 +315,9 @@ class _Writer:
         return slug(found.names[0]) if direction > 0 else self._kind_name(found.subjects)
 
     def _kind_name(self, nodes: frozenset[int]) -> str:
-        """Return the name of the class that most of some nodes are of; "" for none."""
-        if (key := ("kind name", nodes)) not in self.index.cache:
-            classes = Counter(c for node in nodes for c in self.index.types[node])
-            named = {
-                s: n for c, n in classes.items() if (s := self.name(q.Members(c))) and 2 * n > len(nodes)
-            }
-            best = min(named, key=lambda name: (-named[name], len(name), name), default="")
-            self.index.cache[key] = best
-        return str(self.index.cache[key])
+        """Return the shortest name of the classes that most of some nodes are of; "" for none."""
+        names = {slug(name) for c in self.index.sig(nodes) for name in list(self.index.classes[c].names)[:1]}
+        return min(filter(None, names), key=lambda name: (len(name), name), default="")
 
     def _parts(self, query: q.Set) -> list[q.Set]:
         """Return the sets whose intersection a set is, the most selective first.
@@ -389,19 +370,15 @@ class _Writer:
         if not cls.steps:
             raise ActionError("bad_type", f"no relation leads to the class {number}")
         if len(cls.steps) == 1:
-            self._step_to(cls.steps[0], target)
+            self.walk(cls.steps, self.fresh("x"), target)
         else:
-            writers = [partial(_Writer._step_to, step=step, target=target) for step in cls.steps]
-            self.program = self.program.add_union(*map(self._inside, writers))
+            ways = [self._inside(lambda w, s=s: w.walk((s,), w.fresh("x"), target)) for s in cls.steps]  # type: ignore[misc]
+            self.program = self.program.add_union(*ways)
         relations = [(self.index.rels[r], direction) for r, direction in cls.steps]
         ends = [r.objects if direction > 0 else r.subjects for r, direction in relations]
         if len(self.index.members[number]) < len(frozenset().union(*ends)):
             for predicate in self.profile.type_predicates:
                 self.program = self.program.add_not([Fact(target, IRI(predicate), self.fresh("type"))])
-
-    def _step_to(self, step: q.Step, target: Node) -> None:
-        """Add the fact of a step that leads to a node."""
-        self.walk((step,), self.fresh("x"), target)
 
     def _compare(self, value: Node, comparison: q.Comparison, number: q.Number) -> None:
         """Compare a variable with a number, or with a date to the precision it is given in."""
@@ -457,18 +434,6 @@ class _Writer:
         self._best(value, sign, kind)
         return value
 
-    def _among_extremes(self, query: q.Extremal, target: Node) -> None:
-        """Keep those with a value from that of one rank to that of another."""
-        of, path, sign, kind = query.of, query.path, query.sign, self.kind(query.path)
-        values = values_at(members(of, self.index), path, self.index).values()
-        last = min(query.rank + query.count - 1, len({v for vs in values for v in vs}) or 1)
-        limits = [(self._extreme(of, path, sign, last, self.fresh(self.name(of))), "=")]
-        if query.rank > 1:
-            limits.append((self._extreme(of, path, sign, query.rank - 1, self.fresh(self.name(of))), ""))
-        value = self.measured(of, path, target)
-        for (limit, equal), inside in zip(limits, (sign > 0, sign < 0), strict=False):
-            self.program = self.program.add_filter(value, (">" if inside else "<") + equal, limit, kind)
-
     def _best(self, value: Node, sign: int, kind: Kind = "") -> None:
         self.program = self.program.add_max(value, kind) if sign > 0 else self.program.add_min(value, kind)
 
@@ -508,7 +473,7 @@ class _Writer:
             return (Filter(target, "=", *self._literal(target, query)),)
         return self._inside(lambda writer: writer.restrict(query, target))
 
-    def _inside(self, write: Callable[[_Writer], None]) -> Pattern:
+    def _inside(self, write: Callable[[_Writer], object]) -> Pattern:
         """Return what is written as a pattern."""
         inside = _Writer(self.index, self.profile, self.taken, self.relations)
         write(inside)

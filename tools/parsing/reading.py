@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Term
-from triplewise.tools.kg.protocol import KnowledgeGraph, Result
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.linking.linker import LinkedEntity, candidate_nodes, link
+from triplewise.tools.linking.linker import candidate_nodes, link
 from triplewise.tools.parsing.chains import Seeds, chain_anchors
 from triplewise.tools.parsing.chart import Candidate, Parser
 from triplewise.tools.parsing.confidence import calibration_for, trust_features
-from triplewise.tools.parsing.denotation import Denotation, members
+from triplewise.tools.parsing.denotation import members
 from triplewise.tools.parsing.grounding import ground
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.learn import shares, weights_for
@@ -67,13 +66,6 @@ class Reading:
     features: Mapping[str, float] = field(default_factory=dict)
 
 
-class Parse(NamedTuple):
-    """A grounded question and its derivations, best first."""
-
-    question: Question
-    candidates: list[Candidate]
-
-
 def derive(
     question: str,
     kg: KnowledgeGraph,
@@ -81,8 +73,8 @@ def derive(
     linked: Mapping[str, str | None] | None = None,
     seeds: Seeds | None = None,
     weights: Mapping[str, float] | None = None,
-) -> Parse:
-    """Return all derivations of a question over a KG that the beam leaves.
+) -> tuple[Question, list[Candidate]]:
+    """Return a grounded question over a KG, and all derivations of it that the beam leaves, best first.
 
     Args:
         linked: mention -> id (None: to be found) of the entities that the question names, where the caller
@@ -91,20 +83,16 @@ def derive(
         weights: of features; None: the graph's own, else those that come with the package.
     """
     given = link(question, kg, linked, encoder) if linked else None if linked is None else ()
-    index = index_for(kg, encoder, question, partial(_named_nodes, question, kg, encoder, given))
-    grounded = ground(question, index, linked=given)
+
+    def named() -> Iterable[IRI]:
+        if given is None:
+            return candidate_nodes(question, kg, encoder)
+        return [iri for entity in given if (iri := kg.profile.expand(entity.id)) is not None]
+
+    grounded = ground(question, index_for(kg, encoder, question, named), linked=given)
     parser = Parser(weights_for(kg) if weights is None else weights)
     chains = partial(chain_anchors, kg=kg, encoder=encoder, seeds=seeds)
-    return Parse(grounded, parser.read(grounded, chains))
-
-
-def _named_nodes(
-    question: str, kg: KnowledgeGraph, encoder: Encoder, given: Sequence[LinkedEntity] | None
-) -> Iterable[IRI]:
-    """Return the nodes that a question may name, the likeliest first."""
-    if given is None:
-        return candidate_nodes(question, kg, encoder)
-    return [iri for entity in given if (iri := kg.profile.expand(entity.id)) is not None]
+    return grounded, parser.read(grounded, chains)
 
 
 def read_question(
@@ -151,7 +139,12 @@ def _with_values(readings: Sequence[Reading], kg: KnowledgeGraph) -> tuple[Readi
     results = kg.together([partial(kg.query, sparql, limit=VALUES) for sparql in programs])
     of_values: dict[Hashable, Reading] = {}
     for reading, result in zip(readings, results, strict=True):
-        values = _values_in(result, kg) if result.outcome.ok else reading.values
+        values = reading.values
+        if result.outcome.ok:
+            column = result.column(result.variables[0]) if result.rows else ()
+            values = tuple(map(kg.profile.short, column))
+        if result.boolean is not None:
+            values = (str(result.boolean).lower(),)
         key: Hashable = frozenset(values) or reading.program
         if (better := of_values.get(key)) is not None:
             shared = min(better.confidence + reading.confidence, 1.0)
@@ -159,12 +152,6 @@ def _with_values(readings: Sequence[Reading], kg: KnowledgeGraph) -> tuple[Readi
         else:
             of_values[key] = replace(reading, values=values, missing="" if values else reading.missing)
     return tuple(of_values.values())
-
-
-def _values_in(result: Result, kg: KnowledgeGraph) -> tuple[str, ...]:
-    if result.boolean is not None:
-        return (str(result.boolean).lower(),)
-    return tuple(map(kg.profile.short, result.column(result.variables[0]))) if result.rows else ()
 
 
 def _written(
@@ -175,39 +162,31 @@ def _written(
     confidence: float,
 ) -> Reading | None:
     """Return a derivation as a reading; None where PyQL has no program for it."""
-    index = question.index
+    index, answer = question.index, candidate.answer
     try:
         program = compile_query(candidate.query, index, kg.profile)
     except ActionError:
         return None
+    values: tuple[str, ...] = (str(answer).lower(),)
+    if isinstance(answer, frozenset):
+        nodes = sorted(n for n in answer if isinstance(n, int))[:VALUES]
+        values = tuple(index.profile.short(index.terms[n]) for n in nodes)
+    elif isinstance(answer, float):
+        values = (str(int(answer)) if answer.is_integer() else repr(answer),)
+    seeds = round(math.expm1(candidate.features.get("seed_support", 0.0)))  # see `chains`
     uncovered = question.uncovered(candidate.derivation)
     return Reading(
         program.text(kg.profile),
-        describe(program, Labels(candidate.query, index, kg)),
+        describe(program, labels_in(candidate.query, index, kg)),
         candidate.score,
         confidence,
-        _provenance(candidate),
-        _values(candidate.answer, index),
+        f"{seeds} seed question{'s' if seeds > 1 else ''}" if seeds else WORDS,
+        values,
         tuple(question.raw[i] for i in uncovered),
         question.nearest(uncovered),
-        _missing(candidate.query, index) if candidate.answer == frozenset() else "",
+        _missing(candidate.query, index) if answer == frozenset() else "",
         dict(evidence),
     )
-
-
-def _provenance(candidate: Candidate) -> str:
-    count = round(math.expm1(candidate.features.get("seed_support", 0.0)))  # see `chains.Chain.features`
-    return f"{count} seed question{'s' if count > 1 else ''}" if count else WORDS
-
-
-def _values(answer: Denotation, index: GraphIndex) -> tuple[str, ...]:
-    """Return an answer as ids and literals."""
-    if isinstance(answer, bool):
-        return (str(answer).lower(),)
-    if isinstance(answer, float):
-        return (str(int(answer)) if answer.is_integer() else repr(answer),)
-    terms = [index.terms[n] for n in sorted(n for n in answer if isinstance(n, int))[:VALUES]]
-    return tuple(map(index.profile.short, terms))
 
 
 def _missing(query: Query, index: GraphIndex) -> str:
@@ -229,19 +208,15 @@ def parts_of(tree: object) -> Iterator[object]:
             yield from parts_of(getattr(tree, part.name))
 
 
-class Labels:
-    """Labels of what a query names: nodes and classes by the index, relations as people see them."""
+def labels_in(query: Query, index: GraphIndex, kg: KnowledgeGraph) -> Callable[[IRI], str]:
+    """Labels of what a query names: nodes and classes by the index, relations as readers know them."""
+    known: dict[Term, str] = {c.iri: c.names[0] for c in index.classes if c.iri is not None and c.names}
+    for part in parts_of(query):
+        if isinstance(part, Nodes):
+            known |= {index.terms[n]: index.label(n) for n in part.nodes}
 
-    def __init__(self, query: Query, index: GraphIndex, kg: KnowledgeGraph) -> None:
-        self._kg, self._nodes = kg, dict[Term, str]()
-        for part in parts_of(query):
-            if isinstance(part, Nodes):
-                self._nodes |= {index.terms[n]: index.label(n) for n in part.nodes}
-        self._classes = {c.iri: c.names[0] for c in index.classes if c.iri is not None and c.names}
+    def label(iri: IRI) -> str:
+        short = kg.profile.short(iri)
+        return known.get(iri) or relation_texts(kg, [short])[short].label
 
-    def __call__(self, iri: IRI) -> str:
-        """The label of a node, class or relation."""
-        if (known := self._nodes.get(iri)) or (known := self._classes.get(iri)):
-            return known
-        short = self._kg.profile.short(iri)
-        return relation_texts(self._kg, [short])[short].label
+    return label

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Literal as OneOf
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
@@ -23,14 +23,14 @@ from triplewise.tools.kg.vocabulary import is_mutual, is_single_valued
 from triplewise.tools.language.lexicon import lexicon, root, word_list
 from triplewise.tools.linking.linker import LinkedEntity, candidate_nodes
 from triplewise.tools.parsing.chains import step_similarities, steps_at
-from triplewise.tools.parsing.denotation import denotation
+from triplewise.tools.parsing.denotation import members
 from triplewise.tools.parsing.grounding import ground
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.local import index_for
 from triplewise.tools.parsing.program import compile_query
-from triplewise.tools.parsing.query import And, Compared, Exists, Image, Members, Nodes, Number, Query, Step
+from triplewise.tools.parsing.query import And, Exists, Image, Members, Nodes, Number, Query, Step
 from triplewise.tools.parsing.question import Question, Span
-from triplewise.tools.parsing.reading import Labels, Reading
+from triplewise.tools.parsing.reading import Reading, labels_in
 from triplewise.tools.parsing.similarity import NEARLY, similarities, thresholds_of
 from triplewise.tools.pyql.words import describe
 from triplewise.tools.retrieval.encoder import Encoder
@@ -91,19 +91,11 @@ def _words_of(text: str) -> list[str]:
 
 
 class _Named(NamedTuple):
-    """What a claim names at some tokens: nodes of that name, or a number or date."""
+    """What a claim names at some tokens: nodes of that name, or a number or date and the literals of it."""
 
     span: Span
-    nodes: frozenset[int] = frozenset()
+    nodes: frozenset[int]
     number: Number | None = None
-
-
-class _Fact(NamedTuple):
-    """A step from the topic to something the claim names, and the query of whether it holds."""
-
-    step: Step
-    named: _Named
-    query: Query
 
 
 def claim_readings(
@@ -124,16 +116,16 @@ def claim_readings(
     topics = [iri for entity in linked if (iri := kg.profile.expand(entity.id)) is not None]
     index = index_for(kg, encoder, claim, lambda: [*topics, *candidate_nodes(claim, kg, encoder)])
     question, given = ground(claim, index), ground(claim, index, linked)
-    topic_anchors = [a for a in given.of_kind("entity") if ("ent_given", 1.0) in a.features]
-    named = {(a.start, a.end): _Named((a.start, a.end), a.mentions) for a in topic_anchors}
-    check, readings = _Check(question, kg, encoder, list(named)), list[Reading]()
+    anchors = [a for a in given.of_kind("entity") if ("ent_given", 1.0) in a.features]
+    known = [_Named((a.start, a.end), a.mentions) for a in anchors]
+    names = list(known)
     for name in _other_names(question):
-        if not any(_overlap(name.span, other) for other in named):
-            named[name.span] = name
-    for anchor in topic_anchors:
-        (topic,), span = anchor.mentions, (anchor.start, anchor.end)
-        others = [name for name in named.values() if name.span != span]
-        readings += check.readings(topic, span, others, closed_world)
+        if not any(name.span[0] < n.span[1] and n.span[0] < name.span[1] for n in names):
+            names.append(name)
+    check, readings = _Check(question, kg, encoder, [name.span for name in known]), list[Reading]()
+    for topic in known:
+        found = check.judged(topic, [name for name in names if name.span != topic.span], closed_world)
+        readings += [r for query, score, why in found for r in _written(query, index, kg, score, why)]
     return tuple(sorted(readings, key=lambda r: -r.score))
 
 
@@ -148,7 +140,12 @@ def _other_names(question: Question) -> Iterator[_Named]:
         yield _Named(span, nodes[span])
     for anchor in question.of_kind("value"):
         if isinstance(anchor.meaning, Number):
-            yield _Named((anchor.start, anchor.end), number=anchor.meaning)
+            literals = members(anchor.meaning, question.index)
+            yield _Named((anchor.start, anchor.end), literals, anchor.meaning)
+
+
+_Judged: TypeAlias = tuple[Query, float, str]
+"""What decides a claim: a query of yes or no, how well it says the claim, and why it decides it."""
 
 
 class _Check:
@@ -159,133 +156,97 @@ class _Check:
         self._thresholds = thresholds_of(encoder)
         self._table = step_similarities(question, range(question.n), self._thresholds.same)
 
-    def readings(self, topic: int, span: Span, named: Sequence[_Named], closed: bool) -> list[Reading]:
+    def judged(self, topic: _Named, names: Sequence[_Named], closed: bool) -> list[_Judged]:
         """Return what proves the claim about a topic, else contradicts it, else in a closed world likely."""
-        facts = [fact for name in named for fact in self._facts(topic, name)]
-        proof = "the graph holds this fact"
-        found = [(f.query, score, proof) for f in facts if (score := self._fit(topic, span, f)) > 0]
-        found += self._classes(topic)
-        if not found:
-            settled = {f.named.span for f in facts}
-            found = list(self._contradictions(topic, span, [n for n in named if n.span not in settled]))
-        if not found and closed:  # facts between two things that the claim names, where it names no third one
-            found = [(f.query, 0.0, LINKED) for f in facts if not self._names(self._rest(f.named.span))]
-        return [r for query, score, why in found for r in written(query, self._index, self._kg, score, why)]
+        (node,), index = topic.nodes, self._index
+        of, proofs, against, likely = (
+            Nodes(topic.nodes),
+            self._classes(node),
+            list[_Judged](),
+            list[_Judged](),
+        )
+        settled = set[Span]()
+        for number in sorted(steps_at(index, topic.nodes).tolist(), key=lambda step: step & 1):
+            relation, direction = step = (number >> 1, -1 if number & 1 else 1)
+            values = index.apply(relation, direction, topic.nodes)
+            for name in names:
+                both = values & name.nodes - topic.nodes
+                to = name.number or Nodes(frozenset((min(both or name.nodes),)))
+                query = Exists(And(of, Image(((relation, -direction),), to)))
+                score = self._fit(topic, name, step, both)
+                if both:
+                    likely.append((query, 0.0, LINKED))
+                    settled.add(name.span)
+                if both and score > 0:
+                    proofs.append((query, score, "the graph holds this fact"))
+                elif score > 0 and name.span not in settled and self._excludes(node, step, values, name):
+                    against.append((query, score, "the graph has another value for a relation that has one"))
+        if not proofs:
+            against = [judged for judged in against if not settled]
+        return proofs or against or (likely if closed and len(names) == 1 else [])
 
     def _rest(self, *spans: Span) -> list[int]:
-        """Return the tokens of what a claim says besides the entities it is about and some names."""
+        """Return the content tokens of what a claim says besides the entities it is about and some names."""
         inside = {i for span in (*self._spans, *spans) for i in range(*span)}
-        return [i for i in range(self._question.n) if i not in inside]
-
-    def _content(self, places: Sequence[int]) -> list[int]:
-        """Return those of some tokens that are content: no function words, numbers or denials."""
         words, stop = self._question.words, lexicon().stop
-        found = (i for i in places if words[i] not in stop and words[i][0].isalpha())
-        return [i for i in found if not _is_denial(self._question.tokens[i].text.lower())]
+        found = (i for i in range(self._question.n) if i not in inside and words[i] not in stop)
+        texts = [token.text.lower() for token in self._question.tokens]
+        return [i for i in found if words[i][0].isalpha() and not _is_denial(texts[i])]
 
-    def _names(self, places: Sequence[int]) -> list[int]:
-        """Return those of some tokens that are written like names; [] where capitals tell nothing."""
-        content = [i for i in self._content(places) if i]
-        names = [i for i in content if self._question.tokens[i].capital]
-        return names if len(names) < len(content) else []
-
-    def _facts(self, topic: int, named: _Named) -> Iterator[_Fact]:
-        """Yield all facts between the topic and what a claim names."""
-        start, index = frozenset((topic,)), self._index
-        for number in steps_at(index, start).tolist():
-            step: Step = (number >> 1, -1 if number & 1 else 1)
-            found = index.apply(*step, start)
-            if named.number is not None:
-                query = self._query(topic, step, named)
-                if denotation(query, index):
-                    yield _Fact(step, named, query)
-            elif both := found & named.nodes - start:
-                one = named._replace(nodes=frozenset((min(both),)))
-                yield _Fact(step, named, self._query(topic, step, one))
-
-    def _query(self, topic: int, step: Step, named: _Named) -> Exists:
-        """Does the fact hold?"""
-        of = Nodes(frozenset((topic,)))
-        if named.number is not None:
-            return Exists(Compared(of, (step,), "eq", named.number))
-        return Exists(And(of, Image(((step[0], -step[1]),), Nodes(named.nodes))))
-
-    def _fit(self, topic: int, span: Span, fact: _Fact) -> float:
+    def _fit(self, topic: _Named, name: _Named, step: Step, both: frozenset[int]) -> float:
         """Return how well a fact says all of the claim; 0 where the claim says something else, or more."""
-        rest, is_forward = self._rest(fact.named.span), fact.step[1] > 0
-        content = self._content(rest)
+        content, is_forward = self._rest(name.span), step[1] > 0
         if not content:
             # "X is a Y", "X is in Y": no word tells the relation, so any fact of X that has Y says as much.
-            ordered = (span[0] < fact.named.span[0]) == is_forward
-            return self._thresholds.named if ordered and rest else 0.0
-        row = self._table[2 * fact.step[0] + (not is_forward), content]
+            ordered = (topic.span[0] < name.span[0]) == is_forward
+            return self._thresholds.named if both and ordered else 0.0
+        row = self._table[2 * step[0] + (not is_forward), content]
         if row.max() < self._thresholds.named:
             return 0.0
         # A word may only say what kind of thing is meant ("the city of Turin").
-        types = {c for node in (topic, *fact.named.nodes) for c in self._index.types[node]}
-        kinds = {root(w) for c in types for name in self._index.classes[c].names for w in name.split()}
+        types = {c for node in topic.nodes | (both or name.nodes) for c in self._index.types[node]}
+        kinds = {root(w) for c in types for label in self._index.classes[c].names for w in label.split()}
         pairs = zip(content, row.tolist(), strict=True)
         others = {root(self._question.words[i]) for i, cosine in pairs if cosine < self._thresholds.unrelated}
         return 0.0 if others - kinds else float(row.max())
 
-    def _classes(self, topic: int) -> Iterator[tuple[Query, float, str]]:
-        """Yield checks of classes that the claim names and the topic is of, over the classes in between."""
+    def _classes(self, topic: int) -> list[_Judged]:
+        """Return checks of classes that the claim names and the topic is of, over the classes in between."""
+        found = list[_Judged]()
         for anchor in self._question.of_kind("class"):
             cls, is_whole = anchor.meaning, anchor.features[0][0] in ("cls_exact", "cls_head")
-            rest = self._content(self._rest((anchor.start, anchor.end)))
+            rest = self._rest((anchor.start, anchor.end))
             if is_whole and self._index.classes[cls].iri and topic in self._index.members[cls] and not rest:
                 query = Exists(And(Nodes(frozenset((topic,))), Members(cls)))
-                yield query, self._thresholds.named, "the graph holds the classes in between"
+                found.append((query, self._thresholds.named, "the graph holds the classes in between"))
+        return found
 
-    def _contradictions(
-        self, topic: int, span: Span, named: Sequence[_Named]
-    ) -> Iterator[tuple[Query, float, str]]:
-        """Yield facts of single-valued relations that the claim gives another value."""
-        why = "the graph has another value for a relation that has one"
-        for number in steps_at(self._index, (topic,)).tolist():
-            relation = self._index.rels[number >> 1]
-            if number & 1 or len(relation.path) > 1:
-                continue
-            for name in named:
-                fact = _Fact((relation.i, 1), name, self._query(topic, (relation.i, 1), name))
-                score = self._fit(topic, span, fact) if self._content(self._rest(name.span)) else 0.0
-                if score > 0 and self._excludes(topic, relation.i, name):
-                    yield fact.query, score, why
-
-    def _excludes(self, topic: int, number: int, named: _Named) -> bool:
+    def _excludes(self, topic: int, step: Step, values: frozenset[int], name: _Named) -> bool:
         """Return whether the topic's values rule out what the claim says, whichever node it means.
 
         It is a value that the relation takes somewhere, and none of the topic's, nor near one of them and so
         perhaps the same, a part or the whole of it: one fact away, or two of the same relation ("is in").
         """
-        index, relation = self._index, self._index.rels[number]
-        values = frozenset(relation.fwd.get(topic, ()))
-        if not values or not is_single_valued(self._kg, relation.path[0][0]):
+        index, relation = self._index, self._index.rels[step[0]]
+        if step[1] < 0 or len(relation.path) > 1 or not is_single_valued(self._kg, relation.path[0][0]):
             return False
-        if named.number is not None:  # years are compared with dates, other numbers with numbers
-            return relation.dtype == (named.number.kind or "number") and values <= index.value.keys()
-        near = {n for n in values if not index.is_literal[n]}
-        if not near or not named.nodes & relation.objects:
-            return False
-        for step in steps_at(index, near).tolist():
-            one: Step = (step >> 1, -1 if step & 1 else 1)
-            once = index.apply(*one, frozenset(near))
-            if named.nodes & (once | index.apply(*one, once)):
-                return False
-        return True
+        if name.number is not None:  # years are compared with dates, other numbers with numbers
+            return relation.dtype == (name.number.kind or "number") and values <= index.value.keys()
+        near = frozenset(n for n in values if not index.is_literal[n])
+        reached = set[int]()
+        for number in steps_at(index, near).tolist():
+            once = index.apply(number >> 1, -1 if number & 1 else 1, near)
+            reached |= once | index.apply(number >> 1, -1 if number & 1 else 1, once)
+        return bool(near) and bool(name.nodes & relation.objects) and name.nodes.isdisjoint(reached)
 
 
-def _overlap(span: Span, other: Span) -> bool:
-    return other[0] < span[1] and span[0] < other[1]
-
-
-def written(
+def _written(
     query: Query, index: GraphIndex, kg: KnowledgeGraph, score: float, provenance: str
 ) -> Iterator[Reading]:
     """Yield a query as a reading whose confidence nothing calibrates, if PyQL has a program for it."""
     with suppress(ActionError):
         program = compile_query(query, index, kg.profile)
-        text = describe(program, Labels(query, index, kg))
+        text = describe(program, labels_in(query, index, kg))
         yield Reading(program.text(kg.profile), text, score, 0.0, provenance)
 
 
@@ -307,7 +268,7 @@ def slot_readings(
         for step, name, similarity in _matches(relation, node, index, kg, encoder):
             query = Image((step,), Nodes(frozenset((node,))))
             note = f'the relation "{name}"' + ("" if similarity == 1 else f", similarity {similarity:.2f}")
-            readings += written(query, index, kg, similarity, note)
+            readings += _written(query, index, kg, similarity, note)
     return tuple(sorted(readings, key=lambda r: -r.score))
 
 
