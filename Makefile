@@ -41,6 +41,7 @@ studio: $(VENV)/.dev ## serve every preset to LangGraph Studio on http://127.0.0
 
 docs: $(VENV)/.dev ## build the documentation into site/; a warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q $(ARGS)
+	@echo "The site is in site/: open site/index.html"
 
 wheel: $(VENV)/.dev ## build dist/*.whl
 	@rm -rf build dist && $(BIN)/python -m build --wheel
