@@ -25,19 +25,19 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 from typing import Literal as OneOf
 
-from jinja2 import Environment, Template, TemplateError
-from jinja2.runtime import Context
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StrictInt
+from jinja2 import Template, TemplateError
+from jinja2.environment import TemplateExpression
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt
 
-from triplewise.guidelines.language import NAMES, check_template, environment, situation, text_of
+from triplewise.guidelines.language import FIELDS, check_guideline, environment, situation, text_of
 from triplewise.tools.actions.toolset import Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError, did_you_mean
 from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
@@ -45,7 +45,6 @@ from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
 Source = OneOf["kb", "interpreter", "memory", "kb+memory", "interpreter+memory"]
 Severity = OneOf["error", "note"]
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
-SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 TOOLSETS: Final = ("pyql", "explore", "symbolic", "agentbench", "sql", "select", "sparql")
 """The package's own toolsets; the first is the one taken where none is named."""
 
@@ -56,17 +55,13 @@ SHIPPED: Final = (
 """The package's own files, in order of precedence."""
 
 _log = logging.getLogger(__name__)
-_TRIGGER = "{%% set result = (%s) %%}"
 _SPACES, _SENTENCE = re.compile(r"[ \t]{2,}"), re.compile(r"(?s).+?[.:!?](?=\s|$)|.+")
 # What an expression can do on input its author did not think of. Anything else is a fault of ours.
 _ODD_INPUT = (
     *(TemplateError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
 )
-_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "feedback": tuple(f.name for f in fields(Feedback)),
-    "memory": tuple(f.name for f in fields(ReasoningMemory)),
-}
 _Text = Annotated[str, Field(min_length=1)]
+_AS_LIST = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 
 
 def _toolset(name: str) -> str:
@@ -76,18 +71,15 @@ def _toolset(name: str) -> str:
     return name
 
 
-_AS_LIST = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
-
-
-def _with_fields_of(name: str) -> BeforeValidator:
+def _fields_of(owner: str) -> BeforeValidator:
     """Refuse fields that feedback or memory has not; a number of `answers` stands for that many of them."""
+    legal = FIELDS[owner]
 
     def check(written: Any) -> Any:
         if not isinstance(written, dict):
             return written
-        for field in written:
-            if field not in _FIELDS[name]:
-                raise ValueError(f"no field {field!r}{did_you_mean(str(field), _FIELDS[name])}")
+        if unknown := next((name for name in written if name not in legal), None):
+            raise ValueError(f"no field {unknown!r}{did_you_mean(str(unknown), legal)}")
         if type(count := written.get("answers")) is int:
             return {**written, "answers": [f"answer {i}" for i in range(1, count + 1)]}
         return written
@@ -100,8 +92,8 @@ class Example(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    feedback: Annotated[Feedback, _with_fields_of("feedback")]
-    memory: Annotated[ReasoningMemory, _with_fields_of("memory")] = ReasoningMemory()
+    feedback: Annotated[Feedback, _fields_of("feedback")]
+    memory: Annotated[ReasoningMemory, _fields_of("memory")] = ReasoningMemory()
     expect: Annotated[list[_Text], Field(min_length=1), _AS_LIST]
     question: str = ""
     budget_left: StrictInt | None = None
@@ -109,15 +101,8 @@ class Example(BaseModel):
     step: StrictInt | None = None
 
 
-class Guideline(BaseModel):
-    """One situation that ERASER recognises, and what to do about it, as a file has it.
-
-    Attributes:
-        when: Jinja expression: true where the situation is present.
-        guideline: Jinja template of the text.
-        paper: table or figure of QueryAgent it comes from, "" if it is ours.
-        toolset: names of the toolsets whose steps it judges, one's own too; empty for all.
-    """
+class _Entry(BaseModel):
+    """A guideline as a file has it; see `Guideline`."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
@@ -129,30 +114,22 @@ class Guideline(BaseModel):
     severity: Severity = "error"
     paper: str = ""
     toolset: Annotated[list[Annotated[_Text, AfterValidator(_toolset)]], Field(min_length=1), _AS_LIST] = []
-    _path: str = PrivateAttr("")
-    _line: int = PrivateAttr(0)
-    _own: bool = PrivateAttr(True)
-    _env: Environment = PrivateAttr()
 
-    @property
-    def path(self) -> str:
-        """The file it is written in."""
-        return self._path
 
-    @property
-    def line(self) -> int:
-        """The line at which it begins."""
-        return self._line
+class Guideline(_Entry):
+    """One situation that ERASER recognises, and what to do about it.
 
-    @property
-    def own(self) -> bool:
-        """Whether it comes from a file of the user's."""
-        return self._own
+    Attributes:
+        when: Jinja expression: true where the situation is present.
+        guideline: Jinja template of the text.
+        paper: table or figure of QueryAgent it comes from, "" if it is ours.
+        toolset: names of the toolsets whose steps it judges, one's own too; empty for all.
+        path, line: where it is written. own: whether that is a file of the user's.
+    """
 
-    @property
-    def place(self) -> str:
-        """Where it is written, for messages."""
-        return f"{self._path}:{self._line}: {self.id}"
+    path: str
+    line: int
+    own: bool
 
     @property
     def given(self) -> dict[str, Any]:
@@ -160,17 +137,17 @@ class Guideline(BaseModel):
         given = self.example.model_dump(include={"question", "budget_left", "actions", "step"})
         return {**given, "toolset": self.toolset[0]} if self.toolset else given
 
-    # Templates are compiled when they are first used: most texts of a run never are.
+    # Compiled when first used: most texts of a run never are.
 
     @cached_property
-    def trigger(self) -> Template:
-        """`when`, as an assignment: the value is read from the context and not from rendered text."""
-        return self._env.from_string(_TRIGGER % self.when)
+    def trigger(self) -> TemplateExpression:
+        """`when`, compiled."""
+        return environment().compile_expression(self.when, undefined_to_none=False)
 
     @cached_property
     def text(self) -> Template:
         """The text as a template."""
-        return self._env.from_string(self.guideline)
+        return environment().from_string(self.guideline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,23 +189,16 @@ class Guidelines:
 
     def __init__(self, guidelines: Sequence[Guideline]) -> None:
         self._all = tuple(guidelines)
-        self._ranked = tuple(sorted(self._all, key=lambda g: SEVERITIES.index(g.severity)))
+        self._ranked = sorted(self._all, key=lambda g: g.severity == "note")
         self._reported: set[str] = set()
 
     def __iter__(self) -> Iterator[Guideline]:
         """In the order of the files."""
         return iter(self._all)
 
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._all)
-
     def __getitem__(self, id: str) -> Guideline:
         """The guideline with this id; KeyError if there is none."""
-        for guideline in self._all:
-            if guideline.id == id:
-                return guideline
-        raise KeyError(id)
+        return {guideline.id: guideline for guideline in self._all}[id]
 
     def match(
         self, feedback: Feedback, memory: ReasoningMemory, *, toolset: str = TOOLSETS[0], **given: Any
@@ -248,12 +218,9 @@ class Guidelines:
             return None
         # Errors come first, so that all others are notes too; a step that stands may deserve several.
         fitting = [first, *triggered] if first.severity == "note" else [first]
-        text = "\n".join(self._render(guideline, values) for guideline in fitting)
-        reasons = [self._render(guideline, values | {"step": None}) for guideline in fitting]
-        reason = "\n".join(
-            reason if guideline.own else what_is_wrong(reason)
-            for guideline, reason in zip(fitting, reasons, strict=True)
-        )
+        text = "\n".join(self._render(g, values) for g in fitting)
+        plain = [(g.own, self._render(g, values | {"step": None})) for g in fitting]
+        reason = "\n".join(reason if own else what_is_wrong(reason) for own, reason in plain)
         return Match(first.id, first.source, first.severity, text, reason, first.own)
 
     def triggered(
@@ -263,41 +230,31 @@ class Guidelines:
         return tuple(g.id for g in self._triggered(situation(feedback, memory, **given), toolset))
 
     def check(self) -> tuple[str, ...]:
-        """Run every example: one sentence for each that its own guideline does not win or word as said."""
+        """Run every example: one sentence for each that is not caught and worded as it expects."""
         problems = []
-        for guideline in self._all:
-            example, where = guideline.example, guideline.place
-            ids = self.triggered(example.feedback, example.memory, **guideline.given)
-            match = self.match(example.feedback, example.memory, **guideline.given)
+        for g in self._all:
+            where = f"{g.path}:{g.line}: {g.id}"
+            ids = self.triggered(g.example.feedback, g.example.memory, **g.given)
+            match = self.match(g.example.feedback, g.example.memory, **g.given)
             text = match.text if match else ""
-            if guideline.id not in ids:
+            if g.id not in ids:
                 problems.append(f"{where}: its example does not trigger it: fix `when` or the example")
-            elif ids[0] != guideline.id:
+            elif ids[0] != g.id:
                 problems.append(
                     f"{where}: its example is caught by {ids[0]} first: narrow one of the two, or move it up"
                 )
-            elif missing := [part for part in example.expect if part not in text]:
-                lacks = ", ".join(map(repr, missing))
+            elif lacks := ", ".join(repr(part) for part in g.example.expect if part not in text):
                 problems.append(f"{where}: the text lacks {lacks}; it reads: {text}")
         return tuple(problems)
 
     def _triggered(self, values: dict[str, Any], toolset: str) -> Iterator[Guideline]:
-        """Return the guidelines whose situation is present."""
-        context: Context | None = None
+        """Yield the guidelines whose situation is present."""
         for guideline in self._ranked:
-            if guideline.toolset and toolset not in guideline.toolset:
-                continue
-            # One context for all: making one costs more than most expressions do.
-            context = context or guideline.trigger.new_context(values, shared=True)
             try:
-                for _ in guideline.trigger.root_render_func(context):
-                    pass
-                holds = bool(context.vars["result"])
+                if (not guideline.toolset or toolset in guideline.toolset) and guideline.trigger(values):
+                    yield guideline
             except _ODD_INPUT as error:
                 self._report(guideline, "when", error)
-                continue
-            if holds:
-                yield guideline
 
     def _render(self, guideline: Guideline, values: dict[str, Any]) -> str:
         """Return the text of a guideline."""
@@ -305,12 +262,12 @@ class Guidelines:
             text = guideline.text.render(values)
         except _ODD_INPUT as error:
             self._report(guideline, "guideline", error)
-            text = guideline._env.from_string('{% include "plain" %}').render(values)
+            text = environment().get_template("plain").render(values)
         return _SPACES.sub(" ", text).strip()
 
     def _report(self, guideline: Guideline, key: str, error: Exception) -> None:
         """Log a template that failed, once."""
-        where = f"{guideline.place}: {key}"
+        where = f"{guideline.path}:{guideline.line}: {guideline.id}: {key}"
         if where not in self._reported:
             self._reported.add(where)
             _log.warning("%s failed on odd input and was passed over: %s", where, error)
@@ -353,19 +310,14 @@ def _read(document: YamlDocument, is_shipped: bool = False) -> list[Guideline]:
     """Return the guidelines of a file; templates of shipped ones need no check."""
     if document.value is not None and not isinstance(document.value, list):
         raise document.error("must be a list of guidelines: begin each with '- id: ...'")
-    guidelines, env = [], environment()
+    guidelines, path = [], str(document.path)
     for index, entry in enumerate(document.value or ()):
         if not isinstance(entry, dict):
             raise document.error("a guideline must be a mapping with the key 'id'", index)
-        guideline = document.read_as(Guideline, index)
-        guideline._path, guideline._line = str(document.path), document.line(index) or 0
-        guideline._env, guideline._own = env, not is_shipped
-        guidelines.append(guideline)
-        if is_shipped:
-            continue
-        for key, source in (("when", _TRIGGER % guideline.when), ("guideline", guideline.guideline)):
-            for owner, attribute in check_template(env, document, (index, key), source, NAMES):
-                if owner in _FIELDS and attribute not in _FIELDS[owner]:
-                    problem = f"no field {attribute!r}{did_you_mean(attribute, _FIELDS[owner])}"
-                    raise document.error(f"{key}: {owner} has {problem}", index, key)
+        read = document.read_as(_Entry, index)
+        line = document.line(index) or 0
+        guidelines.append(Guideline.model_construct(**vars(read), path=path, line=line, own=not is_shipped))
+        if not is_shipped:
+            check_guideline(document, index, "when", f"{{{{ {read.when} }}}}")
+            check_guideline(document, index, "guideline", read.guideline)
     return guidelines

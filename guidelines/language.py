@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from importlib import resources
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 from typing import Literal as OneOf
 from urllib.parse import unquote
@@ -36,6 +37,13 @@ def text_of(name: str) -> str:
 
 NAMES: Final[Mapping[str, str]] = parse_yaml(text_of("names.yaml"), "names.yaml").value
 """Every name an expression or template may use, and what it holds."""
+DETAILS: Final[Mapping[str, Mapping[str, str]]] = parse_yaml(text_of("details.yaml"), "details.yaml").value
+"""Error code, or action where there is no error -> the fields of `Feedback.detail`, and their types."""
+FIELDS: Final[Mapping[str, list[str]]] = {
+    "feedback": [f.name for f in fields(Feedback)],
+    "memory": [f.name for f in fields(ReasoningMemory)],
+}
+"""The fields of feedback and memory."""
 
 _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 _VARIABLE = re.compile(r"\?\w+")
@@ -102,17 +110,14 @@ def environment() -> Environment:
 
 def check_template(
     env: Environment, document: YamlDocument, place: tuple[str | int, ...], source: str, names: Iterable[str]
-) -> list[tuple[str, str]]:
-    """Check a template of a file: that it is Jinja, and names and includes only what there is.
+) -> nodes.Template:
+    """Return the syntax tree of a template of a file, which names and includes only what there is.
 
     Args:
         env: what it is compiled in. place: keys and indices that lead to it. names: that it may use.
 
-    Returns:
-        The names it uses with each attribute that it reads of them.
-
     Raises:
-        DataError: it does not; names file and line.
+        DataError: it is not Jinja, or uses something else; names file and line.
     """
     key = ".".join(str(part) for part in place if isinstance(part, str))
     try:
@@ -128,8 +133,28 @@ def check_template(
         if included not in templates:
             legal = ", ".join(templates)
             raise document.error(f"{key}: includes unknown part {included!r}; choose from: {legal}", *place)
-    reads = tree.find_all(nodes.Getattr)
-    return [(node.node.name, node.attr) for node in reads if isinstance(node.node, nodes.Name)]
+    return tree
+
+
+def check_guideline(document: YamlDocument, index: int, key: str, source: str) -> None:
+    """Check an expression or text of a guideline: that it reads only fields that feedback and memory have.
+
+    An action of one's own may give details of any name; what is nearly a name of ours is refused as a slip.
+    Raises `DataError`.
+    """
+    details = {name for fields in DETAILS.values() for name in fields}
+    for read in check_template(environment(), document, (index, key), source, NAMES).find_all(nodes.Getattr):
+        match read.node:
+            case nodes.Name(name=owner) if owner in FIELDS:
+                legal: Iterable[str] = FIELDS[owner]
+            case nodes.Getattr(node=nodes.Name(name="feedback"), attr="detail" as owner):
+                is_slip = read.attr not in vars(dict) and difflib.get_close_matches(read.attr, details)
+                legal = details if is_slip else [read.attr]
+            case _:
+                continue
+        if read.attr not in legal:
+            problem = f"{owner} has no field {read.attr!r}{did_you_mean(read.attr, legal)}"
+            raise document.error(f"{key}: {problem}", index, key)
 
 
 def unquoted(argument: str) -> str:
@@ -137,11 +162,6 @@ def unquoted(argument: str) -> str:
     argument = argument.strip()
     quoted = _QUOTED.fullmatch(argument)
     return quoted[2].strip() if quoted else argument
-
-
-def _memory(context: Context) -> ReasoningMemory:
-    memory = context.resolve("memory")
-    return memory if isinstance(memory, ReasoningMemory) else ReasoningMemory()
 
 
 def _find(form: object, ids: Iterable[str]) -> str | None:
@@ -157,16 +177,6 @@ def _find(form: object, ids: Iterable[str]) -> str | None:
     return next((i for i in candidates if is_iri_of(text, i) or is_iri_of(i, text)), None)
 
 
-def _without(text: str, places: Iterable[tuple[int, int]]) -> str:
-    """Return a text with blanks in some places; of two that overlap, in the longer one."""
-    apart: list[tuple[int, int]] = []
-    for start, end in sorted(places, key=lambda s: (s[0] - s[1], s)):
-        if 0 <= start < end and all(end <= a or start >= b for a, b in apart):
-            apart.append((start, end))
-            text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
-    return text
-
-
 def wanted_kind(
     question: str, labels: Iterable[str] = (), spans: Sequence[tuple[int, int]] = ()
 ) -> OneOf["", "who", "when", "count", "yes_no"]:
@@ -179,7 +189,11 @@ def wanted_kind(
     text = question.casefold()
     folded = [label.casefold() for label in labels if label]
     places = {*spans, *((at, at + len(label)) for label in folded if (at := text.find(label)) >= 0)}
-    words = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", _without(text, places))
+    letters = list(text)
+    for start, end in places:
+        if 0 <= start < end <= len(text):
+            letters[start:end] = " " * (end - start)
+    words = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", "".join(letters))
     asking, begins = word_list("asking") & set(words), words[0] if words else ""
     if begins in word_list("verbs") and not asking and "or" not in words and "you" not in words[:2]:
         return "yes_no"  # "can you name ..." asks for no yes
@@ -190,9 +204,6 @@ def wanted_kind(
     if asking == {"when"} and begins == "when":
         return "when"
     return "count" if ("how", "many") in pairwise(words) else ""
-
-
-# ---- filters
 
 
 def names(items: Iterable[object]) -> str:
@@ -212,37 +223,35 @@ def preview(items: Iterable[object], n: int = 40) -> list[object]:
     return listed if len(listed) <= n else [*listed[:n], f"... ({len(listed) - n} more)"]
 
 
-def _directions(memory: ReasoningMemory, node: object) -> Mapping[str, Sequence[str]]:
-    return memory.looked_up.get(_find(node, memory.looked_up) or "", {})
+def closest(name: object, options: Iterable[object], n: int = 3) -> list[str]:
+    """Up to n options that are spelled most like a name, best first."""
+    return difflib.get_close_matches(str(name), [str(option) for option in options], n)
 
 
-@pass_context
-def offered(context: Context, node: object) -> list[str]:
-    """The relations a node was offered when it was looked up, both directions."""
-    directions = _directions(_memory(context), node)
-    return list(dict.fromkeys(r for relations in directions.values() for r in relations))
+def _directions(context: Context, node: object) -> Mapping[str, Sequence[str]]:
+    """The relations of a looked-up node, by direction."""
+    looked_up: Mapping[str, Mapping[str, Sequence[str]]] = context["memory"].looked_up
+    return looked_up.get(_find(node, looked_up) or "", {})
 
 
 @pass_context
 def relations(context: Context, node: object, n: int = 40) -> str:
     """The relations of a looked-up node by direction, at most n of each, as text."""
-    directions = _directions(_memory(context), node)
-    return "; ".join(f"{way}: {quote_list(preview(relations, n))}" for way, relations in directions.items())
+    directions = _directions(context, node).items()
+    return "; ".join(f"{way}: {quote_list(preview(names, n))}" for way, names in directions)
 
 
 @pass_context
 def values_of(context: Context, variable: object) -> list[str]:
     """The previewed values of a variable after this step."""
-    feedback = context.resolve("feedback")
-    values: Mapping[str, list[str]] = feedback.values if isinstance(feedback, Feedback) else {}
-    name = str(variable)
+    values, name = context["feedback"].values, str(variable)
     return values.get(name) or values.get(name.lstrip("?")) or values.get(f"?{name}") or []
 
 
 @pass_context
 def signature(context: Context, action: str) -> str:
     """The signature of an action, e.g. `add_max(max_var)`; its bare name if it is not a legal one."""
-    legal = (s for s in context.resolve("actions") or () if (m := _SIGNATURE.fullmatch(s)) and m[1] == action)
+    legal = (s for s in context["actions"] if (m := _SIGNATURE.fullmatch(s)) and m[1] == action)
     return next(legal, str(action))
 
 
@@ -253,29 +262,19 @@ def arity(context: Context, action: str) -> int | None:
     return len([p for p in match[2].split(",") if p.strip()]) if match else None
 
 
-def closest(name: object, options: Iterable[object], n: int = 3) -> list[str]:
-    """Up to n options that are spelled most like a name, best first."""
-    return difflib.get_close_matches(str(name), [str(option) for option in options], n)
-
-
 @pass_context
 def repairs(context: Context, feedback: Feedback) -> list[str]:
     """What was written as a name and read as an id, e.g. `Tokyo -> Q1490`; quotes alone are no name."""
-    repaired = feedback.detail.get("repaired")
-    ids = {*_memory(context).linked, *_memory(context).seen}
-    pairs = dict(repaired) if isinstance(repaired, Mapping) else {}
-    read = {unquoted(str(form)): str(id) for form, id in pairs.items()}
+    ids = {*context["memory"].linked, *context["memory"].seen}
+    read = {unquoted(form): str(id) for form, id in feedback.detail.get("repaired", {}).items()}
     return [f"{form} -> {id}" for form, id in read.items() if form != unquoted(id) and form not in ids]
 
 
 @pass_context
 def id_of(context: Context, label: object) -> str:
     """The id of the linked entity with this label (case does not matter), or an empty string."""
-    wanted = str(label).casefold()
-    return next((i for i, name in _memory(context).linked.items() if name.casefold() == wanted), "")
-
-
-# ---- tests
+    wanted, linked = str(label).casefold(), context["memory"].linked
+    return next((i for i, name in linked.items() if name.casefold() == wanted), "")
 
 
 def is_variable(value: object) -> bool:
@@ -284,73 +283,59 @@ def is_variable(value: object) -> bool:
 
 
 @pass_context
-def is_bound(context: Context, value: object) -> bool:
-    """Whether the program before this step binds this variable."""
-    return value in _memory(context).bound
-
-
-@pass_context
 def is_known(context: Context, value: object) -> bool:
     """Whether it is bound, linked, or an id seen in an observation."""
-    memory = _memory(context)
+    memory = context["memory"]
     return _find(value, (*memory.bound, *memory.linked, *memory.seen)) is not None
-
-
-@pass_context
-def is_looked_up(context: Context, value: object) -> bool:
-    """Whether get_relation was applied to it."""
-    return _find(value, _memory(context).looked_up) is not None
 
 
 @pass_context
 def is_offered_for(context: Context, relation: object, node: object, way: str = "") -> bool:
     """Whether a relation was offered for a looked-up node (`way`: "forward", "backward", or either)."""
-    directions = _directions(_memory(context), node)
-    ways = [way] if way else list(directions)
-    return any(_find(relation, directions.get(w, ())) is not None for w in ways)
+    directions = _directions(context, node)
+    return any(_find(relation, directions.get(w, ())) is not None for w in ([way] if way else directions))
 
 
 @pass_context
 def is_relation(context: Context, value: object) -> bool:
     """Whether it was offered as a relation of anything so far."""
-    directions = _memory(context).looked_up.values()
-    return any(_find(value, offers) is not None for ways in directions for offers in ways.values())
-
-
-@pass_context
-def is_unnamed(context: Context, variable: object) -> bool:
-    """Whether every previewed value of a variable is a mediator node without a name."""
-    values = values_of(context, variable)
-    return bool(values) and all(value == UNNAMED for value in values)
+    offers = (names for ways in context["memory"].looked_up.values() for names in ways.values())
+    return any(_find(value, names) is not None for names in offers)
 
 
 @pass_context
 def is_stranger(context: Context, value: object) -> bool:
     """Whether it is written as an id that was neither linked nor seen; no word of the question itself."""
-    text, feedback = str(value), context.resolve("feedback")
-    raw = feedback.arguments if isinstance(feedback, Feedback) else ()
-    literals = {unquoted(form) for form in raw if form.strip().startswith(('"', "'"))}
-    if not text or text.startswith("?") or text in literals or is_known(context, text):
-        return False
-    return text.casefold() not in str(context.resolve("question")).casefold()
+    text, forms = str(value), context["feedback"].arguments
+    literals = {unquoted(form) for form in forms if form.strip().startswith(('"', "'"))}
+    is_id = bool(text) and not text.startswith("?") and text not in literals
+    return is_id and not is_known(context, text) and text.casefold() not in context["question"].casefold()
 
 
 @pass_context
 def is_class(context: Context, value: object) -> bool:
     """Whether a node was looked up and has instances or subclasses, as far as this step's facts tell."""
-    feedback = context.resolve("feedback")
-    leading = feedback.detail.get("class_relations", ()) if isinstance(feedback, Feedback) else ()
-    arriving = _directions(_memory(context), value).get("backward", ())
-    return any(_find(relation, arriving) is not None for relation in leading)
+    arriving = _directions(context, value).get("backward", ())
+    return any(_find(r, arriving) is not None for r in context["feedback"].detail.get("class_relations", ()))
 
 
 _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
-    f.__name__: f
-    for f in (names, quote_list, preview, offered, relations, values_of, signature, arity, closest, id_of,
-              repairs)
-}  # fmt: skip
-_TESTS: Final[Mapping[str, Callable[..., Any]]] = {
-    f.__name__.removeprefix("is_"): f
-    for f in (is_variable, is_bound, is_known, is_looked_up, is_offered_for, is_relation, is_unnamed,
-              is_stranger, is_class)
-}  # fmt: skip
+    **{f.__name__: f for f in (names, quote_list, preview, closest, relations, values_of, signature, arity)},
+    **{f.__name__: f for f in (repairs, id_of)},
+    # The relations a node was offered when it was looked up, both directions.
+    "offered": pass_context(lambda c, node: list(dict.fromkeys(chain(*_directions(c, node).values())))),
+}
+_TESTS: Final[Mapping[str, Callable[..., bool]]] = {
+    "variable": is_variable,
+    "known": is_known,
+    "offered_for": is_offered_for,
+    "relation": is_relation,
+    "stranger": is_stranger,
+    "class": is_class,
+    # Whether the program before this step binds this variable.
+    "bound": pass_context(lambda c, value: value in c["memory"].bound),
+    # Whether get_relation was applied to it.
+    "looked_up": pass_context(lambda c, value: _find(value, c["memory"].looked_up) is not None),
+    # Whether every previewed value of a variable is a mediator node without a name.
+    "unnamed": pass_context(lambda c, variable: {*values_of(c, variable)} == {UNNAMED}),
+}
