@@ -202,7 +202,6 @@ LOOPS: dict[str, tuple[str, Mapping[str, str], Mapping[str, Any]]] = {
     "ours, a query for each label": ("queryagent", {}, {"label_batch": False}),
     "ours, the same query asked again": ("queryagent", {}, {"reuse_answers": False}),
     "ours, fixes not tried": ("queryagent", {}, {"verify_corrections": False}),
-    "ours, with a plan run at once (fast_path)": ("queryagent", {"plan": "mined"}, {"fast_path": True}),
 }
 """Name -> preset, swapped phases, settings; the others are compared with the first."""
 

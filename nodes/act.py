@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langgraph.runtime import Runtime
 
@@ -18,7 +18,6 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.embedded import GIVE_UP, decide, whole_program
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.hints import opening, prompt_values, turns_of
-from triplewise.nodes.models import ModelCall
 from triplewise.nodes.phase import Phase
 from triplewise.nodes.plan import is_sure
 from triplewise.nodes.reasoning import action_context
@@ -29,9 +28,6 @@ from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.learning.trajectory import conversation
-
-if TYPE_CHECKING:
-    pass
 
 
 def carry_out(state: State, env: Environment, thought: str, call: Call | ActionError, written: str) -> Update:
@@ -70,8 +66,6 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
     context, env = runtime.context, environment(runtime)
     if env.toolset.name == "sparql":
         require_model(context, "writing SPARQL")
-    if context.fast_path and (whole := whole_program(state, action_context(state, env), env.toolset)):
-        return _recorded(state, *whole)
     choice = decide(state, env.kg, env.toolset.name)
     state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
     if choice.call == GIVE_UP:
@@ -95,7 +89,7 @@ def _ask(state: State, runtime: Runtime[Context], native: bool) -> Update:
         return update
     values, schemas = prompt_values(state, env), env.toolset.schemas() if native else ()
     stop = () if native else ("\nObservation",)
-    reply = env.ask(ModelCall(_messages(state, env, values, native), stop, schemas, parallel=most > 1))
+    reply = env.ask(_messages(state, env, values, native), stop=stop, schemas=schemas, parallel=most > 1)
     if native:
         thought, written, calls = read_tool_calls(reply, env.toolset, most)
     else:
@@ -106,7 +100,7 @@ def _ask(state: State, runtime: Runtime[Context], native: bool) -> Update:
     is_bare = name in env.toolset and env.toolset.action(name).name == "answer" and not calls[0].arguments
     if is_bare and "answer" in env.prompt:
         # ODA's answer action names no value: the model gives it in a second call, shown its memory (table 7).
-        reply = env.ask(ModelCall(env.prompt.render("answer", **values)))
+        reply = env.ask(env.prompt.render("answer", **values))
         calls = [Call(name, read_values(reply.text))]
     pending, ends = list(calls[1:]), len(calls) > 1 or bool(state.program)
     if most > 1 and ends and calls[-1].name in ANSWERS and EXECUTE in env.toolset:
@@ -116,14 +110,10 @@ def _ask(state: State, runtime: Runtime[Context], native: bool) -> Update:
 
 
 def _without_asking(state: State, env: Environment) -> Update | None:
-    """The next action where it is known: a reading as one program, or what else the last reply holds.
-
-    `fast_path` offers the model the best reading, for its yes or no; one that `cascade` is sure of is run.
-    """
-    if state.readings and not state.steps:
-        actions, sure = action_context(state, env), is_sure(state.readings, env.context)
-        if whole := whole_program(state, actions, env.toolset, not sure, no=sure):
-            return _recorded(state, *whole)
+    """The next action where it is known: a reading that `cascade` is sure of, or more of the last reply."""
+    is_first = not state.steps and is_sure(state.readings, env.context)
+    if is_first and (whole := whole_program(state, action_context(state, env), env.toolset)):
+        return _recorded(state, *whole)
     # A note of the inspector on the query so far is shown before it is executed.
     is_noted = state.verdict is not None and bool(state.verdict.note)
     if not state.pending or (is_noted and state.pending[0].name == EXECUTE):

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from math import isfinite
-from os import PathLike
-from typing import Annotated, Any, Literal, Self, TypeAlias, get_args, get_origin, get_type_hints
+from os import PathLike, fspath
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_type_hints
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from triplewise.tools.core.addresses import hide_secrets
 from triplewise.tools.core.errors import ConfigurationError
@@ -26,17 +27,13 @@ RESOURCES = (
 A server lets its clients choose among those alone that its operator names (`graphs/studio.py`).
 """
 
-MAY_BE_ZERO = ("temperature", "model_retries", "shuffle_seed", "min_confidence")
-"""Numbers that need not be above 0."""
-
-
-MOST: Mapping[str, float] = {
-    **dict.fromkeys(("min_confidence", "cascade"), 1.0),
-    **dict.fromkeys(("query_timeout", "max_seconds", "model_timeout"), 7 * 86_400.0),
-    "connections": 64,
-}
-"""Largest values of numbers; of any other it is `LARGEST`."""
-LARGEST = 2**31 - 1
+Count: TypeAlias = Annotated[int, Field(gt=0, lt=2**31)]
+CountOrNone: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Seconds: TypeAlias = Annotated[float, Field(gt=0, le=7 * 86_400)]
+Connections: TypeAlias = Annotated[int, Field(gt=0, le=64)]
+Percent: TypeAlias = Annotated[float, Field(gt=0, le=100)]
+Temperature: TypeAlias = Annotated[float, Field(ge=0, le=100)]
 
 
 class _Named:
@@ -46,7 +43,13 @@ class _Named:
         return {"type": "string"}
 
 
-NameOrObject: TypeAlias = Annotated[Any, _Named()]
+def _name_or_object(value: Any) -> Any:
+    if isinstance(value, int | float | bytes | list | tuple | set | dict):
+        raise ValueError("should be a name or an object of it")
+    return value
+
+
+NameOrObject: TypeAlias = Annotated[Any, _Named(), AfterValidator(_name_or_object)]
 """What names something; in Python, also the thing itself."""
 
 
@@ -68,9 +71,7 @@ class Context:
     cannot work, when it is built. A password in a URL is kept apart: the setting has `***` for it.
     """
 
-    kg: NameOrObject = _setting(
-        "demo", 'Knowledge graph: "demo", a loaded folder, an RDF file, or an endpoint URL.'
-    )
+    kg: NameOrObject = _setting("demo", '"demo", a loaded folder, an RDF file, or the URL of an endpoint.')
     profile: str | None = _setting(None, "Profile name or YAML file; None infers it.")
     model: NameOrObject = _setting(
         "embedded",
@@ -82,14 +83,14 @@ class Context:
     calling: Literal["react", "tools"] = _setting(
         "react", "How a model acts: Thought/Action text, or native tool calls."
     )
-    max_actions: int = _setting(1, "Actions that a reply of a model may hold; each is inspected in turn.")
-    temperature: float = _setting(0.0, "Sampling temperature of the model.")
+    max_actions: Count = _setting(1, "Actions that a reply of a model may hold; each is inspected in turn.")
+    temperature: Temperature = _setting(0.0, "Sampling temperature of the model.")
     reasoning_effort: Literal["low", "medium", "high"] | None = _setting(
         None, "How long the model reasons, for models with this parameter; None leaves it out."
     )
-    max_reply_tokens: int = _setting(1024, "Longest reply of the model, in tokens.")
-    model_timeout: float = _setting(60.0, "Seconds without a word of the model after which a try has failed.")
-    model_retries: int = _setting(4, "Further tries of a model call, on 429, 5xx, time-outs and the like.")
+    max_reply_tokens: Count = _setting(1024, "Longest reply of the model, in tokens.")
+    model_timeout: Seconds = _setting(60.0, "Seconds without an answer after which a try has failed.")
+    model_retries: CountOrNone = _setting(4, "Further tries of a call, on 429, 5xx, time-outs and the like.")
     prices: str | None = _setting(None, "YAML file of prices per million tokens, over the shipped ones.")
     encoder: str = _setting("embedded", 'Sentence encoder: "embedded" or any sentence-transformers model.')
     toolset: NameOrObject = _setting(
@@ -108,22 +109,17 @@ class Context:
         "none", "Kept facts that queries see; those read for the question always are."
     )
     review: bool = _setting(False, "Stop and wait for a person's yes before a fact read is used.")
-    seed_count: int = _setting(5, "Closest seed questions that the planner reads.")
-    plan_hops: int = _setting(3, "Longest path of a rule, in relations.")
-    plan_rules: int = _setting(8, "Readings of a question, and rules that a model is shown, at most.")
-    plan_seed: int = _setting(1, "Seed of the samples that mining draws where a cap is exceeded.")
-    observe_depth: int = _setting(3, "Hop depth D of an observation (ODA, section 2.1).")
-    observe_width: int = _setting(50, "Top N triples kept at each hop (ODA, section 2.1).")
-    observe_keep: float = _setting(10.0, "Top P percent whose tails are observed next (ODA, section 2.1).")
+    seed_count: Count = _setting(5, "Closest seed questions that the planner reads.")
+    plan_hops: Count = _setting(3, "Longest path of a rule, in relations.")
+    plan_rules: Count = _setting(8, "Readings of a question, and rules that a model is shown, at most.")
+    observe_depth: Count = _setting(3, "Hop depth D of an observation (ODA, section 2.1).")
+    observe_width: Count = _setting(50, "Top N triples kept at each hop (ODA, section 2.1).")
+    observe_keep: Percent = _setting(10.0, "Top P percent whose tails come next (ODA, section 2.1).")
     observe_direction: Literal["both", "outgoing"] = _setting(
         "both", "Neighbouring triples: both directions, or outgoing ones only (ODA as published)."
     )
-    observe_seed: int = _setting(1, "Seed of the samples an observation draws.")
-    reflect_limit: int = _setting(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
-    reflect_seed: int = _setting(1, "Seed of the random reflection (ablation, ODA 4.2).")
-    path_seconds: float | None = _setting(
-        None, "Seconds one get_path may take; None: 1, or query_timeout on an endpoint."
-    )
+    reflect_limit: Count = _setting(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
+    seed: Count = _setting(1, "Seed of the samples of mining and observation, and of the random reflection.")
     closed_world: bool = _setting(
         False,
         "Answer claims and yes-or-no questions that the graph does not decide too: false, or true where it "
@@ -133,7 +129,7 @@ class Context:
         False,
         "Give the likeliest answer, as unsure, even where it is so improbable that none is shown otherwise.",
     )
-    min_confidence: float | None = _setting(
+    min_confidence: Share | None = _setting(
         None,
         "Probability of being right from which an answer counts as answered; below it, it is unsure. None is "
         "what the calibration gives for 92 percent precision, 0 takes every answer for answered.",
@@ -142,20 +138,20 @@ class Context:
     calibration: str | None = _setting(
         None, "File of `triplewise calibrate`; None is the loaded graph's, else the shipped one."
     )
-    relation_cut: int = _setting(40, "Relations offered at once (QueryAgent, appendix B.3).")
+    relation_cut: Count = _setting(40, "Relations offered at once (QueryAgent, appendix B.3).")
     ranking: Literal["none", "hybrid", "sentence-transformers", "openai"] = _setting(
         "sentence-transformers",
         "How relations are ranked: by the encoder's vectors, together with BM25 (hybrid), by an embedding "
         "server (openai), or not at all.",
     )
-    shuffle_seed: int | None = _setting(None, "Shuffle offered relations with this seed; None does not.")
+    shuffle_seed: CountOrNone | None = _setting(
+        None, "Seed to shuffle offered relations with; None does not."
+    )
     ranking_model: str = _setting(
         "text-embedding-3-small", "Model of the ranking `openai`, at the same server."
     )
     db: str | None = _setting(None, "SQLAlchemy URL of a relational database, queried instead of a KG.")
     verify_corrections: bool = _setting(True, "Try computed fixes on the KG and offer those that find rows.")
-    repair_queries: int = _setting(12, "KG queries that fixes may take at one correction.")
-    repair_offers: int = _setting(3, "Fixes offered at one correction.")
     history: Literal["short", "full", "chat"] = _setting(
         "short",
         "How a model sees past steps: without repetitions, as the papers concatenate them, or as a "
@@ -164,20 +160,19 @@ class Context:
     earlier: str | None = _setting(None, "An earlier attempt for a model to improve on (SymAgent 4.3.1).")
     label_batch: bool = _setting(True, "Fetch labels many at once; off is one query a label, as published.")
     reuse_answers: bool = _setting(True, "Ask the KG no query twice for one question; off asks every time.")
-    fast_path: bool = _setting(False, "Run the best reading as one program; steps where anything objects.")
-    cascade: float | None = _setting(
+    cascade: Share | None = _setting(
         None,
         "Confidence from which the embedded reading is taken without a model call; None never does so.",
     )
-    max_steps: int | None = _setting(None, "Actions a question may take.")
-    max_corrections: int = _setting(12, "Corrections a question may take.")
-    max_model_calls: int = _setting(60, "Model calls a question may take.")
-    max_tokens: int = _setting(400_000, "Model tokens, in and out, a question may take.")
-    max_queries: int = _setting(2_000, "KG queries a question may take.")
-    max_seconds: float = _setting(300.0, "Seconds a question may take.")
-    query_timeout: float = _setting(30.0, "Seconds one KG query may take.")
-    row_limit: int = _setting(10_000, "Rows one KG query may return.")
-    connections: int = _setting(4, "Requests that go to a SPARQL endpoint at a time.")
+    max_steps: Count | None = _setting(None, "Actions a question may take.")
+    max_corrections: Count = _setting(12, "Corrections a question may take.")
+    max_model_calls: Count = _setting(60, "Model calls a question may take.")
+    max_tokens: Count = _setting(400_000, "Model tokens, in and out, a question may take.")
+    max_queries: Count = _setting(2_000, "KG queries a question may take.")
+    max_seconds: Seconds = _setting(300.0, "Seconds a question may take.")
+    query_timeout: Seconds = _setting(30.0, "Seconds one KG query may take.")
+    row_limit: Count = _setting(10_000, "Rows one KG query may return.")
+    connections: Connections = _setting(4, "Requests that go to a SPARQL endpoint at a time.")
 
     def __new__(cls, **given: Any) -> Self:
         """Note which settings the caller gave: they win over the preset's, defaults too."""
@@ -203,30 +198,18 @@ class Context:
         return replace(self, **own)
 
     def __post_init__(self) -> None:
+        for setting in fields(self):
+            if isinstance(value := getattr(self, setting.name), PathLike):
+                setattr(self, setting.name, fspath(value))
         for name in RESOURCES:
             if isinstance(value := getattr(self, name), str) and "://" in value:
                 setattr(self, name, hide_secrets(value))
-        for setting in fields(self):
-            name, value = setting.name, getattr(self, setting.name)
-            kind, _, optional = str(setting.type).partition(" | ")
-            if optional and value is None:
-                continue
-            if kind == "str" and not isinstance(value, str | PathLike):
-                raise ConfigurationError(f"setting {name} must be a text, got {value!r}")
-            if kind == "bool" and not isinstance(value, bool):
-                raise ConfigurationError(f"setting {name} must be true or false, got {value!r}")
-            if kind in ("int", "float"):
-                _check_number(name, value, kind == "int")
-        if not isinstance(self.guidelines, list | tuple) or not all(
-            isinstance(path, str | PathLike) for path in self.guidelines
-        ):
-            raise ConfigurationError(f"setting guidelines must be a list of texts, got {self.guidelines!r}")
-        for name in ("kg", "model", "documents", "toolset"):
-            if isinstance(value := getattr(self, name), int | float | bytes | list | tuple | set | dict):
-                raise ConfigurationError(f"setting {name} must be a name or an object of it, got {value!r}")
-        for name, choices in _choices().items():
-            if (value := getattr(self, name)) not in choices:
-                raise ConfigurationError.unknown(name, value, filter(None, choices))
+        try:
+            _settings().model_validate({s.name: getattr(self, s.name) for s in fields(self)})
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            name, message = wrong["loc"][0], wrong["msg"].removeprefix("Value error, ").lower()
+            raise ConfigurationError(f"setting {name}: {message}, got {wrong['input']!r}") from None
         if self.documents is not None and self.embedded:
             raise ConfigurationError(
                 "documents are read by a language model: name one, e.g. --model openai:gpt-4o-mini"
@@ -248,22 +231,9 @@ class Context:
         return type(value).__name__
 
 
-def _check_number(name: str, value: Any, is_whole: bool) -> None:
-    legal = isinstance(value, int if is_whole else int | float) and isfinite(value)
-    if not legal or isinstance(value, bool) or value < 0 or (value == 0 and name not in MAY_BE_ZERO):
-        least = "of at least" if name in MAY_BE_ZERO else "above"
-        number = "a whole number" if is_whole else "a number"
-        raise ConfigurationError(f"setting {name} must be {number} {least} 0, got {value!r}")
-    if value > (most := MOST.get(name, LARGEST)):
-        raise ConfigurationError(f"setting {name} must be at most {most:,g}, got {value!r}")
-
-
 @cache
-def _choices() -> dict[str, tuple[str | None, ...]]:
-    """Return the settings that are one of some words, with these."""
-    choices: dict[str, tuple[str | None, ...]] = {}
-    for name, hint in get_type_hints(Context).items():
-        kinds = [kind for kind in (hint, *get_args(hint)) if get_origin(kind) is Literal]
-        if kinds:
-            choices[name] = (*get_args(kinds[0]), *([None] if kinds[0] is not hint else []))
-    return choices
+def _settings() -> type[BaseModel]:
+    """Return the model that checks the settings of a context."""
+    hints: dict[str, Any] = get_type_hints(Context, include_extras=True)
+    strict = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    return create_model("Settings", __config__=strict, **{name: (hint, ...) for name, hint in hints.items()})

@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, environment
-from triplewise.nodes.models import ModelCall
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, Usage
 from triplewise.tools.core.errors import ConfigurationError
@@ -101,8 +100,8 @@ def rewrite(message: FollowUp, turns: list[Turn], env: Environment) -> tuple[Pur
     recent = [(t.question, ", ".join(t.labels[:LABELS]) or "not found") for t in turns[-SHOWN:]]
     if message.unclear:
         recent.append((message.unclear, "of whom or what?"))
-    call = ModelCall(load_prompt("chat").render("rewrite", said=recent, message=message.message))
-    line = env.ask(call).text.strip().rpartition("\n")[2].strip()
+    prompt = load_prompt("chat").render("rewrite", said=recent, message=message.message)
+    line = env.ask(prompt).text.strip().rpartition("\n")[2].strip()
     if line in ("PROOF", "QUERY"):
         return ("proof" if line == "PROOF" else "query"), ()
     if not line:

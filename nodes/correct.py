@@ -19,6 +19,8 @@ from triplewise.nodes.state import Correction, State
 from triplewise.tools.actions.repair.sql import sql_fixes
 from triplewise.tools.actions.repair.verify import VerifiedFix, find_fixes
 
+QUERIES, OFFERS = 12, 3
+"""KG queries that fixes may take at one correction, and fixes offered."""
 LOOKUPS = frozenset({"search", "get_relation"})
 """Actions that show something and leave the program as it is."""
 RETRY = "Please check again and re-generate only Thought {n} and Action {n}."
@@ -72,7 +74,7 @@ def verified_fixes(state: State, env: Environment) -> Sequence[VerifiedFix]:
     context = env.context
     if not context.verify_corrections or context.embedded:
         return ()
-    step, budget, most = state.last, context.repair_queries, context.repair_offers
+    step, budget, most = state.last, QUERIES, OFFERS
     if context.db is not None:
         return tuple(sql_fixes(env.database, step.program_before, step.feedback, budget, most))
     earlier = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})

@@ -29,9 +29,6 @@ from triplewise.tools.pyql.program import Fact, Filter, PyQL
 
 GIVE_UP = Call("give_up")
 
-CONFIRM = "If this query says what the question asks, execute(); if not, undo(all) and build another one."
-"""What a model reads after a reading that was run as one program."""
-
 SCRIPTS: Mapping[str, Callable[[PyQL, Profile], tuple[Call, ...]]] = {
     "pyql": script,
     "agentbench": set_script,
@@ -135,21 +132,14 @@ def _next_look(
     return Choice(thought, finish, state.program, attempt)
 
 
-def whole_program(
-    state: State, actions: ActionContext, toolset: Toolset, offered: bool = False, no: bool = False
-) -> tuple[str, str, Feedback] | None:
-    """Thought, program and feedback of the best reading, run at once: the setting `fast_path`.
+def whole_program(state: State, actions: ActionContext, toolset: Toolset) -> tuple[str, str, Feedback] | None:
+    """Thought, program and feedback of the best reading, run at once: the setting `cascade`.
 
-    A reading was found in the KG, so its steps hold no surprise: what is left to see is whether its query
-    finds something and whether the inspector has anything against the answer. If it has, the step is rolled
-    back like any other and the run goes on step by step, with the same reading or another. None where a step
-    was already made, the actions build no query, or the reading finds nothing that can be shown as an answer.
-
-    Args:
-        offered: leave it to a language model whether the query is executed.
-        no: take the answer no too; otherwise the steps look whether another reading says yes.
+    A reading was found in the KG, so its steps hold no surprise: what is left to see is whether the inspector
+    has anything against the answer. If it has, the step is rolled back like any other and the model goes on.
+    None where the actions build no query, or the reading finds nothing that can be shown as an answer.
     """
-    if state.steps or not state.readings or toolset.name != "pyql":
+    if toolset.name != "pyql":
         return None
     reading, kg = state.readings[0], actions.kg
     try:
@@ -158,23 +148,9 @@ def whole_program(
     except (ActionError, QueryFailedError):
         return None
     shown = {label for labels in feedback.values.values() for label in labels}
-    if feedback.outcome not in (Outcome.ROWS, Outcome.TRUNCATED) or not feedback.finished or UNNAMED in shown:
+    if not (Outcome(feedback.outcome).ok and feedback.answers) or UNNAMED in shown:
         return None
-    if not feedback.answers or (feedback.answers == ("false",) and not no):
-        return None
-    thought = f"The best reading, {reading.text} ({reading.provenance}), is run as one program."
-    if offered:
-        name, arguments = "ask" if program.boolean else "set_answer", [v.n3() for v in program.answer]
-        observation = f"{feedback.observation} {CONFIRM}"
-        feedback = replace(
-            feedback,
-            action=name,
-            arguments=tuple(arguments),
-            finished=False,
-            answers=(),
-            observation=observation,
-        )
-        return thought, program.text(kg.profile), feedback
     # The reading as an argument tells this run from an `execute()` that a later step makes.
     feedback = replace(feedback, action="execute", arguments=(reading.text,))
+    thought = f"The best reading, {reading.text} ({reading.provenance}), is run as one program."
     return thought, f"{program.text(kg.profile)}\nexecute()", feedback

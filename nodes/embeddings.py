@@ -9,22 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from triplewise.nodes.models import (
-    MALFORMED_RETRIES,
-    Server,
-    client_errors,
-    estimate_tokens,
-    explained,
-    find_server,
-    is_malformed,
-    load_prices,
-)
+from triplewise.nodes.models import Server, explained, find_server, load_prices
 from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 from triplewise.tools.retrieval.encoder import CachingEncoder
 
 if TYPE_CHECKING:
-    from openai import OpenAI
+    from langchain_openai import OpenAIEmbeddings
 
 BATCH = 256
 """Texts sent at once: within what the smaller servers take."""
@@ -55,14 +46,14 @@ def open_embeddings(
         raise ConfigurationError(
             "setting ranking_model names no model; give one such as text-embedding-3-small"
         )
-    return _opened(find_server(name, base_url, api_key_env, reply="list of embeddings", **settings), prices)
+    return _opened(find_server(name, base_url, api_key_env, **settings), prices)
 
 
 class OpenAIEncoder(CachingEncoder):
     """An `Encoder` that asks a server, once for each text while it is cached. Safe to use from threads.
 
-    Tokens and cost go to the usage of the run that asks first. Embedding is no call of a language model.
-    `encode` raises `ConfigurationError` where the person must act (key, model name or address), and
+    Tokens (estimated) and cost go to the usage of the run that asks first; embedding is no call of a language
+    model. `encode` raises `ConfigurationError` where the person must act (key, model name or address), and
     `ModelUnavailableError` where there is no usable reply after all retries.
     """
 
@@ -86,34 +77,24 @@ class OpenAIEncoder(CachingEncoder):
         return self.shared._dimension
 
     @cached_property
-    def _client(self) -> OpenAI:
-        from openai import OpenAI
+    def _client(self) -> OpenAIEmbeddings:
+        from langchain_openai import OpenAIEmbeddings
 
-        server, most = self.server, self.server.max_retries
-        return OpenAI(
-            base_url=server.base_url, api_key=server.api_key, timeout=server.timeout, max_retries=most
-        )
+        settings = self.server.client_settings
+        return OpenAIEmbeddings(check_embedding_ctx_length=False, chunk_size=BATCH, **settings)
 
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
-        batches = [self._embed_batch(texts[at : at + BATCH]) for at in range(0, len(texts), BATCH)]
-        return np.concatenate(batches)
-
-    def _embed_batch(self, texts: Sequence[str]) -> np.ndarray:
-        """Return unit vectors of one batch."""
+        """Return unit vectors of texts."""
         # Servers refuse an empty text; a space says as little.
-        sent, tries = [t if t.strip() else " " for t in texts], 0
-        while True:
-            try:
-                reply = self.shared._client.embeddings.create(model=self.server.model, input=sent)
-                rows = [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
-                break
-            except client_errors(own=True) as error:
-                tries += 1
-                if not is_malformed(error) or tries > MALFORMED_RETRIES:
-                    raise explained(error, self.server) from error
-        reported = (reply.usage and reply.usage.prompt_tokens) or 0
-        tokens = reported or estimate_tokens(sent)
-        self._record(Usage(0, tokens, 0, self._prices.cost(self.server.model, tokens, 0), not reported))
+        from langchain_core.messages.utils import count_tokens_approximately
+
+        sent = [text if text.strip() else " " for text in texts]
+        try:
+            rows = self.shared._client.embed_documents(sent)
+        except Exception as error:
+            raise explained(error, self.server, "list of embeddings") from error
+        tokens = count_tokens_approximately(sent)
+        self._record(Usage(0, tokens, 0, self._prices.cost(self.server.model, tokens, 0), estimated=True))
         vectors = np.asarray(rows if len({len(row) for row in rows}) == 1 else [], np.float32)
         expected = (len(texts), self.shared._dimension or vectors.shape[-1])
         if vectors.shape != expected or not expected[1] or not np.isfinite(vectors).all():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -32,7 +31,7 @@ from triplewise.tools.kg.protocol import AnswerCache, Deadline
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 if TYPE_CHECKING:
-    from triplewise.nodes.models import ChatModel, ModelCall, Reply
+    from triplewise.nodes.models import ChatModel, Messages, Reply
     from triplewise.nodes.prompting import Prompt
     from triplewise.tools.planning.seeds import Caps, SeedIndex
     from triplewise.tools.retrieval.documents import Documents
@@ -43,8 +42,6 @@ Update: TypeAlias = dict[str, Any]
 
 UNUSABLE = REPLY_CUT, REPLY_EMPTY = "reply_cut", "reply_empty"
 """Errors of replies that the limit of tokens cut, or that hold no text; another try hardly mends that."""
-REPEATED = 6
-"""Times in a row that the same action ends a run: a model that wrote it so often writes nothing else."""
 NO_SEEDS = "none"
 """What the setting `seeds` says where no seeds are wanted, not even those that are kept for the KG."""
 
@@ -52,23 +49,19 @@ NO_SEEDS = "none"
 class Environment:
     """What a run works with. Parts are opened on first use.
 
-    Args:
-        context: the settings, those of the preset filled in.
-        answers: what the KG answered in this run, to be used again; None asks every time.
-        restored: whether the run goes on from a checkpoint (see `State.restored`).
-
     Attributes:
+        context: the settings, those of the preset filled in.
         meter: the queries that this run made of KGs and databases.
         facts: read from documents in this run; laid over the KG as far as they may be used.
         usage: what model calls took since the phase at work began.
         deadline: when the run's budget of seconds ends, for all that waits; cancelled with the run.
+        restored: whether the run goes on from a checkpoint (see `State.restored`).
     """
 
-    def __init__(self, context: Context, answers: AnswerCache | None = None, restored: bool = False) -> None:
+    def __init__(self, context: Context, restored: bool = False) -> None:
         self.context, self.meter, self.deadline = context, Meter(), Deadline(math.inf)
-        self.restored = restored
-        self.facts: tuple[ExtractedFact, ...] = ()
-        self._answers = answers
+        self.restored, self.facts = restored, tuple[ExtractedFact, ...]()
+        self._answers = AnswerCache() if context.reuse_answers else None
         self._kg: tuple[tuple[ExtractedFact, ...], KnowledgeGraph] | None = None
         self.usage, self._queries, self._start = Usage(), 0, perf_counter()
 
@@ -87,9 +80,9 @@ class Environment:
         """Add what a reply of a model or an embedding server used."""
         self.usage += usage
 
-    def ask(self, call: ModelCall) -> Reply:
-        """Return a model's reply."""
-        reply = self.model.reply(call, self.deadline)
+    def ask(self, messages: Messages, **request: Any) -> Reply:
+        """Return a model's reply; see `ChatModel.reply`."""
+        reply = self.model.reply(messages, self.deadline, **request)
         self.record(reply.usage)
         return reply
 
@@ -105,8 +98,8 @@ class Environment:
             hidden = {f.triple for f in self.facts if f.status not in usable}
             if context.overlay != "none" and context.db is None:
                 status: tuple[FactStatus, ...] = ("accepted", "proposed")
-                chosen = FactFilter(status=status if context.overlay == "proposed" else ("accepted",))
-                stored = [k.fact for k in self.fact_store.facts(chosen) if k.fact.triple not in hidden]
+                kept = self.fact_store.facts(FactFilter(status=status[: 1 + (context.overlay == "proposed")]))
+                stored = [k.fact for k in kept if k.fact.triple not in hidden]
                 base = overlaid(base, stored) if stored else base
             own = [f for f in self.facts if f.triple not in hidden]
             session = base.session(
@@ -134,7 +127,7 @@ class Environment:
 
             return EmbeddedKG(Store(), load_profile("generic"), "none")
         source, profile = self.context.kg, self.context.profile
-        if isinstance(source, str | Path):
+        if isinstance(source, str):
             connections = self.context.connections
             return open_kg(source, profile=profile, connections=connections, deadline=self.deadline)
         if isinstance(source, KnowledgeGraph):
@@ -240,7 +233,7 @@ class Environment:
         """How far mining goes."""
         from triplewise.tools.planning.seeds import Caps
 
-        return Caps(hops=self.context.plan_hops, seed=self.context.plan_seed)
+        return Caps(hops=self.context.plan_hops, seed=self.context.seed)
 
     @cached_property
     def seeds(self) -> SeedIndex | None:
@@ -284,9 +277,6 @@ def spent(state: State, context: Context, failed: bool = False) -> str:
     usage, last = state.usage, [step.feedback.error for step in state.steps[-2:]]
     if len(last) == 2 and set(last) <= set(UNUSABLE):
         return f"two replies in a row held no action: {state.last.feedback.message}"
-    again = [step.call for step in state.steps[-REPEATED:] if step.call]
-    if len(again) == REPEATED and len(set(again)) == 1:
-        return f"the same action came {REPEATED} times in a row: {again[0]}"
     limits = (
         (len(state.steps), context.max_steps or 0, "steps"),
         (len(state.corrections), context.max_corrections if failed else 0, "corrections"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triplewise.nodes.environment import Environment
-from triplewise.nodes.models import ModelCall
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import State
 from triplewise.tools.actions.symbolic import Extraction, ExtractService
@@ -80,7 +79,7 @@ def complete(entity: str, relation: str, question: str, env: Environment, kg: Kn
         relation=text.label,
         document="\n\n".join(fitting_texts(passages)),
     )
-    reading = supported_triples(env.ask(ModelCall(prompt)).text, passages, request, kg, env.encoder)
+    reading = supported_triples(env.ask(prompt).text, passages, request, kg, env.encoder)
     facts = align(reading.triples, kg, question, env.context.name_of("model"))
     return Extraction(tuple(p.text for p in passages), facts, reading.reasons)
 

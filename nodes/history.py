@@ -6,10 +6,10 @@
 - A failed attempt followed by a step that worked keeps thought and action, and the reason in one sentence;
   attempts in a row that failed for the same reason are shown once, with their number.
 - The relations of an entity or variable are listed in full until a fact uses them. From then on the list
-  holds what was chosen, the relations most like it, and the first ones of the ranking, with their number.
-  A list that was given before is referred to.
+  holds what was chosen and the first ones of the ranking, with their number. A list that was given before is
+  referred to.
 - Values of a variable that did not change are not listed again; values that a later step replaced are
-  clipped with their number; so are very long texts.
+  clipped with their number.
 
 The newest observation is always verbatim, and so are thought and action of every step that worked, so that
 bound variables and chosen relations stay. Nothing is ever longer than in `full`.
@@ -36,9 +36,11 @@ KEPT_RELATIONS = 12
 KEPT_VALUES = 2
 """Values that a replaced preview still shows."""
 LONG = 160
-"""Characters above which a single value is clipped."""
-
-_WORD = re.compile(r"[A-Za-z]+|\d+")
+"""Characters above which a reason or a value is clipped."""
+_SOLUTIONS = re.compile(r" Solutions \(\?.*")
+"""The values that belong together, at the end of a preview: of use until the next step only."""
+_VALUES = re.compile(r"The value of variable \?(\w+) is \[(.*?)\]\.(?= |$)", re.DOTALL)
+"""The words in which a preview gives the values of a variable (QueryAgent, figure 4)."""
 
 
 class Entry(TypedDict):
@@ -121,7 +123,7 @@ def _shortened(
 
 
 def _used_relations(step: Step, text: str, later: Sequence[Step]) -> str:
-    """Return a list of relations without those far from the ones that later facts use, and its length.
+    """Return a list of relations with those that later facts use and the best of the others, and its length.
 
     It stays whole until a fact uses it.
     """
@@ -133,26 +135,20 @@ def _used_relations(step: Step, text: str, later: Sequence[Step]) -> str:
     if not isinstance(listed, dict) or not all(isinstance(names, list) for names in listed.values()):
         return text
     offered = step.feedback.relations
-    used = _named_with("".join(step.feedback.arguments[:1]), later) & set(
-        chain.from_iterable(offered.values())
-    )
-    pairs = [
-        (str(side), str(name), short)
+    ranks = [
+        [(side, name, short) for name, short in zip_longest(names, offered.get(side, ())[: len(names)])]
         for side, names in listed.items()
-        for name, short in zip_longest(names, offered.get(side, ())[: len(names)], fillvalue="")
     ]
-    if not used or len(pairs) <= KEPT_RELATIONS:
+    best_first = [place for rank in zip_longest(*ranks) for place in rank if place is not None]
+    used = _named_with("".join(step.feedback.arguments[:1]), later) & set(chain(*offered.values()))
+    if not used or len(best_first) <= KEPT_RELATIONS:
         return text
-    chosen = [i for i, (_, _, short) in enumerate(pairs) if short in used]
-    nearest = _nearest_names([name for _, name, _ in pairs], chosen)
-    by_side = [[i for i, pair in enumerate(pairs) if pair[0] == side] for side in listed]
-    first = [i for ranks in zip_longest(*by_side) for i in ranks if i is not None]
-    mixed = [i for both in zip(nearest, first, strict=True) for i in both]
-    rest = set(list(dict.fromkeys([*chosen, *mixed]))[: max(KEPT_RELATIONS, len(chosen))])
+    chosen = [place for place in best_first if place[2] in used]
+    first = list(dict.fromkeys([*chosen, *best_first]))[: max(KEPT_RELATIONS, len(chosen))]
     short_list = {
-        side: [pairs[i][1] for i in places if i in rest] for side, places in zip(listed, by_side, strict=True)
+        side: [place[1] for place in rank if place in first] for side, rank in zip(listed, ranks, strict=True)
     }
-    return f"{short_list} ... ({len(pairs)} {f'shown, and {left}' if more else 'in all'})"
+    return f"{short_list} ... ({len(best_first)} {f'shown, and {left}' if more else 'in all'})"
 
 
 def _named_with(subject: str, steps: Iterable[Step]) -> set[str]:
@@ -164,48 +160,24 @@ def _named_with(subject: str, steps: Iterable[Step]) -> set[str]:
     return named
 
 
-def _nearest_names(names: Sequence[str], chosen: Sequence[int]) -> list[int]:
-    """Return the places of names, those that share most words with the chosen ones first."""
-    words_of = [set(_WORD.findall(name.lower())) for name in names]
-    target = set[str]().union(*(words_of[i] for i in chosen))
-    overlap = [len(words & target) / (len(words | target) or 1) for words in words_of]
-    return sorted(range(len(names)), key=lambda i: -overlap[i])
-
-
-_SOLUTIONS = re.compile(r" Solutions \(\?.*")
-"""The values that belong together, at the end of a preview: of use until the next step only."""
-
-
-def _sentence(variable: str, values: Sequence[str], end: str = "") -> str:
-    """Return the words in which a preview gives the values of a variable (QueryAgent, figure 4)."""
-    shown = [*map(repr, values), *([end] if end else [])]
-    return f"The value of variable ?{variable} is [{', '.join(shown)}]."
-
-
 def _value_preview(step: Step, text: str, later: Sequence[Step], previews: dict[str, str]) -> str:
     """Return a preview: variables that did not change are left out, values that changed later are clipped."""
-    if later:
-        text = _SOLUTIONS.sub("", text)
-    for variable, names in step.feedback.values.items():
-        values = told_apart(names, step.feedback.ids.get(variable, ()))
-        rest = r"(?:(?:, )?\.\.\.(?: \(([^()]*)\))?)?"  # of a list that was cut, and how many there are
-        match = re.search(re.escape(_sentence(variable, values)[:-2]) + rest + r"\]\.", text)
-        if match is None:
-            continue
-        sentence, count = match[0], match[1]
+
+    def shorter(match: re.Match[str]) -> str:
+        sentence, variable = match[0], match[1]
+        names = step.feedback.values.get(variable, [])
         if previews.get(variable) == sentence:
-            text = text.replace(sentence, "", 1).replace("  ", " ").strip()
-            continue
+            return ""
         previews[variable] = sentence
         if all(s.feedback.values.get(variable, names) == names for s in later):
-            continue
-        # The first values and how many were shown; long ones without their end.
-        shown = [
-            v if len(v) <= LONG else f"{v[:LONG]}... ({len(v)} characters in all)"
-            for v in values[:KEPT_VALUES]
-        ]
-        is_cut = sentence != _sentence(variable, values)
-        count = count or f"{'more than ' if is_cut else ''}{len(values)} in all"
-        end = f"... ({count})" if len(values) > KEPT_VALUES or is_cut else ""
-        text = text.replace(sentence, min(sentence, _sentence(variable, shown, end), key=len), 1)
-    return text or "Values as before."
+            return sentence
+        first = told_apart(names, step.feedback.ids.get(variable, ()))[:KEPT_VALUES]
+        shown = [repr(v if len(v) <= LONG else f"{v[:LONG]}... ({len(v)} characters in all)") for v in first]
+        cut = re.search(r"\.\.\.(?: \(([^()]*)\))?$", match[2])  # the end of a list that was cut
+        if cut or len(names) > KEPT_VALUES:
+            count = f"{'more than ' if cut else ''}{len(names)} in all"
+            shown.append(f"... ({(cut and cut[1]) or count})")
+        return min(sentence, f"The value of variable ?{variable} is [{', '.join(shown)}].", key=len)
+
+    text = _VALUES.sub(shorter, _SOLUTIONS.sub("", text) if later else text)
+    return text.replace("  ", " ").strip() or "Values as before."

@@ -39,7 +39,7 @@ def _settings(context: Context, depth: int) -> ObserveSettings:
         width=context.observe_width,
         keep=context.observe_keep,
         direction="forward" if context.observe_direction == "outgoing" else "both",
-        seed=context.observe_seed,
+        seed=context.seed,
     )
 
 

@@ -10,20 +10,21 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import fields, replace
 from functools import cache
 from inspect import iscoroutine, iscoroutinefunction, signature
 from typing import Any, TypeAlias
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import run_in_executor
 from langgraph.runtime import Runtime, get_runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Run, Update
+from triplewise.nodes.models import wait_for
 from triplewise.nodes.state import Answer, State, Verdict, Working, fresh_state
 from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError, QueryFailedError
-from triplewise.tools.kg.protocol import AnswerCache, Outcome
+from triplewise.tools.kg.protocol import Outcome
 
 Phase: TypeAlias = Callable[..., Update | Awaitable[Update]]
 """What may stand for a phase: a callable of state and runtime, or of the state alone, `async` or not."""
@@ -54,20 +55,13 @@ class PhaseNode(Runnable[State, Update]):
         self._takes_runtime = takes_runtime(phase, self.name)
 
     def invoke(
-        self,
-        input: State,
-        config: RunnableConfig | None = None,
-        *,
-        runtime: Runtime[Context] | None = None,
-        **kwargs: Any,
+        self, input: State, config: RunnableConfig | None = None, *, runtime: Any = None, **kwargs: Any
     ) -> Update:
         """Run the phase in this thread, as `graph.invoke` does."""
-        state, run = self._begin(input, runtime or get_runtime(Context), config)
+        state, run = self._begin(input, runtime or get_runtime(Context))
         try:
             update = self._call(state, run)
             if iscoroutine(update):
-                from triplewise.nodes.models import wait_for
-
                 update = wait_for(update, run.env.deadline)
         except (OutOfTimeError, QueryFailedError) as error:
             update = self._over(run.env, error)
@@ -75,14 +69,13 @@ class PhaseNode(Runnable[State, Update]):
 
     async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         """Run the phase for `graph.ainvoke`; nothing that takes long runs on the event loop."""
-        state, run = self._begin(input, get_runtime(Context), config)
+        state, run = self._begin(input, get_runtime(Context))
         try:
             if self._is_async:
                 update = self._call(state, run)
                 update = await update if iscoroutine(update) else update
             else:
-                call, loop = copy_context().run, asyncio.get_running_loop()
-                update = await loop.run_in_executor(_pool(), call, self._call, state, run)
+                update = await run_in_executor(_pool(), self._call, state, run)
         except (OutOfTimeError, QueryFailedError) as error:
             update = self._over(run.env, error)
         except asyncio.CancelledError:
@@ -90,18 +83,14 @@ class PhaseNode(Runnable[State, Update]):
             raise
         return self._end(input, run.env, update)
 
-    def _begin(
-        self, state: State, runtime: Runtime[Context], config: RunnableConfig | None
-    ) -> tuple[State, Run]:
+    def _begin(self, state: State, runtime: Runtime[Context]) -> tuple[State, Run]:
         """Return the state, and the runtime with the environment of the run: a new one for a new run."""
         env: Environment | None = getattr(state, "env", None)
         if env is None and isinstance(runtime, Run):
             env = runtime.env
         if env is None:
-            refuse_configurable(config, runtime.context)
             context = (runtime.context or Context()).resolved(self.settings)
-            answers = AnswerCache() if context.reuse_answers else None
-            env = Environment(context, answers, restored=self.place != "link")
+            env = Environment(context, restored=self.place != "link")
         env.begin_phase(state, GRACE if self.place == "answer" else 0.0)
         given = {f.name: getattr(runtime, f.name) for f in fields(Runtime)}
         return state.restored() if env.restored else state, Run(**{**given, "context": env.context}, env=env)
@@ -161,20 +150,6 @@ def takes_runtime(phase: Phase, name: str) -> bool:
             continue
         return len(arguments) == 2
     raise ConfigurationError(f"phase {name}{taken}: a phase takes (state, runtime) or (state)")
-
-
-def refuse_configurable(config: RunnableConfig | None, context: Context | None) -> None:
-    """Raise `ConfigurationError` where settings stand in the config, which nothing reads.
-
-    A LangGraph server repeats the context there.
-    """
-    given = vars(context)["_given"] if context is not None else frozenset[str]()
-    names = {setting.name for setting in fields(Context)} - given
-    if wrong := sorted(names & (config or {}).get("configurable", {}).keys()):
-        raise ConfigurationError(
-            f'{wrong[0]} in config={{"configurable": ...}} is not read: settings are given as '
-            f"context=Context({wrong[0]}=...)"
-        )
 
 
 @cache

@@ -17,7 +17,6 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Run, Update, environment
 from triplewise.nodes.link import link
-from triplewise.nodes.models import ModelCall
 from triplewise.nodes.phase import Phase
 from triplewise.nodes.state import State
 from triplewise.tools.actions.symbolic import RuleService
@@ -145,8 +144,7 @@ def mined(state: State, runtime: Runtime[Context]) -> Update:
     if context.embedded:
         return {"readings": readings}
     plan = _mined_plan(state, env, readings)
-    shown = readings if context.fast_path else ()
-    return {"rules": plan.rules, "dropped": plan.dropped, "readings": shown}
+    return {"rules": plan.rules, "dropped": plan.dropped}
 
 
 def _mined_plan(state: State, env: Environment, readings: Sequence[Reading]) -> Plan:
@@ -183,7 +181,7 @@ def proposed(state: State, runtime: Runtime[Context]) -> Update:
         relations=relations_around(env.kg, env.encoder, state),
         limit=context.plan_rules,
     )
-    reply = env.ask(ModelCall(prompt))
+    reply = env.ask(prompt)
     paths, shown = parse_paths(reply.text), not demonstrations
     plan = with_proposals(plan, paths, state.linked, env.kg, env.encoder, settings, shown)
     return {"rules": plan.rules, "dropped": plan.dropped}
@@ -215,7 +213,7 @@ def for_policy(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
-    """The policy without a model and `fast_path` follow readings; a model is shown rules of seed questions.
+    """The policy without a model follows readings; a model is shown rules of seed questions.
 
     Rules that only fit the words of a question cost a model more than they gave: see docs/results.md. With
     `cascade`, the question is read as without a model, and the readings are kept where the best is sure.
@@ -225,7 +223,7 @@ def auto(state: State, runtime: Runtime[Context]) -> Update:
         readings = readings_of(state, env)
         if is_sure(readings, context):
             return {"readings": readings, "rules": ()}
-    is_guided = context.embedded or context.fast_path or env.seeds is not None
+    is_guided = context.embedded or env.seeds is not None
     return mined(state, runtime) if is_guided else {"rules": ()}
 
 

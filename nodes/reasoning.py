@@ -46,7 +46,6 @@ def action_context(state: State, env: Environment) -> ActionContext:
         preview=5 if context.history == "full" else 10,
         published=context.history == "full",
         services=services,
-        path_seconds=context.path_seconds,
         encoder=env.encoder,
     )
 

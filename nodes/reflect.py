@@ -11,7 +11,6 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
-from triplewise.nodes.models import ModelCall
 from triplewise.nodes.phase import Phase
 from triplewise.nodes.reasoning import ranker
 from triplewise.nodes.state import State, Step, Usage
@@ -103,25 +102,23 @@ def chance(state: State, runtime: Runtime[Context]) -> Update:
     Ablation (ODA 4.2).
     """
     context, triples = runtime.context, state.last.feedback.triples
-    draw = random.Random(f"{context.reflect_seed} {len(state.steps)} {state.question}")
+    draw = random.Random(f"{context.seed} {len(state.steps)} {state.question}")
     chosen = draw.sample(range(len(triples)), min(context.reflect_limit, len(triples)))
     return _update(state, environment(runtime), tuple(triples[i] for i in sorted(chosen)))
 
 
-def _question(state: State, env: Environment, part: str) -> ModelCall:
+def _question(state: State, env: Environment, part: str) -> str:
     """Return a part of the prompt about the last action's triples."""
     feedback, rank = state.last.feedback, ranker(state.question, env)
     lines = neighbour_lines(env.kg, feedback.triples, feedback.arguments, lambda names: rank(names, [])[0])
-    return ModelCall(
-        env.prompt.render(
-            part,
-            question=state.question,
-            triples=lines,
-            observation=lambda: observation_lines(env.kg, state),
-            memory=lambda: memory_texts(env.kg, state),
-            limit=env.context.reflect_limit,
-            form=form_of(state.question),
-        )
+    return env.prompt.render(
+        part,
+        question=state.question,
+        triples=lines,
+        observation=lambda: observation_lines(env.kg, state),
+        memory=lambda: memory_texts(env.kg, state),
+        limit=env.context.reflect_limit,
+        form=form_of(state.question),
     )
 
 

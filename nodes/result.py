@@ -150,7 +150,7 @@ def _reading_of(state: State, env: Environment, values: Sequence[str]) -> Readin
     """Return the reading that gave the answer, or a model's own query as one where it is calibrated."""
     context = env.context
     reading = state.followed
-    # A model that took over from `cascade` or `fast_path` answers with a query of its own.
+    # A model that took over from `cascade` answers with a query of its own.
     is_own = reading is not None and bool(state.steps) and state.last.feedback.arguments == (reading.text,)
     if context.embedded or (is_own and is_sure(state.readings, context)):
         return reading

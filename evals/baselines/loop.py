@@ -24,7 +24,7 @@ from triplewise.graphs.build import build_graph
 from triplewise.graphs.presets import PRESETS, Preset, choose_phases
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, spent
-from triplewise.nodes.models import ModelCall, Reply
+from triplewise.nodes.models import Reply
 from triplewise.nodes.phase import Phase
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.replies import read_values
@@ -120,7 +120,7 @@ def ask(state: State, env: Environment, prompt: str, part: str, **values: Any) -
         "entities": {e.label: e.id for e in state.linked},
     }
     text = load_prompt(env.context.prompt or prompt_path(prompt)).render(part, **{**about_question, **values})
-    return env.ask(ModelCall(text))
+    return env.ask(text)
 
 
 # -- replies in words

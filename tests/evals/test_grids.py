@@ -91,7 +91,7 @@ WRONG = [
     ("{hops: 1}", "{hop: 1}", 7, "cell rules / one hop: unknown name to set 'hop'; did you mean 'hops'"),
     ("{hops: 1}", "{preset: oda}", 7, "'preset' is set by system"),
     ("{plan: none}", "{plan: noon}", 8, "unknown variant of phase plan 'noon'; choose one of: auto, for-"),
-    ("{plan: none}", "{observe_depth: 0}", 8, "setting observe_depth must be"),
+    ("{plan: none}", "{observe_depth: 0}", 8, "setting observe_depth: input should be"),
     ("set: {plan: none}", "sets: {plan: none}", 8, "rows.1.sets: unknown key"),
     ("{plan: none}}", "{plan: none}, thin: {part: 1}}", 8, "rows.1.thin.part: unknown key"),
     ("title: A tiny grid", "titel: A tiny grid", 2, "titel: unknown key; did you mean 'title'"),
@@ -136,9 +136,7 @@ cells:
         ("d", 3, 7),
         ("d", 4, 7),
     ]
-    plan = [
-        tuple(c.spec.set[n] for n in ("plan_hops", "seed_count", "plan_rules", "plan_seed")) for c in cells
-    ]
+    plan = [tuple(c.spec.set[n] for n in ("plan_hops", "seed_count", "plan_rules", "seed")) for c in cells]
     assert plan == [(1, 2, 3, 3), (1, 2, 3, 4), (1, 1, 4, 3), (1, 1, 4, 4)]
 
 
@@ -146,7 +144,7 @@ def test_choices_of_the_command_line_win(tmp_path: Path) -> None:
     file = write(tmp_path)
     given = {"plan": "proposed", "hops": 3, "max_steps": 5}
     first, second = cells_of(file, Choices(limit=4, given=given))
-    assert (first.spec.limit, first.seed, first.spec.set["plan_seed"]) == (4, 1, 1)
+    assert (first.spec.limit, first.seed, first.spec.set["seed"]) == (4, 1, 1)
     assert first.spec.set.items() >= given.items()
     assert second.spec.set["plan"] == "proposed"
     with pytest.raises(ConfigurationError, match="unknown name in --set 'planner'; did you mean 'plan'"):

@@ -138,7 +138,7 @@ def test_a_draw_is_random_repeatable_and_nested(data: Path) -> None:
         ({"preset": "none"}, "unknown preset"),
         ({"phases": {"reflect": "nothing"}}, "reflect"),
         ({"settings": {"beams": 3}}, "unknown setting 'beams'"),
-        ({"settings": {"plan_rules": -1}}, "plan_rules must be a whole number above 0"),
+        ({"settings": {"plan_rules": -1}}, "plan_rules: input should be greater than 0"),
     ],
 )
 def test_impossible_arguments_are_refused_before_anything_runs(

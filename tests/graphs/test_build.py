@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.graphs import PRESETS, Context, State, build_graph, serializer
-from triplewise.nodes.environment import REPEATED, Update
+from triplewise.nodes.environment import Update
 from triplewise.nodes.state import Step
 from triplewise.tools.actions import Feedback
 from triplewise.tools.core.errors import ConfigurationError
@@ -120,26 +120,28 @@ def test_unknown_names_list_the_legal_ones(wanted: dict[str, str], message: str)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"max_seconds": 0}, "max_seconds must be a number above 0"),
-        ({"seeds": False}, "seeds must be a text, got False"),
+        ({"max_seconds": 0}, "max_seconds: input should be greater than 0"),
+        ({"seeds": False}, "seeds: input should be a valid string, got False"),
         ({"max_step": 3}, "did you mean .*max_steps"),
-        ({"max_steps": True}, "max_steps must be a whole number above 0"),
-        ({"fast_path": "yes"}, "fast_path must be true or false, got 'yes'"),
-        ({"calling": "morse"}, "choose one of: react, tools"),
-        ({"max_steps": -1}, "max_steps must be a whole number above 0"),
-        ({"temperature": float("nan")}, "temperature must be a number of at least 0"),
-        ({"query_timeout": float("inf")}, "query_timeout must be a number above 0"),
-        ({"path_seconds": -1.0}, "path_seconds must be a number above 0"),
-        ({"model_retries": -1}, "model_retries must be a whole number of at least 0"),
-        ({"reasoning_effort": "huge"}, "reasoning_effort 'huge'; choose one of: high, low, medium"),
+        ({"max_steps": True}, "max_steps: input should be a valid integer, got True"),
+        ({"review": "yes"}, "review: input should be a valid boolean, got 'yes'"),
+        ({"calling": "morse"}, "calling: input should be 'react' or 'tools', got 'morse'"),
+        ({"max_steps": -1}, "max_steps: input should be greater than 0"),
+        ({"temperature": float("nan")}, "temperature: input should be"),
+        ({"query_timeout": float("inf")}, "query_timeout: input should be less"),
+        ({"model_retries": -1}, "model_retries: input should be greater than or equal to 0"),
+        (
+            {"reasoning_effort": "huge"},
+            "reasoning_effort: input should be 'low', 'medium' or 'high', got 'huge'",
+        ),
         ({"documents": "wikipedia"}, "documents are read by a language model: name one"),
-        ({"min_confidence": 7}, "min_confidence must be at most 1"),
-        ({"query_timeout": 1e300}, "query_timeout must be at most"),
-        ({"row_limit": 2**70}, "row_limit must be at most"),
-        ({"model": [1]}, "model must be a name or an object"),
-        ({"kg": 5}, "kg must be a name or an object"),
-        ({"guidelines": [5]}, "guidelines must be a list of texts"),
-        ({"guidelines": "x.yaml"}, "guidelines must be a list of texts"),
+        ({"min_confidence": 7}, "min_confidence: input should be less than or equal to 1"),
+        ({"query_timeout": 1e300}, "query_timeout: input should be less than"),
+        ({"row_limit": 2**70}, "row_limit: input should be less than"),
+        ({"model": [1]}, "model: should be a name or an object"),
+        ({"kg": 5}, "kg: should be a name or an object"),
+        ({"guidelines": [5]}, "guidelines: input should be a valid string"),
+        ({"guidelines": "x.yaml"}, "guidelines: input should be a valid list"),
     ],
 )
 def test_context_refuses_what_cannot_work(settings: dict[str, Any], message: str) -> None:
@@ -352,14 +354,6 @@ def test_replies_that_are_cut_or_silent_end_the_run_soon(
     assert words in state["answer"].reason
 
 
-def test_the_same_action_in_a_row_ends_the_run_soon(openai_server: Server) -> None:
-    server = openai_server([SHORT[0]] * 40)
-    state = build_graph("queryagent").invoke(INPUT, context=scripted(server))
-    assert len(server.chats) == REPEATED
-    assert state["answer"].status == "budget_spent"
-    assert state["answer"].reason.startswith(f"the same action came {REPEATED} times in a row: ")
-
-
 def test_an_action_before_the_cut_is_carried_out(openai_server: Server) -> None:
     cut = {"text": SHORT[0], "finish_reason": "length"}
     state = build_graph("queryagent").invoke(INPUT, context=scripted(openai_server([cut, *SHORT[1:]])))
@@ -558,8 +552,3 @@ def test_a_phase_is_named_where_it_cannot_be_one() -> None:
 
     with pytest.raises(ConfigurationError, match=r"phase greedy\(state.*a phase takes \(state, runtime\)"):
         build_graph(plan=greedy)
-
-
-def test_settings_in_the_config_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"context=Context\(model=\.\.\.\)"):
-        build_graph().invoke({"question": "Who?"}, {"configurable": {"model": "openai:x", "thread_id": "1"}})

@@ -18,7 +18,7 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
 from tests.support.openai_server import Fault, OpenAIServer
-from triplewise.nodes.models import ChatModel, ModelCall, open_model
+from triplewise.nodes.models import ChatModel, open_model
 from triplewise.tools.core.errors import ConfigurationError, DataError, ModelUnavailableError, OutOfTimeError
 from triplewise.tools.kg.protocol import Deadline
 
@@ -31,8 +31,7 @@ SCHEMAS = [
     }
 ]
 QUESTION = [{"role": "user", "content": "Which capital has Austria?"}]
-ASK, TOOLS = ModelCall(QUESTION), ModelCall(QUESTION, schemas=SCHEMAS)
-STOP = ModelCall(QUESTION, stop=["\nObservation"])
+STOP = {"stop": ["\nObservation"]}
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +46,7 @@ def model_on(server: OpenAIServer, model: str = "openai:scripted", **settings: A
 
 def test_text_with_reported_usage(openai_server: Start) -> None:
     server = openai_server(["Vienna is the answer"])
-    reply = model_on(server, temperature=0.3, max_tokens=77).reply(STOP)
+    reply = model_on(server, temperature=0.3, max_tokens=77).reply(QUESTION, **STOP)
     assert reply.text == "Vienna is the answer"
     assert (reply.usage.calls, reply.usage.input_tokens, reply.usage.output_tokens) == (1, 4, 4)
     assert (reply.usage.estimated, reply.truncated) == (False, False)
@@ -60,16 +59,16 @@ def test_text_with_reported_usage(openai_server: Start) -> None:
 def test_tool_calls(openai_server: Start) -> None:
     broken = {"tool_calls": [("get_relation", '{"node": "Q40"')]}
     server = openai_server([{"text": "Look.", "tool_calls": [("get_relation", {"node": "Q40"})]}, broken])
-    reply = model_on(server).reply(TOOLS)
+    reply = model_on(server).reply(QUESTION, schemas=SCHEMAS)
     assert (reply.text, reply.tool_calls) == ("Look.", (("get_relation", {"node": "Q40"}),))
     assert server.requests[0].body["tools"] == [{"type": "function", "function": SCHEMAS[0]}]
-    mistaken = model_on(server).reply(TOOLS)
+    mistaken = model_on(server).reply(QUESTION, schemas=SCHEMAS)
     assert (mistaken.tool_calls, mistaken.invalid_calls) == ((), (("get_relation", '{"node": "Q40"'),))
 
 
 def test_one_model_serves_threads_and_event_loops(openai_server: Start) -> None:
     server = openai_server(lambda messages: messages[0]["content"], [Fault.SERVER_ERROR])
-    model, calls = model_on(server), [ModelCall(str(i)) for i in range(20)]
+    model, calls = model_on(server), [str(i) for i in range(20)]
     assert model is model_on(server)
     assert model is not model_on(server, temperature=1.0)
 
@@ -89,7 +88,7 @@ def test_one_model_serves_threads_and_event_loops(openai_server: Start) -> None:
 )
 def test_passing_trouble_is_retried(openai_server: Start, fault: Fault) -> None:
     server = openai_server(["Vienna"], [fault, fault])
-    reply = model_on(server, max_retries=2).reply(ASK)
+    reply = model_on(server, max_retries=2).reply(QUESTION)
     assert (reply.text, len(server.requests), reply.usage.calls) == ("Vienna", 3, 1)
 
 
@@ -97,23 +96,21 @@ def test_passing_trouble_is_retried(openai_server: Start, fault: Fault) -> None:
 def test_lasting_trouble_ends_in_one_clear_error(openai_server: Start, fault: Fault) -> None:
     server = openai_server(["never"], [fault] * 9, retry_after=0)
     with pytest.raises(ModelUnavailableError, match=r"127\.0\.0\.1.*given up after 3 tries"):
-        model_on(server, max_retries=2).reply(ASK)
+        model_on(server, max_retries=2).reply(QUESTION)
     assert len(server.requests) == 3
 
 
 def test_retry_after_is_honoured_within_reason(openai_server: Start) -> None:
     server = openai_server(["ok"], [Fault.RATE_LIMIT], retry_after=0.3)
-    model_on(server).reply(ASK)
+    model_on(server).reply(QUESTION)
     assert server.requests[1].at - server.requests[0].at >= 0.3
-    with pytest.raises(ModelUnavailableError, match="asks to wait 3600 s"):
-        model_on(openai_server(["ok"], [Fault.RATE_LIMIT], retry_after=3600)).reply(ASK)
 
 
 def test_a_slow_server_times_out_and_is_retried(openai_server: Start) -> None:
     server = openai_server(["ok"], [Fault.SLOW], slow=120)
-    assert model_on(server, timeout=1.0).reply(ASK).text == "ok"
+    assert model_on(server, timeout=1.0).reply(QUESTION).text == "ok"
     with pytest.raises(ModelUnavailableError, match=r"did not answer within 0\.1 s; given up after 2 tries"):
-        model_on(openai_server(["ok"], [Fault.SLOW] * 3, slow=5), timeout=0.1, max_retries=1).reply(ASK)
+        model_on(openai_server(["ok"], [Fault.SLOW] * 3, slow=5), timeout=0.1, max_retries=1).reply(QUESTION)
 
 
 BAD_BODIES = [
@@ -128,10 +125,10 @@ BAD_BODIES = [
 
 @pytest.mark.parametrize("fault", BAD_BODIES)
 def test_a_malformed_reply_is_asked_for_again_but_not_forever(openai_server: Start, fault: Fault) -> None:
-    assert model_on(openai_server(["ok"], [fault, fault])).reply(ASK).text == "ok"
+    assert model_on(openai_server(["ok"], [fault, fault])).reply(QUESTION).text == "ok"
     server = openai_server(["ok"], [fault] * 9)
     with pytest.raises(ModelUnavailableError, match="no chat completion"):
-        model_on(server, max_retries=8).reply(ASK)
+        model_on(server, max_retries=8).reply(QUESTION)
     assert len(server.requests) == 3
 
 
@@ -150,18 +147,18 @@ def test_a_malformed_reply_is_asked_for_again_but_not_forever(openai_server: Sta
 def test_the_text_without_reasoning_and_what_follows_a_stop_word(
     openai_server: Start, raw: str | None, text: str
 ) -> None:
-    assert model_on(openai_server([{"text": raw}])).reply(STOP).text == text
+    assert model_on(openai_server([{"text": raw}])).reply(QUESTION, **STOP).text == text
 
 
 def test_a_reply_may_be_cut_off(openai_server: Start) -> None:
     server = openai_server([{"text": "Vien", "finish_reason": "length"}, "<think>never ends"])
-    assert model_on(server).reply(ASK).truncated
-    assert model_on(server).reply(ASK).text == ""
+    assert model_on(server).reply(QUESTION).truncated
+    assert model_on(server).reply(QUESTION).text == ""
 
 
 def test_stop_word_inside_reasoning_is_not_the_end(openai_server: Start) -> None:
     server = openai_server(["<think>The", "<think>The Observation</think>Action: execute()\nObservation"])
-    assert model_on(server).reply(STOP).text == "Action: execute()"
+    assert model_on(server).reply(QUESTION, **STOP).text == "Action: execute()"
     assert ["stop" in request.body for request in server.requests] == [True, False]
 
 
@@ -170,12 +167,12 @@ def test_the_key_comes_from_the_environment(openai_server: Start, monkeypatch: p
     for key in ("", "sk-wrong"):
         monkeypatch.setenv("MY_KEY", key)
         with pytest.raises(ConfigurationError, match="MY_KEY") as caught:
-            model_on(server, api_key_env="MY_KEY").reply(ASK)
+            model_on(server, api_key_env="MY_KEY").reply(QUESTION)
         assert "sk-wrong" not in str(caught.value)
     assert len(server.requests) == 2
     monkeypatch.setenv("MY_KEY", " sk-right\n")
     model = model_on(server, api_key_env="MY_KEY")
-    assert model.reply(ASK).text == "ok"
+    assert model.reply(QUESTION).text == "ok"
     assert "sk-right" not in f"{model!r} {model.server!r}"
 
 
@@ -212,14 +209,14 @@ def test_requests_that_a_model_refuses(
     openai_server: Start, reply: dict[str, str], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        model_on(openai_server([reply])).reply(TOOLS)
+        model_on(openai_server([reply])).reply(QUESTION, schemas=SCHEMAS)
 
 
 def test_a_model_that_the_server_has_not_and_an_account_without_quota(openai_server: Start) -> None:
     with pytest.raises(ConfigurationError, match="check model 'llama'"):
-        model_on(openai_server(["ok"]), "openai:llama").reply(ASK)
+        model_on(openai_server(["ok"]), "openai:llama").reply(QUESTION)
     with pytest.raises(ConfigurationError, match="quota"):
-        model_on(openai_server(["ok"], [Fault.QUOTA] * 9)).reply(ASK)
+        model_on(openai_server(["ok"], [Fault.QUOTA] * 9)).reply(QUESTION)
 
 
 def test_servers_that_cannot_be_reached(openai_server: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,14 +226,14 @@ def test_servers_that_cannot_be_reached(openai_server: Start, monkeypatch: pytes
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     for address in (url, "http://me:secret@no-such-host.invalid/v1"):
         with pytest.raises(ConfigurationError, match="is the server running") as caught:
-            open_model("openai:scripted", base_url=address, max_retries=1).reply(ASK)
+            open_model("openai:scripted", base_url=address, max_retries=1).reply(QUESTION)
         assert "secret" not in str(caught.value)
     server = openai_server(["ok"])
     model = model_on(server, max_retries=1)
-    model.reply(ASK)
+    model.reply(QUESTION)
     server.close()
     with pytest.raises(ConfigurationError, match="cannot be reached"):
-        model.reply(ASK)
+        model.reply(QUESTION)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +250,7 @@ def test_servers_that_cannot_be_reached(openai_server: Start, monkeypatch: pytes
 def test_refused_parameter_is_left_out(openai_server: Start, parameter: str, words: str) -> None:
     server = openai_server(["one", "two"], refuse={parameter: words})
     model = model_on(server, reasoning_effort="low")
-    assert [model.reply(TOOLS).text for _ in range(2)] == ["one", "two"]
+    assert [model.reply(QUESTION, schemas=SCHEMAS).text for _ in range(2)] == ["one", "two"]
     assert [parameter in r.body for r in server.requests] == [True, False, False]
     assert "max_tokens" in server.requests[-1].body or "max_completion_tokens" in server.requests[-1].body
 
@@ -263,13 +260,13 @@ def test_a_parameter_that_calls_at_the_same_time_are_refused(openai_server: Star
     server = openai_server(["ok"] * 8, [Fault.SLOW] * 8, slow=0.3, refuse=refuse)
     model = model_on(server)
     with ThreadPoolExecutor(8) as pool:
-        assert {reply.text for reply in pool.map(model.reply, [ASK] * 8)} == {"ok"}
+        assert {reply.text for reply in pool.map(model.reply, [QUESTION] * 8)} == {"ok"}
 
 
 def test_parallel_tool_calls_are_forbidden_only_where_one_is_due(openai_server: Start) -> None:
     server = openai_server(["one", "several"])
     for parallel in (False, True):
-        model_on(server).reply(ModelCall(QUESTION, schemas=SCHEMAS, parallel=parallel))
+        model_on(server).reply(QUESTION, schemas=SCHEMAS, parallel=parallel)
     assert [r.body.get("parallel_tool_calls") for r in server.requests] == [False, None]
 
 
@@ -283,7 +280,7 @@ def test_parallel_tool_calls_are_forbidden_only_where_one_is_due(openai_server: 
 def test_usage_is_estimated_where_none_can_be_believed(
     openai_server: Start, settings: dict[str, Any]
 ) -> None:
-    usage = model_on(openai_server(**{"replies": ["Vienna it is"], **settings})).reply(ASK).usage
+    usage = model_on(openai_server(**{"replies": ["Vienna it is"], **settings})).reply(QUESTION).usage
     assert usage.estimated
     assert 5 <= usage.input_tokens <= 20
     assert 2 <= usage.output_tokens <= 10
@@ -293,11 +290,13 @@ def test_cost_by_price_table(openai_server: Start, tmp_path: Any) -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 500, "total_tokens": 1500}
     server = openai_server([{"text": "x", "usage": usage}] * 3, models=["gpt-3.5-turbo", "mine"])
     # QueryAgent, appendix C.2: 0.0015 and 0.0020 USD per thousand tokens.
-    assert model_on(server, "openai:gpt-3.5-turbo").reply(ASK).usage.cost == pytest.approx(0.0025)
-    assert model_on(server, "openai:mine").reply(ASK).usage.cost is None
+    assert model_on(server, "openai:gpt-3.5-turbo").reply(QUESTION).usage.cost == pytest.approx(0.0025)
+    assert model_on(server, "openai:mine").reply(QUESTION).usage.cost is None
     table = tmp_path / "prices.yaml"
     table.write_text("models: {mine: {input: 4, output: 8}}")
-    assert model_on(server, "openai:mine", prices=str(table)).reply(ASK).usage.cost == pytest.approx(0.008)
+    assert model_on(server, "openai:mine", prices=str(table)).reply(QUESTION).usage.cost == pytest.approx(
+        0.008
+    )
     with pytest.raises(DataError, match="none\\.yaml"):
         model_on(server, prices=str(tmp_path / "none.yaml"))
 
@@ -313,9 +312,9 @@ def test_a_deadline_ends_a_call(openai_server: Start, fault: Fault) -> None:
     model = model_on(openai_server(["late"], [fault] * 4, slow=60))
     start = time.perf_counter()
     with pytest.raises(OutOfTimeError):
-        model.reply(ASK, Deadline(1.5))
+        model.reply(QUESTION, Deadline(1.5))
     with pytest.raises(OutOfTimeError):
-        asyncio.run(asyncio.to_thread(model.reply, ASK, Deadline(1.5)))
+        asyncio.run(asyncio.to_thread(model.reply, QUESTION, Deadline(1.5)))
     assert time.perf_counter() - start < 8
 
 
@@ -325,7 +324,7 @@ def test_an_error_of_our_own_is_not_the_servers_fault(
     server = openai_server(["ok", "ok"])
     monkeypatch.setattr("triplewise.nodes.models.Prices.cost", lambda *_: dict[str, float]()["missing"])
     with pytest.raises(KeyError):
-        model_on(server).reply(ASK)
+        model_on(server).reply(QUESTION)
     assert len(server.requests) == 1
 
 
@@ -361,9 +360,9 @@ def test_any_provider_through_its_langchain_package(monkeypatch: pytest.MonkeyPa
     settings: dict[str, Any] = {"temperature": 0.0, "timeout": 7.0, "max_retries": 2}
     model = open_model("anthropic:claude:latest", **settings)
     assert model is open_model("anthropic:claude:latest", **settings)
-    assert [model.reply(ASK).text for _ in range(2)] == ["claude:latest, 7 s, 2 retries"] * 2
+    assert [model.reply(QUESTION).text for _ in range(2)] == ["claude:latest, 7 s, 2 retries"] * 2
     with pytest.raises(ConfigurationError, match="model missing failed: there is no such model"):
-        open_model("anthropic:missing", **settings).reply(ASK)
+        open_model("anthropic:missing", **settings).reply(QUESTION)
 
 
 @pytest.mark.parametrize(
@@ -384,7 +383,7 @@ def test_a_provider_without_a_package_is_named(model: str, words: str) -> None:
 )
 def test_usage_as_text_or_float_is_read(openai_server: Start, usage: dict[str, Any]) -> None:
     server = openai_server([{"text": "Action: execute()", "usage": usage}])
-    reply = open_model("openai:scripted", base_url=server.url).reply(ModelCall("hi"))
+    reply = open_model("openai:scripted", base_url=server.url).reply("hi")
     assert (reply.text, reply.usage.calls) == ("Action: execute()", 1)
     assert reply.usage.input_tokens > 0
 
@@ -393,7 +392,7 @@ def test_usage_as_text_or_float_is_read(openai_server: Start, usage: dict[str, A
 def test_a_reply_without_end_is_cut_before_it_is_read(openai_server: Start, piece: str) -> None:
     server = openai_server([{"text": piece * (2_000_000 // len(piece))}])
     start = time.monotonic()
-    reply = open_model("openai:scripted", base_url=server.url).reply(ModelCall("hi"))
+    reply = open_model("openai:scripted", base_url=server.url).reply("hi")
     assert len(reply.text) <= 16 * 1024
     assert reply.truncated
     assert time.monotonic() - start < 10.0
