@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
@@ -12,14 +10,12 @@ from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.text import read_term
-from triplewise.tools.retrieval.observation import Neighbourhood, ObserveSettings, ScoredFact, observe
-from triplewise.tools.retrieval.ranking import PairRanker
+from triplewise.tools.retrieval.observation import ObserveSettings, ScoredFact, observe
 from triplewise.tools.retrieval.surroundings import surroundings
 
-FOCUS, FACTS = 3, 900
-"""Entities that the observation by relation alone looks from, and facts it reads at most."""
+FOCUS = 3
+"""Entities that the observation of relations looks from."""
 
 
 def _entities(kg: KnowledgeGraph, state: State, most: int | None = None) -> list[Term]:
@@ -33,19 +29,16 @@ def _update(state: State, facts: tuple[ScoredFact, ...] = (), cuts: tuple[str, .
     return {"observation": tuple(triples), "observation_cuts": cuts, "observed": state.focus}
 
 
-def _settings(context: Context, depth: int) -> ObserveSettings:
-    return ObserveSettings(
+def _observe(state: State, env: Environment, depth: int) -> Update:
+    """D turns of update and refine from the task-relevant entities."""
+    context, entities = env.context, _entities(env.kg, state)
+    settings = ObserveSettings(
         depth=depth,
         width=context.observe_width,
         keep=context.observe_keep,
         direction="forward" if context.observe_direction == "outgoing" else "both",
         seed=context.seed,
     )
-
-
-def _observe(state: State, env: Environment, depth: int) -> Update:
-    """D turns of update and refine from the task-relevant entities."""
-    entities, settings = _entities(env.kg, state), _settings(env.context, depth)
     observation = observe(env.kg, state.question, entities, env.encoder, settings)
     return _update(state, observation.facts, observation.cuts)
 
@@ -58,28 +51,6 @@ def oda(state: State, runtime: Runtime[Context]) -> Update:
 def one_hop(state: State, runtime: Runtime[Context]) -> Update:
     """Only the neighbourhood of the task-relevant entities (ablation)."""
     return _observe(state, environment(runtime), 1)
-
-
-def by_relation(state: State, runtime: Runtime[Context]) -> Update:
-    """One hop around the first task-relevant entities, ranked by relation text alone.
-
-    Costs no embedding once a KG's relations were seen: what the policy without a model can afford at
-    every step.
-    """
-    context, env = runtime.context, environment(runtime)
-    kg, entities = env.kg, _entities(env.kg, state, FOCUS)
-    if not entities:
-        return _update(state)
-    closeness = PairRanker(kg, state.question, env.encoder).closeness
-    neighbourhood = Neighbourhood(kg, closeness, replace(_settings(context, 1), facts=FACTS))
-    triples = list(dict.fromkeys(f.triple for f in neighbourhood.facts(entities)))
-    names = [kg.profile.short(t.relation) for t in triples]
-    distinct = list(dict.fromkeys(names))
-    texts = relation_texts(kg, distinct)
-    scores = dict(zip(distinct, closeness([texts[n].label for n in distinct]).tolist(), strict=True))
-    ranked = sorted(zip(triples, names, strict=True), key=lambda fact: -scores[fact[1]])
-    facts = tuple(ScoredFact((t,), scores[name]) for t, name in ranked[: context.observe_width])
-    return _update(state, facts, neighbourhood.cuts)
 
 
 def relations(state: State, runtime: Runtime[Context]) -> Update:
@@ -96,14 +67,10 @@ def relations(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
-    """Relations with values for a language model; facts by relation without, but over a distance none.
-
-    The policy without a model does not read what was observed where a script follows its rule.
-    """
-    if not runtime.context.embedded:
-        return relations(state, runtime)
+    """Relations with some values; nothing over a distance where a script is followed that reads none."""
     env = environment(runtime)
-    return (none if env.kg.is_remote and env.toolset.name in SCRIPTS else by_relation)(state, runtime)
+    is_unread = env.context.embedded and env.kg.is_remote and env.toolset.name in SCRIPTS
+    return (none if is_unread else relations)(state, runtime)
 
 
 def none(state: State, runtime: Runtime[Context]) -> Update:
@@ -115,7 +82,6 @@ VARIANTS = {
     "auto": auto,
     "oda": oda,
     "one-hop": one_hop,
-    "by-relation": by_relation,
     "relations": relations,
     "none": none,
 }

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pyoxigraph import RdfFormat, Store
+
 from triplewise.nodes.state import State
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Node, Term, Variable
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.rdf import from_ox
 from triplewise.tools.pyql.program import (
     Aggregate,
     AnyOf,
@@ -29,8 +32,6 @@ from triplewise.tools.pyql.program import (
     all_facts,
 )
 from triplewise.tools.pyql.text import write_iri, write_node
-
-Solution = dict[Variable, Term]
 
 FAN_OUT = 12
 """Most entities expanded at one hop where each is looked at alone."""
@@ -107,7 +108,7 @@ def _rank(clause: Clause, known: set[Variable]) -> int:
 
 
 class Walk:
-    """What programs reach over the facts seen so far.
+    """What programs reach over the facts seen so far: SPARQL over a store that holds nothing else.
 
     `next_look` is the first call still needed to go on; while there is one, answers are not complete.
     """
@@ -117,9 +118,12 @@ class Walk:
         self._calls = {s.call for s in state.steps}
         # In ODA a policy reasons from what memory keeps; a run that reflects nothing goes by what it saw.
         if toolset == "explore" and state.memory:
-            self._facts = [t for path in state.memory for t in path]
+            facts = [t for path in state.memory for t in path]
         else:
-            self._facts = [t for s in state.steps if not s.rolled_back for t in s.feedback.triples]
+            facts = [t for s in state.steps if not s.rolled_back for t in s.feedback.triples]
+        self._facts, self._store = tuple(dict.fromkeys(facts)), Store()
+        statements = "\n".join(t.n3() for t in self._facts)
+        self._store.load(statements, RdfFormat.N_TRIPLES, lenient=True)
         self._searched: set[tuple[str, str]] = set()
         for step in state.steps:
             match step.feedback.action, step.feedback.arguments:
@@ -127,7 +131,6 @@ class Walk:
                     self._searched.add((node, relation))
                 case "search_each", (relation, *nodes):
                     self._searched |= {(node, relation) for node in nodes}
-        self._hops: dict[tuple[IRI, bool], dict[Term, list[Term]]] = {}
         self.next_look: Call | None = None
 
     def answers(self, program: PyQL) -> list[str]:
@@ -135,113 +138,63 @@ class Walk:
 
         They are [] while there is a `next_look`. Raises `ActionError` as `order_of_walk`.
         """
-        clauses, solutions = order_of_walk(program), list[Solution]([{}])
-        counted = next((c.of for c in program.clauses if isinstance(c, Aggregate)), None)
+        clauses = order_of_walk(program)
         for place, clause in enumerate(clauses):
-            solutions = self._after(clause, solutions)
+            self.next_look = self._look_for(clause, clauses[:place])
             if self.next_look is not None:
                 return []
-            needed = {*program.answer, *(v for c in clauses[place + 1 :] for v in c.mentions), counted}
-            solutions = _distinct(solutions, needed)
+        result = self._store.query(program.sparql(self._profile))
         if program.boolean:
-            return [str(bool(solutions)).lower()]
-        shown = counted or program.answer[0]
-        values = list(dict.fromkeys(s[shown] for s in solutions))
-        return [str(len(values))] if counted else [write_node(n, self._profile) for n in values]
+            return [str(bool(result)).lower()]
+        values = [from_ox(row[0]) for row in result]
+        is_count = any(isinstance(clause, Aggregate) for clause in program.clauses)
+        return [v.value if is_count else write_node(v, self._profile) for v in values]
 
-    def _after(self, clause: Clause, solutions: list[Solution]) -> list[Solution]:
-        """Return the solutions that meet one more clause, over the facts seen."""
+    def _reached(self, clauses: Sequence[Clause], node: Node) -> list[Term]:
+        """Return what a variable may be after some clauses; of a node, itself."""
+        if not isinstance(node, Variable):
+            return [node]
+        rows = self._store.query(PyQL(tuple(clauses), (node,)).sparql(self._profile))
+        return [from_ox(row[0]) for row in rows]
+
+    def _look_for(self, clause: Clause, before: Sequence[Clause]) -> Call | None:
+        """Return the first call that a clause needs after those before it; None where all was seen."""
+        known = {v for c in before for v in c.mentions}
         match clause:
-            case Fact():
-                return self._over_fact(clause, solutions)
-            case AnyOf(variable, nodes):
-                pairs = ((s, node) for s in solutions for node in nodes)
-                return [{**s, variable: node} for s, node in pairs if s.get(variable, node) == node]
-            case Filter(left, operator, right):
-                return [s for s in solutions if (_value(left, s) == _value(right, s)) == (operator == "=")]
+            case Fact(subject, relation, object_):
+                forward = isinstance(subject, IRI) or (subject in known and isinstance(object_, Variable))
+                return self._look(self._reached(before, subject if forward else object_), relation)
             case Typed(variable, type_):
-                return self._of_type(variable, type_, solutions)
-        return solutions
+                links = [IRI(p) for p in self._profile.type_predicates]
+                if variable not in known:
+                    return self._look([type_], links[0])
+                supers = [IRI(p) for p in self._profile.subclass_predicates]
+                met = set(self._reached([*before, clause], variable))
+                open_ = [node for node in self._reached(before, variable) if node not in met]
+                for relations in (links, *[supers] * CLASS_DEPTH):
+                    looks = (self._look(open_, relation) for relation in relations)
+                    if look := next(filter(None, looks), None):
+                        return look
+                    open_ = [t.object for t in self._facts if t.subject in open_ and t.relation in relations]
+        return None
 
-    def _over_fact(self, fact: Fact, solutions: list[Solution]) -> list[Solution]:
-        """Return the solutions that facts of one relation extend, from the end that is known."""
-        bound = solutions[0] if solutions else {}
-        starts = fact.subject in bound and isinstance(fact.object, Variable)
-        forward = starts or isinstance(fact.subject, IRI)
-        near, far = (fact.subject, fact.object) if forward else (fact.object, fact.subject)
-        hops = self.over([n for s in solutions if (n := _value(near, s)) is not None], fact.relation, forward)
-        extended = list[Solution]()
-        for solution in solutions:
-            start, end = _value(near, solution), _value(far, solution)
-            for node in hops.get(start, ()) if start is not None else ():
-                if end is None and isinstance(far, Variable):
-                    extended.append({**solution, far: node})
-                elif end == node:
-                    extended.append(solution)
-        return extended
-
-    def _of_type(self, variable: Variable, type_: IRI, solutions: list[Solution]) -> list[Solution]:
-        """Return the solutions whose variable is an instance of a type, or of a subclass of it.
-
-        Where nothing binds the variable yet, its direct instances do.
-        """
-        links = [IRI(p) for p in self._profile.type_predicates]
-        nodes = list(dict.fromkeys(s[variable] for s in solutions if variable in s))
-        if not nodes:
-            members = [m for link in links[:1] for m in self.over([type_], link, False).get(type_, ())]
-            return [{**s, variable: member} for s in solutions for member in members]
-        classes = {node: {node} for node in nodes}
-        supers = [IRI(p) for p in self._profile.subclass_predicates]
-        for step in range(1 + CLASS_DEPTH * bool(supers)):
-            relations = links if step == 0 else supers
-            open_ = {c for node in nodes if type_ not in classes[node] for c in classes[node]}
-            for relation in relations:
-                hops = self.over(sorted(open_, key=str), relation, True)
-                for node in nodes:
-                    classes[node] |= {far for c in classes[node] for far in hops.get(c, ())}
-        return [s for s in solutions if type_ in classes[s[variable]]]
-
-    def over(self, nodes: Iterable[Term], relation: IRI, forward: bool) -> dict[Term, list[Term]]:
-        """Return node -> nodes that facts lead to over a relation; note what has to be looked at first."""
-        self._note_looks(list(dict.fromkeys(nodes)), relation)
-        key = (relation, forward)
-        if key not in self._hops:
-            hops = self._hops[key] = {}
-            for t in dict.fromkeys(self._facts):
-                if t.relation == relation:
-                    start, end = (t.subject, t.object) if forward else (t.object, t.subject)
-                    hops.setdefault(start, []).append(end)
-        return self._hops[key]
-
-    def _note_looks(self, nodes: Sequence[Term], relation: IRI) -> None:
-        """Set `next_look` to the first call that shows the facts of a relation around some nodes."""
-        if self.next_look is not None:
-            return
-        short, profile = self._profile.short, self._profile
-        looks = list[Call]()
+    def _look(self, nodes: Iterable[Term], relation: IRI) -> Call | None:
+        """Return the first call that shows the facts of a relation around some nodes; None for none."""
+        short, profile, looks = self._profile.short, self._profile, list[Call]()
+        nodes = [node for node in dict.fromkeys(nodes) if isinstance(node, IRI)]
         if self._toolset == "explore":
             looks = [Call("get_neighbors", (write_node(node, profile),)) for node in nodes[:FAN_OUT]]
         else:
             unseen = [n for n in nodes[:WIDTH] if (short(n), short(relation)) not in self._searched]
-            forms = [write_node(n, profile) for n in unseen]
-            name = write_iri(relation, profile, relation=True)
+            forms, name = (
+                [write_node(n, profile) for n in unseen],
+                write_iri(relation, profile, relation=True),
+            )
             if len(forms) == 1:
                 looks = [Call("search_neighbor", (forms[0], name))]
             elif forms:
                 looks = [Call("search_each", (name, *forms))]
-        self.next_look = next((call for call in looks if call.text() not in self._calls), None)
-
-
-def _value(node: Node, solution: Solution) -> Term | None:
-    """Return the term that a node of a clause stands for in a solution; None for a variable not bound yet."""
-    return solution.get(node) if isinstance(node, Variable) else node
-
-
-def _distinct(solutions: Iterable[Solution], variables: Iterable[Variable | None]) -> list[Solution]:
-    """Return solutions with some variables only, each once."""
-    kept = set(variables)
-    short = ({v: t for v, t in s.items() if v in kept} for s in solutions)
-    return list({frozenset(s.items()): s for s in short}.values())
+        return next((call for call in looks if call.text() not in self._calls), None)
 
 
 def named_nodes(program: PyQL, profile: Profile) -> tuple[list[str], list[str]]:

@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.graphs import Context, State
 from triplewise.nodes.environment import Update
-from triplewise.nodes.observe import VARIANTS, by_relation, none, oda
+from triplewise.nodes.observe import VARIANTS, none, oda
 
 from .conftest import FANG, WILD
 
@@ -47,11 +47,6 @@ def test_the_best_n_triples_are_kept(context: Context, state: Callable[..., Stat
     scores = [s.score for s in wide]
     assert scores == sorted(scores, reverse=True)
     assert len({s.triple for s in wide}) == len(wide)
-
-
-def test_ranking_by_relation_alone(runtime: Runtime[Context], state: Callable[..., State]) -> None:
-    observation = by_relation(state(WILD, question=AUTHOR), runtime)["observation"]
-    assert observation[0].triple.relation.value.endswith("P50")
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
