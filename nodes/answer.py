@@ -14,11 +14,11 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.result import NO_PROOF, PROOF_LIMIT, Found, build_answer, normal_values
-from triplewise.nodes.routes import Route, find_routes, route_query, routes_between
+from triplewise.nodes.routes import find_routes, route_query, routes_between
 from triplewise.nodes.state import Answer, State
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.core.errors import QueryFailedError
-from triplewise.tools.core.terms import IRI, Term, Triple
+from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.parsing.statements import LINKED, denies, form_of
@@ -34,40 +34,42 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
     Where the budget ran out before `execute()`, the query so far is run for its newest variable.
     """
     env = environment(runtime)
-    kg, toolset = env.kg, env.toolset
+    kg, toolset, last = env.kg, env.toolset, state.last.feedback if state.steps else None
     if not state.program:
         return memory(state, runtime)
+    values = last.answers if last is not None and last.finished else ()
     if toolset.name == "sparql":
-        return {"answer": _of_sparql(state, env)}
+        return {"answer": build_answer(state, env, _of_sparql(state, values, kg))}
     query = toolset.to_pyql(state.program, kg.profile)
-    finished = bool(state.steps) and state.last.feedback.finished
-    values: tuple[str, ...] = state.last.feedback.answers if finished else ()
-    if state.verdict is not None and state.verdict.status == "spent" and not finished:
+    is_spent = state.verdict is not None and state.verdict.status == "spent"
+    if is_spent and not (last is not None and last.finished):
         if not query.answer and query.variables and not query.boolean:
             query = query.set_answer(query.variables[-1])
         with suppress(QueryFailedError):  # then nothing is proven so far
             values = _values_of(query, kg)
     note = ""
     try:
-        proof: Sequence[Triple] = _proof_of(query, kg) if values else ()
+        proof = _proof_of(query, kg) if values else ()
     except QueryFailedError as error:
         proof, note = (), f"{NO_PROOF}: {error}"
-    found = Found(values, query.sparql(kg.profile), proof, note)
-    claim = _claim_reading(state, env.context)
-    return {"answer": build_answer(state, env, _of_claim(found, claim, query, state, kg) if claim else found)}
+    if values and (claim := _claim_reading(state, env.context)):
+        note = note or claim.provenance
+        if values in (("true",), ("false",)):
+            if not proof and (stated := _stated(query)) is not None and isinstance(stated.subject, IRI):
+                # What the graph holds in the place of the fact that the claim states.
+                proof = kg.neighbours(stated.subject, stated.relation, "forward", limit=PROOF_LIMIT).triples
+            values = (str((values == ("true",)) != denies(state.question)).lower(),)
+        proof = () if note == LINKED else proof
+    return {"answer": build_answer(state, env, Found(values, query.sparql(kg.profile), proof, note))}
 
 
-def _of_claim(found: Found, claim: Reading, query: PyQL, state: State, kg: KnowledgeGraph) -> Found:
-    """Return what was found for a claim: true and false are the other way round where it denies."""
-    if not found.values:
-        return found
-    values, proof, note = found.values, found.proof, found.note or claim.provenance
-    if values in (("true",), ("false",)):
-        # What the graph holds in the place of the fact that the claim states.
-        if not proof and (stated := _stated(query)) is not None and isinstance(stated.subject, IRI):
-            proof = kg.neighbours(stated.subject, stated.relation, "forward", limit=PROOF_LIMIT).triples
-        values = (str((values == ("true",)) != denies(state.question)).lower(),)
-    return Found(values, found.sparql, () if note == LINKED else proof, note)
+def _of_sparql(state: State, values: tuple[str, ...], kg: KnowledgeGraph) -> Found:
+    """Return what SPARQL of the model found: its patterns, instantiated, are the proof."""
+    patterns = parts_of(state.program).patterns if values else []
+    rows = kg.query(proof_sparql(patterns), limit=PROOF_LIMIT * 4, foreign=True) if patterns else None
+    shown, short = instantiate(patterns, rows) if rows is not None else (), kg.profile.short
+    proof = [t for t in shown if {short(t.subject), short(t.object)} & set(values)]
+    return Found(normal_values(state.question, values), state.program, proof or shown)
 
 
 def _values_of(query: PyQL, kg: KnowledgeGraph) -> tuple[str, ...]:
@@ -93,19 +95,6 @@ def answer_of_reading(reading: Reading, state: State, env: Environment, note: st
     return build_answer(state, env, found, calibrate=False)
 
 
-def _of_sparql(state: State, env: Environment) -> Answer:
-    """Answer from SPARQL that the model wrote: its patterns, instantiated, are the proof."""
-    kg, last = env.kg, state.last.feedback
-    values = last.answers if last.finished else ()
-    patterns = parts_of(state.program).patterns if values else []
-    rows = kg.query(proof_sparql(patterns), limit=PROOF_LIMIT * 4, foreign=True) if patterns else None
-    shown = instantiate(patterns, rows) if rows is not None else ()
-    proof = [t for t in shown if {kg.profile.short(t.subject), kg.profile.short(t.object)} & set(values)]
-    return build_answer(
-        state, env, Found(normal_values(state.question, values), state.program, proof or shown)
-    )
-
-
 def _claim_reading(state: State, context: Context) -> Reading | None:
     """Return the reading by which the policy without a model judged a claim; None for anything else."""
     return state.followed if context.embedded and form_of(state.question) == "claim" else None
@@ -125,47 +114,26 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
     env = environment(runtime)
     kg = env.kg
     given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
-    values, claim = normal_values(state.question, given), _claim_reading(state, env.context)
+    values, query, note = normal_values(state.question, given), None, ""
     memorised = [t for path in state.memory for t in path]
-    seen = [t for s in state.steps if not s.rolled_back for t in s.feedback.triples]
-    observed = [t for s in state.observation for t in (s.through, s.triple) if t is not None]
     starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
     if values in (("true",), ("false",)):
         routes = routes_between(state.question, memorised, starts, kg)
-        query = _asking(routes) if values == ("true",) else None
+        proof = list(dict.fromkeys(triple for route in routes for triple, _ in route.hops))
+        if values == ("true",) and proof:
+            query = PyQL(tuple(Fact(t.subject, t.relation, t.object) for t in proof), boolean=True)
     else:
+        seen = [t for s in state.steps if not s.rolled_back for t in s.feedback.triples]
+        observed = [t for s in state.observation for t in (s.through, s.triple) if t is not None]
         sources = (memorised, seen, observed) if values else ()
         tried = (find_routes(facts, starts, lambda n: kg.profile.short(n) in values) for facts in sources)
         routes = next(filter(None, tried), [])
-        query = route_query(routes)
-    sparql = query.sparql(kg.profile) if query is not None else ""
-    proof = [triple for route in routes for triple, _ in route.hops]
-    if claim is not None and values:
+        query, proof = route_query(routes), [triple for route in routes for triple, _ in route.hops]
+    if values and (claim := _claim_reading(state, env.context)):
         note, stated = claim.provenance, PyQL.parse(claim.program, kg.profile)
         proof = [] if note == LINKED else _claim_facts(stated, memorised) or proof
-    else:
-        note = _left_out(proof, set(memorised), set(seen), starts, env.context.reflect_limit)
+    sparql = query.sparql(kg.profile) if query is not None else ""
     return {"answer": build_answer(state, env, Found(values, sparql, proof, note))}
-
-
-def _asking(routes: Sequence[Route]) -> PyQL | None:
-    """Return the query that asks whether the facts of routes hold; None without any."""
-    facts = dict.fromkeys(triple for route in routes for triple, _ in route.hops)
-    query = PyQL().ask()
-    for triple in facts:
-        query = query.add_fact(triple.subject, triple.relation, triple.object)
-    return query if facts else None
-
-
-def _left_out(
-    proof: Sequence[Triple], memorised: set[Triple], seen: set[Triple], starts: Sequence[Term], limit: int
-) -> str:
-    """Return in words how many facts like those of the proof were seen and not kept in memory."""
-    relations = {t.relation for t in proof} & {t.relation for t in memorised}
-    others = (t for t in seen - memorised if t.relation in relations)
-    if count := sum(t.subject in starts or t.object in starts for t in others):
-        return f"memory keeps {limit} facts a step (reflect_limit); {count} more like these were seen"
-    return ""
 
 
 def _claim_facts(query: PyQL, facts: Sequence[Triple]) -> list[Triple]:

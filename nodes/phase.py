@@ -10,13 +10,13 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import fields, replace
 from functools import cache
 from inspect import iscoroutine, iscoroutinefunction, signature
 from typing import Any, TypeAlias
 
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.runnables.config import run_in_executor
 from langgraph.runtime import Runtime, get_runtime
 
 from triplewise.nodes.context import Context
@@ -75,7 +75,8 @@ class PhaseNode(Runnable[State, Update]):
                 update = self._call(state, run)
                 update = await update if iscoroutine(update) else update
             else:
-                update = await run_in_executor(_pool(), self._call, state, run)
+                call, loop = copy_context().run, asyncio.get_running_loop()
+                update = await loop.run_in_executor(_pool(), call, self._call, state, run)
         except (OutOfTimeError, QueryFailedError) as error:
             update = self._over(run.env, error)
         except asyncio.CancelledError:

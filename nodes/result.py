@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.plan import is_sure, readings_of
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, Rival, State
@@ -46,30 +45,28 @@ class Found:
 
 
 def build_answer(state: State, env: Environment, found: Found, calibrate: bool = True) -> Answer:
-    """Return the answer; the note of what was found is its reason, and may stand in for a confidence."""
-    answer = _ended(state, env.context, found)
-    if calibrate and answer.status == "answered" and answer.values:
-        answer = _judged(answer, state, env)
-    return _worded(_proven(answer, found.proof if answer.values else (), env.kg), env.kg)
+    """Return the answer: as the run ended, with its confidence, its proof and its words.
 
-
-def _ended(state: State, context: Context, found: Found) -> Answer:
-    """Return the answer as the run ended; in a closed world what is not proven is answered no."""
-    status, reason = _ending(state, found.values)
-    missing = next((r.missing for r in state.readings if r.missing), "") if status == "not_found" else ""
+    The note of what was found is its reason, and may stand in for a confidence.
+    """
+    values, (status, reason) = found.values, _ending(state, found.values)
+    if status == "not_found":
+        reason = next((r.missing for r in state.readings if r.missing), "") or reason
+        if env.context.closed_world and decides(state.question):
+            assumed = "assumed, for what the graph does not prove counts as untrue (closed_world)"
+            status, values = "answered", (str(denies(state.question)).lower(),)
+            reason = f"{reason}; {assumed}"
     answer = Answer(
         status,
-        found.values,
+        values,
         sparql=found.sparql,
-        reason=missing or reason or found.note,
+        reason=reason or found.note,
         corrections=state.corrections,
         note=state.closing_note,
     )
-    if status == "not_found" and context.closed_world and decides(state.question):
-        assumed = "assumed, for what the graph does not prove counts as untrue (closed_world)"
-        no = (str(denies(state.question)).lower(),)
-        return replace(answer, status="answered", values=no, reason=f"{answer.reason}; {assumed}")
-    return answer
+    if calibrate and status == "answered":
+        answer = _judged(answer, state, env)
+    return _worded(_proven(answer, found.proof if answer.values else (), env.kg), env.kg)
 
 
 def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
