@@ -208,8 +208,8 @@ class Context:
             _settings().model_validate({s.name: getattr(self, s.name) for s in fields(self)})
         except ValidationError as error:
             wrong = error.errors()[0]
-            name, message = wrong["loc"][0], wrong["msg"].removeprefix("Value error, ").lower()
-            raise ConfigurationError(f"setting {name}: {message}, got {wrong['input']!r}") from None
+            place, message = wrong["loc"][0], wrong["msg"].removeprefix("Value error, ").lower()
+            raise ConfigurationError(f"setting {place}: {message}, got {wrong['input']!r}") from None
         if self.documents is not None and self.embedded:
             raise ConfigurationError(
                 "documents are read by a language model: name one, e.g. --model openai:gpt-4o-mini"
@@ -234,6 +234,7 @@ class Context:
 @cache
 def _settings() -> type[BaseModel]:
     """Return the model that checks the settings of a context."""
-    hints: dict[str, Any] = get_type_hints(Context, include_extras=True)
+    hints: dict[str, Any] = {n: (h, ...) for n, h in get_type_hints(Context, include_extras=True).items()}
     strict = ConfigDict(strict=True, arbitrary_types_allowed=True)
-    return create_model("Settings", __config__=strict, **{name: (hint, ...) for name, hint in hints.items()})
+    settings: type[BaseModel] = create_model("Settings", __config__=strict, **hints)
+    return settings

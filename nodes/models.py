@@ -373,9 +373,9 @@ class ChatModel:
         """Return the reply, with tokens as reported, or estimated where the server reports none."""
         from langchain_core.messages.utils import count_tokens_approximately
 
-        text, used = self._text(message), message.usage_metadata or {}
+        text, used = self._text(message), dict[str, Any](message.usage_metadata or {})
         is_cut = len(text) < len(str(message.text))
-        tokens_in, tokens_out = used.get("input_tokens"), used.get("output_tokens")
+        tokens_in, tokens_out = used.get("input_tokens", 0), used.get("output_tokens", 0)
         is_reported = all(isinstance(count, int) and count >= 0 for count in (tokens_in, tokens_out))
         if estimated := not (is_reported and (tokens_in or tokens_out)):
             tokens_in = count_tokens_approximately(asked, tools=tools)

@@ -7,6 +7,7 @@ comparisons with values and the like take a query; `order_of_walk` names the fir
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pyoxigraph import RdfFormat, Store
 
@@ -143,10 +144,10 @@ class Walk:
             self.next_look = self._look_for(clause, clauses[:place])
             if self.next_look is not None:
                 return []
-        result = self._store.query(program.sparql(self._profile))
+        result: Any = self._store.query(program.sparql(self._profile))
         if program.boolean:
             return [str(bool(result)).lower()]
-        values = [from_ox(row[0]) for row in result]
+        values = [term for row in result if (term := from_ox(row[0])) is not None]
         is_count = any(isinstance(clause, Aggregate) for clause in program.clauses)
         return [v.value if is_count else write_node(v, self._profile) for v in values]
 
@@ -154,8 +155,8 @@ class Walk:
         """Return what a variable may be after some clauses; of a node, itself."""
         if not isinstance(node, Variable):
             return [node]
-        rows = self._store.query(PyQL(tuple(clauses), (node,)).sparql(self._profile))
-        return [from_ox(row[0]) for row in rows]
+        rows: Any = self._store.query(PyQL(tuple(clauses), (node,)).sparql(self._profile))
+        return [term for row in rows if (term := from_ox(row[0])) is not None]
 
     def _look_for(self, clause: Clause, before: Sequence[Clause]) -> Call | None:
         """Return the first call that a clause needs after those before it; None where all was seen."""

@@ -31,7 +31,7 @@ SCHEMAS = [
     }
 ]
 QUESTION = [{"role": "user", "content": "Which capital has Austria?"}]
-STOP = {"stop": ["\nObservation"]}
+STOP = ["\nObservation"]
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def model_on(server: OpenAIServer, model: str = "openai:scripted", **settings: A
 
 def test_text_with_reported_usage(openai_server: Start) -> None:
     server = openai_server(["Vienna is the answer"])
-    reply = model_on(server, temperature=0.3, max_tokens=77).reply(QUESTION, **STOP)
+    reply = model_on(server, temperature=0.3, max_tokens=77).reply(QUESTION, stop=STOP)
     assert reply.text == "Vienna is the answer"
     assert (reply.usage.calls, reply.usage.input_tokens, reply.usage.output_tokens) == (1, 4, 4)
     assert (reply.usage.estimated, reply.truncated) == (False, False)
@@ -147,7 +147,7 @@ def test_a_malformed_reply_is_asked_for_again_but_not_forever(openai_server: Sta
 def test_the_text_without_reasoning_and_what_follows_a_stop_word(
     openai_server: Start, raw: str | None, text: str
 ) -> None:
-    assert model_on(openai_server([{"text": raw}])).reply(QUESTION, **STOP).text == text
+    assert model_on(openai_server([{"text": raw}])).reply(QUESTION, stop=STOP).text == text
 
 
 def test_a_reply_may_be_cut_off(openai_server: Start) -> None:
@@ -158,7 +158,7 @@ def test_a_reply_may_be_cut_off(openai_server: Start) -> None:
 
 def test_stop_word_inside_reasoning_is_not_the_end(openai_server: Start) -> None:
     server = openai_server(["<think>The", "<think>The Observation</think>Action: execute()\nObservation"])
-    assert model_on(server).reply(QUESTION, **STOP).text == "Action: execute()"
+    assert model_on(server).reply(QUESTION, stop=STOP).text == "Action: execute()"
     assert ["stop" in request.body for request in server.requests] == [True, False]
 
 
