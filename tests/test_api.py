@@ -65,15 +65,14 @@ def test_many_questions_keep_their_order() -> None:
     assert [phase for phase, _ in triplewise.stream(questions[0])][-1] == "answer"
 
 
-def test_what_a_notebook_shows_is_escaped_and_drawn() -> None:
+def test_what_a_notebook_shows_is_escaped() -> None:
     facts = [("<b>A</b>", "knows", "B"), ("B", "knows", "C"), ("X", "is", "X")]
     iri = IRI("http://example.org/a")
     proof = tuple(ProofTriple(Triple(iri, iri, text(o)), (s, r, o)) for s, r, o in facts)
     html = answer_html(Answer("unsure", text="<script>", sparql="SELECT", proof=proof, confidence=0.4))
     assert "<script>" not in html
     assert "<b>A</b>" not in html
-    assert html.count("<rect") == 4
-    assert html.count("<line") == 3
+    assert html.count("<tr>") == 4
     assert "40% sure" in html
 
 
