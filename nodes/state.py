@@ -33,7 +33,7 @@ class Usage:
         calls: replies received from a language model.
         input_tokens, output_tokens: as the server reports them.
         cost: USD at list price; None once any model without a known price took part.
-        estimated: whether any token count is our estimate (see `estimate_tokens`).
+        estimated: whether any token count is an estimate.
         queries: queries that reached a KG.
         hallucinated: triples that a model claimed to have from the KG although it gave no such one (ODA 2.3).
         seconds: wall-clock time, filled in by whoever measures a phase (a single reply's is 0).
