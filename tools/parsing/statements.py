@@ -159,13 +159,8 @@ class _Check:
     def judged(self, topic: _Named, names: Sequence[_Named], closed: bool) -> list[_Judged]:
         """Return what proves the claim about a topic, else contradicts it, else in a closed world likely."""
         (node,), index = topic.nodes, self._index
-        of, proofs, against, likely = (
-            Nodes(topic.nodes),
-            self._classes(node),
-            list[_Judged](),
-            list[_Judged](),
-        )
-        settled = set[Span]()
+        of, proofs, settled = Nodes(topic.nodes), self._classes(node), set[Span]()
+        against, likely = list[tuple[Span, _Judged]](), list[_Judged]()
         for number in sorted(steps_at(index, topic.nodes).tolist(), key=lambda step: step & 1):
             relation, direction = step = (number >> 1, -1 if number & 1 else 1)
             values = index.apply(relation, direction, topic.nodes)
@@ -175,15 +170,20 @@ class _Check:
                 query = Exists(And(of, Image(((relation, -direction),), to)))
                 score = self._fit(topic, name, step, both)
                 if both:
-                    likely.append((query, 0.0, LINKED))
                     settled.add(name.span)
+                    likely += [] if self._names_more(name) else [(query, 0.0, LINKED)]
                 if both and score > 0:
                     proofs.append((query, score, "the graph holds this fact"))
-                elif score > 0 and name.span not in settled and self._excludes(node, step, values, name):
-                    against.append((query, score, "the graph has another value for a relation that has one"))
-        if not proofs:
-            against = [judged for judged in against if not settled]
-        return proofs or against or (likely if closed and len(names) == 1 else [])
+                elif score > 0 and self._excludes(node, step, values, name):
+                    why = "the graph has another value for a relation that has one"
+                    against.append((name.span, (query, score, why)))
+        contradicted = [judged for span, judged in against if span not in settled]
+        return proofs or contradicted or (likely if closed else [])
+
+    def _names_more(self, name: _Named) -> bool:
+        """Return whether a claim has more words written like names; False where capitals tell nothing."""
+        content = [i for i in self._rest(name.span) if i]
+        return 0 < sum(self._question.tokens[i].capital for i in content) < len(content)
 
     def _rest(self, *spans: Span) -> list[int]:
         """Return the content tokens of what a claim says besides the entities it is about and some names."""
