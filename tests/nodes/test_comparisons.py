@@ -74,7 +74,6 @@ def test_a_comparison_that_does_not_hold_is_the_answer_no(graph: Path) -> None:
         ((*PRICES, "add_aggregate(sum, ?price, ?total, ?block)"), "total", {"2.1", "30.1"}),
         ((*PRICES, "add_value(?half, ?price / 2)", "add_filter(?half, >, 9)"), "e", {"Mercury"}),
         ((*BLOCKS, "add_fact(?e, found, ?day)", "add_filter(year(?day), >, 1100)"), "e", {"Iron"}),
-        ((*BLOCKS, "add_optional(?e, found, ?day)"), "e", {"Lead", "Mercury", "Iron"}),
         ((*BLOCKS, "add_filter(?e, =, Lead)", "undo()"), "e", {"Lead", "Mercury", "Iron"}),
     ],
 )

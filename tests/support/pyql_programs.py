@@ -26,7 +26,6 @@ from triplewise.tools.pyql.program import (
     Filter,
     Not,
     Operation,
-    Optional,
     Pattern,
     PyQL,
     Typed,
@@ -151,7 +150,6 @@ def steps() -> st.SearchStrategy[Step]:
         st.tuples(anything, _variables("e")).map(lambda a: lambda p: p.add_most(*a)),
         st.lists(_branches(), min_size=2, max_size=3).map(lambda a: lambda p: p.add_union(*a)),
         _patterns().map(lambda a: lambda p: p.add_not(a)),
-        _facts().map(lambda f: lambda p: p.add_optional(f.subject, f.relation, f.object)),
         st.tuples(_variables("k", 2), _expressions()).map(lambda a: lambda p: p.add_value(*a)),
         st.tuples(
             st.sampled_from(["sum", "average"]),
@@ -276,13 +274,6 @@ class Evaluation:
             self._aggregate(clause, later, program)
         elif isinstance(clause, Value):
             self._merge(set(clause.mentions), lambda rows: [_with_value(clause, row) for row in rows])
-        elif isinstance(clause, Optional):
-            self._merge(
-                set(clause.mentions),
-                lambda rows: [
-                    new for row in rows for new in _join([row], self._matches(clause.fact)) or [row]
-                ],
-            )
         elif isinstance(clause, Filter):
             self._merge(set(clause.mentions), lambda rows: [r for r in rows if holds(clause, r)])
         elif isinstance(clause, Not):

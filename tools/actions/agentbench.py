@@ -20,13 +20,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NoReturn
 
 from triplewise.tools.actions.comparison import compared, is_measure
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, list_values, names, relation_names, short_ids
-from triplewise.tools.actions.toolset import Action, ActionContext, Call, Feedback, Parameter, Toolset, action
+from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Parameter, Toolset, action
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Node, Term, Variable
 from triplewise.tools.kg.profile import Profile
@@ -41,7 +40,6 @@ from triplewise.tools.pyql.program import (
     Filter,
     Kind,
     Not,
-    Optional,
     PatternItem,
     PyQL,
     TimeWindow,
@@ -280,23 +278,22 @@ def get_neighbors(context: ActionContext, arguments: tuple[str, ...]) -> Feedbac
     return replace(feedback, arguments=(start, mark + short), detail=detail)
 
 
-def _check_offered(context: ActionContext, start: str, relation: str, way: str) -> None:
-    """Say why a relation finds nothing, if that is known from what was looked up. Raises `ActionError`."""
+def _check_offered(context: ActionContext, start: str, relation: str, side: str) -> None:
+    """Say why a relation or attribute finds nothing, if look-ups tell. Raises `ActionError`."""
     offered = context.memory.looked_up.get(start, {})
-    if "forward" not in offered:
-        message = (
-            f"get_neighbors finds nothing, and the relations of {start} were not looked up: "
-            f"call get_relations({start}) first"
-        )
-        raise ActionError("not_looked_up", message, given=start)
-    if relation in offered.get(way, ()):
-        return
-    if relation in offered.get("backward" if way == "forward" else "forward", ()):
-        fix = relation if way == "backward" else BACKWARD + relation
+    kind = "attribute" if side == "attributes" else "relation"
+    if side not in offered:
+        code = "not_looked_up" if kind == "relation" else "attributes_not_looked_up"
+        message = f"{relation} finds nothing: call get_{kind}s({start}) first, to see those there are"
+        raise ActionError(code, message, given=relation)
+    other = {"forward": "backward", "backward": "forward"}.get(side, "")
+    if relation not in offered[side] and relation in offered.get(other, ()):
+        fix = relation if side == "backward" else BACKWARD + relation
         message = f"{relation} is followed the wrong way from {start}: write {fix}"
         raise ActionError("relation_reversed", message, given=relation, fix=fix)
-    message = f"{relation} is not among the relations of {start}"
-    raise ActionError("relation_not_offered", message, given=relation)
+    if relation not in offered[side]:
+        message = f"{relation} is not among the {kind}s of {start}"
+        raise ActionError(f"{kind}_not_offered", message, given=relation)
 
 
 def _make(context: ActionContext, sets: Sets) -> Feedback:
@@ -388,27 +385,13 @@ def _best(name: str, context: ActionContext, arguments: tuple[str, ...]) -> Feed
         without = replace(best, answer=(), clauses=best.clauses[:-1])
         clause = compared(context.kg, without, replace(best, answer=())).clauses[-1]
     except ActionError:
-        _check_attribute(context, f"#{n}", short)
+        _check_offered(context, f"#{n}", short, "attributes")
         raise
     kind = [clause.kind] if isinstance(clause, Extreme) and clause.kind else []
     feedback = _make(context, sets.with_set(name, *call, *kind))
     if feedback.outcome == Outcome.EMPTY:
-        _check_attribute(context, f"#{n}", short)
+        _check_offered(context, f"#{n}", short, "attributes")
     return replace(feedback, arguments=(f"#{n}", short), detail=resolver.detail())
-
-
-def _check_attribute(context: ActionContext, name: str, attribute: str) -> None:
-    """Say why an attribute finds nothing, if that is known from what was looked up. Raises `ActionError`."""
-    offered = context.memory.looked_up.get(name, {}).get("attributes")
-    if offered is None:
-        message = (
-            f"{attribute} finds nothing, and the attributes of {name} were not looked up: "
-            f"call get_attributes({name}) first"
-        )
-        raise ActionError("attributes_not_looked_up", message, given=attribute)
-    if attribute not in offered:
-        message = f"{attribute} is not among the attributes of {name}"
-        raise ActionError("attribute_not_offered", message, given=attribute)
 
 
 @action(_VARIABLE, example="count(#0)")
@@ -435,43 +418,32 @@ def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-_ACTIONS = (
-    search,
-    get_relations,
-    get_neighbors,
-    Action(
-        "intersection",
-        "Make a variable of what is in both of two variables, which must hold the same kind of thing.",
-        _PAIR,
-        partial(_combine, "intersection"),
-        "intersection(#0, #1)",
-    ),
-    Action(
-        "union",
-        "Make a variable of what is in at least one of two variables.",
-        _PAIR,
-        partial(_combine, "union"),
-        "union(#0, #1)",
-    ),
-    get_attributes,
-    Action(
-        "argmax",
-        "Make a variable of the members of a variable with the largest value of an attribute.",
-        _BY,
-        partial(_best, "argmax"),
-        "argmax(#0, P1082)",
-    ),
-    Action(
-        "argmin",
-        "Make a variable of the members of a variable with the smallest value of an attribute.",
-        _BY,
-        partial(_best, "argmin"),
-        "argmin(#0, P1082)",
-    ),
-    count,
-    answer,
-)
+@action(*_PAIR, example="intersection(#0, #1)")
+def intersection(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Make a variable of what is in both of two variables, which must hold the same kind of thing."""
+    return _combine("intersection", context, arguments)
 
+
+@action(*_PAIR, example="union(#0, #1)")
+def union(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Make a variable of what is in at least one of two variables."""
+    return _combine("union", context, arguments)
+
+
+@action(*_BY, example="argmax(#0, P1082)")
+def argmax(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Make a variable of the members of a variable with the largest value of an attribute."""
+    return _best("argmax", context, arguments)
+
+
+@action(*_BY, example="argmin(#0, P1082)")
+def argmin(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Make a variable of the members of a variable with the smallest value of an attribute."""
+    return _best("argmin", context, arguments)
+
+
+_MAKING = (get_neighbors, intersection, union)
+_ACTIONS = (search, get_relations, *_MAKING, get_attributes, argmax, argmin, count, answer)
 AGENTBENCH = Toolset("agentbench", _ACTIONS, to_pyql=to_pyql, spelled=spelled)
 """AgentBench's actions. The state of a run is the text of its `Sets`."""
 
@@ -483,7 +455,6 @@ _NEEDS: dict[type[Clause], str] = {
     AnyOf: "to take nodes as they are",
     Filter: "to compare members",
     Not: "to leave members out",
-    Optional: "to keep what may be missing",
     TimeWindow: "to compare periods",
     Aggregate: "to compute with each member",
     Value: "to compute with each member",
@@ -493,84 +464,62 @@ _NEEDS: dict[type[Clause], str] = {
 def set_script(program: PyQL, profile: Profile) -> tuple[Call, ...]:
     """Return the actions on sets that a program stands for, up to `answer(#n)`.
 
+    Its facts must be a tree around the answer: each makes a set, branches intersect.
+
     Raises:
         ActionError: `unsayable`; the message says what the program needs and sets cannot do.
     """
-    return _SetWriter(program, profile).calls
+    calls, used = list[Call](), set[object]()
+    attribute_only = "to compare members by what is no attribute of theirs"
 
+    def make(name: str, *arguments: str) -> str:
+        calls.append(Call(name, arguments))
+        return f"#{len(calls) - 1}"
 
-class _SetWriter:
-    """Writes a program whose facts are a tree around its answer: each makes a set, branches intersect."""
-
-    def __init__(self, program: PyQL, profile: Profile) -> None:
-        self._profile, self._used = profile, set[object]()
-        self._calls: list[Call] = []
-        if program.boolean or program.order is not None or len(program.answer) != 1:
-            _refuse("to answer yes or no" if program.boolean else "to order members")
-        (answer,) = program.answer
-        clauses = program.clauses
-        is_count = False
-        match clauses[-1]:
-            case Aggregate(of, output, per=None, function="count") if output == answer:
-                clauses, answer, is_count = clauses[:-1], of, True
-        members = self._members(answer, clauses)
-        if left := [c for c in clauses if c not in self._used]:
-            _refuse(_NEEDS.get(type(left[0]), "to join members in a way that sets cannot"))
-        if is_count:
-            members = self._make("count", members)
-        self.calls = (*self._calls, Call("answer", (members,)))
-
-    def _make(self, name: str, *arguments: str) -> str:
-        """Write a call that makes a set; return its name."""
-        self._calls.append(Call(name, arguments))
-        return f"#{len(self._calls) - 1}"
-
-    def _members(self, variable: Variable, clauses: Sequence[Clause]) -> str:
+    def members(variable: Variable, clauses: Sequence[Clause]) -> str:
         """Return the set of a variable's values, made from the clauses about it that are not used yet."""
-        members = ""
+        made = ""
         for clause in clauses:
-            if variable not in clause.mentions or clause in self._used:
+            if variable not in clause.mentions or clause in used:
                 continue
-            self._used.add(clause)
+            used.add(clause)
             match clause:
-                case Fact(_, relation, end) if members and (best := _superlative(end, clauses)) is not None:
-                    if clause.subject != variable:
-                        _refuse("to compare members by what is no attribute of theirs")
-                    self._used.add(best)
-                    name = "argmax" if best.largest else "argmin"
-                    members = self._make(name, members, write_iri(relation, self._profile, relation=True))
-                    continue
-                case Fact():
-                    found = self._linked(variable, clause, clauses)
+                case Fact(subject, relation, end):
+                    named = write_iri(relation, profile, relation=True)
+                    about_end = [c for c in clauses if isinstance(end, Variable) and end in c.mentions]
+                    match about_end:
+                        case [Fact(), Extreme() as best] if made:
+                            if subject != variable:
+                                _refuse(attribute_only)
+                            used.add(best)
+                            made = make("argmax" if best.largest else "argmin", made, named)
+                            continue
+                    other, mark = (subject, "") if end == variable else (end, BACKWARD)
+                    is_set = isinstance(other, Variable)
+                    start = members(other, clauses) if is_set else write_node(other, profile)
+                    found = make("get_neighbors", start, mark + named)
                 case Union(alternatives):
-                    found, *others = (self._members(variable, pattern) for pattern in alternatives)
-                    for other in others:
-                        found = self._make("union", found, other)
+                    found, *others = (members(variable, pattern) for pattern in alternatives)
+                    for other_set in others:
+                        found = make("union", found, other_set)
                 case _:
-                    _refuse(_NEEDS.get(type(clause), "to compare members by what is no attribute of theirs"))
-            members = self._make("intersection", members, found) if members else found
-        if not members:
+                    _refuse(_NEEDS.get(type(clause), attribute_only))
+            made = make("intersection", made, found) if made else found
+        if not made:
             _refuse("to keep members by a relation, whatever it leads to")
-        return members
+        return made
 
-    def _linked(self, variable: Variable, fact: Fact, clauses: Sequence[Clause]) -> str:
-        """Return the set that a fact leads to, from the node or the set at its other end."""
-        is_object = fact.object == variable
-        other: Node = fact.subject if is_object else fact.object
-        if isinstance(other, Variable):
-            start = self._members(other, clauses)
-        else:
-            start = write_node(other, self._profile)
-        relation = write_iri(fact.relation, self._profile, relation=True)
-        return self._make("get_neighbors", start, ("" if is_object else BACKWARD) + relation)
-
-
-def _superlative(node: Node, clauses: Sequence[Clause]) -> Extreme | None:
-    """Return the superlative over the values of a variable that one fact alone binds."""
-    match [c for c in clauses if isinstance(node, Variable) and node in c.mentions]:
-        case [Fact(), Extreme() as best]:
-            return best
-    return None
+    if program.boolean or program.order is not None or len(program.answer) != 1:
+        _refuse("to answer yes or no" if program.boolean else "to order members")
+    (answer,), clauses, is_count = program.answer, program.clauses, False
+    match clauses[-1]:
+        case Aggregate(of, output, per=None, function="count") if output == answer:
+            clauses, answer, is_count = clauses[:-1], of, True
+    result = members(answer, clauses)
+    if left := [c for c in clauses if c not in used]:
+        _refuse(_NEEDS.get(type(left[0]), "to join members in a way that sets cannot"))
+    final = make("count", result) if is_count else result
+    return (*calls, Call("answer", (final,)))
 
 
 def _refuse(need: str) -> NoReturn:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from typing import Literal as OneOf
 from typing import NoReturn, TypeAlias, get_args
@@ -43,39 +43,31 @@ class _Named:
     @property
     def mentions(self) -> tuple[Variable, ...]:
         """Variables the clause names, each once, in order."""
-        nodes: Iterable[object] = ()
-        match self:
-            case Fact(start, _, end) | Filter(start, _, end):
-                nodes = start, end
-            case Typed(variable) | AnyOf(variable) | Extreme(variable) | TimeWindow(variable):
-                nodes = (variable,)
-            case Aggregate(of, output, per=per):
-                nodes = of, per, output
-            case Value(output, expression):
-                nodes = *variables_of(expression), output
-            case Optional(fact):
-                nodes = fact.mentions
-            case Union(alternatives):
-                nodes = [v for pattern in alternatives for item in pattern for v in item.mentions]
-            case Not(pattern):
-                nodes = [v for item in pattern for v in item.mentions]
-        named: dict[Variable, None] = {}
-        for node in nodes:
-            if isinstance(node, Variable):
-                named[node] = None
-        return tuple(named)
+        return tuple(dict.fromkeys(_variables_in(self)))
 
     @property
     def binds(self) -> tuple[Variable, ...]:
         """Variables the clause makes visible to later clauses."""
         match self:
-            case Fact() | Typed() | AnyOf() | Optional():
+            case Fact() | Typed() | AnyOf():
                 return self.mentions
             case Aggregate(output=output) | Value(output=output):
                 return (output,)
             case Union(alternatives):
                 return tuple(dict.fromkeys(v for a in alternatives for item in a for v in item.binds))
         return ()
+
+
+def _variables_in(part: object) -> Iterator[Variable]:
+    """Return the variables of a clause, and of what it is made of."""
+    if isinstance(part, Variable):
+        yield part
+    elif isinstance(part, tuple):
+        for item in part:
+            yield from _variables_in(item)
+    elif isinstance(part, _Named | Operation):
+        for own in fields(part):  # type: ignore[arg-type]
+            yield from _variables_in(getattr(part, own.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +159,6 @@ class Value(_Named):
 
 
 @dataclass(frozen=True, slots=True)
-class Optional(_Named):
-    """A fact that solutions need not have. Its new variable may be missing, so no fact can start from it."""
-
-    fact: Fact
-
-
-@dataclass(frozen=True, slots=True)
 class Union(_Named):
     """At least one of several patterns holds. A superlative inside one is that of its own pattern."""
 
@@ -211,9 +196,7 @@ class TimeWindow(_Named):
     end: str = ""
 
 
-Clause: TypeAlias = (
-    Fact | Typed | AnyOf | Filter | Extreme | Aggregate | Value | Optional | Union | Not | TimeWindow
-)
+Clause: TypeAlias = Fact | Typed | AnyOf | Filter | Extreme | Aggregate | Value | Union | Not | TimeWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,13 +261,6 @@ class PyQL:
         fact = _checked_fact(subject, relation, object)
         added = self._with(fact)
         return added if fact.mentions or self.answer else added.ask()
-
-    def add_optional(self, subject: Node, relation: Node, object: Node) -> PyQL:
-        """Add a fact that may be missing: one end is a new variable, the other one that is bound."""
-        fact = _checked_fact(subject, relation, object)
-        if len(fact.mentions) != 2 or len(set(fact.mentions) & set(self.variables)) != 1:
-            self._refuse("bad_pattern", "add_optional joins a variable of the facts with a new one")
-        return self._with(Optional(fact))
 
     def add_type(self, variable: Node, type: Node) -> PyQL:
         """Keep instances of a type (of its subclasses too, where the profile knows subclasses)."""
@@ -487,12 +463,6 @@ class PyQL:
             if isinstance(clause, Filter):
                 _refuse("bad_comparison", f"{name} is an entity: it has no value to compare", given=name)
             _refuse("bad_subject", f"{name} holds values, not entities: it cannot be a subject", given=name)
-        maybe = {v for c in self.clauses if isinstance(c, Optional) for v in c.binds}
-        maybe -= {v for c in self.clauses if not isinstance(c, Optional) for v in c.binds}
-        hanging = clause.mentions if isinstance(clause, TimeWindow | Not) else clause.binds
-        if loose := maybe.intersection(hanging):
-            name = min(v.n3() for v in loose)
-            _refuse("bad_pattern", f"{name} may be missing, so no fact can hang on it: use add_fact for it")
         clash = set(clause.mentions) & set(self.local_variables)
         if clash and not isinstance(clause, Not):
             name = min(v.n3() for v in clash)
@@ -585,7 +555,7 @@ def _roles(clauses: Iterable[Clause]) -> tuple[set[Variable], set[Variable]]:
     for clause in clauses:
         inside: Iterable[Pattern] = ()
         match clause:
-            case Fact(subject=Variable() as subject) | Optional(Fact(subject=Variable() as subject)):
+            case Fact(subject=Variable() as subject):
                 entities.add(subject)
             case Typed(variable=variable) | AnyOf(variable=variable) | TimeWindow(mediator=variable):
                 entities.add(variable)
@@ -676,13 +646,11 @@ def _checked_filter(left: Node, operator: str, right: Node, kind: Kind) -> Filte
 
 
 def all_facts(clauses: Iterable[Clause]) -> Iterator[Fact]:
-    """Return all triple patterns, those that are optional, or inside unions and negations, too."""
+    """Return all triple patterns, those inside unions and negations, too."""
     for clause in clauses:
         match clause:
             case Fact():
                 yield clause
-            case Optional(fact):
-                yield fact
             case Not(pattern):
                 yield from all_facts(pattern)
             case Union(alternatives):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Node, Term, Triple, Variable
 from triplewise.tools.core.terms import text as string
@@ -28,7 +28,6 @@ from triplewise.tools.pyql.program import (
     Kind,
     Not,
     Operation,
-    Optional,
     PyQL,
     TimeWindow,
     Typed,
@@ -151,10 +150,6 @@ class Writer:
                 case Value(output, expression, kind):
                     line = f"BIND({self._expression(expression, kind)} AS {output.n3()})"
                     blocks.append(Block((line,), mentions, binds))
-                case Optional(fact):
-                    (block,) = self.write((fact,))
-                    lines = ("OPTIONAL {", *_indent(block.lines), "}")
-                    blocks.append(replace(block, lines=lines, sure=frozenset()))
                 case Union():
                     blocks.append(self._union(clause))
                 case Not(pattern):

@@ -28,7 +28,6 @@ from triplewise.tools.pyql.program import (
     Kind,
     Not,
     Operation,
-    Optional,
     Pattern,
     PatternItem,
     PyQL,
@@ -339,8 +338,6 @@ def _write_clause(clause: Clause, profile: Profile) -> str:
         case Value():
             name = "add_value"
             arguments = [clause.output.n3(), write_expression(clause.expression), clause.kind]
-        case Optional():
-            name, arguments = "add_optional", [_write_item(clause.fact, profile)]
         case AnyOf(variable, nodes):
             name = "add_union"
             arguments = [f"({variable.n3()}, =, {write_node(node, profile)})" for node in nodes]
@@ -489,9 +486,8 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
             too few or too many of them.
     """
     match name, list(arguments):
-        case "add_fact" | "add_optional", [subject, relation, end]:
-            add = program.add_fact if name == "add_fact" else program.add_optional
-            return add(*reader.fact(subject, relation, end))
+        case "add_fact", [subject, relation, end]:
+            return program.add_fact(*reader.fact(subject, relation, end))
         case "add_type", [variable, type_]:
             return program.add_type(read_variable(variable), reader.node(type_, "bad_type"))
         case "add_filter", [left, operator, right, *kind]:

@@ -14,7 +14,6 @@ from triplewise.tools.pyql.program import (
     Fact,
     Filter,
     Not,
-    Optional,
     PyQL,
     TimeWindow,
     Typed,
@@ -87,8 +86,6 @@ def _clause_in_words(clause: Clause, label: Label) -> str:
             return f"{words[function]} {_plain(of)}{each}"
         case Value(output, expression):
             return f"{output.n3()} = {write_expression(expression)}"
-        case Optional(fact):
-            return f"if there is one: {_pattern_in_words([fact], label)}"
         case Union(alternatives):
             return " or ".join(_pattern_in_words(a, label) for a in alternatives)
         case Not(pattern):
