@@ -450,6 +450,7 @@ AGENTBENCH = Toolset("agentbench", _ACTIONS, to_pyql=to_pyql, spelled=spelled)
 
 UNSAYABLE = "unsayable"
 """Code of the error for a program that no sets stand for."""
+_NO_ATTRIBUTE = "to compare members by what is no attribute of theirs"
 _NEEDS: dict[type[Clause], str] = {
     Typed: "to keep members of a kind",
     AnyOf: "to take nodes as they are",
@@ -470,7 +471,6 @@ def set_script(program: PyQL, profile: Profile) -> tuple[Call, ...]:
         ActionError: `unsayable`; the message says what the program needs and sets cannot do.
     """
     calls, used = list[Call](), set[object]()
-    attribute_only = "to compare members by what is no attribute of theirs"
 
     def make(name: str, *arguments: str) -> str:
         calls.append(Call(name, arguments))
@@ -490,20 +490,22 @@ def set_script(program: PyQL, profile: Profile) -> tuple[Call, ...]:
                     match about_end:
                         case [Fact(), Extreme() as best] if made:
                             if subject != variable:
-                                _refuse(attribute_only)
+                                _refuse(_NO_ATTRIBUTE)
                             used.add(best)
                             made = make("argmax" if best.largest else "argmin", made, named)
                             continue
                     other, mark = (subject, "") if end == variable else (end, BACKWARD)
-                    is_set = isinstance(other, Variable)
-                    start = members(other, clauses) if is_set else write_node(other, profile)
+                    if isinstance(other, Variable):
+                        start = members(other, clauses)
+                    else:
+                        start = write_node(other, profile)
                     found = make("get_neighbors", start, mark + named)
                 case Union(alternatives):
                     found, *others = (members(variable, pattern) for pattern in alternatives)
                     for other_set in others:
                         found = make("union", found, other_set)
                 case _:
-                    _refuse(_NEEDS.get(type(clause), attribute_only))
+                    _refuse(_NEEDS.get(type(clause), _NO_ATTRIBUTE))
             made = make("intersection", made, found) if made else found
         if not made:
             _refuse("to keep members by a relation, whatever it leads to")

@@ -156,7 +156,12 @@ def _described(kg: KnowledgeGraph, values: Sequence[Term], aim: str) -> str:
     traits = {_trait(v) for v in literals}
     if literals and (traits == {"number"} or kind_of(literals) == "number"):
         units = {short(IRI(v.datatype)) for v in literals if not (v.language or v.datatype.startswith(XSD))}
-        return _numbers(literals, aim) + (f" ({', '.join(sorted(units)[:NEAREST])})" if units else "")
+        numbers = sorted({v.value for v in literals if _SAMPLE_NUMBER.fullmatch(v.value)}, key=float)
+        near = numbers
+        if _SAMPLE_NUMBER.fullmatch(aim):
+            near = sorted(numbers, key=lambda n: abs(float(n) - float(aim)))[:NEAREST]
+        of_units = f" ({', '.join(sorted(units)[:NEAREST])})" if units else ""
+        return _range("numbers", numbers, near) + of_units
     if literals and traits <= {"date", *TEMPORAL}:
         dates = sorted(v.value for v in literals)
         return _range("dates", dates, dates)
@@ -172,14 +177,6 @@ def _nearest(kg: KnowledgeGraph, values: Sequence[Term], aim: str, kind: str) ->
     near = [m[0] for m in process.extract(aim, list(texts), limit=NEAREST)] if aim else list(texts)[:NEAREST]
     shown = [f"{t} [{short(texts[t])}]" if isinstance(texts[t], IRI) else f'"{t}"' for t in near]
     return f"{kind}{' nearest to it' if aim else ' such as'}: {', '.join(shown)}"
-
-
-def _numbers(literals: Sequence[Literal], aim: str) -> str:
-    numbers = sorted({v.value for v in literals if _SAMPLE_NUMBER.fullmatch(v.value)}, key=float)
-    near = numbers
-    if _SAMPLE_NUMBER.fullmatch(aim):
-        near = sorted(numbers, key=lambda n: abs(float(n) - float(aim)))[:NEAREST]
-    return _range("numbers", numbers, near)
 
 
 def _range(kind: str, values: Sequence[str], near: Sequence[str]) -> str:

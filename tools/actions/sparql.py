@@ -50,11 +50,16 @@ def query(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     rows = Result(result.outcome, result.variables, result.rows[:SHOWN_ROWS])
     values = {v: short_ids(kg, rows.column(v)) for v in rows.variables} if rows.rows else {}
     patterns = parts_of(text).patterns
+    named = names(kg, list(dict.fromkeys(term for row in rows.rows for term in row if term is not None)))
+    lines = [" | ".join(f"?{v}" for v in rows.variables)]
+    for row in rows.rows:
+        lines.append(" | ".join("" if t is None else with_id(kg, t, named[t]) for t in row))
+    more = [f"... {len(result.rows)} rows in all"] if len(result.rows) > len(rows.rows) else []
     return Feedback(
         arguments=(text,),
         outcome=result.outcome,
         message=result.message,
-        observation=_table(kg, rows, len(result.rows)) if rows.rows else "The query has no result.",
+        observation="\n".join([*lines, *more]) if rows.rows else "The query has no result.",
         program=text,
         values=values,
         ids=values,
@@ -69,15 +74,6 @@ def _run(kg: KnowledgeGraph, text: str) -> Result:
     if result.outcome is Outcome.SYNTAX:
         raise ActionError("bad_sparql", result.message, given=text)
     return result
-
-
-def _table(kg: KnowledgeGraph, rows: Result, count: int) -> str:
-    """Rows as text, nodes as `label [id]`: the variables, then one line a row."""
-    named = names(kg, list(dict.fromkeys(term for row in rows.rows for term in row if term is not None)))
-    lines = [" | ".join(f"?{v}" for v in rows.variables)]
-    for row in rows.rows:
-        lines.append(" | ".join("" if t is None else with_id(kg, t, named[t]) for t in row))
-    return "\n".join([*lines, f"... {count} rows in all"] if count > len(rows.rows) else lines)
 
 
 def _missing(kg: KnowledgeGraph, patterns: list[Fact]) -> list[str]:

@@ -225,13 +225,9 @@ class Resolver(Reader):
             return exact[0]
         if bare_datatype(form) is not None or read_iri(form, self.profile) is not None:
             return None
-        return self._seen_by_label(same)
-
-    def _seen_by_label(self, folded: str) -> str | None:
-        """The id of the one entity seen so far that has a label."""
-        seen = {i: iri for i in self.context.memory.seen if (iri := read_iri(i, self.profile)) is not None}
+        seen = {i: iri for i in memory.seen if (iri := read_iri(i, self.profile)) is not None}
         labels = self.context.kg.labels(seen.values()) if seen else {}
-        named = [i for i, iri in seen.items() if labels.get(iri, "").casefold() == folded]
+        named = [i for i, iri in seen.items() if labels.get(iri, "").casefold() == same]
         return named[0] if len(named) == 1 else None
 
     def _is_text(self, value: str) -> bool:

@@ -178,17 +178,6 @@ def read_node(form: str, profile: Profile, code: str = "bad_object") -> Node:
     raise ActionError(code, f"{form!r} is neither an entity id, a literal nor a variable", given=form)
 
 
-def read_value(form: str, profile: Profile) -> Node:
-    """A node or a bare number, date or boolean: what a filter compares.
-
-    Raises:
-        ActionError: as `read_node`, with code `bad_object`.
-    """
-    form = form.strip()
-    bare = None if form.startswith("?") else read_bare(form)
-    return bare if bare is not None else read_node(form, profile)
-
-
 def read_iri(form: str, profile: Profile, relation: bool = False) -> IRI | None:
     """The absolute IRI that a form means, or None."""
     iri = profile.expand(form.strip(), relation)
@@ -218,7 +207,7 @@ def read_relation(form: str, profile: Profile) -> IRI:
 
 
 def write_node(node: Node, profile: Profile) -> str:
-    """The form of a term that `read_node` (or `read_value`) reads back as the same term."""
+    """The form of a term that `Reader.node` (or `value`) reads back as the same term."""
     if isinstance(node, IRI):
         return write_iri(node, profile)
     if isinstance(node, Literal) and node.datatype.startswith(XSD) and node.datatype != XSD + "string":
@@ -412,8 +401,9 @@ class Reader:
         return read_relation(form, self.profile)
 
     def value(self, form: str) -> Node:
-        """What a filter compares."""
-        return read_value(form, self.profile)
+        """What a filter compares: a node, or a bare number, date or boolean."""
+        bare = read_bare(form.strip())
+        return bare if bare is not None else self.node(form)
 
     def parts(self, parts: list[str]) -> list[str]:
         """The parts of one bracketed item of a pattern."""
