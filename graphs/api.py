@@ -27,7 +27,7 @@ Settings = TypedDict("Settings", {  # noqa: UP013 - several on a line
     "reflect_limit": int, "closed_world": bool, "guess": bool,
     "min_confidence": float | None, "interactive": bool, "calibration": str | None, "relation_cut": int,
     "ranking": Literal["none", "hybrid", "sentence-transformers", "openai"], "shuffle_seed": int | None,
-    "ranking_model": str, "db": str | None, "verify_corrections": bool, "seed": int,
+    "ranking_model": str, "db": str | None, "verify_corrections": bool, "draw_seed": int,
     "history": Literal["short", "full", "chat"], "earlier": str | None,
     "label_batch": bool, "reuse_answers": bool, "cascade": float | None,
     "max_steps": int | None, "max_corrections": int, "max_model_calls": int, "max_tokens": int,

@@ -119,7 +119,7 @@ class Context:
         "both", "Neighbouring triples: both directions, or outgoing ones only (ODA as published)."
     )
     reflect_limit: Count = _setting(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
-    seed: Count = _setting(1, "Seed of the samples of mining and observation, and of the random reflection.")
+    draw_seed: Count = _setting(1, "Seed of samples in mining and observation, and of random reflection.")
     closed_world: bool = _setting(
         False,
         "Answer claims and yes-or-no questions that the graph does not decide too: false, or true where it "

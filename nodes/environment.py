@@ -233,7 +233,7 @@ class Environment:
         """How far mining goes."""
         from triplewise.tools.planning.seeds import Caps
 
-        return Caps(hops=self.context.plan_hops, seed=self.context.seed)
+        return Caps(hops=self.context.plan_hops, seed=self.context.draw_seed)
 
     @cached_property
     def seeds(self) -> SeedIndex | None:

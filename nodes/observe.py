@@ -37,7 +37,7 @@ def _observe(state: State, env: Environment, depth: int) -> Update:
         width=context.observe_width,
         keep=context.observe_keep,
         direction="forward" if context.observe_direction == "outgoing" else "both",
-        seed=context.seed,
+        seed=context.draw_seed,
     )
     observation = observe(env.kg, state.question, entities, env.encoder, settings)
     return _update(state, observation.facts, observation.cuts)

@@ -102,7 +102,7 @@ def chance(state: State, runtime: Runtime[Context]) -> Update:
     Ablation (ODA 4.2).
     """
     context, triples = runtime.context, state.last.feedback.triples
-    draw = random.Random(f"{context.seed} {len(state.steps)} {state.question}")
+    draw = random.Random(f"{context.draw_seed} {len(state.steps)} {state.question}")
     chosen = draw.sample(range(len(triples)), min(context.reflect_limit, len(triples)))
     return _update(state, environment(runtime), tuple(triples[i] for i in sorted(chosen)))
 

@@ -271,7 +271,7 @@ def cells_of(file: GridFile, choices: Choices | None = None) -> list[Cell]:
         ours = file.table.columns.get(column.column, {}).get("ours", {}) if file.table else {}
         metrics = tuple(column.metrics or [ours.get(metric, metric) for metric in grid.metrics])
         for seed in grid.seeds:
-            settings = {"seed": seed, **spec.set, **given}
+            settings = {"draw_seed": seed, **spec.set, **given}
             own = spec.model_copy(update={"limit": limit, "set": settings})
             cells.append(Cell(row, column.column, seed, own, model, metrics, spec.skip or why_not))
     for name in choices.given.keys() - legal:

@@ -136,7 +136,9 @@ cells:
         ("d", 3, 7),
         ("d", 4, 7),
     ]
-    plan = [tuple(c.spec.set[n] for n in ("plan_hops", "seed_count", "plan_rules", "seed")) for c in cells]
+    plan = [
+        tuple(c.spec.set[n] for n in ("plan_hops", "seed_count", "plan_rules", "draw_seed")) for c in cells
+    ]
     assert plan == [(1, 2, 3, 3), (1, 2, 3, 4), (1, 1, 4, 3), (1, 1, 4, 4)]
 
 
@@ -144,7 +146,7 @@ def test_choices_of_the_command_line_win(tmp_path: Path) -> None:
     file = write(tmp_path)
     given = {"plan": "proposed", "hops": 3, "max_steps": 5}
     first, second = cells_of(file, Choices(limit=4, given=given))
-    assert (first.spec.limit, first.seed, first.spec.set["seed"]) == (4, 1, 1)
+    assert (first.spec.limit, first.seed, first.spec.set["draw_seed"]) == (4, 1, 1)
     assert first.spec.set.items() >= given.items()
     assert second.spec.set["plan"] == "proposed"
     with pytest.raises(ConfigurationError, match="unknown name in --set 'planner'; did you mean 'plan'"):

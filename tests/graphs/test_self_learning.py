@@ -83,7 +83,7 @@ def test_a_run_explores_refines_merges_updates_and_validates(whole: Path) -> Non
     report = json.loads((whole / "report.json").read_text())
     assert [s["iteration"] for s in report["scores"]] == [0, 1, 2]
     assert [r["explored"]["questions"] for r in report["rounds"]] == [8, 8]
-    assert report["settings"] == {"seed": 3}
+    assert report["settings"] == {"draw_seed": 3}
     assert report["stopped"] == "all 2 iterations are done"
     attempts = read_trajectories(whole / "trajectories.jsonl")
     assert Counter((t.iteration, t.origin) for t in attempts) == {

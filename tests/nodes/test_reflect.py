@@ -48,7 +48,7 @@ def test_the_network_holds_every_triple_once_in_chains(triples: list[Triple]) ->
 def test_no_iteration_keeps_more_than_k(triples: list[Triple], limit: int, seed: int) -> None:
     distinct = tuple(dict.fromkeys(triples))
     asked = State(question="Where?", focus=("x",), steps=(step(triples=distinct),))
-    context = Context(kg=str(GRAPH), profile="wikidata", reflect_limit=limit, seed=seed)
+    context = Context(kg=str(GRAPH), profile="wikidata", reflect_limit=limit, draw_seed=seed)
     update = chance(asked, Runtime(context=context))
     kept = [t for path in update["memory"] for t in path]
     assert len(kept) == min(limit, len(distinct))

@@ -50,7 +50,7 @@ class NoteLearner:
         if self.fatal:
             die()
         (into / "weights").write_text("".join(t.id for t in trajectories))
-        return {"seed": iteration + 2}
+        return {"draw_seed": iteration + 2}
 
 
 def note_attempts(folder: Path) -> None:
