@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, islice, product
+from itertools import combinations, islice, pairwise, product
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -127,6 +127,7 @@ class ChainGrower:
         self._thresholds = thresholds_of(encoder)
         operators = [a for a in question.anchors if a.category is Category.OPERATOR]
         used = {place for a in (*topics, *operators) for place in range(a.start, a.end)}
+        self._sharing = {p for a in operators if a.kind == "same" for p in range(a.start, a.end)}
         content = (p for p, word in enumerate(question.words) if word not in lexicon().stop)
         self._places = [p for p in content if p not in used and not question.words[p].isdigit()]
         noun = question.focus.end - 1 if question.focus is not None else -1
@@ -239,6 +240,8 @@ class ChainGrower:
         limits = self._thresholds
         is_covered = partial.words >= self._value * (limits.named + limits.unrelated) / 2
         covered = frozenset(np.array(self._places, int)[is_covered].tolist())
+        if any(one == other ^ 1 for one, other in pairwise(partial.steps)):
+            covered |= self._sharing
         features = [
             ("chain", 1.0),
             ("chain_own", partial.own),
