@@ -30,7 +30,6 @@ class Lexicon:
     """The parts of `lexicon.yaml` that the parser reads; the file says what each is for."""
 
     stop: frozenset[str]
-    light: frozenset[str]
     weak: frozenset[str]
     yes_or_no: frozenset[str]
     auxiliaries: frozenset[str]
@@ -52,8 +51,6 @@ class Lexicon:
     scales: Mapping[str, float]
     ordinals: Mapping[str, int]
     months: Mapping[str, int]
-    bounds: Mapping[str, str]
-    """Words that are a comparison in front of a number."""
     lemmas: Mapping[str, str]
     """A form of a word -> the word: `wrote` -> `write`."""
 
@@ -102,19 +99,9 @@ def word_list(name: str) -> frozenset[str]:
 def lexicon() -> Lexicon:
     """The lexicon, read once."""
     irregular, operators = section("irregular"), section("operators")
-    words = (
-        "stop",
-        "light",
-        "weak",
-        "yes_or_no",
-        "auxiliaries",
-        "prepositions",
-        "pronouns",
-        "others",
-        "partitives",
-    )
-    plain: dict[str, Any] = {name: word_list(name) for name in (*words, "units")}
-    plain |= {name: section(name) for name in ("numbers", "scales", "ordinals", "months", "bounds")}
+    lists = "stop weak yes_or_no auxiliaries prepositions pronouns others partitives units"
+    plain: dict[str, Any] = {name: word_list(name) for name in lists.split()}
+    plain |= {name: section(name) for name in ("numbers", "scales", "ordinals", "months")}
     return Lexicon(
         **plain,
         counting=tuple(section("counting")),

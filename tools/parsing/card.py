@@ -1,29 +1,25 @@
 """The schema card of a graph: classes and relations with all names, where they lead, what values look like.
 
 One value for whoever has to know a graph without reading it: `triplewise kg info`, the hints that a language
-model is given, an MCP resource. It is made from a `GraphIndex`: of the whole graph, or of what lies around a
-question.
+model is given, an MCP resource. It is made from a `GraphIndex`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from triplewise.tools.core.terms import IRI, whole_number
-from triplewise.tools.kg.protocol import KnowledgeGraph, terms_n3
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.parsing.facts import whole_facts
-from triplewise.tools.parsing.index import GraphIndex, texts_of
-from triplewise.tools.parsing.local import instances_path
+from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.relations import Relation
 from triplewise.tools.pyql.text import write_iri, write_node
 
 SAMPLES, ENDS, NAMES = 3, 3, 5  # values, classes at either end, and names that a line shows of a relation
-SECONDS = 5.0  # that a graph has to count the members of classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +85,7 @@ class RelationCard:
 class SchemaCard:
     """Classes and relations, those with the most members and facts first.
 
-    Attributes:
-        is_whole: whether it is of the whole graph. Of the part around a question, classes have the number of
-            their members in the graph, relations that of their facts in this part.
+    `is_whole` tells it from a sample.
     """
 
     classes: tuple[ClassCard, ...]
@@ -102,23 +96,16 @@ class SchemaCard:
     def of(cls, kg: KnowledgeGraph) -> SchemaCard | None:
         """The card of a whole KG; None of one that is too large, or of an endpoint not read yet."""
         facts = whole_facts(kg)
-        return (
-            None if facts is None else cls.of_index(GraphIndex(facts, kg.profile, lambda r: texts_of(kg, r)))
-        )
+        return None if facts is None else cls.of_index(GraphIndex(facts, kg))
 
     @classmethod
-    def around(cls, kg: KnowledgeGraph, index: GraphIndex) -> SchemaCard:
-        """The card of a local index of a KG, which is asked how many members its classes have."""
-        return cls.of_index(index, _counts(kg, [of.iri for of in index.classes if of.iri is not None]))
-
-    @classmethod
-    def of_index(cls, index: GraphIndex, counts: Mapping[IRI, int] | None = None) -> SchemaCard:
-        """The card of what an index holds; `counts`: how many members classes have in the whole graph."""
+    def of_index(cls, index: GraphIndex) -> SchemaCard:
+        """The card of what an index holds."""
         classes = (
             ClassCard(
                 write_iri(of.iri, index.profile),
                 of.names,
-                (counts or {}).get(of.iri, len(index.members[c])),
+                len(index.members[c]),
                 next((write_node(index.terms[i], index.profile) for i in index.members[c]), ""),
             )
             for c, of in enumerate(index.classes)
@@ -128,7 +115,6 @@ class SchemaCard:
         return cls(
             tuple(sorted(classes, key=lambda card: (-card.members, card.names))),
             tuple(sorted(relations, key=lambda card: (-card.facts, card.id))),
-            counts is None,
         )
 
     def text(self, most: int = 100) -> str:
@@ -144,15 +130,6 @@ class SchemaCard:
 
 def _names(names: tuple[str, ...]) -> str:
     return f"{names[0]} ({', '.join(names[1:NAMES])})" if len(names) > 1 else names[0]
-
-
-def _counts(kg: KnowledgeGraph, classes: list[IRI]) -> dict[IRI, int]:
-    """How many members classes have, their subclasses' too; {} where the KG does not say in time."""
-    pattern = f"VALUES ?c {{ {terms_n3(classes)} }} ?x {instances_path(kg.profile)} ?c"
-    counted = f"SELECT ?c (COUNT(DISTINCT ?x) AS ?n) WHERE {{ {pattern} }} GROUP BY ?c"
-    result = kg.query(counted, timeout=SECONDS, limit=len(classes)) if classes else None
-    rows = result.rows if result is not None and result.outcome.ok else ()
-    return {c: n for c, count in rows if isinstance(c, IRI) and (n := whole_number(count)) is not None}
 
 
 def _relation_card(index: GraphIndex, relation: Relation) -> RelationCard:

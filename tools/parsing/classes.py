@@ -9,8 +9,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from heapq import nlargest
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,9 @@ from triplewise.tools.parsing.relations import Ints, Keep, Nodes, Relation, word
 
 T = TypeVar("T")
 
-WIDTH, PATHS = 200, 8  # paths that are made longer, and that are given
+WIDTH, PATHS = 200, 8  # first steps that are made longer, and paths that are given
 MANY_CLASSES = 4  # classes of one set of nodes that paths are looked for from and to
-FEW_CLASSES = 300  # up to which longer paths are looked for where there are no short ones
 KEPT_PATHS, KEPT_ENDS = 100_000, 2_000  # pairs of ends whose paths are kept, and ends
-Found: TypeAlias = tuple[Path, float, float]
-"""A path between classes, and the shares of the members of either end that take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +68,11 @@ class Classes:
         types: those of each node itself.
         steps: by class, the steps of its members, with the classes that each leads to and the share that can
             take it.
+        paths: see `_paths`.
     """
 
     def __init__(
-        self,
-        read: SortedFacts,
-        relations: Sequence[Relation],
-        texts: Mapping[IRI, RelationText],
-        keep: Keep,
+        self, read: SortedFacts, relations: Sequence[Relation], texts: Mapping[IRI, RelationText], keep: Keep
     ) -> None:
         direct: dict[bytes, list[int]] = defaultdict(list)
         typed = np.zeros(len(read.ids), bool)
@@ -113,32 +108,36 @@ class Classes:
         self.types = [same.setdefault(of, frozenset(of)) for of in of_nodes]
         self.steps: Lazy[dict[Step, dict[int, float]]] = Lazy(self._steps_from)
         self.paths = lru_cache(KEPT_PATHS)(self._paths)
-        self._leaving = lru_cache(KEPT_ENDS)(self._links_from)
-        self._goal = lru_cache(KEPT_ENDS)(self._goal_of)
+        self._around = lru_cache(KEPT_ENDS)(self._steps_around)
 
-    def _paths(self, a: Nodes, b: Nodes) -> list[Found]:
-        """Chains of relations from classes a to classes b: (path, share of a, share of b); shortest first.
+    def _paths(self, a: Nodes, b: Nodes) -> list[Path]:
+        """Paths of one or two relations from classes a to classes b: the shortest first, then those that most
+        of the members of both ends take."""
+        leaving, arriving = self._around(self._largest(a)), self._around(self._largest(b))
+        best: dict[Path, float] = {}
+        for c in self._largest(b) & leaving.keys():
+            for step, share in leaving[c].items():
+                back = max(
+                    (arriving[d].get((step[0], -step[1]), 0.0) for d in a & arriving.keys()), default=0.0
+                )
+                best[(step,)] = max(best.get((step,), 0.0), share + back)
+        if len(best) < PATHS:
+            middle = [c for c in leaving.keys() & arriving.keys() - b if self.classes[c].real]
+            first = ((share, c, one) for c in middle for one, share in leaving[c].items())
+            for share, c, one in nlargest(WIDTH, first):
+                for (r, way), back in arriving[c].items():
+                    if (r, way) != one:  # it would go back at once
+                        best[one, (r, -way)] = max(best.get((one, (r, -way)), 0.0), share + back)
+        return sorted(best, key=lambda path: (len(path), -best[path], path))[:PATHS]
 
-        They have up to two steps, and in a graph with few classes three where there are none with less.
-        """
-        if not a or not b:
-            return []
-        goal, first = self._goal(self._largest(b)), self._leaving(self._largest(a))
-        through = np.array([of.real for of in self.classes], bool) & ~goal.classes
-        found = [first.where(goal.classes[first.end])]
-        if len(found[0].end) < PATHS:
-            found.append(first.where((through & goal.reached)[first.end]).best().then(goal.into))
-        if not any(len(ways.end) for ways in found) and len(self.classes) <= FEW_CLASSES:
-            second = first.where(through[first.end]).best().then(self._links)
-            found.append(second.where((through & goal.reached)[second.end]).best().then(goal.into))
-        best: dict[tuple[int, ...], float] = {}
-        for ways in found:
-            score = ways.share + goal.arriving[ways.codes[:, -1]]
-            for place in np.argsort(-score, kind="stable")[: 4 * PATHS].tolist():
-                way = tuple(ways.codes[place].tolist())
-                best[way] = max(best.get(way, 0.0), float(ways.share[place]))
-        ranked = sorted(best, key=lambda p: (len(p), -best[p] - goal.arriving[p[-1]], p))[:PATHS]
-        return [(tuple(map(_step, p)), min(best[p], 1.0), float(goal.arriving[p[-1]])) for p in ranked]
+    def _steps_around(self, classes: Nodes) -> dict[int, dict[Step, float]]:
+        """The classes that some lead to: by what, and the share of members that can take it."""
+        found: dict[int, dict[Step, float]] = defaultdict(dict)
+        for c in classes:
+            for step, ends in self.steps[c].items():
+                for end, share in ends.items():
+                    found[end][step] = max(share, found[end].get(step, 0.0))
+        return dict(found)
 
     def _largest(self, classes: Nodes) -> Nodes:
         """The classes with the most members, where there are many."""
@@ -146,49 +145,40 @@ class Classes:
             return classes
         return frozenset(sorted(classes, key=lambda c: (-self.own[c], c))[:MANY_CLASSES])
 
-    def _links_from(self, classes: Nodes) -> _Ways:
-        """The single steps that leave some classes."""
-        bounds = (np.searchsorted(self._links.start, [c, c + 1]) for c in sorted(classes))
-        return self._links.where(np.concatenate([np.arange(*pair) for pair in bounds]))
-
-    def _goal_of(self, classes: Nodes) -> _Goal:
-        """What leads to some classes."""
-        backward = self._leaving(classes)
-        inside, reached = (np.zeros(len(self.classes), bool) for _ in range(2))
-        inside[list(classes)], reached[backward.end] = True, True
-        arriving = np.zeros(2 * len(self._relations))
-        np.maximum.at(arriving, backward.codes[:, 0] ^ 1, backward.share)
-        return _Goal(inside, reached, arriving, self._links.where(inside[self._links.end]))
-
     @cached_property
-    def _links(self) -> _Ways:
-        """The single steps between classes, by the classes that nodes have themselves."""
-        near, code, far = _both_ways(self._relations)
+    def _links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """The single steps between classes, by the classes that nodes have themselves: from which, by what
+        (2 * relation, + 1 against its direction), to which, and the share of members that can take it."""
+        none = [np.zeros(0, np.int32)]
+        near = np.concatenate(none + [e for r in self._relations for e in (r.starts, r.ends)])
+        far = np.concatenate(none + [e for r in self._relations for e in (r.ends, r.starts)])
+        sizes = [len(r.starts) for r in self._relations for _ in range(2)]
+        code = np.repeat(np.arange(len(sizes)), sizes)
         classes, nodes = max(len(self.classes), 1), max(len(self.types), 1)
         of, edges = self._classes_at(near)
         to, rows = self._classes_at(far[edges])
-        step = (of[rows].astype(np.int64) * 2 * len(self._relations) + code[edges[rows]]) * classes + to
+        step = (of[rows].astype(np.int64) * max(len(sizes), 1) + code[edges[rows]]) * classes + to
         taken, counts = np.unique(np.unique(step * nodes + near[edges[rows]]) // nodes, return_counts=True)
         before, end = np.divmod(taken, classes)
-        start, what = np.divmod(before, max(2 * len(self._relations), 1))
-        return _Ways(start, what[:, None], end, counts / np.array(self.own)[start])
+        start, what = np.divmod(before, max(len(sizes), 1))
+        return start, what, end, counts / np.array(self.own)[start]
 
     def _classes_at(self, nodes: Ints) -> tuple[Ints, NDArray[np.int64]]:
         """The classes of some nodes, side by side, each with the place of its node."""
-        sizes = self._begin[nodes + 1] - self._begin[nodes]
-        places = np.repeat(np.arange(len(nodes)), sizes)
-        return self._flat[_runs(self._begin[nodes], sizes)], places
+        begins, sizes = self._begin[nodes], self._begin[nodes + 1] - self._begin[nodes]
+        runs = np.arange(int(sizes.sum())) + np.repeat(begins - np.cumsum(sizes) + sizes, sizes)
+        return self._flat[runs], np.repeat(np.arange(len(nodes)), sizes)
 
     def _steps_from(self, c: int) -> dict[Step, dict[int, float]]:
         """The steps from a class to others, with the share of its members that can take each."""
         found: dict[Step, dict[int, float]] = {}
         size = max(len(self.members[c]), 1)
         for sub in self._groups[c]:
-            links, weight = self._leaving(frozenset([sub])), self.own[sub] / size
-            columns = (links.codes[:, 0].tolist(), links.end.tolist(), links.share.tolist())
-            for code, to, share in zip(*columns, strict=True):
-                ends = found.setdefault(_step(code), {})
-                ends[to] = min(ends.get(to, 0.0) + weight * share, 1.0)
+            low, high = np.searchsorted(self._links[0], [sub, sub + 1])
+            rows = zip(*(column[low:high].tolist() for column in self._links[1:]), strict=True)
+            for code, to, share in rows:
+                ends = found.setdefault((code >> 1, -1 if code & 1 else 1), {})
+                ends[to] = min(ends.get(to, 0.0) + self.own[sub] / size * share, 1.0)
         return found
 
 
@@ -232,65 +222,3 @@ def _implied(
         nodes = np.unique(np.concatenate([relation.starts for relation in group]))
         if len(nodes := nodes[~typed[nodes]]):
             yield Class((name,), True, None, tuple((relation.i, -1) for relation in group)), nodes
-
-
-class _Ways(NamedTuple):
-    """Paths of one length between classes; single steps are sorted by the class that they leave.
-
-    From which class by what (shape (paths, length); 2 * relation, + 1 against its direction) to which, and
-    the share of the members of `start` that can take it.
-    """
-
-    start: NDArray[np.int64]
-    codes: NDArray[np.int64]
-    end: NDArray[np.int64]
-    share: NDArray[np.float64]
-
-    def where(self, kept: NDArray[Any]) -> _Ways:
-        """Some of them."""
-        return _Ways(*(column[kept] for column in self))
-
-    def best(self) -> _Ways:
-        """The `WIDTH` that most members take."""
-        return self.where(np.argsort(-self.share, kind="stable")[:WIDTH])
-
-    def then(self, links: _Ways) -> _Ways:
-        """All with one step more, but for those that go back at once."""
-        begins = np.searchsorted(links.start, self.end)
-        sizes = np.searchsorted(links.start, self.end, "right") - begins
-        rows, taken = np.repeat(np.arange(len(self.end)), sizes), _runs(begins, sizes)
-        onward = self.codes[rows, -1] != links.codes[taken, 0] ^ 1
-        before, more = self.where(rows[onward]), links.where(taken[onward])
-        codes = np.concatenate([before.codes, more.codes], axis=1)
-        return _Ways(before.start, codes, more.end, before.share * more.share)
-
-
-class _Goal(NamedTuple):
-    """Classes that paths lead to.
-
-    Which ones; those one step before; the share of them that can take each step back; the links to them.
-    """
-
-    classes: NDArray[np.bool_]
-    reached: NDArray[np.bool_]
-    arriving: NDArray[np.float64]
-    into: _Ways
-
-
-def _both_ways(relations: Sequence[Relation]) -> tuple[Ints, Ints, Ints]:
-    """All facts both ways: near end, 2 * relation (+ 1 against its direction), far end."""
-    empty = [np.zeros(0, np.int32)]
-    near = empty + [e for r in relations for e in (r.starts, r.ends)]
-    far = empty + [e for r in relations for e in (r.ends, r.starts)]
-    code = empty + [np.full(len(r.starts), 2 * r.i + k, np.int32) for r in relations for k in (0, 1)]
-    return np.concatenate(near), np.concatenate(code), np.concatenate(far)
-
-
-def _step(code: int) -> Step:
-    """A relation with its direction."""
-    return code >> 1, -1 if code & 1 else 1
-
-
-def _runs(begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers of runs one after the other, each by where it begins and how long it is."""
-    return np.arange(int(sizes.sum())) + np.repeat(begins - np.cumsum(sizes) + sizes, sizes)

@@ -25,65 +25,39 @@ from triplewise.tools.parsing.learn import Features, Share, own_file
 
 FILE = "confidence.json"  # Name of the data file, in this package and beside the profile of a loaded graph
 LESS, EITHER, MORE = -1, 0, 1
-UNCOVERED = "skip_content skip_capital skip_name skip_unknown skip_op skip_known"
-BRIDGES = "bridge_1 bridge_2 bridge_3"
+NAMES, WORDS = "skip_capital skip_name skip_unknown", "skip_content skip_op skip_known"
 SUMS: Mapping[str, tuple[int, str]] = {
-    "uncovered": (LESS, "skip_content"),
-    "uncovered_names": (LESS, "skip_capital skip_name skip_unknown"),
-    "uncovered_operators": (LESS, "skip_op"),
-    "uncovered_known": (LESS, "skip_known"),
-    "uncovered_head": (LESS, "uncovered_head"),
-    "unknown_names": (LESS, "unknown_name"),
-    "unnamed": (LESS, f"{BRIDGES} join_bridge sup_unnamed filter_unnamed"),
-    "rare_bridges": (LESS, f"{BRIDGES} join_bridge -bridge_cov"),
+    "uncovered": (LESS, WORDS),
+    "uncovered_names": (LESS, NAMES),
+    "unnamed": (LESS, "bridge_1 bridge_2 join_bridge sup_unnamed filter_unnamed"),
     "unfit_quantities": (
         LESS,
-        "sup_unnamed -sup_sim filter_unnamed filter_named -filter_sim rel_how rel_noun -rel_how_sim",
+        "sup_unnamed -sup_sim filter_unnamed filter_named -filter_sim rel_how rel_noun -rel_how_sim unfit",
     ),
-    "unfit": (LESS, "unfit and_value"),
     "weak_relations": (LESS, "rel_weak"),
     "other_words": (LESS, "rel -rel_lex"),
-    "relations_by_similarity": (LESS, "rel_cos_only"),
     "entities_in_part": (LESS, "ent_part ent_fuzzy ent_common"),
-    "ambiguous": (LESS, "ent_ambiguous"),
-    "classes_by_similarity": (LESS, "cls_cos cls_part"),
+    "names_in_full": (MORE, "ent_exact cls_exact rel_exact"),
     "unlike_classes": (LESS, "cls_cos -cls_cos_value"),
     "loose_sets": (LESS, "exists range members"),
-    "bare": (LESS, "bare"),
-    "truth": (EITHER, "cat_B"),
-    "number": (EITHER, "cat_N"),
     "no_evidence": (LESS, "no_evidence"),
-    "other_kind": (LESS, "focus_missed wh_number many_set number_unasked yesno_open"),
-    "same_kind": (MORE, "focus who_sim where_sim when_date chain_end"),
-    "size": (LESS, "answer_size"),
-    "seeds": (MORE, "seed_evidence"),
+    "same_kind": (MORE, "who_sim where_sim when_date chain_end"),
     "chain": (EITHER, "chain"),
     "chain_own": (MORE, "chain_own"),
-    "chain_loose": (LESS, "chain_loose"),
-    "passed_over": (LESS, "name_passed across_name across_wh and_vague"),
 }
 """Evidence by name: whether more of it makes an answer surer, and the features of a derivation that it sums;
 those with - are taken away."""
 FEATURES: Mapping[str, int] = {
-    "share": MORE,
-    "lead": MORE,
-    "fair_share": MORE,
-    "nothing": LESS,
-    "any_uncovered": LESS,
+    "share": MORE, "lead": MORE, "fair_share": MORE, "nothing": LESS,
     **{name: sign for name, (sign, _) in SUMS.items()},
-}
-"""All evidence: its share, its lead over the next answer (log odds), its share among the answers that leave
-no more uncovered, the share of readings without an answer, whether anything is uncovered, and the sums."""
+}  # fmt: skip
+"""All evidence: the share of an answer, its lead over the next one (log odds), its share among those that
+leave no more uncovered, the share of readings without an answer, and the sums."""
 DOUBTS, DOUBTFUL = ("no_evidence",), 0.5
 """Evidence that no other makes up for, and the highest probability with it."""
 MODEL_FEATURES: Mapping[str, int] = {
-    "agreement": MORE,
-    "shared": MORE,
-    "share": MORE,
-    "uncovered": LESS,
-    "unnamed": LESS,
-    "repairs": LESS,
-}
+    "agreement": MORE, "shared": MORE, "share": MORE, "uncovered": LESS, "unnamed": LESS, "repairs": LESS,
+}  # fmt: skip
 """Evidence for the query of a language model: `query_features`."""
 MOST = 4
 """Uncovered words and failed steps are counted up to this."""
@@ -128,14 +102,13 @@ def trust_features(features: Sequence[Features], ranked: Sequence[Share], place:
     """
     probability, best = ranked[place]
     rival = max((share.probability for i, share in enumerate(ranked) if i != place), default=0.0)
-    uncovered = [_sum(UNCOVERED, features[share.best]) for share in ranked]
+    uncovered = [_sum(f"{NAMES} {WORDS}", features[share.best]) for share in ranked]
     fair = sum(s.probability for s, words in zip(ranked, uncovered, strict=True) if words <= uncovered[place])
     found = {
         "share": probability,
         "lead": math.log(probability + 1e-4) - math.log(rival + 1e-4),
         "fair_share": probability / fair,
         "nothing": sum(s.probability for s in ranked if not is_answer(features[s.best])),
-        "any_uncovered": float(uncovered[place] > 0),
         **{name: _sum(parts, features[best]) for name, (_, parts) in SUMS.items()},
     }
     return {name: round(float(found[name]), 6) for name in FEATURES}

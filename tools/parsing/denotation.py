@@ -10,7 +10,7 @@ import operator
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from triplewise.tools.parsing import query as q
 from triplewise.tools.parsing.index import GraphIndex
@@ -18,13 +18,9 @@ from triplewise.tools.parsing.index import GraphIndex
 Rows: TypeAlias = frozenset[tuple[int, float]]
 Denotation: TypeAlias = frozenset[int] | Rows | float | bool
 
-COMPARE: dict[q.Comparison, Callable[[float, float], bool]] = {
-    "gt": operator.gt,
-    "lt": operator.lt,
-    "ge": operator.ge,
-    "le": operator.le,
-    "eq": operator.eq,
-}
+COMPARE: Mapping[q.Comparison, Callable[[float, float], bool]] = {
+    "gt": operator.gt, "lt": operator.lt, "ge": operator.ge, "le": operator.le, "eq": operator.eq,
+}  # fmt: skip
 MOST_COUNTED = 3000
 """Members of the largest set whose links are counted one by one."""
 
@@ -49,12 +45,12 @@ def denotation(query: q.Query, index: GraphIndex) -> Denotation:
             return float(len(members(of, index)))
         case q.Exists(of):
             return bool(members(of, index))
-        case q.Aggregate(function, (*before, last), of):
-            return _aggregate(function, index.walk(tuple(before), members(of, index)), last, index) or 0.0
+        case q.Aggregate(function, path, of):
+            return _aggregate(function, path, members(of, index), index) or 0.0
         case q.Grouped(function, path, of, to):
             return frozenset(grouped(of, path, function, to, index).items())
         case _:
-            return members(cast(q.Set, query), index)
+            return members(query, index)
 
 
 def _members(query: q.Set, index: GraphIndex) -> frozenset[int]:
@@ -128,16 +124,15 @@ def grouped(
         ends = {x: index.walk(path, frozenset([x])) for x in nodes} if len(nodes) <= MOST_COUNTED else {}
         counts = {x: len(reached if goal is None else reached & goal) for x, reached in ends.items()}
         return {x: float(n) for x, n in counts.items() if n}
-    *before, last = path
-    found = {x: _aggregate(function, index.walk(tuple(before), frozenset([x])), last, index) for x in nodes}
+    found = {x: _aggregate(function, path, frozenset([x]), index) for x in nodes}
     return {x: number for x, number in found.items() if number is not None}
 
 
-def _aggregate(
-    function: q.Function, nodes: AbstractSet[int], step: q.Step, index: GraphIndex
-) -> float | None:
-    """The sum or average of all values that a step leads to from nodes; None where there are none."""
-    values = [v for vs in values_at(nodes, (step,), index).values() for v in vs]
+def _aggregate(function: q.Function, path: q.Path, nodes: frozenset[int], index: GraphIndex) -> float | None:
+    """The sum or average of all values that a path leads to from nodes; None where there are none."""
+    *before, last = path
+    at_end = values_at(index.walk(tuple(before), nodes), (last,), index)
+    values = [v for vs in at_end.values() for v in vs]
     return sum(values) / (len(values) if function == "average" else 1) if values else None
 
 
@@ -166,21 +161,16 @@ def _extremal(values: Mapping[int, tuple[float, ...]], sign: int, rank: int, cou
 def _compared(
     values: dict[int, tuple[float, ...]], comparison: q.Comparison, value: q.Number | q.Set, index: GraphIndex
 ) -> frozenset[int]:
-    lows, width = _bounds(value, comparison, index)
-    tests: Mapping[q.Comparison, Callable[[float, float], bool]] = COMPARE
-    if comparison == "eq" or width:  # of a date: within it, from its end on, before its end
-        tests = {**COMPARE, "eq": lambda v, low: low <= v <= low + width}
-        tests |= {"gt": lambda v, low: v >= low + width, "le": lambda v, low: v < low + width}
-    return frozenset(
-        x for x, vs in values.items() if any(tests[comparison](v, low) for v in vs for low in lows)
-    )
-
-
-def _bounds(value: q.Number | q.Set, comparison: q.Comparison, index: GraphIndex) -> tuple[set[float], float]:
-    """What values are compared with: for gt and ge the largest of a set, for lt and le the smallest."""
+    width = _width(value) if isinstance(value, q.Number) else 0.0
     if isinstance(value, q.Number):
-        return {value.value}, _width(value)
-    found = {index.value[x] for x in members(value, index) if x in index.value}
-    if not found or comparison == "eq":
-        return found, 0.0
-    return {max(found) if comparison in ("gt", "ge") else min(found)}, 0.0
+        found = {value.value}
+    else:
+        found = {index.value[x] for x in members(value, index) if x in index.value}
+        if found and comparison != "eq":
+            found = {max(found) if comparison in ("gt", "ge") else min(found)}
+    test = COMPARE[comparison]
+    if comparison == "eq" or width:  # of a date: within it, from its end on, before its end
+        of_dates = {"eq": lambda v, low: low <= v <= low + width, "gt": lambda v, low: v >= low + width,
+                    "le": lambda v, low: v < low + width}  # fmt: skip
+        test = of_dates.get(comparison, test)
+    return frozenset(x for x, vs in values.items() if any(test(v, low) for v in vs for low in found))

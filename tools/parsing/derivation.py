@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triplewise.tools.parsing.denotation import Denotation
-from triplewise.tools.parsing.query import Comparison, Number, Query, Set
+from triplewise.tools.parsing.query import Comparison, Function, Number, Query, Set
 
 Features: TypeAlias = list[tuple[str, float]]
 Similarity: TypeAlias = NDArray[np.float32]
@@ -32,23 +32,22 @@ def summed(features: Features, into: dict[str, float]) -> dict[str, float]:
 
 
 class Category(StrEnum):
-    """What a derivation is to the grammar: from SUPERLATIVE on, most wait for a set."""
+    """What a derivation is to the grammar: from SUPERLATIVE on, a `Modifier` that waits for a set."""
 
     SET = "set"
     RELATION = "relation"
     OPERATOR = "operator"
     NUMBER = "number"
     TRUTH = "truth"
+    ROWS = "rows"
     SUPERLATIVE = "superlative of a relation"
-    MOST = "most links"
+    LINKS = "links"
     COMPARISON = "comparing"
-    COUNTED = "counted"
+    INTERVAL = "half an interval"
     NEGATION = "negation"
     COORDINATION = "coordination"
     SAME = "sharing"
-    BETWEEN = "between a value"
     GROUP = "group"
-    ROWS = "rows"
 
 
 OperatorName: TypeAlias = Literal[
@@ -79,60 +78,22 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Superlative:
-    """ "the highest salary", "the highest average salary": waits for the set."""
+class Modifier:
+    """An operator with its operand, which waits for a set: "more than | 300", "or | Oregon".
 
-    relation: int
-    sign: int
-    rank: int = 1
-    count: int = 1
-    function: Literal["sum", "average"] | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MostLinks:
-    """ "the most ...": waits for the set whose links are counted, and maybe for the relation."""
-
-    sign: int
-    relation: int | None
-    to: Set | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Counted:
-    """ "more than two rivers": waits for the set whose links are counted, and maybe for the relation."""
-
-    comparison: Comparison
-    count: float
-    to: Set | None
-    relation: int | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Comparing:
-    """ "more than 300", "longer than X": waits for the set or for the relation whose values are compared.
-
-    `value` is a number, literals (when `relation` is whose values they are), or things that have the value.
-    `upper` is the other end of an interval ("between 3 and 5").
+    Attributes:
+        part: the operand. relation: of the quantity, of the links or of what is shared, where it is named.
+        value: what is compared with: a number, literals of the relation, or None for things that have one.
+        upper: the other end of an interval ("between 3 and 5").
+        function: of the values of linked things ("the highest | average salary").
     """
 
-    comparison: Comparison
-    value: Number | Set
-    operator: Operator
+    word: Operator
+    part: Derivation | None = None
     relation: int | None = None
-    of_things: bool = False
+    value: Number | Set | None = None
     upper: Number | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sharing:
-    """ "the same ...": waits for the set whose values of a relation, or members of a class, are shared."""
-
-    relation: int | None
-    of: Set | None
-
-
-Meaning: TypeAlias = int | Number | Operator | Superlative | MostLinks | Counted | Comparing | Sharing | None
+    function: Function = "count"
 
 
 @dataclass(slots=True, eq=False)
@@ -141,9 +102,9 @@ class Derivation:
 
     `kind` tells sets apart: anchors are "entity", "literal", "value", "class", "members", "having", "range",
     "boolean" or "chain"; composed ones "join", "inverse", "and", "bridge", "superlative", "filter", "minus"
-    or "union". `meaning` is the number of a relation, the `Number` of a value, an `Operator`, or what a
-    modifier waits with. `head` is the token where the phrase that names the result begins; `mentions` are the
-    nodes that are named.
+    or "union". `meaning` is the number of a relation or class, the `Number` of a value, an `Operator` or a
+    `Modifier`. `head` is the token where the phrase that names the result begins; `mentions` are the nodes
+    that are named.
     """
 
     category: Category
@@ -189,7 +150,3 @@ class Derivation:
             yield self
         for part in self.parts:
             yield from part.leaves()
-
-    def edge(self, side: Literal[0, -1]) -> Derivation:
-        """The first (0) or last (-1) anchor."""
-        return self.parts[side].edge(side) if self.parts else self

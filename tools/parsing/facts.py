@@ -1,7 +1,7 @@
 """All facts of a KG as an index reads them: of one in this process, and of an endpoint with a small graph.
 
-An endpoint's facts are read once, page by page, no more at a time than it has connections, and kept in its
-cache folder. When they are old they are read again while they serve.
+An endpoint's facts are read page by page, no more at a time than it has connections, and kept in its cache
+folder for a day.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 import logging
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -37,10 +36,8 @@ Facts: TypeAlias = Iterable[tuple[str, Iterable[Pair]]]
 Kept: TypeAlias = dict[str, list[tuple[str, str]]]
 """The same in the form in which those of an endpoint are kept."""
 
-SMALL = 400_000
-"""Facts up to which a graph is read whole."""
-AT_ONCE = 30_000
-"""Facts up to which the first question to an endpoint waits for them; more are read while it is answered."""
+SMALL, FAR = 400_000, 30_000
+"""Facts up to which a graph is read whole: of this machine, and of another one."""
 PAGE = 10_000  # facts that one request asks for
 LOOK = 5.0  # seconds that an endpoint has to show that its graph is small
 COMPLETE = 0.98  # least share of an endpoint's facts that its pages have to give
@@ -144,27 +141,18 @@ def best_names(names: Iterable[tuple[int, str]]) -> list[str]:
 
 
 def whole_facts(kg: KnowledgeGraph) -> Facts | None:
-    """All facts of a KG that an index is made from, in a fixed order; None of a large one or one not read.
-
-    The first question to an endpoint waits for up to `AT_ONCE` facts, or for all of one on this machine.
-    """
+    """All facts of a KG that an index is made from, in a fixed order; None of a large one, or of an endpoint
+    that does not give them all."""
     kg = origin_of(kg)
     if isinstance(kg, EmbeddedKG):
         return _embedded(kg) if kg.size(SMALL) <= SMALL else None
     memory, folder = memory_of(kg, "facts"), next(filter(is_writable, kg.cache_dirs), None)
     path = None if folder is None or kg.is_local else folder / KEPT
-    found: Kept | None = memory.pop("read", None)
-    age = 0.0
-    if found is None and path is not None:
-        found, age = _kept(path, kg.profile)
-    if (found is None or age > DAYS * 86_400) and "tried" not in memory:
-        memory["tried"], size = True, _size(kg)
-        task = partial(_read_all, kg, size, path)
-        if size and found is None and (kg.is_local or size <= AT_ONCE):
-            found = task()
-        elif size:
-            threading.Thread(target=task, name="triplewise-facts", daemon=True).start()
+    found = None if path is None else _kept(path, kg.profile)
+    if found is None and "unread" not in memory:
+        found = _read_all(kg, path)
     if found is None:
+        memory["unread"] = True
         return None
     return ((r, [(s.encode(), o.encode()) for s, o in pairs]) for r, pairs in sorted(found.items()))
 
@@ -187,35 +175,29 @@ def _embedded(kg: EmbeddedKG) -> Facts:
         yield relation, (line.split(b"\t", 1) for line in sorted(lines))  # type: ignore[misc]
 
 
-def _kept(path: Path, profile: Profile) -> tuple[Kept | None, float]:
-    """The facts that a file keeps, and their age in seconds.
-
-    None where it is missing, damaged, or made by another profile.
-    """
+def _kept(path: Path, profile: Profile) -> Kept | None:
+    """The facts that a file keeps; None where it is missing, old, damaged, or made by another profile."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             kept = json.load(file)
-        if kept["profile"] == repr(profile):
-            return dict(kept["facts"]), time.time() - path.stat().st_mtime
+        is_good = kept["profile"] == repr(profile) and time.time() - path.stat().st_mtime < DAYS * 86_400
+        return dict(kept["facts"]) if is_good else None
     except (OSError, EOFError, ValueError, LookupError, TypeError):
-        pass  # they are read anew
-    return None, 0.0
+        return None  # they are read anew
 
 
-def _size(kg: KnowledgeGraph) -> int:
-    """How many facts a small graph has; 0 of a large or silent one."""
-    some = f"SELECT (COUNT(*) AS ?n) WHERE {{ {{ SELECT ?s WHERE {{ ?s ?p ?o }} LIMIT {SMALL + 1} }} }}"
+def _read_all(kg: KnowledgeGraph, path: Path | None) -> Kept | None:
+    """Read all facts of an endpoint with a small graph, and keep them in a file."""
+    most = SMALL if kg.is_local else FAR
+    some = f"SELECT (COUNT(*) AS ?n) WHERE {{ {{ SELECT ?s WHERE {{ ?s ?p ?o }} LIMIT {most + 1} }} }}"
     result = kg.query(some, timeout=LOOK)
     size = whole_number(result.rows[0][0]) if result.outcome is Outcome.ROWS else None
-    return size if size is not None and size <= SMALL else 0
-
-
-def _read_all(kg: KnowledgeGraph, size: int, path: Path | None) -> Kept | None:
-    """Read all facts of an endpoint, and keep them in a file; None where it does not give them all."""
+    if not size or size > most:
+        return None
     read: set[tuple[str, str, str]] = set()
     try:
-        for some in batches(range(0, size, PAGE), kg.connections):
-            for page in kg.together([partial(_page, kg, offset) for offset in some]):
+        for offsets in batches(range(0, size, PAGE), kg.connections):
+            for page in kg.together([partial(_page, kg, offset) for offset in offsets]):
                 read.update(page)
             time.sleep(0 if kg.is_local else PAUSE)
     except QueryFailedError as error:
@@ -228,12 +210,9 @@ def _read_all(kg: KnowledgeGraph, size: int, path: Path | None) -> Kept | None:
     for relation, subject, value in sorted(read):
         if is_read(relation, kg.profile):
             facts.setdefault(relation, []).append((subject, value))
-    memory_of(kg, "graph index").clear()  # it is made anew
-    if path is None:
-        memory_of(kg, "facts")["read"] = facts
-        return facts
-    with suppress(OSError), whole_file(path) as file:
-        file.write(gzip.compress(json.dumps({"profile": repr(kg.profile), "facts": facts}).encode(), 6))
+    if path is not None:
+        with suppress(OSError), whole_file(path) as file:
+            file.write(gzip.compress(json.dumps({"profile": repr(kg.profile), "facts": facts}).encode(), 6))
     return facts
 
 

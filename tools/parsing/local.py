@@ -65,7 +65,7 @@ def local_index(kg: KnowledgeGraph, encoder: Encoder, question: str, nodes: Iter
     if index is None:
         part = _Neighbourhood(kg)
         part.read(question, asked[1])
-        index = GraphIndex.from_facts(part.found(), kg, encoder)
+        index = GraphIndex(part.found(), kg, encoder)
         if len(memory) >= REMEMBERED:
             memory.clear()
         memory[asked] = index

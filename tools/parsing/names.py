@@ -1,20 +1,16 @@
-"""Names in a question: spans that are entities or literals of the graph, however they are spelt.
-
-Each way to find names is a method of its own, and a feature of what it finds.
-"""
+"""Names in a question: spans that are entities or literals of the graph, however they are spelt."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import cast
 
 from triplewise.tools.core.terms import Literal
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.language.text import key, singular, split_name
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.parsing.derivation import Category, Derivation, Features
+from triplewise.tools.parsing.derivation import Category, Features, f
 from triplewise.tools.parsing.query import Image, Nodes
 from triplewise.tools.parsing.question import Question, Span, covers
 from triplewise.tools.pyql.text import read_term
@@ -22,7 +18,6 @@ from triplewise.tools.pyql.text import read_term
 LONGEST_NAME = 8  # tokens
 SAME_NAME = 4  # nodes of one name that become anchors of their own
 SHORT = 3  # characters of a literal that has to be written as it is in the graph
-INITIALS = range(2, 6)  # letters
 COMMON_WORD = 3000  # nodes with a word in their name, from which on it is no sign of any
 MOST_PARTS = 3  # nodes that a part of a name may mean, if none of them is far better known
 BETTER_KNOWN = 5.0  # times the facts of the next one
@@ -36,8 +31,7 @@ def ground_names(question: Question) -> None:
         names.in_full(only="literal")
     else:
         names.in_full()
-        names.abbreviated()
-        names.in_any_order()
+        names.by_words(question.folded, ("bag", "part"))
         names.misspelt()
     names.unknown()
 
@@ -54,7 +48,7 @@ class _Names:
         """Entities that the caller names: where they are mentioned, at a pronoun, or at the first word."""
         question = self._question
         folded = question.text.casefold()
-        pronouns = [i for i, word in enumerate(question.words) if word in lexicon().pronouns]
+        first = next((i for i, word in enumerate(question.words) if word in lexicon().pronouns), 0)
         for entity in linked:
             term = read_term(entity.id, self._index.profile)
             node = None if term is None else self._index.numbers_of.get(term)
@@ -62,30 +56,28 @@ class _Names:
                 continue
             start = entity.start if entity.start >= 0 else folded.find(entity.mention.casefold())
             span = question.span_of(start, start + len(entity.mention)) if start >= 0 else None
-            first = pronouns[0] if pronouns else 0
-            self._add(span or (first, first + 1), [node], "exact", [("ent_given", 1.0)])
+            self._add(span or (first, first + 1), [node], "exact", f(ent_given=1))
 
     def in_full(self, only: str | None = None) -> None:
         """Spans that are a name, but for case, accents, signs and a plural or genitive s."""
         question = self._question
-        spans = sorted(question.spans_up_to(LONGEST_NAME), key=lambda span: span[0] - span[1])
         marked = set(question.marked)
-        for span in [*question.marked, *(span for span in spans if span not in marked)]:
-            if not self._may_be_name(span) and span not in marked:
+        for span in [*question.marked, *(span for span in self._spans() if span not in marked)]:
+            start, end = span
+            # A function word alone may be a name where it is written as one.
+            capital = start > 0 and end - start == 1 and question.tokens[start].capital
+            if not (question.content(start, end) or capital or span in marked):
                 continue
             if any(_crosses(span, other) for other in marked & self._complete):
                 continue
-            features = [("ent_marked", 1.0)] if span in marked else []
-            for how, nodes in self._called(question.folded[slice(*span)]).items():
+            for how, nodes in self._called(question.folded[start:end]).items():
                 if only in (None, how):
-                    self._add(span, nodes, how, features)
+                    self._add(span, nodes, how, f(ent_marked=span in marked))
 
-    def _may_be_name(self, span: Span) -> bool:
-        """Whether a span has content; a function word alone may be a name where it is written as one."""
-        start, end = span
-        question = self._question
-        capital = start > 0 and question.tokens[start].capital
-        return bool(question.content(start, end)) or (end - start == 1 and capital)
+    def _spans(self) -> list[Span]:
+        """All spans that may be a name, the longest first."""
+        spans = self._question.spans_up_to(LONGEST_NAME)
+        return sorted(spans, key=lambda span: span[0] - span[1])
 
     def _called(self, words: Sequence[str]) -> dict[str, list[int]]:
         """Nodes of this name: how they are known by it -> nodes."""
@@ -100,50 +92,22 @@ class _Names:
                 break
         return found
 
-    def abbreviated(self) -> None:
-        """Initials of a name: USA, UK; in lower case behind "the"."""
-        question = self._question
-        for i, token in enumerate(question.tokens):
-            upper = token.text.isupper() and len(token.text) in INITIALS
-            after_the = i > 0 and question.words[i - 1] == "the" and token.word in self._stop
-            if not (upper or after_the) or any(a <= i < b for a, b in self._complete):
-                continue
-            if nodes := self._index_of_initials().get(token.word):
-                best = sorted(nodes, key=lambda n: -self._index.degree[n])[:MOST_PARTS]
-                self._add((i, i + 1), best, "initials")
-
-    def _index_of_initials(self) -> dict[str, list[int]]:
-        """Initials of names of two words and more -> entities."""
-        index = self._index
-        if "initials" not in index.kept:
-            kept: dict[str, dict[int, None]] = defaultdict(dict)
-            for node, words in index.named.words.items():
-                names = {tuple(words), *(tuple(name.lower().split()) for name in index.names.get(node, ()))}
-                for name in names if not index.is_literal[node] else ():
-                    for some in (name, [word for word in name if word not in self._stop]):
-                        if len(some) > 1:
-                            kept["".join(word[0] for word in some)][node] = None
-            index.kept["initials"] = {initials: list(nodes) for initials, nodes in kept.items()}
-        return cast("dict[str, list[int]]", index.kept["initials"])
-
-    def in_any_order(self) -> None:
-        """All words of a name within a window ("Kobe Bean Bryant"), or a rare part of one (a surname)."""
-        whole, parts = defaultdict[Span, set[int]](set), defaultdict[Span, set[int]](set)
-        for node, places, is_part, span in self._names_around(self._question.folded):
-            if span is not None:
-                whole[span].add(node)
-            elif is_part:
+    def by_words(
+        self, words: Sequence[str], hows: tuple[str, str], changed: frozenset[int] | None = None
+    ) -> None:
+        """All words of a name within a window ("Kobe Bean Bryant"), or a rare part of one (a surname); where
+        words were corrected, all words of a name with one of these."""
+        found = defaultdict[tuple[Span, str], set[int]](set)
+        for node, places, is_part, span in self._names_around(words):
+            if span is not None and (changed is None or not changed.isdisjoint(places)):
+                found[span, hows[0]].add(node)
+            elif span is None and is_part and changed is None:
                 run = _first_run(places)
                 if any(self._is_rare(i) for i in run):
-                    parts[run[0], run[-1] + 1].add(node)
-        words = self._index.named.words
-        for span, nodes in whole.items():
-            if span not in self._hit:
-                longest = max(len(words[node]) for node in nodes)
-                self._add(span, nodes, "bag", [("bag_gap", float(span[1] - span[0] - longest))])
-        for span, nodes in parts.items():
-            if not any(covers(other, span) for other in self._hit) and (known := self._best_known(nodes)):
-                self._add(span, known, "part")
+                    found[(run[0], run[-1] + 1), hows[1]].add(node)
+        for (span, how), nodes in sorted(found.items(), key=lambda item: item[0][1] == "part"):
+            if not any(covers(other, span) for other in self._hit):
+                self._add(span, self._best_known(nodes) if how == "part" else nodes, how)
 
     def _names_around(self, words: Sequence[str]) -> Iterator[tuple[int, list[int], bool, Span | None]]:
         """Nodes whose names have words of the question.
@@ -181,95 +145,65 @@ class _Names:
     def misspelt(self) -> None:
         """Words that neither the graph nor English has, read as the nearest word of the graph's names."""
         question = self._question
-        corrected = list(question.folded)
-        for i in range(question.n):
-            if i in question.strange and (near := question.nearest_word(i)):
-                corrected[i] = near
-        changed = [i for i in range(question.n) if corrected[i] != question.folded[i]]
-        for span in sorted(question.spans_up_to(LONGEST_NAME), key=lambda span: span[0] - span[1]):
-            inside = any(covers(other, span) for other in self._hit)
-            if inside or not any(span[0] <= i < span[1] for i in changed):
+        nearest = {i: near for i in question.strange if (near := question.nearest_word(i))}
+        corrected = [nearest.get(i, word) for i, word in enumerate(question.folded)]
+        changed = frozenset(i for i in nearest if corrected[i] != question.folded[i])
+        for span in self._spans() if changed else ():
+            if changed.isdisjoint(range(*span)) or any(covers(other, span) for other in self._hit):
                 continue
-            called = self._called(corrected[slice(*span)])
-            is_word = span[1] - span[0] == 1
+            called, is_word = self._called(corrected[slice(*span)]), span[1] - span[0] == 1
             if nodes := [n for how, some in called.items() if how != "literal" or not is_word for n in some]:
                 self._add(span, nodes, "fuzzy")
-        for node, places, _, whole in self._names_around(corrected) if changed else ():
-            is_new = whole and not any(covers(other, whole) for other in self._hit)
-            if whole and is_new and not set(changed).isdisjoint(places):
-                self._add(whole, [node], "fuzzy")
+        if changed:
+            self.by_words(corrected, ("fuzzy", ""), changed)
 
     def unknown(self) -> None:
         """Note the words that stand for something the graph does not have, as far as spelling tells."""
         question, known = self._question, self._question.vocabulary.words | self._stop
         covered = {i for start, end in self._hit for i in range(start, end)}
         for i, token in enumerate(question.tokens):
-            one = singular(token.word)
-            if i in covered or question.words[i] in known or one in self._index.named.by_word or one in known:
-                continue
-            if i in question.strange or (i > 0 and token.capital):
+            forms = {question.words[i], singular(token.word)}
+            in_graph = not forms.isdisjoint(known) or singular(token.word) in self._index.named.by_word
+            if i not in covered and not in_graph and (i in question.strange or (i > 0 and token.capital)):
                 question.unknown.add(i)
 
     def _add(self, span: Span, found: Iterable[int], how: str, extra: Features | None = None) -> None:
-        """Add the nodes that a span names, best known first, and all of one class together."""
-        question, index = self._question, self._index
+        """Add the nodes that a span names, best known first."""
+        question, index, nodes = self._question, self._index, list(found)
         start, end = span
-        nodes, length = list(found), ("ent_len", min(end - start, 5) - 1.0)
         complete = how in ("exact", "alias", "norm", "bag")
+        self._hit.add(span)
         if complete:
             self._complete.add(span)
-        self._hit.add(span)
-        inside = any(covers(other, span) and other != span for other in self._complete)
-        shared: Features = [*(extra or ()), ("ent_inside", float(inside)), length]
         rare = any(self._is_rare(i) and not question.words[i].isdigit() for i in range(start, end))
         common = question.is_common(start, end) or (how in ("bag", "fuzzy") and not rare)
-        if common:
-            shared.append(("ent_common", 1.0))
-        if start and question.tokens[start].capital:
-            shared.append(("ent_upper", 1.0))
+        shared = f(
+            **{"ent_" + how: 1}, ent_ambiguous=math.log(max(len(nodes), 1)), ent_len=min(end - start, 5) - 1,
+            ent_inside=any(covers(other, span) and other != span for other in self._complete),
+            ent_common=common, ent_upper=start > 0 and question.tokens[start].capital,
+        ) + (extra or [])  # fmt: skip
+        written = " ".join(question.raw[start:end])
         for node in sorted(nodes, key=lambda n: (-index.degree[n], n))[:SAME_NAME]:
-            features = [("ent_" + how, 1.0), ("ent_ambiguous", math.log(len(nodes)))]
-            features += [("ent_degree", math.log1p(index.degree[node]) / 5), *shared]
-            term = index.terms[node]
+            term, features = index.terms[node], shared + f(ent_degree=math.log1p(index.degree[node]) / 5)
             if isinstance(term, Literal):
-                same = term.value == " ".join(question.raw[start:end])
+                same = term.value == written
                 if not same and len(term.value) <= SHORT:
                     continue
-                features.append(("ent_same_case" if same else "ent_other_case", 1.0))
-            self._node(span, node, features)
-        if how in ("exact", "alias"):
-            self._homonyms(span, nodes, [("ent_" + how, 1.0), ("ent_all", 1.0), ("ent_degree", 0.5), *shared])
+                features += f(ent_same_case=same, ent_other_case=not same)
+            kind, mentions = "literal" if index.is_literal[node] else "entity", frozenset([node])
+            query = Nodes(mentions)
+            anchor = question.add(Category.SET, span, features, kind=kind, query=query, mentions=mentions)
+            if kind == "entity":  # what stands in a relation to it, its name used as a noun: a Honda
+                back = {r for c in index.types[node] for r, way in index.steps[c] if way == -1}
+                counts = {r: len(index.rels[r].inv.get(node, ())) for r in back}
+                several = sorted((r for r, n in counts.items() if n > 1), key=lambda r: (-counts[r], r))
+                for r in several[:2]:
+                    question.add(
+                        Category.SET, span, f(members=1, members_only=len(several) == 1), kind="members",
+                        query=Image(((r, -1),), query), mentions=mentions, parts=(anchor,),
+                    )  # fmt: skip
         if nodes and not common and (complete or how == "literal"):
             question.named.update(range(start, end))
-
-    def _node(self, span: Span, node: int, features: Features) -> None:
-        kind = "literal" if self._index.is_literal[node] else "entity"
-        anchor = self._set(span, frozenset([node]), features, kind)
-        if kind == "entity":
-            self._members(anchor, node)
-
-    def _set(self, span: Span, nodes: frozenset[int], features: Features, kind: str = "entity") -> Derivation:
-        return self._question.add(Category.SET, span, features, kind=kind, query=Nodes(nodes), mentions=nodes)
-
-    def _homonyms(self, span: Span, nodes: Sequence[int], features: Features) -> None:
-        """All nodes of one name and class as one set: every Springfield."""
-        for cls in sorted({c for node in nodes for c in self._index.types[node]}) if len(nodes) > 1 else ():
-            same = frozenset(node for node in nodes if cls in self._index.types[node])
-            if len(same) > 1:
-                self._set(span, same, features)
-
-    def _members(self, anchor: Derivation, node: int) -> None:
-        """What stands in a relation to an entity, its name used as a noun: the lanthanides, a Honda."""
-        index = self._index
-        back = {r for c in index.types[node] for r, way in index.steps[c] if way == -1}
-        counts = {r: len(index.rels[r].inv.get(node, ())) for r in back}
-        several = sorted((r for r, count in counts.items() if count > 1), key=lambda r: (-counts[r], r))
-        features = [("members", 1.0), ("members_only", float(len(several) == 1))]
-        for r in several[:2]:
-            self._question.add(
-                Category.SET, (anchor.start, anchor.end), features, kind="members",
-                query=Image(((r, -1),), anchor.tree), mentions=anchor.mentions, parts=(anchor,),
-            )  # fmt: skip
 
 
 def _crosses(span: Span, marked: Span) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from typing import cast
 
 import numpy as np
 
@@ -12,21 +12,18 @@ from triplewise.tools.parsing.derivation import Category, Operator, OperatorName
 from triplewise.tools.parsing.query import Comparison
 from triplewise.tools.parsing.question import Question, Span
 
-_COMPARISONS: dict[str, Comparison] = {"more": "gt", "less": "lt", "at_least": "ge", "at_most": "le"}
-_BEHIND: dict[str, Comparison] = {"or_more": "ge", "or_less": "le"}
-_DATED: dict[str, Comparison] = {"before": "lt", "after": "gt"}
-_MOST = {"most": 1, "least": -1}
-_PLAIN: dict[str, OperatorName] = {
-    "count": "count", "average": "average", "sum": "sum", "not": "not", "or": "or", "and": "and",
-    "same": "same", "between": "between", "each": "each",
+LISTED: Mapping[str, tuple[OperatorName, int, Comparison | None]] = {
+    "more": ("comparison", 1, "gt"), "less": ("comparison", 1, "lt"),
+    "at_least": ("comparison", 1, "ge"), "at_most": ("comparison", 1, "le"),
+    "before": ("comparison", 1, "lt"), "after": ("comparison", 1, "gt"),
+    "or_more": ("comparison_after", 1, "ge"), "or_less": ("comparison_after", 1, "le"),
+    "most": ("most", 1, None), "least": ("most", -1, None),
 }  # fmt: skip
-_NOT_FIRST = frozenset({"or", "and", "same"})
+"""Operators of the lexicon that go by another name here: name, sign, comparison."""
+NOT_FIRST = frozenset({"or", "and", "same"})
 """They join what is before and behind them."""
-_THAN = 4
+THAN = 4
 """Words that may stand between "more" and "than"."""
-_FEATURES: dict[str, str] = {
-    "average": "op_avg", "superlative": "op_sup", "comparison": "op_cmp", "comparison_after": "op_post",
-}  # fmt: skip
 
 
 def ground_operators(question: Question) -> None:
@@ -37,35 +34,31 @@ def ground_operators(question: Question) -> None:
             continue
         found = [*_listed(question, (start, end)), *_gradable(question, (start, end))]
         if end - start == 1:
-            found += [*_apart(question, start), *_ordinal(question, start), *_bound(question, start)]
+            found += [*_apart(question, start), *_ordinal(question, start)]
         for operator, behind in found:
-            feature = _FEATURES.get(operator.name, "op_" + operator.name)
             question.add(
-                Category.OPERATOR, (start, behind), [(feature, 1.0)], kind=operator.name, meaning=operator
-            )
+                Category.OPERATOR, (start, behind), [("op_" + operator.name, 1.0)],
+                kind=operator.name, meaning=operator,
+            )  # fmt: skip
             question.operators.update(range(start, behind))
 
 
 def _listed(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
-    """Phrases that the lexicon lists."""
+    """Phrases that the lexicon lists; in front of a number, minimum and maximum are a comparison."""
     start, end = span
-    name = lexicon().operators.get(tuple(question.words[start:end]))
-    if name in _COMPARISONS:
-        yield _comparison(question, _COMPARISONS[name]), end
-    elif name in _BEHIND:
-        yield replace(_comparison(question, _BEHIND[name]), name="comparison_after"), end
-    elif name in _DATED:
-        dates = np.array([relation.kind == "date" for relation in question.index.rels], np.float32)
-        yield Operator("comparison", 1, _DATED[name], dates), end
-    elif name in _MOST:
-        yield Operator("most", _MOST[name]), end
-    elif name is not None and (start or name not in _NOT_FIRST):
-        yield Operator(_PLAIN[name]), end
+    listed = lexicon().operators.get(tuple(question.words[start:end]))
+    if listed is None or (not start and listed in NOT_FIRST):
+        return
+    if listed in ("most", "least") and is_number(" ".join(question.words[end : end + 1])):
+        listed = "at_most" if listed == "most" else "at_least"
+    name, sign, comparison = LISTED.get(listed, (cast(OperatorName, listed), 1, None))
+    dates = [listed in ("before", "after") and r.kind == "date" for r in question.index.rels]
+    yield Operator(name, sign, comparison, np.array(dates, np.float32) if comparison else None), end
 
 
-def _comparison(question: Question, comparison: Comparison) -> Operator:
-    """A comparison that speaks of no quantity."""
-    return Operator("comparison", 1, comparison, np.zeros(len(question.index.rels), np.float32))
+def is_number(word: str) -> bool:
+    """Whether a word is a number, in digits or in full."""
+    return word[:1].isdigit() or word in lexicon().numbers
 
 
 def _gradable(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
@@ -85,32 +78,23 @@ def _gradable(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
         yield Operator("superlative", turn * sign, None, fits), end
     if comparative is not None and comparative in words.adjectives:
         comparison: Comparison = "gt" if turn * words.adjectives[comparative].sign > 0 else "lt"
-        behind = end + 1 if question.words[end : end + 1] == ["than"] else end
+        behind = end + (question.words[end : end + 1] == ["than"])
         yield Operator("comparison", 1, comparison, similarity_of(question, comparative)), behind
 
 
 def _apart(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
     """More ... than, fewer ... than, no more ... than; "more" of two ("who earns more, X or Y") is most."""
     negated = question.words[i] in ("no", "not")
-    degree, *between = [*question.words[i + negated : i + negated + 1 + _THAN], ""]
-    if degree in ("more", "less", "fewer") and "than" in between[1:]:
-        much: Comparison = "le" if negated else "gt"
-        little: Comparison = "ge" if negated else "lt"
-        yield _comparison(question, much if degree == "more" else little), i + 1 + negated
-    elif degree in ("more", "less", "fewer") and not negated and "or" in question.words:
+    degree, *between = [*question.words[i + negated : i + negated + 1 + THAN], ""]
+    if degree not in ("more", "less", "fewer"):
+        return
+    if "than" in between[1:]:
+        comparison: Comparison = "gt" if degree == "more" else "lt"
+        if negated:
+            comparison = "le" if degree == "more" else "ge"
+        yield Operator("comparison", 1, comparison, _nothing(question)), i + 1 + negated
+    elif not negated and "or" in question.words:
         yield Operator("most", 1 if degree == "more" else -1), i + 1
-
-
-def _bound(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
-    """Minimum and maximum in front of a number: "minimum two attendees" is at least two."""
-    bound = lexicon().bounds.get(question.words[i])
-    if bound is not None and i + 1 < question.n and is_number(question.words[i + 1]):
-        yield _comparison(question, _COMPARISONS[bound]), i + 1
-
-
-def is_number(word: str) -> bool:
-    """Whether a word is a number, in digits or in full."""
-    return word[0].isdigit() or word in lexicon().numbers
 
 
 def _ordinal(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
@@ -124,9 +108,13 @@ def _ordinal(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
 
 def similarity_of(question: Question, word: str, i: int | None = None) -> Similarity:
     """How well each relation goes with an adjective or noun of quantity, or with the word itself."""
-    words, nothing = lexicon(), np.zeros(len(question.index.rels), np.float32)
+    words = lexicon()
     adjective = words.adjectives.get(word)
     quantities = adjective.quantities if adjective else words.quantities.get(word, ())
     if not quantities:
-        return nothing if i is None else question.relation_similarity[i, i + 1]
+        return _nothing(question) if i is None else question.relation_similarity[i, i + 1]
     return question.vocabulary.relations_like(quantities)
+
+
+def _nothing(question: Question) -> Similarity:
+    return np.zeros(len(question.index.rels), np.float32)

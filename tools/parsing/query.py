@@ -85,11 +85,10 @@ class Minus:
 
 @dataclass(frozen=True, slots=True)
 class Extremal:
-    """The members with the largest (sign 1) or smallest (-1) value of a numeric path, of all their values;
-    ties are kept.
+    """The members with the largest (sign 1) or smallest (-1) of all their values of a numeric path.
 
-    `rank` counts distinct values from that end: 2 is the second largest; `count` is how many values from
-    there on ("the three largest": 3).
+    Ties are kept. `rank` counts distinct values from that end (2: the second largest), `count` how many
+    values from there on ("the three largest": 3).
     """
 
     of: Set
@@ -101,12 +100,8 @@ class Extremal:
 
 @dataclass(frozen=True, slots=True)
 class ExtremalAggregate:
-    """The members with the largest (sign 1) or smallest (-1) number of links to members of `to` (None: to
-    anything; at least one), or sum or average of the values at the end of a path.
-
-    The department with the highest average salary: the path leads from departments over employees to
-    salaries.
-    """
+    """The members with the largest (sign 1) or smallest (-1) number of links, at least one, to members of
+    `to` (None: to anything), or sum or average of the values at the end of a path."""
 
     of: Set
     path: Path
@@ -117,10 +112,8 @@ class ExtremalAggregate:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The members of whose values of a numeric path one compares with a number, or with a set of literals.
-
-    Of several literals the largest counts for gt and ge, the smallest for lt and le, any for eq.
-    """
+    """The members of whose values of a numeric path one compares with a number, or with a set of literals:
+    the largest of them for gt and ge, the smallest for lt and le, any for eq."""
 
     of: Set
     path: Path
@@ -137,22 +130,6 @@ class Linked:
     comparison: Comparison
     count: float
     to: Set | None = None
-
-
-Set: TypeAlias = (
-    Nodes
-    | Number
-    | Members
-    | Having
-    | Image
-    | And
-    | Or
-    | Minus
-    | Extremal
-    | ExtremalAggregate
-    | Compared
-    | Linked
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +157,8 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """One row for each member that the path leads somewhere from: the member, and a number.
-
-    The number is how many members of `to` (None: of anything) the path leads to, or the sum or average of the
-    values at its end.
-    """
+    """One row for each member that a path leads somewhere from: the member, and how many members of `to`
+    (None: of anything) it leads to, or the sum or average of the values at its end."""
 
     function: Function
     path: Path
@@ -192,4 +166,8 @@ class Grouped:
     to: Set | None = None
 
 
+Set: TypeAlias = (
+    Nodes | Number | Members | Having | Image | And | Or | Minus | Extremal | ExtremalAggregate | Compared
+    | Linked
+)  # fmt: skip
 Query: TypeAlias = Set | Count | Aggregate | Exists | Grouped

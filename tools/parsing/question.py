@@ -50,9 +50,7 @@ class Question:
             relations, with their names read backwards ("child of" for parent), and with all classes.
         strange: tokens that are in neither the graph nor English; for one that is nearly a word of a class or
             relation, `words` has that word.
-        focus: the class that the question begins with, if it is asked for.
         hard: for each token, how many before it may not be left out freely.
-        features: of the question as a whole, which count in every reading of it.
     """
 
     def __init__(self, text: str, index: GraphIndex, linked: Sequence[LinkedEntity] | None = None) -> None:
@@ -68,8 +66,6 @@ class Question:
         self.anchors: list[Derivation] = []
         self.named, self.known = set[int](), set[int]()
         self.operators, self.unknown = set[int](), set[int]()
-        self.focus: Derivation | None = None
-        self.features: dict[str, float] = {}
         words = lexicon()
         beginning = " ".join(self.words[:3]) + " "
         self.is_yes_no = bool(self.words) and self.words[0] in words.yes_or_no and self.words[1:2] != ["you"]
@@ -123,13 +119,13 @@ class Question:
         found = process.extractOne(word, words.get(word[0], ()), scorer=OSA.distance, score_cutoff=limit)
         return None if found is None else str(found[0])
 
+    def is_owned(self, part: Derivation) -> bool:
+        """Whether a word has an owner, and so is a relation rather: "directors of X", "whose directors"."""
+        return self.words[part.end : part.end + 1] == ["of"] or self.words[: part.start][-1:] == ["whose"]
+
     def content(self, start: int, end: int) -> list[str]:
         """The words of a span that are no function words."""
         return [word for word in self.words[start:end] if word not in lexicon().stop]
-
-    def has_article(self, span: Span) -> bool:
-        """Whether a new noun phrase begins inside a span: "starred by the actors"."""
-        return not {"the", "a", "an"}.isdisjoint(self.words[span[0] + 1 : span[1] - 1])
 
     def span_of(self, start: int, end: int) -> Span | None:
         """The tokens between two positions of the text."""
@@ -137,23 +133,12 @@ class Question:
         return (inside[0], inside[-1] + 1) if inside else None
 
     @cached_property
-    def names(self) -> dict[Span, frozenset[int]]:
-        """The names of entities that do not overlap, longest first, with what each may be."""
-        found = dict[Span, frozenset[int]]()
-        for anchor in sorted(self.of_kind("entity"), key=lambda a: a.start - a.end):
-            span = anchor.start, anchor.end
-            apart = all(span[1] <= start or end <= span[0] for start, end in found if (start, end) != span)
-            if apart and self.named.issuperset(range(*span)):
-                found[span] = found.get(span, frozenset()) | anchor.nodes
-        return found
-
-    @cached_property
     def other_cue(self) -> str:
         """Which words tell whether named things are among the answers: "other", "same", "share", or none."""
         words, cues = lexicon(), [word for word in self.words if word in lexicon().others]
         if any(words.operators.get((word,)) != "same" for word in cues):
             return "cued"
-        return "uncued" if not cues else "same" if "same" in cues else "shared"
+        return "" if not cues else "same" if "same" in cues else "shared"
 
     @cached_property
     def late(self) -> int | None:
@@ -169,6 +154,20 @@ class Question:
         return i if asked or i == self.n - 1 else None
 
     @cached_property
+    def focus(self) -> Derivation | None:
+        """The class that the question begins with, or that "which" is in front of: what it asks for, unless
+        it asks who, where or when."""
+        if self.wh:
+            return None
+        beginnings = [a for a in self.anchors if a.category is Category.OPERATOR and a.kind != "comparison"]
+        operators = {i for a in beginnings for i in range(a.start, a.end)}
+        content = (i for i in range(self.n) if self.words[i] not in lexicon().stop and i not in operators)
+        first = next(content, None) if self.late is None else self.late + 1
+        classes = [a for a in self.of_kind("class") if a.start == first]
+        named = [a for a in classes if a.features[0][0] in ("cls_exact", "cls_head")]
+        return max(named, key=lambda a: (a.features[0][0] == "cls_exact", a.end), default=None)
+
+    @cached_property
     def marked(self) -> tuple[Span, ...]:
         """Spans in quotes or [brackets]."""
         places = (match.span(match.lastindex or 0) for match in _MARKED.finditer(self.text))
@@ -178,7 +177,8 @@ class Question:
         """Whether a span is one word that is more likely a class, a relation or grammar than a name."""
         word = self.words[start]
         grammar = word in lexicon().stop or start in self.operators
-        return end - start == 1 and (grammar or singular(word) in self.vocabulary.words)
+        as_name = start > 0 and self.is_english and self.tokens[start].capital
+        return end - start == 1 and (grammar or (singular(word) in self.vocabulary.words and not as_name))
 
     def add(
         self,
@@ -194,10 +194,7 @@ class Question:
     ) -> Derivation:
         """Add an anchor."""
         found = None if query is None else denotation(query, self.index)
-        start, end = span
-        anchor = Derivation(
-            category, start, end, features, query, found, meaning, kind, start, mentions, parts
-        )
+        anchor = Derivation(category, *span, features, query, found, meaning, kind, span[0], mentions, parts)
         self.anchors.append(anchor)
         return anchor
 
@@ -211,25 +208,22 @@ class Question:
         self.hard = [0]
         for name in self.skip:
             self.hard.append(self.hard[-1] + (name in HARD))
-        if self.is_english and (unknown := sum(self.skip[i] == "skip_unknown" for i in self.unknown)):
-            self.features["unknown_name"] = float(unknown)
 
     def _skipped(self, i: int) -> str | None:
         words, word = lexicon(), self.words[i]
-        says_little = (word in words.kinds["who"] and self.words[i - 1] in ("which", "what")) or (
-            word in words.partitives and self.words[i + 1 : i + 2] == ["of"]
-        )
         if i in self.operators and word in ("not", "no"):
             return "skip_op"
         if word in words.stop or (word in words.others and i not in self.operators):
-            return "skip_light" if says_little or word in words.light else None
+            return None
         places = {"skip_op": self.operators, "skip_name": self.named, "skip_known": self.known}
         if (found := next((name for name, of in places.items() if i in of), None)) is not None:
             return found
-        if says_little:
-            return "skip_light"
-        if i in self.unknown:
-            return "skip_unknown"
+        # "which person", "which kind of" say nothing of their own.
+        says_little = (word in words.kinds["who"] and self.words[i - 1] in ("which", "what")) or (
+            word in words.partitives and self.words[i + 1 : i + 2] == ["of"]
+        )
+        if says_little or i in self.unknown:
+            return None if says_little else "skip_unknown"
         return "skip_capital" if i and self.tokens[i].capital else "skip_content"
 
     @property

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import cache
 
 from triplewise.tools.core.terms import Literal
 from triplewise.tools.language.lexicon import lexicon
-from triplewise.tools.parsing.derivation import Category
+from triplewise.tools.parsing.derivation import Category, f
 from triplewise.tools.parsing.query import Nodes, Number
 from triplewise.tools.parsing.question import Question
 
@@ -16,37 +16,30 @@ YEARS = range(1001, 2100)
 MOST_UNITS = 2  # words of a unit: square feet
 
 
-class _Value(NamedTuple):
-    """A number of the question, and the token behind it."""
-
-    number: Number
-    end: int
-
-
 def ground_values(question: Question) -> None:
     """Numbers, years, dates and times of day, with and without the unit behind them."""
-    i = 0
+    i, words = 0, question.words
     while i < question.n:
-        if (day := _day_of_any_year(question, i)) is not None:
-            i = day
-            continue
-        value = _date(question.words[i : i + 3]) or _number(question.words[i:])
-        if value is None:
+        if date := _dates().match(" ".join(words[i : i + 3])):
+            end, number, nodes = i + date.group().count(" ") + 1, *_date(question, date)
+        elif found := _number(words[i:]):
+            end, number, nodes = i + found[1], found[0], frozenset[int]()
+        else:
             i += 1
             continue
-        number, end = value.number, i + value.end
-        in_name = any(a.kind == "entity" and a.start <= i < a.end for a in question.anchors)
-        is_unit = [word in lexicon().units for word in question.words[end : end + MOST_UNITS]]
-        units = is_unit.index(False) if False in is_unit else len(is_unit)
-        for behind in sorted({end, end + units}):
-            features = [("number", 1.0), ("number_in_name", float(in_name))]
-            features += [("number_unit", 1.0)] if behind > end else []
-            question.add(Category.SET, (i, behind), features, kind="value", query=number, meaning=number)
+        if number is not None:
+            in_name = any(a.kind == "entity" and a.start <= i < a.end for a in question.anchors)
+            is_unit = [word in lexicon().units for word in words[end : end + MOST_UNITS]]
+            units = is_unit.index(False) if False in is_unit else len(is_unit)
+            for behind in (end, end + units) if units else (end,):
+                features = f(number=1, number_in_name=in_name and not nodes, number_unit=behind > end)
+                query = Nodes(nodes) if nodes else number
+                question.add(Category.SET, (i, behind), features, kind="value", query=query, meaning=number)
         i = end
 
 
-def _number(words: Sequence[str]) -> _Value | None:
-    """A number, a year or a time of day that some words begin with."""
+def _number(words: Sequence[str]) -> tuple[Number, int] | None:
+    """A number, a year or a time of day that some words begin with, and how many of them it is."""
     text = words[0]
     kind, amount, end = "", 0.0, 1
     if match := re.fullmatch(r"(\d{1,2}):(\d\d)", text):
@@ -66,7 +59,7 @@ def _number(words: Sequence[str]) -> _Value | None:
     if kind == "date" and end < len(words) and words[end] in lexicon().units:
         kind = ""  # 1500 dollars
     clock = f"{int(amount):02d}:{round(amount % 1 * 60):02d}"
-    return _Value(Number(amount, kind, text if kind == "date" else clock if kind == "time" else ""), end)
+    return Number(amount, kind, text if kind == "date" else clock if kind == "time" else ""), end
 
 
 def _in_words(words: Sequence[str]) -> tuple[float, int]:
@@ -89,50 +82,31 @@ def _in_words(words: Sequence[str]) -> tuple[float, int]:
     return total + part, end
 
 
-def _date(words: Sequence[str]) -> _Value | None:
-    """2 January 2004, January 2nd, 2004, January 2004, or 2004-01-02 as the tokens 2004, 01 and 02."""
-    months, (first, second, third) = lexicon().months, [*words, "", "", ""][:3]
-    if first in months and (day := _day(second)) and _is_year(third):
-        return _dated(third, months[first], day, 3)
-    if second in months and (day := _day(first)) and _is_year(third):
-        return _dated(third, months[second], day, 3)
-    if first in months and _is_year(second):
-        return _dated(second, months[first], 0, 2)
-    numbers = [int(word) for word in (second, third) if len(word) == 2 and word.isdigit()]
-    if _is_year(first) and len(numbers) == 2 and numbers[0] <= 12:
-        return _dated(first, numbers[0], numbers[1], 3)
-    return None
+@cache
+def _dates() -> re.Pattern[str]:
+    """2 January 2004, January 2nd 2004, January 2004, January 2, or 2004-01-02 as 2004, 01 and 02."""
+    day, year = r"(0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?", r"(\d{4})"
+    month = f"({'|'.join(lexicon().months)})"
+    forms = rf"{day} {month} {year}", rf"{month} {day}(?: {year})?", rf"{month} {year}"
+    return re.compile(rf"(?:{'|'.join(forms)}|{year} (0[1-9]|1[012]) {day})(?= |$)")
 
 
-def _is_year(word: str) -> bool:
-    return len(word) == 4 and word.isdigit()
-
-
-def _day(word: str) -> int:
-    """The day of a month that a word is: 2, 2nd; 0 for none."""
-    digits = re.sub(r"(st|nd|rd|th)$", "", word)
-    return int(digits) if digits.isdigit() and 1 <= int(digits) <= 31 else 0
-
-
-def _dated(year: str, month: int, day: int, end: int) -> _Value:
-    """A date at its place on the index's line: years of 12 months with 31 days each."""
-    text = f"{year}-{month:02d}" + (f"-{day:02d}" if day else "")
-    return _Value(Number(int(year) + ((month - 1) * 31 + max(day, 1) - 1) / 372, "date", text), end)
-
-
-def _day_of_any_year(question: Question, i: int) -> int | None:
-    """Add all dates of a day whose year is not mentioned ("on January 2"); the token behind it."""
-    months, words, index = lexicon().months, question.words, question.index
-    day = _day(words[i + 1]) if words[i] in months and i + 1 < question.n else 0
-    if not day or _date(words[i : i + 3]) is not None:
-        return None
-    part = f"-{months[words[i]]:02d}-{day:02d}"
-    terms = {node: index.terms[node] for node in index.value}
-    found = frozenset(n for n, t in terms.items() if isinstance(t, Literal) and part in t.value[4:11])
-    if found:
-        first = min(found)
-        number = Number(index.value[first], "date", str(getattr(index.terms[first], "value", ""))[:10])
-        question.add(
-            Category.SET, (i, i + 2), [("number", 1.0)], kind="value", query=Nodes(found), meaning=number
-        )
-    return i + 2
+def _date(question: Question, match: re.Match[str]) -> tuple[Number | None, frozenset[int]]:
+    """A date at its place on the index's line (years of 12 months with 31 days each); of a day without a
+    year, all dates of the graph of that day, and the first of them."""
+    months, parts = lexicon().months, [part for part in match.groups() if part]
+    year = next((part for part in parts if len(part) == 4 and part.isdigit()), "")
+    name = next((part for part in parts if part in months), "")
+    days = [int(part) for part in parts if part.isdigit() and part != year]
+    month, day = (months[name], days[0] if days else 0) if name else (days[0], days[1])
+    if year:
+        text = f"{year}-{month:02d}" + (f"-{day:02d}" if day else "")
+        place = int(year) + ((month - 1) * 31 + max(day, 1) - 1) / 372
+        return Number(place, "date", text), frozenset()
+    literals = ((node, question.index.terms[node]) for node in question.index.value)
+    written = {node: term.value for node, term in literals if isinstance(term, Literal)}
+    of_day = {node: text for node, text in written.items() if text[4:10] == f"-{month:02d}-{day:02d}"}
+    if not of_day:
+        return None, frozenset()
+    first = min(of_day)
+    return Number(question.index.value[first], "date", of_day[first][:10]), frozenset(of_day)

@@ -6,14 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
 from triplewise.tools.parsing import facts
 from triplewise.tools.parsing.card import SchemaCard
-from triplewise.tools.parsing.local import local_index
-from triplewise.tools.retrieval.encoder import open_encoder
-
-MARS = IRI("http://www.wikidata.org/entity/Q111")
 
 GRAPH = """
 @prefix : <http://ex.org/> .
@@ -55,17 +50,6 @@ def test_values_are_shown_as_actions_take_them(card: SchemaCard) -> None:
     climbed = next(r for r in card.relations if "climbed on" in r.names)
     assert climbed.samples == ('"1999-01-01"^^xsd:date',)
     assert next(r for r in card.relations if "lies in" in r.names).samples == ("c1",)
-
-
-def test_a_card_of_a_part_has_the_counts_of_the_whole() -> None:
-    kg = open_kg("demo")
-    index = local_index(kg, open_encoder(), "How many moons does Mars have?", [MARS])
-    part, whole = SchemaCard.around(kg, index), SchemaCard.of(kg)
-    assert whole is not None
-    assert not part.is_whole
-    members = {of.id: of.members for of in whole.classes}
-    assert part.classes
-    assert all(of.members == members[of.id] for of in part.classes)
 
 
 def test_the_text_is_cut_at_a_number_of_lines(card: SchemaCard) -> None:

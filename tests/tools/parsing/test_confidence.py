@@ -28,7 +28,7 @@ def test_evidence_is_of_the_best_derivation_and_of_its_rivals() -> None:
     ranked = shares([1.0, 0.0], ["a", "b"])
     first, second = (trust_features(features, ranked, place) for place in (0, 1))
     assert first["share"] + second["share"] == pytest.approx(1.0)
-    assert (first["uncovered"], first["any_uncovered"], first["unfit_quantities"]) == (2.0, 1.0, 0.75)
+    assert (first["uncovered"], first["unfit_quantities"]) == (2.0, 0.75)
     assert first["nothing"] == second["share"]
     assert first["fair_share"] == pytest.approx(first["share"])
     assert second["fair_share"] == 1.0

