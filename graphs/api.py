@@ -42,11 +42,14 @@ def _run(question: str, entities: Entities | None) -> dict[str, Any]:
     """Return what a graph is invoked with. Raises `ConfigurationError` for values of a wrong type."""
     if not isinstance(question, str):
         raise ConfigurationError(f"a question is a text, got {question!r}")
-    if not isinstance(entities or {}, Mapping):
+    given: Any = entities or {}
+    if not isinstance(given, Mapping) or not all(
+        isinstance(mention, str) and isinstance(id_, str | None) for mention, id_ in given.items()
+    ):
         raise ConfigurationError(
             f'entities: a mapping of mention to id, e.g. {{"Alien": "Q103569"}}, got {entities!r}'
         )
-    return {"question": question, "entities": dict(entities or {})}
+    return {"question": question, "entities": dict(given)}
 
 
 def ask(

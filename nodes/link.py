@@ -29,6 +29,10 @@ def check_question(question: str) -> None:
         raise QuestionError("the question is empty; ask something, e.g. 'Where was Ada Lovelace born?'")
     if len(question) > LONGEST:
         raise QuestionError(f"the question has {len(question):,} characters; ask one of at most {LONGEST:,}")
+    try:
+        question.encode()
+    except UnicodeEncodeError as error:
+        raise QuestionError(f"character {error.start + 1} of the question is half of a character") from None
     if (longest := max(map(len, question.split()))) > LONGEST_WORD:
         raise QuestionError(
             f"a word of the question has {longest:,} characters; at most {LONGEST_WORD} can be read"

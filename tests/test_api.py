@@ -17,6 +17,7 @@ from triplewise.graphs.api import Settings
 from triplewise.nodes.context import Context, NameOrObject
 from triplewise.nodes.display import answer_html
 from triplewise.nodes.state import Answer, ProofTriple
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import IRI, Triple, text
 
 
@@ -81,3 +82,9 @@ def test_the_typed_settings_are_those_of_the_context() -> None:
     assert get_type_hints(Settings) == {
         name: Any if hint is NameOrObject else hint for name, hint in hints.items() if name != "kg"
     }
+
+
+@pytest.mark.parametrize("entities", ["x", {"x": 5}, {5: "Q1"}])
+def test_entities_are_mentions_with_ids(entities: Any) -> None:
+    with pytest.raises(ConfigurationError, match="mention to id"):
+        triplewise.ask("Who wrote Dracula?", entities=entities)

@@ -66,8 +66,9 @@ def show_config() -> None:
     say(str(path))
     tables = {section: table for section in SECTIONS if (table := read_section(section))}
     for login in tables.get("endpoints", {}).values():  # a header may hold a secret
-        login |= {"headers": dict.fromkeys(login["headers"], "...")} if "headers" in login else {}
-    typer.echo(json.dumps(tables, indent=2))
+        if isinstance(login, dict) and "headers" in login:
+            login["headers"] = dict.fromkeys(login["headers"], "...")
+    typer.echo(json.dumps(tables, indent=2, default=str))
 
 
 @o.command(app)

@@ -9,6 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import date
 from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
@@ -325,8 +326,10 @@ def read_config(path: Path | None = None) -> dict[str, Any]:
     for place, values in sources:
         if not isinstance(values, dict):
             raise DataError("must map settings to values, e.g. `encoder: learned/policy-1`", place)
-        for name in values:
+        for name, value in values.items():
             if name not in legal:
                 raise ConfigurationError.unknown(f"setting in {place}", name, legal)
+            if isinstance(value, date):
+                raise DataError(f"{name}: {value} is read as a date; write it in quotes", place)
         settings |= values
     return settings

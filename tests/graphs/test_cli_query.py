@@ -142,6 +142,12 @@ def test_a_configuration_file_sets_what_options_do_not(
     (tmp_path / "triplewise.toml").write_text("[settings]\nmax_stpes = 3\n", encoding="utf-8")
     assert run(["ask", "Who wrote Dracula?"]) == 2
     assert "did you mean 'max_steps' or" in capsys.readouterr().err
+    (tmp_path / "triplewise.toml").write_text(
+        "[settings]\nkg = 2020-01-01\n[endpoints]\nx = 5\n", encoding="utf-8"
+    )
+    assert run(["config", "show"]) == 0
+    assert run(["ask", "Who wrote Dracula?"]) == 2
+    assert "is read as a date" in capsys.readouterr().err
 
 
 def test_a_database_is_asked_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

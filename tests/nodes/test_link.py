@@ -42,7 +42,7 @@ def test_mistakes_of_the_caller_are_told(runtime: Runtime[Context]) -> None:
         link(State(question="Who?", entities={"seven": '"7"^^xsd:integer'}), runtime)
 
 
-@pytest.mark.parametrize("question", ["x" * 60_000, "who is " * 400, " \n "])
+@pytest.mark.parametrize("question", ["x" * 60_000, "who is " * 400, " \n ", "who \ud800"])
 def test_a_question_that_cannot_be_asked_is_refused(question: str) -> None:
     with pytest.raises(QuestionError):
         check_question(question)

@@ -59,7 +59,7 @@ def split_url(url: str, what: str = "endpoint", example: str = "http://localhost
         reason = "" if parts.scheme in ("http", "https") and parts.hostname else "it needs http:// and a host"
         if re.search(r"\s", parts.netloc):
             reason = "a blank in its host"
-        httpx.URL(url)  # checks the host as the client that will connect does
+        _ = httpx.URL(url).host  # checks the host as the client that will connect does
         _ = parts.port
     except (ValueError, httpx.InvalidURL) as error:
         reason = str(error) or "its host cannot be read"

@@ -439,6 +439,8 @@ class _Blocks:
 def check_format(path: Path) -> None:
     """Raise DataError unless the path is a file of a known format."""
     if not path.exists():
+        if path.parts[:1] in (("http:",), ("https:",)):
+            raise DataError("a URL cannot be loaded: download the file first, or query it with --kg URL")
         raise DataError("no such file", path)
     if path.is_dir():
         raise DataError("a folder, where a file was expected", path)

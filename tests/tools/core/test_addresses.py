@@ -16,7 +16,8 @@ from triplewise.tools.core.errors import ConfigurationError
     "url",
     [
         *("http://[::1/s", "http://h:abc/s", "http://127.0.0.1:8961x/sparql", "http://☃.invalid/s"),
-        *("ftp://x/y", "http:///x", "http://me:pw@/x", "http://a b/x", "http://h:99999/x", "x"),
+        *("ftp://x/y", "http:///x", "http://me:pw@/x", "http://a b/x", "http://h:99999/x"),
+        *("http://xn--/x", "x"),
     ],
 )
 def test_an_impossible_url_is_refused_without_its_password(url: str) -> None:

@@ -120,6 +120,9 @@ def test_a_broken_archive_is_an_error_and_leaves_nothing(tmp_path: Path, name: s
 def test_what_cannot_be_loaded_is_said_first(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file"):
         load_kg([tmp_path / "nope.nt"], tmp_path / "kg")
+    with pytest.raises(DataError, match="download the file first") as caught:
+        load_kg([Path("http://me:secret@127.0.0.1/x.nt")], tmp_path / "kg")
+    assert "secret" not in str(caught.value)
     with pytest.raises(DataError, match=r"unknown format.*\.ttl"):
         load_kg([write(tmp_path / "a.docx", "")], tmp_path / "kg")
     with pytest.raises(ConfigurationError, match="nothing to load"):
