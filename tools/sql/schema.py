@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from sqlglot import exp
+from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.errors import ActionError, ConfigurationError
 from triplewise.tools.kg.protocol import Deadline
-from triplewise.tools.sql.engines import Declared, Engine, QueryError
 from triplewise.tools.sql.values import ColumnKind, fold, kind_of, nearest, read_number
+
+if TYPE_CHECKING:  # both take their time
+    from sqlglot import exp
+
+    from triplewise.tools.sql.engines import Declared, Engine
 
 SAMPLE = 1_000
 """Rows of each table that are read to see what its texts are."""
@@ -101,6 +103,8 @@ class Schema:
 
     def identifier(self, name: str) -> exp.Identifier:
         """Return a name as it stands in SQL, quoted where it has to be."""
+        from sqlglot import exp
+
         return exp.to_identifier(name, quoted=not _PLAIN.fullmatch(name) or name in self.reserved)
 
     def find_column(self, form: str, near: Iterable[str] = ()) -> Column:
@@ -154,6 +158,10 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
         ConfigurationError: a database without tables.
         QueryError: the database does not answer.
     """
+    from sqlglot import exp
+
+    from triplewise.tools.sql.engines import QueryError
+
     declared, reserved = engine.declared()
     declared = {name: table for name, table in declared.items() if table.columns}
     if not declared:
