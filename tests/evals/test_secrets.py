@@ -62,7 +62,7 @@ def test_a_password_in_a_url_is_kept_nowhere(
 ) -> None:
     for name in ("STATE", "CACHE", "DATA", "CONFIG"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
-    model = openai_server(["Thought: that is all\nAction: execute()"] * 40)
+    model = openai_server(["Thought: that is all\nAction: execute()"] * 400)
     with Engine() as engine:
         kg, base_url = login(engine.url), model.url.replace("://", f"://me:{SECRET}@")
         asked = ["Who directed Alien?", "--kg", kg, "--model", "openai:scripted", "--base-url", base_url]

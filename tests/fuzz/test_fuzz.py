@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pyoxigraph as ox
 import pytest
@@ -107,7 +107,11 @@ def target(toolset: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
     )
     connection.close()
     before, database = path.read_bytes(), open_database(str(path), timeout=5.0, limit=50)
-    sa.event.listen(database.engine, "before_cursor_execute", lambda _c, _u, text, *_: queries.append(text))
+    sa.event.listen(
+        cast(Any, database.engine)._engine,
+        "before_cursor_execute",
+        lambda _c, _u, text, *_: queries.append(text),
+    )
     nothing = EmbeddedKG(ox.Store(), load_profile("generic"), "none")
     context = ActionContext(nothing, "Which film?", services={"database": database})
     fitting = dict.fromkeys(FITTING, COLUMNS) | {

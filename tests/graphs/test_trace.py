@@ -48,7 +48,7 @@ def test_a_trace_has_short_ids_and_labels_of_all_it_mentions() -> None:
     assert trace["memory"] == [[["Q5879", "P451", "Q96902"], ["Q96902", "P19", "Q3042"]]]
     assert trace["proof"][1]["ids"] == ["Q96902", "P19", "Q3042"]
     seen = {term for *triple, _ in trace["observation"]["facts"] for term in triple}
-    assert '"23 June 1758"' in seen
+    assert '"22 March 1832"' in seen
     assert {term for term in seen if not term.startswith('"')} <= set(trace["names"])
     assert trace["names"]["P19"] == "place of birth"
     assert trace["cut"] == {}

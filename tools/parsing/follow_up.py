@@ -12,8 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 from triplewise.tools.core.names import normalise
 from triplewise.tools.kg.protocol import KnowledgeGraph
@@ -55,16 +54,14 @@ class _Reference(NamedTuple):
     kind: str
     possessive: bool
 
-    def replaced(self, text: str, name: str, many: bool = False) -> str:
-        """Return a text with a name in place of the word; of many things "their X" is "the X of" them."""
-        before, after = text[: self.match.start()], text[self.match.end() :]
-        if self.possessive and many:
-            return f"{before}the{after} of {name}"
-        return f"{before}{name}{chr(39) + 's' if self.possessive else ''}{after}"
 
+class _Antecedent(NamedTuple):
+    """What a word may stand for: a text, its names -> ids, labels of its types, whether it is many."""
 
-_Reading: TypeAlias = tuple[str, Mapping[str, str]]
-"""A question that a message may mean, and the entities in it."""
+    text: str
+    entities: Mapping[str, str]
+    types: frozenset[str] = frozenset()
+    many: bool = False
 
 
 def alone(question: str, known: Mapping[str, str], kg: KnowledgeGraph, encoder: Encoder) -> Rewrite:
@@ -89,7 +86,7 @@ def with_names(turn: Turn, kg: KnowledgeGraph) -> Turn:
         place = re.search(rf"(?<!\w){re.escape(mention)}(?!\w)", question)
         if reference and reference.match[0] == mention and iri is not None and place:
             name = kg.labels([iri]).get(iri, id_)
-            question = reference._replace(match=place).replaced(question, name)
+            question = _replace(question, reference._replace(match=place), _Antecedent(name, {name: id_}))
             entities = {name if m == mention else m: i for m, i in entities.items()}
     return replace(turn, question=question, entities=entities)
 
@@ -120,9 +117,8 @@ class FollowUp:
         before = [e for e in self.names if reference and e.end <= reference.match.start()]
         self.reference = None if reference and before and reference.kind != "set" else reference
         first = low[1] if low[0] in word_list("phrase_prepositions") else low[0]
-        self.is_clause = first in word_list("asking") | word_list("orders") or low[0] in word_list("verbs")
-        self._adds_place = self.rest.lower().split(" ")[0] in word_list("phrase_prepositions")
-        self._is_bare = _whole("empty", self.rest)  # "how many are there", "in which year"
+        asks = word_list("asking") | word_list("orders")
+        self.is_clause = first in asks or low[0] in word_list("verbs")
 
     @property
     def purpose(self) -> Purpose:
@@ -134,112 +130,133 @@ class FollowUp:
     @property
     def is_alone(self) -> bool:
         """Whether the message leans on nothing before it; "and which of Italy?" does."""
-        is_part = bool(self.opening) and self._adds_place
+        is_part = bool(self.opening) and self.rest.split(" ")[0] in word_list("phrase_prepositions")
         return self.is_clause and bool(self.names) and self.reference is None and not is_part
 
     @property
     def rewrites(self) -> tuple[Rewrite, ...]:
         """Questions that the message may mean, the likeliest first; () where nothing tells."""
-        known = {m: i for turn in reversed(self.turns) for m, i in turn.entities.items()}
-        distinct: dict[str, _Reading] = {}
-        for text, entities in self._readings():
-            distinct.setdefault(text.casefold(), (text, entities))
-        return tuple(
-            alone(text, {**known, **entities}, self.kg, self.encoder)
-            for text, entities in islice(distinct.values(), REWRITES)
-        )
-
-    def _readings(self) -> Iterator[_Reading]:
         if self.unclear and self.names and not self.is_clause and (reference := _reference(self.unclear)):
             name = self.names[0]
-            yield reference.replaced(self.unclear, name.mention), {name.mention: name.id}
-        elif self.reference is None and (self.is_alone or not self.turns):
-            if self.turns or self.phrase is None or not self._is_bare:
-                yield self.message, {}
-        else:
-            if self.turns:
-                yield from self._of_previous(self.turns[0], self.turns[0].question.rstrip(" ?.!"))
-            if self.reference is not None:
-                yield from self._of_reference(self.reference)
-            elif self.is_clause and not (self.phrase and self._is_bare):
-                yield from self._about_topic()
+            named = _Antecedent(name.mention, {name.mention: name.id})
+            return (self.rewrite(_replace(self.unclear, reference, named), named.entities),)
+        distinct: dict[str, Rewrite] = {}
+        for rewrite in self._readings():
+            distinct.setdefault(rewrite.question.casefold(), rewrite)
+        return tuple(distinct.values())[:REWRITES]
 
-    def _of_previous(self, turn: Turn, previous: str) -> Iterator[_Reading]:
+    def _readings(self) -> Iterator[Rewrite]:
+        if self.reference is None and (self.is_alone or not self.turns):
+            if self.turns or self.phrase is None or not _whole("empty", self.rest):
+                yield self.rewrite(self.message)
+            return
+        if self.turns:
+            yield from self._of_previous(self.turns[0], self.turns[0].question.rstrip(" ?.!"))
+        if self.reference is not None:
+            for antecedent in self._antecedents(self.reference.kind):
+                text, entities = _replace(self.text, self.reference, antecedent), antecedent.entities
+                if not antecedent.many and len(entities) == 1:  # the word stays, and is the entity
+                    text, entities = self.text, {self.reference.match[0]: next(iter(entities.values()))}
+                yield self.rewrite(text if self.is_clause else f"What is {text}", entities)
+        elif self.is_clause and not (self.phrase and _whole("empty", self.rest)):
+            yield from self._about_topic()
+
+    def _of_previous(self, turn: Turn, previous: str) -> Iterator[Rewrite]:
         """Yield the question before with a part replaced or added."""
         among, only = _match("among", self.text), _match("only", self.text)
-        if self.phrase and not self.names and (self._is_bare or not (self.reference or " " in self.rest)):
-            yield _asking(previous, self.phrase.group(), "" if self._is_bare else self.rest), {}
+        is_bare = _whole("empty", self.rest)  # "how many are there", "in which year"
+        if self.phrase and not self.names and (is_bare or not (self.reference or " " in self.rest)):
+            yield from self._asking(previous, self.phrase.group(), "" if is_bare else self.rest)
         elif among and len(turn.values) > 1:
             joined = f"{previous} and {self.text[among.end() :]}"
-            yield re.sub(r"^how many\b", "Which", joined, flags=re.IGNORECASE), {}
-        elif not self.is_clause or self._adds_place:
+            yield self.rewrite(re.sub(r"^how many\b", "Which", joined, flags=re.IGNORECASE))
+        elif not self.is_clause or self.rest.split(" ")[0] in word_list("phrase_prepositions"):
             condition = re.sub(r" ones?$", "", self.text[only.end() if only else 0 :])
-            compares, first = _compares(condition), condition.lower().split(" ")[0]
+            compares = _compares(condition)
+            first = condition.lower().split(" ")[0]
             is_plain = compares or first.endswith("ed") or first in word_list("phrase_prepositions")
             if only or compares:
-                yield f"{previous}{' ' if is_plain else ' and are '}{condition}", {}
-            if self.names:
-                yield from self._parallel(previous, self.names[0])
-            elif self.reference is None and self.rest:
-                for name, id_ in self._topics():
-                    yield f"What is {self.rest} of {name}", {name: id_}
+                yield self.rewrite(f"{previous}{' ' if is_plain else ' and are '}{condition}")
+            yield from self._parallel(turn, previous, self.rest)
 
-    def _parallel(self, previous: str, name: LinkedEntity) -> Iterator[_Reading]:
-        """Yield the question before about what the message names: "And Bram Stoker?", "And in Asia?"."""
-        known, types = {name.mention: name.id}, self._types(name.id)[1]
-        words = re.findall(r"[^\W\d]+", self.rest.replace(name.mention, " ").lower())
-        if not lexicon().stop.issuperset(words) and not self.is_clause:
-            yield f"What is {self.rest}", known
-        # "Which is the highest mountain in Europe? How high is it? And in Asia?": like with like
-        places = [(t, m) for t in self.turns for m in t.entities if m in t.question]
-        places.sort(key=lambda place: self._types(place[0].entities[place[1]])[1].isdisjoint(types))
-        for turn, mention in [place for place in places if place[0] is places[0][0]][:2]:
-            yield turn.question.replace(mention, name.mention, 1), known
-        if self._adds_place:
-            yield f"{previous} {self.rest}", known
-
-    def _of_reference(self, reference: _Reference) -> Iterator[_Reading]:
-        """Yield the message with what its word stands for; one thing keeps the word, which is the entity."""
-        ask = (lambda text: text) if self.is_clause else "What is {}".format
-        turn = next((t for t in self.turns if len(list(filter(self.is_node, t.values))) > 1), None)
-        if reference.kind == "set" and turn is not None:
-            name, count = turn.question.rstrip(" ?.!"), 0  # as a noun phrase: "the moons that orbit Mars"
-            for pattern, phrase in section("follow_up")["noun_phrases"]:
-                if not count:
-                    name, count = re.subn(f"^{pattern}", phrase, name, flags=re.IGNORECASE)
-            yield ask(reference.replaced(self.text, name, many=True)), turn.entities
+    def _asking(self, previous: str, phrase: str, noun: str) -> Iterator[Rewrite]:
+        """Yield the question before, asking for something else: how many, when, in which year."""
+        if (asked := _match("phrase", previous)) is None:
             return
-        for _, id_ in self._antecedents(reference.kind):
-            yield ask(self.text), {reference.match[0]: id_}
+        wh, rest = asked.group().split()[-1].lower(), previous[asked.end() :].strip()
+        bare = re.match(rf"(?!{_VERB})(\S+) (.+)", rest)
+        if bare and wh in ("which", "what", "many"):
+            noun, rest = noun or bare[1], bare[2]
+        elif bare:  # "who discovered gallium": "when was gallium discovered"
+            noun = noun or ("people" if phrase.lower() == "how many" else "")
+            rest = rest if noun == "people" else f"was {bare[2]} {bare[1]}"
+        yield self.rewrite(" ".join(f"{phrase} {noun} {rest}".split()))
 
-    def _about_topic(self) -> Iterator[_Reading]:
+    def _parallel(self, turn: Turn, previous: str, part: str) -> Iterator[Rewrite]:
+        """Yield the question before about what the message names, or of its topic what the message names."""
+        is_relational = re.match(rf"(?:what|who) {_VERB}", previous.lower())
+        if self.names:
+            name = self.names[0]
+            known, types = {name.mention: name.id}, self._types(name.id)[1]
+            words = re.findall(r"[^\W\d]+", part.replace(name.mention, " ").lower())
+            if not lexicon().stop.issuperset(words) and not self.is_clause:
+                yield self.rewrite(f"What is {part}", known)
+            # "Which is the highest mountain in Europe? How high is it? And in Asia?": like with like
+            places = [(t, m) for t in self.turns for m in t.entities if m in t.question]
+            places.sort(key=lambda place: self._types(place[0].entities[place[1]])[1].isdisjoint(types))
+            for other, mention in [place for place in places if place[0] is places[0][0]][:2]:
+                yield self.rewrite(other.question.replace(mention, name.mention, 1), known)
+            if part.lower().split(" ")[0] in word_list("phrase_prepositions"):
+                yield self.rewrite(f"{previous} {part}", known)
+        elif self.reference is not None and self.reference.possessive and not is_relational:
+            # "Where was Goethe born? And his wife?" asks for her birthplace.
+            for antecedent in self._antecedents(self.reference.kind):
+                text = _replace(part, self.reference, antecedent)
+                for mention in set(antecedent.entities) & set(turn.entities):
+                    yield self.rewrite(previous.replace(mention, text, 1), antecedent.entities)
+        elif self.reference is None and part:
+            for antecedent in self._topics:
+                yield self.rewrite(f"What is {part} of {antecedent.text}", antecedent.entities)
+
+    def _about_topic(self) -> Iterator[Rewrite]:
         """Yield a question that names nothing: with "the book" for one, as it is, and about each topic."""
         definite = re.search(r"\bthe ([^\W\d]+)\b(?! of\b)", self.text)
         start, end = definite.span() if definite else (len(self.text), len(self.text))
         singular = definite[1].lower().removesuffix("s") if definite else ""
         same = {singular, *(w for words in section("things").values() if singular in words for w in words)}
-        for name, id_ in self._antecedents("any") if definite else ():
-            if not self._types(id_)[1].isdisjoint(same):
-                yield f"{self.text[:start]}{name}{self.text[end:]}", {name: id_}
-        yield self.message, {}
-        for name, id_ in self._topics():
-            yield f"{self.text[:end]} of {name}{self.text[end:]}", {name: id_}
+        for antecedent in self._antecedents("any") if definite else ():
+            if not antecedent.types.isdisjoint(same):
+                text = f"{self.text[:start]}{antecedent.text}{self.text[end:]}"
+                yield self.rewrite(text, antecedent.entities)
+        yield self.rewrite(self.message)
+        for antecedent in self._topics:
+            text = f"{self.text[:end]} of {antecedent.text}{self.text[end:]}"
+            yield self.rewrite(text, antecedent.entities)
 
-    def _topics(self) -> list[tuple[str, str]]:
+    @property
+    def _topics(self) -> list[_Antecedent]:
         """What the question before was about, then its answer where it is one entity."""
         asked = self.turns[0].entities if self.turns else {}
-        return sorted(self._antecedents("any"), key=lambda pair: pair[0] not in asked)
+        return sorted(self._antecedents("any"), key=lambda a: a.text not in asked)
 
-    def _antecedents(self, kind: str) -> Iterator[tuple[str, str]]:
-        """Yield name and id of what a word may stand for: the last answer, what was asked about; then before.
+    def _antecedents(self, kind: str) -> Iterator[_Antecedent]:
+        """Yield what a word may stand for: the last answer, what was asked about, the same of turns before.
 
         Nothing where several things that were asked about fit equally.
         """
         for turn in self.turns:
             nodes = [(x, v) for v, x in zip(turn.values, turn.labels, strict=True) if self.is_node(v)]
+            if len(nodes) > 1 and kind == "set":
+                text, count = turn.question.rstrip(" ?.!"), 0  # as a noun phrase: "the moons that orbit Mars"
+                for pattern, phrase in section("follow_up")["noun_phrases"]:
+                    if not count:
+                        text, count = re.subn(f"^{pattern}", phrase, text, flags=re.IGNORECASE)
+                yield _Antecedent(text, turn.entities, self._types(nodes[0][1])[1], True)
+                return
             topics = [pair for pair in turn.entities.items() if not self._is_class(pair[0])]
             named = [*(nodes if len(nodes) == 1 else ()), *topics]
-            fitting = [pair for pair in named if _fits(kind, self._types(pair[1])[0])]
+            typed = [(name, id_, *self._types(id_)) for name, id_ in named]
+            fitting = [_Antecedent(n, {n: i}, types) for n, i, kinds, types in typed if _fits(kind, kinds)]
             if kind not in ("set", "any") and len(fitting) > 1 and len(nodes) != 1:
                 return
             yield from fitting
@@ -269,20 +286,10 @@ class FollowUp:
             return iri is not None and bool(self.kg.labels([iri]))
         return index.node(iri) is not None
 
-
-def _asking(previous: str, phrase: str, noun: str) -> str:
-    """Return the question before, asking for something else: how many, when, in which year."""
-    asked = _match("phrase", previous)
-    if asked is None:
-        return previous
-    wh, rest = asked.group().split()[-1].lower(), previous[asked.end() :].strip()
-    bare = re.match(rf"(?!{_VERB})(\S+) (.+)", rest)
-    if bare and wh in ("which", "what", "many"):
-        noun, rest = noun or bare[1], bare[2]
-    elif bare:  # "who discovered gallium": "when was gallium discovered"
-        noun = noun or ("people" if phrase.lower() == "how many" else "")
-        rest = rest if noun == "people" else f"was {bare[2]} {bare[1]}"
-    return " ".join(f"{phrase} {noun} {rest}".split())
+    def rewrite(self, question: str, entities: Mapping[str, str] | None = None) -> Rewrite:
+        """Return a question that stands alone, with the entities of the conversation as they were."""
+        known = {m: i for turn in reversed(self.turns) for m, i in turn.entities.items()}
+        return alone(question, {**known, **(entities or {})}, self.kg, self.encoder)
 
 
 def _fits(kind: str, kinds: frozenset[str]) -> bool:
@@ -294,9 +301,9 @@ def _fits(kind: str, kinds: frozenset[str]) -> bool:
 
 def _compares(text: str) -> bool:
     """Return whether a text begins with a comparison: "after 1950", "more than two"."""
+    low = text.lower()
     sides = ("more", "less", "at_least", "at_most", "before", "after")
-    phrases = (phrase for side in sides for phrase in section("operators")[side])
-    return any(text.lower().startswith(f"{phrase} ") for phrase in phrases)
+    return any(low.startswith(f"{phrase} ") for side in sides for phrase in section("operators")[side])
 
 
 def _match(name: str, text: str) -> re.Match[str] | None:
@@ -315,3 +322,11 @@ def _reference(text: str) -> _Reference | None:
         if match := re.search(rf"\b{pattern}(?!\w)", text, re.IGNORECASE):
             return _Reference(match, kind, bool(possessive))
     return None
+
+
+def _replace(text: str, reference: _Reference, antecedent: _Antecedent) -> str:
+    """Return a text with a reference replaced; of many things "their X" is "the X of" them."""
+    start, end = reference.match.span()
+    if reference.possessive and antecedent.many:
+        return f"{text[:start]}the{text[end:]} of {antecedent.text}"
+    return f"{text[:start]}{antecedent.text}{chr(39) + 's' if reference.possessive else ''}{text[end:]}"
