@@ -13,7 +13,8 @@ QUESTION = "Where was Goethe's unmarried partner born?"
 MOST_FILES, MOST_DEPTH = (
     75,
     33,
-)  # a third of the files are the semantic parser; a hop of a query is three calls
+)
+# A third of the files are the semantic parser; a phase is a file or two; a hop of a query is three calls.
 
 # Runs in a process of its own, so that nothing is opened or cached before the question is asked.
 TRACER = """
