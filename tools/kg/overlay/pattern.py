@@ -84,7 +84,7 @@ def read_pattern(sparql: str) -> Pattern:
     elif slices and (slices != [algebra.p] or slices[0].start):
         obstacle = obstacle or "LIMIT"
     return Pattern(
-        triples=tuple((_fixed(s), _relations(p), _fixed(o)) for n in nodes for s, p, o in _triples(n)),
+        triples=tuple(_wanted(*triple) for n in nodes for triple in _triples(n)),
         hops=min(hops, REPEATED),
         length=algebra.p.length if algebra.p.name == "Slice" else None,
         keys=frozenset(str(v) for n in groups for v in n.get("expr") or ()) if groups else None,
@@ -142,6 +142,13 @@ def _relations(relation: Any) -> frozenset[str] | None:
         return None
     named = [_relations(part) for part in _parts(relation)]
     return None if None in named else frozenset().union(*(r for r in named if r is not None))
+
+
+def _wanted(subject: Any, relation: Any, value: Any) -> tuple[str | None, frozenset[str] | None, str | None]:
+    """What a triple of a pattern may be; of a path, whose ends are not those of its triples, only the relation."""
+    if isinstance(relation, paths.Path):
+        return None, _relations(relation), None
+    return _fixed(subject), _relations(relation), _fixed(value)
 
 
 def _fixed(node: Any) -> str | None:
