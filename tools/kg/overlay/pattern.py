@@ -145,7 +145,7 @@ def _relations(relation: Any) -> frozenset[str] | None:
 
 
 def _wanted(subject: Any, relation: Any, value: Any) -> tuple[str | None, frozenset[str] | None, str | None]:
-    """What a triple of a pattern may be; of a path, whose ends are not those of its triples, only the relation."""
+    """What a triple of a pattern may be; of a path its relations alone: its ends may be elsewhere."""
     if isinstance(relation, paths.Path):
         return None, _relations(relation), None
     return _fixed(subject), _relations(relation), _fixed(value)
