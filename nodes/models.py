@@ -367,7 +367,8 @@ class ChatModel:
 
     def _text(self, message: AIMessage) -> str:
         """Return the text of a message, cut before anything reads it: a server need not keep to a limit."""
-        return str(message.text)[: _CHARACTERS * self._max_tokens]
+        text = str(message.text)[: _CHARACTERS * self._max_tokens]
+        return text.encode(errors="replace").decode()  # half characters cannot be saved
 
     def _read(self, message: AIMessage, asked: Sequence[Any], tools: list[Any], stop: Sequence[str]) -> Reply:
         """Return the reply, with tokens as reported, or estimated where the server reports none."""
@@ -436,7 +437,8 @@ def is_malformed(error: Exception) -> bool:
     """Return whether a reply was HTTP 200 but nothing that the client could read."""
     import openai
 
-    fails = (ValueError, TypeError, KeyError, IndexError, AttributeError)  # of the client's own code
+    # Errors of the client's own code; replies nested 100,000 deep end in the fourth.
+    fails = (ValueError, TypeError, LookupError, RecursionError, AttributeError)
     return isinstance(error, (*fails, openai.APIResponseValidationError))
 
 

@@ -120,6 +120,7 @@ BAD_BODIES = [
     Fault.EMPTY_CHOICES,
     Fault.NULL_CHOICES,
     Fault.NULL_MESSAGE,
+    Fault.DEEP,
 ]
 
 
@@ -141,6 +142,7 @@ def test_a_malformed_reply_is_asked_for_again_but_not_forever(openai_server: Sta
         ("<think>hm\nhm</think>\nVienna", "Vienna"),
         ("hm, so </think>Vienna", "Vienna"),
         ("<think>a</think>Vienna<think>b</think>", "Vienna"),
+        ("Vien\ud800na", "Vien?na"),  # half a character
         ("<thinking>a</thinking>Vienna", "Vienna"),
     ],
 )

@@ -41,6 +41,7 @@ class Fault(StrEnum):
     HTML = "200 with a web page"
     EMPTY_CHOICES = "200 with no choices"
     NULL_CHOICES = "200 with choices null"
+    DEEP = "200 with JSON nested 100,000 deep"
     NULL_MESSAGE = "200 with a choice without message"
 
 
@@ -70,6 +71,7 @@ _BAD_BODIES = {
     Fault.HTML: b"<html>Welcome to the proxy</html>",
     Fault.EMPTY_CHOICES: b'{"id": "1", "object": "chat.completion", "model": "m", "choices": []}',
     Fault.NULL_CHOICES: b'{"id": "1", "object": "chat.completion", "model": "m", "choices": null}',
+    Fault.DEEP: b"[" * 100_000,
     Fault.NULL_MESSAGE: b'{"id": "1", "model": "m", "choices": [{"index": 0, "message": null}]}',
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triplewise.tools.parsing.chart import WIDTH, Parser, answer_of, prune
+from triplewise.tools.parsing.chart import LONGEST, WIDTH, Parser, answer_of, prune
 from triplewise.tools.parsing.denotation import denotation
 from triplewise.tools.parsing.derivation import Category, Derivation
 from triplewise.tools.parsing.index import GraphIndex
@@ -38,6 +38,11 @@ def test_readings_are_ranked_and_distinct(company: GraphIndex, parser: Parser) -
     assert [c.score for c in found] == sorted((c.score for c in found), reverse=True)
     assert len({c.query for c in found}) == len(found)
     assert answer_of(company, found[0].answer) == (["3"], ["3"])
+
+
+def test_nothing_is_composed_of_a_question_without_end(company: GraphIndex, parser: Parser) -> None:
+    question, found = parser.parse("employees who work in research " * (LONGEST // 4), company)
+    assert {id(candidate.derivation) for candidate in found} <= set(map(id, question.anchors))
 
 
 def test_score_is_that_of_the_features(company: GraphIndex, parser: Parser) -> None:
