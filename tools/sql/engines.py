@@ -224,8 +224,11 @@ class SqlAlchemyEngine:
         tables = {key[1]: Declared() for key in columns}
         for key, table in zip(columns, tables.values(), strict=True):
             for column in columns[key]:
-                is_enum = isinstance(column["type"], sa.Enum)
-                table.columns[column["name"]] = "ENUM" if is_enum else str(column["type"])
+                kind: Any = column["type"]
+                name = "ENUM" if isinstance(kind, sa.Enum) else str(kind)
+                if name == "TINYINT" and kind.display_width == 1:  # MySQL's truth values
+                    name = "TINYINT(1)"
+                table.columns[column["name"]] = name
             table.primary = tuple(primary[key]["constrained_columns"]) if key in primary else ()
             for k in keys.get(key, ()):
                 own, theirs = tuple(k["constrained_columns"]), tuple(k["referred_columns"])
