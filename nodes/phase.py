@@ -58,7 +58,7 @@ class PhaseNode(Runnable[State, Update]):
         self, input: State, config: RunnableConfig | None = None, *, runtime: Any = None, **kwargs: Any
     ) -> Update:
         """Run the phase in this thread, as `graph.invoke` does."""
-        state, run = self._begin(input, runtime or get_runtime(Context))
+        state, run = self._begin(input, runtime or get_runtime(Context), config)
         try:
             update = self._call(state, run)
             if iscoroutine(update):
@@ -69,7 +69,7 @@ class PhaseNode(Runnable[State, Update]):
 
     async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         """Run the phase for `graph.ainvoke`; nothing that takes long runs on the event loop."""
-        state, run = self._begin(input, get_runtime(Context))
+        state, run = self._begin(input, get_runtime(Context), config)
         try:
             if self._is_async:
                 update = self._call(state, run)
@@ -84,12 +84,15 @@ class PhaseNode(Runnable[State, Update]):
             raise
         return self._end(input, run.env, update)
 
-    def _begin(self, state: State, runtime: Runtime[Context]) -> tuple[State, Run]:
+    def _begin(
+        self, state: State, runtime: Runtime[Context], config: RunnableConfig | None
+    ) -> tuple[State, Run]:
         """Return the state, and the runtime with the environment of the run: a new one for a new run."""
         env: Environment | None = getattr(state, "env", None)
         if env is None and isinstance(runtime, Run):
             env = runtime.env
         if env is None:
+            refuse_configurable(config, runtime.context)
             context = (runtime.context or Context()).resolved(self.settings)
             env = Environment(context, restored=self.place != "link")
         env.begin_phase(state, GRACE if self.place == "answer" else 0.0)
@@ -151,6 +154,20 @@ def takes_runtime(phase: Phase, name: str) -> bool:
             continue
         return len(arguments) == 2
     raise ConfigurationError(f"phase {name}{taken}: a phase takes (state, runtime) or (state)")
+
+
+def refuse_configurable(config: RunnableConfig | None, context: Context | None) -> None:
+    """Raise `ConfigurationError` where settings stand in the config, which nothing reads.
+
+    A LangGraph server repeats the context there.
+    """
+    given = vars(context)["_given"] if context is not None else frozenset[str]()
+    names = {setting.name for setting in fields(Context)} - given
+    if wrong := sorted(names & (config or {}).get("configurable", {}).keys()):
+        raise ConfigurationError(
+            f'{wrong[0]} in config={{"configurable": ...}} is not read: settings are given as '
+            f"context=Context({wrong[0]}=...)"
+        )
 
 
 @cache

@@ -552,3 +552,8 @@ def test_a_phase_is_named_where_it_cannot_be_one() -> None:
 
     with pytest.raises(ConfigurationError, match=r"phase greedy\(state.*a phase takes \(state, runtime\)"):
         build_graph(plan=greedy)
+
+
+def test_settings_in_the_config_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"context=Context\(model=\.\.\.\)"):
+        build_graph().invoke({"question": "Who?"}, {"configurable": {"model": "openai:x", "thread_id": "1"}})
