@@ -35,6 +35,7 @@ _LEAST_SCORE = 0.6  # a near name below this score is not offered
 _NEAR = 100  # near names that are scored
 _MOST = 2_000  # entries that names have in common at most: the most popular ones
 _LOOKED_AT = 500  # names that hold all words of a text, of which some begin or end with it
+_COMPARED = 200  # characters of a text that names like it are looked up by: each costs memory
 _PORTION = 10_000  # nodes that are read at once
 _HEAP = 64 << 20  # bytes that tantivy's writer may take
 
@@ -342,7 +343,7 @@ class _Names:
         return by_norm
 
     def near(self, text: str, limit: int) -> list[Entry]:
-        norm, parts = normalise(text), []
+        norm, parts = normalise(text)[:_COMPARED], []
         for word in norm.split():
             edits = 0 if len(word) < 3 else 1 if len(word) < 8 else 2
             parts.append(self._query.boost_query(self._fuzzy(word, edits), 3.0))

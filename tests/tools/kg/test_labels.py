@@ -1,6 +1,7 @@
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +61,23 @@ def test_the_cascade_says_how_it_found(index: LabelIndex) -> None:
     assert ids(kinds.values()) == ["hanks", "goethe", "hanks", "ocean"]
     assert kinds["Tom Hanks"].score > kinds["J W Goethe"].score > kinds["Tom Hnaks"].score > 0.7
     assert index.search("zzzzzz") == ()
+
+
+def test_only_the_beginning_of_a_text_without_end_is_looked_up(
+    index: LabelIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.search("z")  # opens it
+    names: Any = index._names[0]
+    read = list[int]()
+    fuzzy = names._fuzzy
+
+    def spy(word: str, edits: int) -> object:
+        read.append(len(word))
+        return fuzzy(word, edits)
+
+    monkeypatch.setattr(names, "_fuzzy", spy)
+    assert index.search("z" * 200_000) == ()
+    assert max(read) <= 200
 
 
 def test_runs_of_letters_find_what_no_single_edit_reaches(tmp_path: Path) -> None:
