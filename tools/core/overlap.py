@@ -7,11 +7,10 @@ alone.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from triplewise.tools.core.values import CONVERTED, NOT_A_NUMBER, Compare, Names, Value, read_value, same
+from triplewise.tools.core.values import CONVERTED, Compare, Names, Value, read_value, same
 
 
 class Overlap(NamedTuple):
@@ -58,24 +57,6 @@ def best_overlap(
     return best._replace(
         hits_at_1=max(o.hits_at_1 for o in overlaps), exact_match=max(o.exact_match for o in overlaps)
     )
-
-
-def same_multiset(answers: Iterable[Any], gold: Iterable[Any]) -> bool:
-    """Whether answers and gold answers are the same values, each as often."""
-    given, expected = ([read_value(v) for v in values if v is not None] for values in (answers, gold))
-    if len(given) != len(expected):
-        return False
-    rest = Counter(value.key for value in expected)
-    rest.subtract(value.key for value in given)
-    # What is left over on both sides may still be the same number or date, written differently.
-    left = {value.key: value for value in (*given, *expected)}
-    missing = [left[key] for key, n in rest.items() for _ in range(n)]
-    for extra in (left[key] for key, n in rest.items() for _ in range(-n)):
-        match = next((m for m in missing if same(extra, m)), None)
-        if match is None:
-            return False
-        missing.remove(match)
-    return NOT_A_NUMBER not in left
 
 
 def _distinct(values: Iterable[Any], compare: Compare, names: Names | None) -> list[Value]:

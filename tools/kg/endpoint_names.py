@@ -7,7 +7,7 @@ by asking for a label that is known to be there, once; the answer is kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
@@ -131,14 +131,6 @@ class EndpointNames:
         """Return the entry of a node under its preferred label."""
         label = self._kg.labels([iri]).get(iri)
         return Entry(iri, label, label) if label else None
-
-    def nodes(self) -> Iterator[tuple[int, Entry]]:
-        """Yield none: an endpoint's nodes have no numbers."""
-        return iter(())
-
-    def numbered(self, numbers: Sequence[int]) -> dict[int, Entry]:
-        """Return none."""
-        return {}
 
     def _by_words(self, name: str, every: bool) -> list[Entry]:
         key = normalise(name), every

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from typing import Literal as OneOf
@@ -195,14 +195,6 @@ class LabelIndex:
         """Return the entry of a node under its preferred label; None if the index has none."""
         return next((e for names in self._names if (e := names.node(iri)) is not None), None)
 
-    def nodes(self) -> Iterator[tuple[int, Entry]]:
-        """Yield the nodes of the KG itself with their numbers, each under its preferred label."""
-        return self._names[0].nodes()
-
-    def numbered(self, numbers: Sequence[int]) -> dict[int, Entry]:
-        """Return nodes by their numbers, see `nodes`."""
-        return self._names[0].numbered(numbers)
-
     def close(self) -> None:
         """Free what is held until it is used again. Safe to call twice."""
         with self._lock:
@@ -282,7 +274,6 @@ def _new_index(folder: Path | None) -> tantivy.Index:
     builder.add_bytes_field("entry", stored=True, indexed=False)
     # What only the document of a node's preferred label has:
     builder.add_text_field("iri", tokenizer_name="raw", index_option="basic")
-    builder.add_integer_field("number", indexed=True, fast=True)
     index = tantivy.Index(builder.build(), None if folder is None else str(folder))
     threes = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.ngram(3, 3)).build()
     index.register_tokenizer("letters", threes)  # of names as they are written into the index
@@ -304,7 +295,7 @@ def _write(
     for number, name in enumerate(names, 1):
         if number % _PORTION == 0:
             progress(number)
-        preferred = {} if name.iri in labels else {"iri": name.iri, "number": len(labels)}
+        preferred = {} if name.iri in labels else {"iri": name.iri}
         label = labels.setdefault(name.iri, name.text)
         norm, known = normalise(name.text), popularity(name.iri)
         is_alias = name.alias or name.text != label
@@ -329,11 +320,7 @@ class _Names:
         self._searcher, self._folder, self._query = index.searcher(), folder, tantivy.Query
         self._term = partial(tantivy.Query.term_query, index.schema)
         self._fuzzy = partial(tantivy.Query.fuzzy_term_query, index.schema, "words")
-        self._numbers = partial(
-            tantivy.Query.range_query, index.schema, "number", tantivy.FieldType.Integer, include_upper=False
-        )
         self._any, self._all = tantivy.Occur.Should, tantivy.Occur.Must
-        self._rising, self._falling = tantivy.Order.Asc, tantivy.Order.Desc
 
     def exact(self, texts: Mapping[str, Collection[str]]) -> Mapping[str, list[Entry]]:
         by_norm: dict[str, list[Entry]] = {}
@@ -361,22 +348,10 @@ class _Names:
     def node(self, iri: IRI) -> Entry | None:
         return next(iter(self._entries(self._term("iri", iri.value), 1)), None)
 
-    def nodes(self) -> Iterator[tuple[int, Entry]]:
-        for first in count(0, _PORTION):
-            entries = self._entries(self._numbers(first, first + _PORTION), _PORTION, "number")
-            yield from enumerate(entries, first)
-            if len(entries) < _PORTION:
-                return
-
-    def numbered(self, numbers: Sequence[int]) -> dict[int, Entry]:
-        found = ((n, self._entries(self._term("number", n), 1)) for n in numbers)
-        return {n: entries[0] for n, entries in found if entries}
-
     def _entries(self, query: tantivy.Query, limit: int, by: str | None = None) -> list[Entry]:
         """What a query finds, best first, or by a field. Raises `DataError` where the index is damaged."""
-        order = self._rising if by == "number" else self._falling
         try:
-            hits = self._searcher.search(query, limit, count=False, order_by_field=by, order=order).hits
+            hits = self._searcher.search(query, limit, count=False, order_by_field=by).hits
             stored = [self._searcher.doc(address)["entry"][0] for _, address in hits]
         except ValueError as error:
             raise DataError(f"the label index fails ({error}); load the graph again", self._folder) from error

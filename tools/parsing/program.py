@@ -260,7 +260,9 @@ class _Writer:
         return node
 
     def walk_from(self, of: q.Set, path: q.Path, end: Node | None = None) -> Node:
-        """Add a set and the facts of a path from it; return the end."""
+        """Add a set and the facts of a path from it; return the end. A path from a path's end is one path."""
+        while isinstance(of, q.Image) and not _names_number(of.of):
+            path, of = of.path + path, of.of
         if (single := self._single(of)) is not None:
             return self.walk(path, single, end)
         return self.measured(of, path, self.fresh(self.name(of)), end)

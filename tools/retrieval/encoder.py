@@ -272,20 +272,27 @@ def _tokenizer() -> Tokenizer:
     return Tokenizer.from_file(str(weights_file().with_name("tokenizer.json")))
 
 
+@cache
+def _pieces() -> np.ndarray:
+    """What the embedded encoder begins with for each word piece, centred: unit vectors, (pieces, 384)."""
+    from safetensors import safe_open
+
+    with safe_open(weights_file(), "numpy") as weights:
+        table = weights.get_tensor("embeddings.word_embeddings.weight")
+    table = table - table.mean(axis=0)
+    return np.asarray(table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-6), np.float32)
+
+
 def static_vectors(texts: Sequence[str]) -> np.ndarray:
     """Unit vectors that only say which texts are alike, float32 of shape (n, 384), much faster than a model.
 
     The sum of what the embedded encoder begins with for each word piece, rare ones weighing more: pieces are
     numbered by how frequent they are in English (Zipf).
     """
-    from safetensors import safe_open
     from scipy.sparse import csr_array
 
     ids = [e.ids for e in _tokenizer().encode_batch_fast(list(texts), add_special_tokens=False)]
-    with safe_open(weights_file(), "numpy") as weights:
-        table = weights.get_tensor("embeddings.word_embeddings.weight")
-    table = table - table.mean(axis=0)
-    table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-6)
+    table = _pieces()
     pieces = np.fromiter((piece for text in ids for piece in text), np.int64)
     rarity, ends = np.log1p(pieces).astype(np.float32), np.cumsum([0, *map(len, ids)])
     sums = csr_array((rarity, pieces, ends), shape=(len(ids), len(table))) @ table

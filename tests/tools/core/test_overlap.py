@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.tools.core.overlap import best_overlap, overlap, same_multiset
+from triplewise.tools.core.overlap import best_overlap, overlap
 from triplewise.tools.core.values import read_value, same
 
 ALL = (1.0, 1.0, 1.0, 1.0, 1.0)
@@ -145,13 +145,6 @@ def test_sets_of_many_thousands_are_compared_in_a_moment() -> None:
     assert overlap([*numbers, *dates], [*dates, *numbers])[:3] == (1.0, 1.0, 1.0)
     assert overlap(wrong, numbers) == NONE
     assert time.process_time() - started < 10
-
-
-def test_multisets() -> None:
-    assert same_multiset(["a", "2", "A"], ["a", "a", "2.0"])
-    assert not same_multiset(["a", "a", "b"], ["a", "b", "b"])
-    assert not same_multiset(["a"], ["a", "a"])
-    assert same_multiset(["3.0480001", "1"], ["1", "3.048"])
 
 
 @given(VALUES, VALUES)
