@@ -248,7 +248,7 @@ def cut(
     ),
     from_: list[Path] = o.option(
         "DUMP",
-        "N-Triples (.nt, also .gz .zst .bz2) of any size, or a table of labels (.tsv). Repeatable.",
+        "A file of any size in a format that `kg load` takes (N-Triples is read line by line). Repeatable.",
         ...,
         "--from",
     ),

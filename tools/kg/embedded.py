@@ -38,7 +38,8 @@ class EmbeddedKG(KnowledgeGraph):
     Args:
         store: in memory (`Store()`) or on disk (`Store.read_only(path)`). It is never written to. Where
             it has named graphs, they are all read as one.
-        path: folder of the store, where it lies on disk.
+        path: folder of the store, where it lies on disk. graphs: named graphs that are read as one with the
+            default graph, in place of all.
         profile, name, timeout, limit, index: as for every KG.
     """
 
@@ -54,11 +55,13 @@ class EmbeddedKG(KnowledgeGraph):
         limit: int = 10_000,
         index: LabelIndex | None = None,
         path: Path | None = None,
+        graphs: Sequence[str] | None = None,
     ) -> None:
         super().__init__(profile, name, timeout=timeout, limit=limit, index=index)
         self._store: ox.Store | None = store  # sessions look at that of `shared`
         self.path = path
-        self.graphs = EVERY_GRAPH if next(iter(store.named_graphs()), None) is not None else ()
+        every = EVERY_GRAPH if next(iter(store.named_graphs()), None) is not None else ()
+        self.graphs = every if graphs is None else tuple(graphs)
         self._workers = Workers()
         self._isolated = isolate(store, path, self.graphs)
 
@@ -110,37 +113,21 @@ class EmbeddedKG(KnowledgeGraph):
                 yield relation, facts.serialize(format=ox.QueryResultsFormat.TSV).splitlines()[1:]
 
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        return self.run_in(self.shared._store, self.graphs, query, timeout, limit, self.deadline)
-
-    def _run_foreign(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        return self.run_isolated(self._isolated, query, timeout, limit, self.deadline)
-
-    def run_in(
-        self,
-        store: ox.Store | None,
-        graphs: Sequence[str],
-        query: ReadQuery,
-        timeout: float,
-        limit: int,
-        within: Deadline | None,
-    ) -> Result:
-        """Run a query in a thread of this KG, over a store and those of its named graphs."""
-        if store is None or self.closed or query.overflows:
+        store = self.shared._store
+        if store is None or query.overflows:
             return self._refused(query)
         try:
-            job = partial(evaluate, store, query, limit, graphs)
-            return self._workers.run(job, timeout, within)
+            job = partial(evaluate, store, query, limit, self.graphs)
+            return self._workers.run(job, timeout, self.deadline)
         except TimeoutError as error:
             return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
 
-    def run_isolated(
-        self, calls: IsolatedCalls, query: ReadQuery, timeout: float, limit: int, within: Deadline | None
-    ) -> Result:
-        """Run a query that triplewise did not write in a process of its own."""
+    def _run_foreign(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+        """Run a query that triplewise did not write in a process of its own, which can be ended."""
         if self.closed or query.overflows:
             return self._refused(query)
         try:
-            return calls.run((query, limit), timeout, within)  # type: ignore[no-any-return]
+            return self._isolated.run((query, limit), timeout, self.deadline)  # type: ignore[no-any-return]
         except Ended as ended:
             return Result(Outcome.TIMEOUT, message=str(ended))
 

@@ -155,9 +155,12 @@ class GraphReader:
         self.predicates: set[str] = set()
         self.prefixes: dict[str, str] = {}
 
-    def facts(self, sources: Sequence[Path], profile: Profile | None) -> Iterator[ox.Quad]:
-        """All facts of the sources. `profile` says what ids the names of a text file become."""
-        for number, path in enumerate(sources):
+    def facts(self, sources: Sequence[Path], profile: Profile | None, first: int = 0) -> Iterator[ox.Quad]:
+        """All facts of the sources, whose blank nodes are numbered from `first`.
+
+        `profile` says what ids the names of a text file become.
+        """
+        for number, path in enumerate(sources, first):
             with Stream(path) as stream:
                 if is_text(path):
                     yield from self._text(path, stream, profile)

@@ -1,13 +1,13 @@
 """A KG with facts laid over it: one KG to whoever asks, and nothing is written into the KG (SymAgent 4.2.1).
 
-A store in this process holds the facts as a named graph that is read as one with the KG: in a copy of it,
-which takes no room on disk. What an endpoint answers is completed by the facts at hand, or the result says
-that they are not in it.
+A store in this process is copied, which takes no room on disk, and the copy holds the facts as a named graph.
+What an endpoint answers is completed by the facts at hand, or the result says that they are not in it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import weakref
@@ -20,20 +20,38 @@ from pathlib import Path
 from typing import Any
 
 import pyoxigraph as ox
+from rdflib.paths import Path as PropertyPath
+from rdflib.plugins.sparql.algebra import translateQuery
+from rdflib.plugins.sparql.parser import parseQuery
+from rdflib.plugins.sparql.parserutils import CompValue
+from rdflib.term import Literal as Value
+from rdflib.term import URIRef
 
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.files import is_writable, writing
-from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, text, whole_number
+from triplewise.tools.core.terms import IRI, Term, Triple, text, whole_number
 from triplewise.tools.kg import protocol
-from triplewise.tools.kg.embedded import EmbeddedKG, isolate
+from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.engine import ReadQuery
 from triplewise.tools.kg.labels import Name
-from triplewise.tools.kg.overlay.pattern import Pattern, UnreadableQuery, read_pattern
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, LRUCache, Outcome, Result
 
 OVERLAYS = 16  # kept open; the least recently used leave first
 BATCH = 100  # facts that an endpoint is asked for by one query
-REACHED = 2_000  # facts of an endpoint around a query's facts that are read at most
+REACHED = 2_000  # facts of an endpoint around the new ones that are read at most
+REPEATED = 8  # hops that a repeated path is followed
+# Parts of a query under which further facts can take rows away, or put other ones in their places.
+_OBSTACLES = {
+    "LeftJoin": "OPTIONAL",
+    "Minus": "MINUS",
+    "OrderBy": "ORDER BY",
+    "Slice": "LIMIT",
+    "Graph": "GRAPH",
+    "Builtin_NOTEXISTS": "NOT EXISTS",
+    "Builtin_EXISTS": "EXISTS",
+    "Aggregate": "an aggregate",
+}
+_Pattern = tuple[str | None, frozenset[str] | None, str | None]  # subject, relations, object; None for any
 
 
 class OverlaidKG(protocol.Layer):
@@ -50,9 +68,7 @@ class OverlaidKG(protocol.Layer):
         # Names of minted nodes are facts too, so that queries find them as they find others' names.
         labels = [IRI(p) for p in origin.profile.label_predicates[:1]]
         names = [Triple(node, p, text(label)) for p in labels for node, label in self._names.items()]
-        # Blank nodes are left out: SPARQL has no name for them.
-        named = [t for t in (*self.facts, *names) if not any(map(_is_blank, (t.subject, t.object)))]
-        self.new = tuple(dict.fromkeys(_unknown(origin, named)))
+        self.new = tuple(dict.fromkeys(_unknown(origin, [t for t in (*self.facts, *names) if _is_named(t)])))
         index = origin.index
         if index is not None and self._names:
             degree = Counter(end.value for t in self.new for end in {t.subject, t.object})
@@ -79,8 +95,8 @@ class OverlaidKG(protocol.Layer):
     def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
         below = self.origin._label_rows(subjects, deadline)
         wanted, by = set(subjects), set(self.profile.label_predicates)
-        own = [(t.subject, t.relation, t.object) for t in self.new if t.relation.value in by]
-        own = [row for row in own if row[0] in wanted and Triple(*row) in self.facts]
+        facts = (t for t in self.new if t.subject in wanted and t.relation.value in by and t in self.facts)
+        own = [(t.subject, t.relation, t.object) for t in facts]
         if not own or below.outcome not in (Outcome.ROWS, Outcome.EMPTY):
             return below
         return replace(below, outcome=Outcome.ROWS, _rows=(*below.rows, *own))
@@ -89,33 +105,34 @@ class OverlaidKG(protocol.Layer):
 class LocalOverlay(OverlaidKG):
     """Facts over a store in this process: a named graph of a copy of the store."""
 
+    query = KnowledgeGraph.query
+
     def __init__(self, origin: KnowledgeGraph, facts: Sequence[ExtractedFact]) -> None:
         super().__init__(origin, facts)
         base = protocol.base_of(origin)
         assert isinstance(base, EmbeddedKG)
-        self.laid: tuple[Triple, ...] = (
-            *(origin.laid if isinstance(origin, LocalOverlay) else ()),
-            *self.new,
-        )
+        below = origin.laid if isinstance(origin, LocalOverlay) else ()
+        self.laid: tuple[Triple, ...] = (*below, *self.new)
         graph = ox.NamedNode(f"urn:triplewise:facts:{next(_numbers)}")
         # Beside named graphs of its own, which are all read, the facts of other overlays must not stand.
         copies = {} if base.graphs else protocol.memory_of(base, "copy of the store")
         if "" not in copies:
             copies[""] = _copy_of(base.shared)
-        self._store, path = copies[""]
-        self._store.load(_ntriples(self.laid), format=ox.RdfFormat.N_TRIPLES, to_graph=graph)
-        self._store.flush()
-        self._base, self._graphs = base, base.graphs or (graph.value,)
-        self._isolated = isolate(self._store, path, self._graphs)
-        weakref.finalize(self, _forget, self._store, graph)
-
-    query = KnowledgeGraph.query
+        store, path = copies[""]
+        store.load(_ntriples(self.laid), format=ox.RdfFormat.N_TRIPLES, to_graph=graph)
+        store.flush()
+        self._copy = EmbeddedKG(
+            store, base.profile, base.name, path=path, graphs=base.graphs or (graph.value,)
+        )
+        weakref.finalize(self, _forget, store, graph)
 
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        return self._base.run_in(self._store, self._graphs, query, timeout, limit, self.deadline)
+        copy = self._copy.session(deadline=self.deadline)
+        return self.closed_result() if self.closed else copy._run(query, timeout, limit)
 
     def _run_foreign(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        return self._base.run_isolated(self._isolated, query, timeout, limit, self.deadline)
+        copy = self._copy.session(deadline=self.deadline)
+        return self.closed_result() if self.closed else copy._run_foreign(query, timeout, limit)
 
 
 _numbers = count(1)
@@ -139,105 +156,113 @@ def _copy_of(kg: EmbeddedKG) -> tuple[ox.Store, Path | None]:
     path = Path(folder, "store")
     with writing(path):
         kg.store.backup(str(path))  # links, no copies, on the same disk
-        store = ox.Store(str(path))
-    return store, path
+        return ox.Store(str(path)), path
 
 
 class RemoteOverlay(OverlaidKG):
-    """Facts over an endpoint: what a query finds by way of them is found here and added to its answer.
+    """Facts over an endpoint, whose answers are completed by what a query finds by way of the facts.
 
-    For that the endpoint's facts around them are read, by the relations that the query names. What another
-    fact can take away (NOT EXISTS, OPTIONAL, aggregates, an order) is the endpoint's answer alone, with
-    outcome `truncated` and a message that says so; counts over single triples are added up.
+    For that the endpoint's facts around them are read, and the query is run over both here. Where facts can
+    take rows away (OPTIONAL, aggregates, an order), or too much lies around them, the answer is the
+    endpoint's alone, with outcome `truncated` and a message that says so.
     """
 
     def query(
         self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
     ) -> Result:
         """Run one SELECT or ASK over KG and facts; see `KnowledgeGraph.query`."""
-        deadline = Deadline(self._seconds(timeout))
+        deadline, limit = Deadline(self._seconds(timeout)), self.limit if limit is None else limit
         result = self.origin.query(sparql, timeout=deadline.left, limit=limit, foreign=foreign)
         if not result.outcome.ok or not self.new:
             return result
-        limit = self.limit if limit is None else limit
+        trouble, patterns, kinds = "", list[_Pattern](), set[str]()
         try:
-            pattern = read_pattern(sparql)
-            if not any(map(pattern.may_match, self.new)):
-                return result
-            if pattern.obstacle:
-                raise UnreadableQuery(pattern.obstacle)
-            store = ox.Store()
-            triples = (*self.new, *self._around(pattern, deadline))
-            store.load(_ntriples(triples), format=ox.RdfFormat.N_TRIPLES)
+            hops = _size(translateQuery(parseQuery(sparql)).algebra, patterns, kinds) - 1
+        except Exception as error:  # noqa: BLE001 - rdflib raises whatever its grammar meets
+            trouble = f"rdflib: {error}"
+        if not trouble and not any(_matches(t, *pattern) for t in self.new for pattern in patterns):
+            return result
+        trouble = trouble or next((words for kind, words in _OBSTACLES.items() if kind in kinds), "")
+        around = None if trouble else self._around([named for _, named, _ in patterns], hops, deadline)
+        store, own = ox.Store(), Result(Outcome.EMPTY, message=trouble or "too much lies around them")
+        if around is not None:
+            store.load(_ntriples(around), format=ox.RdfFormat.N_TRIPLES)
             local = EmbeddedKG(store, self.profile, self.name)
             own = local.query(sparql, timeout=deadline.left, limit=limit, foreign=foreign)
-            if own.outcome not in (Outcome.ROWS, Outcome.EMPTY):
-                raise UnreadableQuery(own.message)
-        except UnreadableQuery as error:
-            message = f"{len(self.new)} facts read from documents are not in this answer (not read: {error})"
-            message = "; ".join(filter(None, (result.message, message)))
+        if around is None or own.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+            lack = f"{len(self.new)} facts read from documents are not in this answer ({own.message})"
+            message = "; ".join(filter(None, (result.message, lack)))
             return replace(result, outcome=Outcome.TRUNCATED, message=message)
         if result.boolean is not None:
             return replace(result, _boolean=result.boolean or own.boolean)
-        if pattern.keys is None:
-            seen = set(result.rows)
-            rows = (*result.rows, *(row for row in own.rows if row not in seen))[: pattern.length]
-        else:
-            rows = _added(result, own, pattern.keys)
+        seen = set(result.rows)
+        rows = (*result.rows, *(row for row in own.rows if row not in seen))
         if result.outcome is Outcome.TRUNCATED:
             return replace(result, _rows=rows[:limit])
         return Result.capped(result.variables or own.variables, rows, limit)
 
-    def _around(self, pattern: Pattern, deadline: Deadline) -> list[Triple]:
-        """The endpoint's facts that a solution may join with the new ones, by the query's relations."""
-        found = dict.fromkeys(self.new)
-        near = list(dict.fromkeys(end for t in self.new for end in (t.subject, t.object)))
-        seen = set(near)
-        allowed = ""
-        if pattern.relations is not None:
-            allowed = f"VALUES ?p {{ {' '.join(f'<{r}>' for r in sorted(pattern.relations))} }} "
-        for _ in range(pattern.hops):
+    def _around(
+        self, named: Sequence[frozenset[str] | None], hops: int, deadline: Deadline
+    ) -> list[Triple] | None:
+        """The new facts and the endpoint's around them, by these relations (None: any); None for too many."""
+        found, near = dict.fromkeys(self.new), [end for t in self.new for end in (t.subject, t.object)]
+        relations = [] if None in named else sorted(set().union(*filter(None, named)))
+        allowed = f"VALUES ?p {{ {' '.join(map('<{}>'.format, relations))} }} " if relations else ""
+        seen = set[Term]()
+        for _ in range(min(hops, REPEATED)):
+            near = [end for end in dict.fromkeys(near) if end not in seen]
             values = f"VALUES ?n {{ {protocol.terms_n3(near)} }}"
             sides = (f"{{ {values} {allowed}{side} }}" for side in ("?n ?p ?o", "?s ?p ?n"))
             sparql = f"SELECT DISTINCT ?n ?p ?o ?s WHERE {{ {' UNION '.join(sides)} }}"
             result = self.origin.query(sparql, timeout=deadline.left, limit=REACHED)
             if result.outcome not in (Outcome.ROWS, Outcome.EMPTY) or len(found) > REACHED:
-                raise UnreadableQuery("what the facts join is too much, or cannot be read")
-            near = []
+                return None
+            seen.update(near)
             for node, relation, value, subject in result.rows:
                 first, last = (node, value) if value is not None else (subject, node)
                 if isinstance(first, IRI) and isinstance(relation, IRI) and last is not None:
                     found[Triple(first, relation, last)] = None
-                    near += [end for end in (first, last) if end not in seen]
-            seen.update(near)
-            if not near:
-                break
-        return [t for t in found if not any(map(_is_blank, (t.subject, t.object)))]
+                    near += first, last
+        return list(filter(_is_named, found))
 
 
-def _added(result: Result, own: Result, keys: frozenset[str]) -> tuple[tuple[Term | None, ...], ...]:
-    """The rows of two results of counts, added up where all other columns agree."""
-    counted = [name not in keys for name in result.variables]
-    sums: dict[tuple[Term | None, ...], list[int]] = {}
-    for row in (*result.rows, *own.rows):
-        key = tuple(None if is_count else cell for cell, is_count in zip(row, counted, strict=True))
-        numbers = [whole_number(cell) or 0 for cell in row]
-        sums[key] = [a + b for a, b in zip(sums.get(key, [0] * len(row)), numbers, strict=True)]
-    return tuple(
-        tuple(
-            Literal(str(number), XSD + "integer") if is_count else cell
-            for cell, number, is_count in zip(key, numbers, counted, strict=True)
-        )
-        for key, numbers in sums.items()
-    )
+def _size(part: Any, patterns: list[_Pattern], kinds: set[str]) -> int:
+    """The most triples of a solution of a part of rdflib's algebra; notes its patterns and operators."""
+    if isinstance(part, list):
+        return sum(_size(each, patterns, kinds) for each in part)
+    if not isinstance(part, CompValue):
+        return 0
+    kinds.add(part.name.partition("_")[0] if part.name.startswith("Aggregate") else part.name)
+    if part.datasetClause:
+        kinds.add("Graph")
+    size = 0
+    for block in part.triples or ():  # inside of EXISTS rdflib leaves them as flat lists
+        for subject, relation, value in zip(*[iter(block)] * 3, strict=False):
+            named = re.findall(r"<([^<>]*)>", relation.n3())
+            path = re.sub(r"<[^<>]*>", "", relation.n3()) if isinstance(relation, PropertyPath) else ""
+            fixed = (str(e) if isinstance(e, URIRef | Value) and not path else None for e in (subject, value))
+            relations = frozenset(named) if named and "!" not in path else None
+            patterns.append((next(fixed), relations, next(fixed)))
+            size += REPEATED if set("*+") & set(path) else path.count("/") + 1
+    sizes = [_size(v, patterns, kinds) for k, v in part.items() if k not in ("_vars", "triples")]
+    return size + (max if part.name == "Union" else sum)(sizes)
+
+
+def _matches(
+    triple: Triple, subject: str | None, relations: frozenset[str] | None, value: str | None
+) -> bool:
+    """Whether a triple may be what a pattern looks for."""
+    is_relation = relations is None or triple.relation.value in relations
+    return is_relation and subject in (None, triple.subject.value) and value in (None, triple.object.value)
 
 
 def _ntriples(triples: Iterable[Triple]) -> bytes:
     return "\n".join(t.n3() for t in triples).encode()
 
 
-def _is_blank(node: Term) -> bool:
-    return isinstance(node, IRI) and node.value.startswith("_:")
+def _is_named(triple: Triple) -> bool:
+    """Whether both ends have a name in SPARQL: blank nodes have none."""
+    return not any(isinstance(n, IRI) and n.value.startswith("_:") for n in (triple.subject, triple.object))
 
 
 def _unknown(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[Triple]:

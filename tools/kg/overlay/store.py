@@ -19,7 +19,6 @@ from pathlib import Path
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.core.terms import IRI, RDFS, Triple, text
-from triplewise.tools.kg.protocol import batches
 from triplewise.tools.kg.rdf import read_triple
 
 WAIT = 15.0  # seconds to wait while another process writes
@@ -89,12 +88,9 @@ class FactFilter:
         fact = stored.fact
         where = [w for r in stored.readings for w in (r.sentence, r.document, r.source, r.question)]
         texts = "\n".join([fact.triple.n3(), *fact.labels.values(), *where])
-        return (
-            (not self.status or fact.status in self.status)
-            and fact.confidence >= self.least
-            and self.text.casefold() in texts.casefold()
-            and (bool(fact.conflicts) or not self.conflicting)
-        )
+        is_wanted = (not self.status or fact.status in self.status) and fact.confidence >= self.least
+        has_conflict = bool(fact.conflicts) or not self.conflicting
+        return is_wanted and has_conflict and self.text.casefold() in texts.casefold()
 
 
 class FactStore:
@@ -118,13 +114,12 @@ class FactStore:
         given, kept = list(facts), []
         if not given:
             return ()
-        with self._connected() as connection, connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with self._connected("IMMEDIATE") as connection:
             for fact in given:
                 labels, conflicts = (json.dumps(v, ensure_ascii=False) for v in (fact.labels, fact.conflicts))
                 connection.execute(
                     "INSERT OR IGNORE INTO facts VALUES (?, ?, ?, ?, ?, ?, '')",
-                    (fact.id, fact.triple.n3(), labels, conflicts, fact.status, now()),
+                    (fact.id, fact.triple.n3(), labels, conflicts, fact.status, _now()),
                 )
                 connection.execute(
                     "INSERT OR IGNORE INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -138,8 +133,7 @@ class FactStore:
         """Return the facts that are meant, oldest first."""
         if not self.path.exists():
             return []
-        with self._connected() as connection, connection:
-            connection.execute("BEGIN")
+        with self._connected() as connection:
             rows = connection.execute("SELECT * FROM facts ORDER BY added, rowid").fetchall()
             read = connection.execute("SELECT * FROM readings ORDER BY time, rowid").fetchall()
         readings: dict[str, list[Mention]] = {}
@@ -164,29 +158,26 @@ class FactStore:
         if len(matches) == 1:
             return matches[0]
         shown = ", ".join(k.id for k in (matches or facts)[:6]) or "none"
-        if matches:
-            several = f"{prefix!r} begins the ids of {len(matches)} facts: {shown}; write more of it"
-            raise ConfigurationError(several)
-        raise ConfigurationError(
+        none = (
             f"no fact has an id that begins with {prefix!r} in {self.path}; there are {len(facts)}: {shown}"
         )
+        several = f"{prefix!r} begins the ids of {len(matches)} facts: {shown}; write more of it"
+        raise ConfigurationError(several if matches else none)
 
     def decide(self, ids: Iterable[str], status: FactStatus) -> int:
         """Accept or reject facts by full id; how many changed. Rejected ones are never proposed again."""
         changed = 0
-        with self._connected() as connection, connection:
-            connection.execute("BEGIN IMMEDIATE")
-            for batch in batches(dict.fromkeys(ids), 500):
-                marks = ", ".join("?" * len(batch))
+        with self._connected("IMMEDIATE") as connection:
+            for fact_id in dict.fromkeys(ids):
                 changed += connection.execute(
-                    f"UPDATE facts SET status = ?, decided = ? WHERE id IN ({marks}) AND status != ?",
-                    (status, now(), *batch, status),
+                    "UPDATE facts SET status = ?1, decided = ?2 WHERE id = ?3 AND status != ?1",
+                    (status, _now(), fact_id),
                 ).rowcount
         return changed
 
     @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one transaction. Raises `DataError` where the file cannot be used."""
+    def _connected(self, kind: str = "") -> Iterator[sqlite3.Connection]:
+        """A connection in a transaction. Raises `DataError` where the file cannot be used."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)) as connection:
@@ -196,14 +187,15 @@ class FactStore:
                         raise sqlite3.DatabaseError("it is some other program's database")
                     made = f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_VERSION};COMMIT;"
                     connection.executescript(made)
-                yield connection
+                with connection:
+                    connection.execute(f"BEGIN {kind}")
+                    yield connection
         except (OSError, sqlite3.Error) as error:
             remedy = "name another file with --facts (setting facts)"
             raise DataError(f"the facts cannot be read or written ({error}); {remedy}", self.path) from error
 
 
-def now() -> str:
-    """The time, ISO 8601 in UTC."""
+def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
@@ -229,25 +221,23 @@ def open_facts(kg: str, path: str | Path | None = None) -> FactStore:
     return FactStore(Path(path).expanduser() if path is not None else default_path(kg))
 
 
-def ntriples(facts: Iterable[StoredFact]) -> Iterator[str]:
-    """The bare triples, and the names of new nodes in them."""
-    for stored in facts:
-        yield stored.fact.triple.n3()
-        for node, label in stored.fact.labels.items():
-            yield Triple(IRI(node), IRI(RDFS + "label"), text(label)).n3()
-
-
 def as_json(stored: StoredFact) -> dict[str, object]:
     """A fact as plain JSON; terms as N-Triples writes them."""
-    fact, triple = stored.fact, stored.fact.triple
-    terms = {"subject": triple.subject.n3(), "relation": triple.relation.n3(), "object": triple.object.n3()}
-    known = {key: getattr(fact, key) for key in ("labels", "status", "confidence")}
-    facts = {**known, "conflicts": list(fact.conflicts), "added": stored.added, "decided": stored.decided}
-    return {"id": stored.id, **terms, **facts, "readings": [asdict(r) for r in stored.readings]}
+    fact, dates = stored.fact, {"added": stored.added, "decided": stored.decided}
+    terms = {key: getattr(fact.triple, key).n3() for key in ("subject", "relation", "object")}
+    known = {key: getattr(fact, key) for key in ("labels", "status", "confidence", "conflicts")}
+    return {"id": stored.id, **terms, **known, **dates, "readings": [asdict(r) for r in stored.readings]}
 
 
-# Name of a format -> the lines of a file in it.
+def _ntriples(facts: Iterable[StoredFact]) -> Iterator[str]:
+    for stored in facts:
+        yield stored.fact.triple.n3()
+        names = stored.fact.labels.items()
+        yield from (Triple(IRI(node), IRI(RDFS + "label"), text(label)).n3() for node, label in names)
+
+
 FORMATS: Mapping[str, Callable[[Iterable[StoredFact]], Iterator[str]]] = {
-    "nt": ntriples,
+    "nt": _ntriples,
     "jsonl": lambda facts: (json.dumps(as_json(f), ensure_ascii=False) for f in facts),
 }
+"""The lines of a file by its format: bare triples with the names of new nodes, or all that is known."""

@@ -1,22 +1,22 @@
 """The engines that an extraction runs on: DuckDB here, Spark where one machine is not enough.
 
-Both read and write folders of Parquet by the same SQL. Dumps are taken apart by DuckDB alone.
+Both know three things: to give folders of Parquet a name, to write what a query yields, and to close.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.kg.rdf import Stream, line_blocks, readable_lines
+from triplewise.tools.kg.protocol import batches
 
 ENGINES = ("duckdb", "spark")
-BLOCK = 64 << 20  # bytes of text that DuckDB is given at once: memory use is some times this
+ROWS = 100_000  # of a Parquet file that are read or written at once
 
 
 class DuckDB:
@@ -42,22 +42,6 @@ class DuckDB:
         except self._duckdb.Error as error:
             raise ConfigurationError(f"memory {memory!r} is no size; write e.g. 4GB ({error})") from error
         self.close = self._con.close
-
-    def lines(self, path: Path) -> Iterator[tuple[int, int]]:
-        """The lines of a file, decompressed here, part by part as they fit in memory.
-
-        Each part is the table `lines` of `line`, trimmed, and `n`, its place from 0. Yields their number,
-        and bytes of the file on disk that have been read.
-        """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        with Stream(path) as stream:
-            for block in line_blocks(stream, BLOCK):
-                lines = pa.array(readable_lines(block).decode().removesuffix("\n").split("\n"))
-                trimmed = pc.utf8_trim(lines, characters=" \t\r\n")
-                self._con.register("lines", pa.table({"n": range(len(lines)), "line": trimmed}))
-                yield len(lines), stream.position
 
     def name_table(self, name: str, *folders: Path) -> None:
         """Give the Parquet files below some folders a name in queries."""
@@ -115,6 +99,35 @@ class Spark:
 
 
 Engine: TypeAlias = DuckDB | Spark
+
+
+def read_rows(folder: Path) -> Iterator[tuple[Any, ...]]:
+    """The rows of a folder of Parquet files, file by file in the order of their names."""
+    import pyarrow.parquet as pq
+
+    for path in sorted(folder.glob("*.parquet")):
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(ROWS):
+                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def count_rows(folder: Path) -> int:
+    """How many rows the Parquet files in a folder have."""
+    import pyarrow.parquet as pq
+
+    return sum(int(pq.read_metadata(file).num_rows) for file in folder.glob("*.parquet"))
+
+
+def write_rows(folder: Path, rows: Iterable[tuple[str, ...]], *names: str) -> None:
+    """Write rows of texts as Parquet with these columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([(name, pa.string()) for name in names])
+    folder.mkdir(parents=True, exist_ok=True)
+    with pq.ParquetWriter(folder / "part-0.parquet", schema, compression="zstd") as writer:
+        for batch in batches(rows, ROWS):
+            writer.write_table(pa.table([list(c) for c in zip(*batch, strict=True)], schema=schema))
 
 
 def _quoted(path: Path) -> str:

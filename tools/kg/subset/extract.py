@@ -2,7 +2,7 @@
 
 The result is a folder with `triples.nt.gz`, `labels.nt.gz` and `cut.json` (what was extracted, from what,
 how), which `triplewise kg load` takes as it is. Until it is done, the dumps as Parquet stand in a hidden
-folder in it: an extraction that was broken off does not take them apart again.
+folder in it: an extraction that was broken off does not read them again.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -23,22 +22,21 @@ from typing import Any, Literal
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import exclusive, write_json, writing
 from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg import rdf
 from triplewise.tools.kg.load import SUBSET_MANIFEST
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.kg.rdf import Progress, Stream, numbered_lines, safe_iri
-from triplewise.tools.kg.subset import staging
-from triplewise.tools.kg.subset.engines import ENGINES, DuckDB, Engine, Spark
-from triplewise.tools.kg.subset.staging import Source
+from triplewise.tools.kg.rdf import Progress, safe_iri
+from triplewise.tools.kg.subset import engines
+from triplewise.tools.kg.subset.engines import DuckDB, Engine, Spark
 
 Direction = Literal["both", "out"]
 DIRECTIONS: tuple[Direction, ...] = ("both", "out")
 FORMAT = 2
 TRIPLES, LABELS = "triples.nt.gz", "labels.nt.gz"
-WORK = ".work"
+WORK, DONE = ".work", "done.json"
 SHOWN = 1_000  # unknown seeds that the manifest lists; the rest is counted
 SEED_KEYS = ("entities", "topic_entity", "entity", "id")
 """Where a JSON record may name its entities: the first of these that it has."""
-_LEVEL = 4
 
 # What a cut computes. Terms are written as N-Triples writes them, and blank nodes have become IRIs: a term is
 # a node if it begins with `<`. The tables are named by `_extract`.
@@ -112,6 +110,23 @@ class Hop:
     hubs: int
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A dump that was read: its facts, lines that are no triple, and the first of those.
+
+    Attributes:
+        bytes: its size. triples: repetitions included.
+        first_bad, message: number of the first bad line, and what is wrong with it.
+    """
+
+    path: Path
+    bytes: int
+    triples: int
+    bad_lines: int
+    first_bad: int | None
+    message: str
+
+
 @dataclass(frozen=True)
 class SubsetReport:
     """What an extraction did.
@@ -156,12 +171,11 @@ def extract_subset(
 
     Args:
         seeds: file of ids or IRIs, one a line, or of JSON lines (see `read_seed_ids`).
-        dumps: N-Triples (.nt, also .gz, .zst, .bz2), and tables of labels (.tsv) as `kg load` takes them.
+        dumps: files of facts and tables of labels, as `kg load` takes them.
         into: the folder to make. spec: what to extract.
         profile: what ids look like, which relations are followed, which name things. Relations that it leaves
             out are neither followed nor kept; labels, aliases and descriptions are kept, not followed.
-        engine: `duckdb`, `spark`, or one that was made before; DuckDB takes the dumps apart in any case.
-        memory, threads: what DuckDB may use.
+        engine: `duckdb`, `spark`, or one that was made before. memory, threads: what DuckDB may use.
         overwrite: replace what the folder holds (a cut, whole or begun). progress: as for `load_kg`.
 
     Raises:
@@ -173,58 +187,52 @@ def extract_subset(
     if not paths:
         raise ConfigurationError("nothing to cut from: name at least one dump by --from")
     for path in paths:
-        staging.check_dump(path)
+        rdf.check_format(path)
+    if engine not in engines.ENGINES and isinstance(engine, str):
+        raise ConfigurationError.unknown("engine", engine, engines.ENGINES)
     shape, target = load_profile(profile), Path(into).absolute()
     entities, unreadable = read_seed_ids(Path(seeds), shape)
     _check_target(target, overwrite)
     work = target / WORK
     with ExitStack() as stack:
-        with writing(work):
-            work.mkdir(parents=True, exist_ok=True)
-            busy = ConfigurationError(f"another process is working in {work}; wait for it to end")
-            stack.enter_context(exclusive(work / "lock", busy))
-        duckdb = DuckDB(work / "spill", memory, threads)
-        stack.callback(duckdb.close)
+        stack.enter_context(writing(work))
+        work.mkdir(parents=True, exist_ok=True)
+        busy = ConfigurationError(f"another process is working in {work}; wait for it to end")
+        stack.enter_context(exclusive(work / "lock", busy))
         if isinstance(engine, str):
-            if engine not in ENGINES:
-                raise ConfigurationError.unknown("engine", engine, ENGINES)
-            if engine == "spark":
-                stack.callback((spark := Spark()).close)
-            engine = spark if engine == "spark" else duckdb
-        staged = staging.stage(work / "staged", duckdb, paths, shape, tell)
-        engine.name_table("staged", *staged)
-        with writing(work):
-            shutil.rmtree(work / "hops", ignore_errors=True)
-            facts = _extract(_Tables(engine, work / "hops"), spec, shape, entities, tell)
-            tell("writing", 0, None)
-            files = {
-                name: _write_ntriples(work / "hops" / table, work / name)
-                for name, table in ((TRIPLES, "triples"), (LABELS, "names"))
-            }
-            facts["unknown"] = [*unreadable, *facts["unknown"]]
-            report = SubsetReport(
-                path=target,
-                spec=spec,
-                profile=shape.name,
-                engine=engine.name,
-                triples=files[TRIPLES]["triples"],
-                labels=files[LABELS]["triples"],
-                hops=tuple(facts["hops"]),
-                seeds=facts["seeds"],
-                unknown=tuple(facts["unknown"][:SHOWN]),
-                unknown_count=len(facts["unknown"]),
-                left_out=facts["left_out"],
-                sources=tuple(staged.values()),
-                seconds=round(time.perf_counter() - begun, 3),
-            )
-            # No times and no folders: the same extraction has the same manifest. It is moved into place last.
-            about = {k: v for k, v in asdict(report).items() if k not in ("path", "seconds")}
-            about["sources"] = [asdict(source) | {"path": source.path.name} for source in report.sources]
-            (target / SUBSET_MANIFEST).unlink(missing_ok=True)
-            for name in files:
-                (work / name).replace(target / name)
-            manifest = {"format": FORMAT, "version": version("triplewise"), **about, "files": files}
-            write_json(target / SUBSET_MANIFEST, manifest, indent=2)
+            engine = Spark() if engine == "spark" else DuckDB(work / "spill", memory, threads)
+            stack.callback(engine.close)
+        staged = [_stage(work, path, number, shape, tell) for number, path in enumerate(paths)]
+        engine.name_table("staged", *(folder for folder, _ in staged))
+        shutil.rmtree(work / "hops", ignore_errors=True)
+        facts = _extract(engine, work / "hops", spec, shape, entities, tell)
+        tell("writing", 0, None)
+        files = {
+            name: _write_ntriples(work / "hops" / table, work / name)
+            for name, table in ((TRIPLES, "triples"), (LABELS, "names"))
+        }
+        unknown = [*unreadable, *facts.pop("unknown")]
+        report = SubsetReport(
+            path=target,
+            spec=spec,
+            profile=shape.name,
+            engine=engine.name,
+            triples=files[TRIPLES]["triples"],
+            labels=files[LABELS]["triples"],
+            unknown=tuple(unknown[:SHOWN]),
+            unknown_count=len(unknown),
+            sources=tuple(source for _, source in staged),
+            seconds=round(time.perf_counter() - begun, 3),
+            **facts,
+        )
+        # No times and no folders: the same extraction has the same manifest. It is moved into place last.
+        about = {k: v for k, v in asdict(report).items() if k not in ("path", "seconds")}
+        about["sources"] = [asdict(source) | {"path": source.path.name} for source in report.sources]
+        (target / SUBSET_MANIFEST).unlink(missing_ok=True)
+        for name in files:
+            (work / name).replace(target / name)
+        manifest = {"format": FORMAT, "version": version("triplewise"), **about, "files": files}
+        write_json(target / SUBSET_MANIFEST, manifest, indent=2)
     shutil.rmtree(work, ignore_errors=True)
     return report
 
@@ -241,115 +249,104 @@ def _check_target(target: Path, overwrite: bool) -> None:
         raise ConfigurationError(f"{target} holds a cut already; give --overwrite, or name another folder")
 
 
-@dataclass(frozen=True)
-class _Tables:
-    """Tables in a folder, which queries know by the last part of their names."""
+def _stage(work: Path, path: Path, number: int, profile: Profile, tell: Progress) -> tuple[Path, Source]:
+    """The folder that holds a dump as Parquet with the columns `s`, `p`, `o`, made unless it is there.
 
-    engine: Engine
-    folder: Path
-
-    def write(self, table: str, query: str) -> Path:
-        """Write what a query yields."""
-        path = self.folder / table
-        path.mkdir(parents=True, exist_ok=True)
-        self.engine.write(query, path)
-        self.engine.name_table(path.name, path)
-        return path
-
-    def write_column(self, table: str, column: str, values: Sequence[str]) -> None:
-        """Write texts as a table of one column."""
-        staging.write_rows(self.folder / table / "part-0.parquet", ((v,) for v in values), (column,))
-        self.engine.name_table(table, self.folder / table)
+    It is made under another name and renamed when it is complete. Blank nodes have the dump's number.
+    """
+    facts = path.stat()
+    about = f"{number} {path.absolute()} {facts.st_size} {facts.st_mtime_ns} {profile!r}"
+    folder = work / "staged" / hashlib.sha256(about.encode()).hexdigest()[:20]
+    if not (folder / DONE).is_file():
+        part = folder.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        reader = rdf.GraphReader(on_error="skip", progress=tell)
+        is_table = rdf.is_label_table(path)
+        quads = reader.labels([path], profile) if is_table else reader.facts([path], profile, number)
+        engines.write_rows(part, ((str(q.subject), str(q.predicate), str(q.object)) for q in quads), *"spo")
+        first = reader.broken[0] if reader.broken else None
+        bad = (first.line, first.message) if first else (None, "")
+        write_json(part / DONE, [facts.st_size, engines.count_rows(part), reader.broken_count, *bad])
+        part.rename(folder)
+    tell(f"staging {path.name}", facts.st_size, facts.st_size)
+    return folder, Source(path, *json.loads((folder / DONE).read_text(encoding="utf-8")))
 
 
 def _extract(
-    tables: _Tables, spec: SubsetSpec, profile: Profile, seeds: Sequence[IRI], tell: Progress
+    engine: Engine, folder: Path, spec: SubsetSpec, profile: Profile, seeds: Sequence[IRI], tell: Progress
 ) -> dict[str, Any]:
-    """Compute the tables `triples` and `names` from `staged`, hop by hop.
+    """Compute the tables `triples` and `names` of a folder from `staged`, hop by hop.
 
     Returns what the report says of it: `hops`, `seeds` (their number), `unknown` (seeds), `left_out`.
     """
-    tell("relations", 0, None)
-    left_out = _sort_relations(tables, profile)
+
+    def write(table: str, query: str) -> Path:
+        """Write a table, which queries then know by the last part of its name."""
+        (folder / table).mkdir(parents=True, exist_ok=True)
+        engine.write(query, folder / table)
+        engine.name_table(Path(table).name, folder / table)
+        return folder / table
+
+    def write_column(table: str, column: str, values: Iterable[str]) -> None:
+        engines.write_rows(folder / table, ((value,) for value in sorted(values)), column)
+        engine.name_table(table, folder / table)
+
+    texts = {*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates}
+    counts = dict(engines.read_rows(write("relations", "SELECT p, COUNT(*) AS n FROM staged GROUP BY p")))
+    naming = {relation for relation in counts if relation[1:-1] in texts}
+    left_out = {r for r in counts.keys() - naming if profile.excludes(safe_iri(r[1:-1]))}
+    write_column("naming", "p", naming)
+    write_column("followed", "p", counts.keys() - naming - left_out)
     tell("finding the seeds", 0, None)
-    tables.write_column("listed", "node", [iri.n3() for iri in seeds])
-    there = {term for (term,) in staging.rows(tables.write("seeds", _SEEDS))}
+    write_column("listed", "node", [iri.n3() for iri in seeds])
+    there = {term for (term,) in engines.read_rows(write("seeds", _SEEDS))}
     if not there:
         raise DataError(
             f"none of the {len(seeds):,} seeds is in the dump (the first: {seeds[0].value}); check the dump, "
             f"and --profile (now {profile.name!r})"
         )
-    frontiers, taken, hops = [tables.folder / "seeds"], list[Path](), list[Hop]()
+    frontiers, taken, hops = [folder / "seeds"], list[Path](), list[Hop]()
     for number in range(1, spec.hops + 1):
-        if not (nodes := staging.row_count(frontiers[-1])):
+        if not (nodes := engines.count_rows(frontiers[-1])):
             break
         tell(f"hop {number}: {nodes:,} nodes", 0, None)
-        tables.engine.name_table("frontier", frontiers[-1])
+        engine.name_table("frontier", frontiers[-1])
         both = str(spec.direction == "both").lower()
-        touched = tables.write(f"{number}/touched", _TOUCHED.format(both=both))
-        hubs = staging.row_count(tables.write(f"{number}/hubs", _HUBS.format(limit=spec.hub_limit)))
-        taken.append(tables.write(f"{number}/triples", _TAKEN.format(hop=number)))
-        tables.engine.name_table("before", *frontiers)
+        touched = write(f"{number}/touched", _TOUCHED.format(both=both))
+        hubs = engines.count_rows(write(f"{number}/hubs", _HUBS.format(limit=spec.hub_limit)))
+        taken.append(write(f"{number}/triples", _TAKEN.format(hop=number)))
+        engine.name_table("before", *frontiers)
         reached = f"SELECT node FROM ({_NODES}) AS nodes ANTI JOIN before USING (node)"
-        frontiers.append(tables.write(f"{number}/reached", reached))
+        frontiers.append(write(f"{number}/reached", reached))
         hops.append(Hop(number, nodes, 0, hubs))
         shutil.rmtree(touched)
     tell("putting the hops together", 0, None)
-    tables.engine.name_table("by_hop", *taken)
-    every = "SELECT s, p, o, MIN(hop) AS hop FROM by_hop GROUP BY s, p, o ORDER BY s, p, o"
-    tables.write("triples", every)
-    counts = tables.write("counts", "SELECT hop, COUNT(*) AS n FROM triples GROUP BY hop")
-    new = dict(staging.rows(counts))
+    engine.name_table("by_hop", *taken)
+    write("triples", "SELECT s, p, o, MIN(hop) AS hop FROM by_hop GROUP BY s, p, o ORDER BY s, p, o")
+    new = dict(engines.read_rows(write("new", "SELECT hop, COUNT(*) AS n FROM triples GROUP BY hop")))
     tell("labels", 0, None)
-    used = staging.rows(tables.write("used", "SELECT DISTINCT p FROM triples"))
-    carriers = {iri.n3() for (t,) in used for r in [_iri(t)] for iri in (r, profile.label_subject(r))}
-    tables.write_column("carriers", "node", sorted(carriers))
+    used = engines.read_rows(write("used", "SELECT DISTINCT p FROM triples"))
+    relations = [safe_iri(relation[1:-1]) for (relation,) in used]
+    write_column("carriers", "node", {i.n3() for r in relations for i in (r, profile.label_subject(r))})
     tags = ["", *(tag.lower() for tag in spec.languages)]
     languages = " OR ".join(f"{_TAG} = '{tag}' OR {_TAG} LIKE '{tag}-%'" for tag in tags)
-    tables.write("names", _NAMES.format(nodes=_NODES, languages=f"({languages})" if tags[1:] else "true"))
+    write("names", _NAMES.format(nodes=_NODES, languages=f"({languages})" if tags[1:] else "true"))
     return {
-        "hops": [replace(hop, triples=new.get(hop.number, 0)) for hop in hops],
+        "hops": tuple(replace(hop, triples=new.get(hop.number, 0)) for hop in hops),
         "seeds": len(there),
         "unknown": [profile.short(iri) for iri in seeds if iri.n3() not in there],
-        "left_out": left_out,
+        "left_out": sum(counts[relation] for relation in left_out),
     }
-
-
-def _sort_relations(tables: _Tables, profile: Profile) -> int:
-    """Write the relations that are followed and those that name; return how many triples have others."""
-    texts = (*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates)
-    followed, naming, left_out = [], [], 0
-    query = "SELECT p, COUNT(*) AS n FROM staged GROUP BY p"
-    for relation, number in staging.rows(tables.write("relations", query)):
-        if relation[1:-1] in texts:
-            naming.append(relation)
-        elif profile.excludes(_iri(relation)):
-            left_out += number
-        else:
-            followed.append(relation)
-    tables.write_column("followed", "p", sorted(followed))
-    tables.write_column("naming", "p", sorted(naming))
-    return left_out
 
 
 def _write_ntriples(table: Path, path: Path) -> dict[str, Any]:
     """Write triples (`s`, `p`, `o`) as N-Triples, compressed: the same bytes for the same triples."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    total, kind = 0, pa.large_string()
-    with path.open("wb") as raw:
-        with gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
-            for batch in staging.batches(table):
-                columns = [batch.column(name).cast(kind) for name in ("s", "p", "o")]
-                lines = pc.binary_join_element_wise(*columns, pa.scalar(".\n", kind), pa.scalar(" ", kind))
-                file.write("".join(lines.to_pylist()).encode())
-                total += batch.num_rows
-        raw.flush()
-        os.fsync(raw.fileno())
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", 4, raw, mtime=0) as file:
+        for s, p, o, *_ in engines.read_rows(table):
+            file.write(f"{s} {p} {o} .\n".encode())
     with path.open("rb") as done:
         digest = hashlib.file_digest(done, "sha256").hexdigest()
-    return {"triples": total, "bytes": path.stat().st_size, "sha256": digest}
+    return {"triples": engines.count_rows(table), "bytes": path.stat().st_size, "sha256": digest}
 
 
 def read_seed_ids(path: Path, profile: Profile) -> tuple[tuple[IRI, ...], tuple[str, ...]]:
@@ -357,14 +354,11 @@ def read_seed_ids(path: Path, profile: Profile) -> tuple[tuple[IRI, ...], tuple[
 
     A line is an id (`Q42`), an IRI (with or without angle brackets), or a JSON object with `entities`,
     `topic_entity`, `entity` or `id`: an id, a list of ids, or a mapping with ids on either side. What follows
-    `#` and a space is a comment.
-
-    Raises:
-        DataError: no such file; a line that is no JSON, with its number; no entity at all.
+    `#` and a space is a comment. Raises `DataError`: no such file, a line that is no JSON, no entity at all.
     """
     entries = dict[tuple[str, ...], None]()  # the forms of an entity to try in order
-    with Stream(path) as stream:
-        for number, raw in numbered_lines(stream):
+    with rdf.Stream(path) as stream:
+        for number, raw in rdf.numbered_lines(stream):
             line = raw.strip()
             if not line.startswith("{"):
                 if line and not line.startswith("#"):
@@ -384,15 +378,10 @@ def read_seed_ids(path: Path, profile: Profile) -> tuple[tuple[IRI, ...], tuple[
     found = {forms: next(filter(None, map(profile.expand, forms)), None) for forms in entries}
     unreadable = tuple(forms[-1] for forms, iri in found.items() if iri is None)
     if len(unreadable) == len(found):
-        shown = ", ".join(map(repr, unreadable[:3]))
-        remedy = (
-            f"{shown} are no ids in the profile {profile.name!r}; name the graph's by --profile, or give IRIs"
-            if unreadable
-            else "write one id or IRI a line, or JSON lines with `entities` or `id`"
-        )
+        remedy = "write one id or IRI a line, or JSON lines with `entities` or `id`"
+        if unreadable:
+            shown = ", ".join(map(repr, unreadable[:3]))
+            fix = "name the graph's by --profile, or give IRIs"
+            remedy = f"{shown} are no ids in the profile {profile.name!r}; {fix}"
         raise DataError(f"no seeds found: {remedy}", path)
     return tuple(dict.fromkeys(iri for iri in found.values() if iri is not None)), unreadable
-
-
-def _iri(term: str) -> IRI:
-    return safe_iri(term[1:-1])

@@ -6,7 +6,7 @@ import hashlib
 import random
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -98,11 +98,9 @@ def make_incomplete(
         source: a folder made by `triplewise kg load`, a graph file, or `demo`.
         questions: for which the graph becomes incomplete. questions_file: where they are from.
         into: the folder to make for `ask --kg`; it also holds `dropped.nt` and `thinned.json`.
-        spec: how. profile: of the source. progress: told stage, done, total.
 
     Raises:
         ConfigurationError: the folder exists, or the source is an endpoint.
-        DataError: a source that cannot be read, or a folder that cannot be written.
     """
     start, tell = time.perf_counter(), progress or (lambda stage, done, total: None)
     target = Path(into).absolute()
@@ -131,25 +129,19 @@ def make_incomplete(
         # Lines 6 to 9: a share of the facts on any path, drawn at random.
         collected = sorted({fact for answers in paths for path in answers for fact in path})
         dropped = set(random.Random(spec.seed).sample(collected, round(spec.drop * len(collected))))
-
-        def rest() -> Iterator[ox.Quad]:
-            for quad in kg.quads():
-                report.triples += 1
-                if (str(quad.subject), str(quad.predicate), str(quad.object)) not in dropped:
-                    yield quad
-
         tell("writing what stays", 0, None)
-        ox.serialize(rest(), str(work / "rest.nq"), format=ox.RdfFormat.N_QUADS)
+        quads = ((quad, _fact(quad) in dropped) for quad in kg.quads())
+        kept = (quad for quad, is_dropped in quads if not is_dropped)
+        ox.serialize(kept, str(work / "rest.nq"), format=ox.RdfFormat.N_QUADS)
         report.kept = load_kg([work / "rest.nq"], work / "kg", profile=kg.profile, progress=progress).triples
         hit = [[not dropped.isdisjoint(path) for path in answers] for answers in paths]
-        report.collected, report.dropped = len(collected), len(dropped)
+        report.triples, report.collected, report.dropped = len(kg.store), len(collected), len(dropped)
         report.answers = sum(map(len, paths))
         report.hit_questions, report.hit_answers = sum(map(any, hit)), sum(map(sum, hit))
         report.seconds = time.perf_counter() - start
         lines = "".join(f"{s} {p} {o} .\n" for s, p, o in sorted(dropped)).encode()
         (work / "kg" / DROPPED).write_bytes(lines)
-        with questions_file.open("rb") as opened:
-            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        digest = hashlib.sha256(questions_file.read_bytes()).hexdigest()
         manifest = {
             **{k: v for k, v in asdict(report).items() if k != "path"},
             **asdict(spec),
@@ -162,6 +154,10 @@ def make_incomplete(
     return report
 
 
+def _fact(quad: ox.Quad) -> Fact:
+    return str(quad.subject), str(quad.predicate), str(quad.object)
+
+
 def _facts(kg: EmbeddedKG) -> set[Fact]:
     """Facts that paths may run over: without names, and without what the profile leaves out."""
     profile = kg.profile
@@ -171,8 +167,7 @@ def _facts(kg: EmbeddedKG) -> set[Fact]:
     def is_followed(predicate: str) -> bool:
         return predicate not in naming and not profile.excludes(safe_iri(predicate))
 
-    quads = (quad for quad in kg.quads() if is_followed(quad.predicate.value))
-    return {(str(quad.subject), str(quad.predicate), str(quad.object)) for quad in quads}
+    return {_fact(quad) for quad in kg.quads() if is_followed(quad.predicate.value)}
 
 
 def _node_of(name: str, kg: EmbeddedKG, graph: ShortestPaths, literals: dict[str, str]) -> str:
@@ -206,26 +201,21 @@ class ShortestPaths:
 
         Targets that the graph lacks or that are out of reach are left out; the source itself has no facts.
         """
-        depth, frontier = {source: 0}, [source] if source in self.edges else []
+        if source not in self.edges:
+            return {}
+        depth, frontier = {source: 0}, [source]
         for hop in range(1, hops + 1):
-            if all(target in depth for target in targets):
+            if depth.keys() >= set(targets):
                 break
             ends = dict.fromkeys(end for n in frontier for s, _, o in self.edges[n] for end in (s, o))
             frontier = [node for node in ends if node not in depth]
             depth |= dict.fromkeys(frontier, hop)
         paths: dict[str, list[Fact]] = {}
-        for target in targets:
-            if target not in depth or source not in self.edges:
-                continue
-            node, path = target, list[Fact]()
+        for target in filter(depth.__contains__, targets):
+            node, paths[target] = target, []
             while node != source:  # back, step by step
-                before = [
-                    (fact, end)
-                    for fact in self.edges[node]
-                    for end in [fact[2] if fact[0] == node else fact[0]]
-                    if depth.get(end) == depth[node] - 1
-                ]
+                facts = ((fact, fact[2] if fact[0] == node else fact[0]) for fact in self.edges[node])
+                before = [(fact, end) for fact, end in facts if depth.get(end) == depth[node] - 1]
                 fact, node = draw.choice(before)
-                path.append(fact)
-            paths[target] = path
+                paths[target].append(fact)
         return paths
