@@ -471,11 +471,6 @@ def is_text(path: Path) -> bool:
     return _suffix(path) in TEXT
 
 
-def is_ntriples(path: Path) -> bool:
-    """Whether a file is N-Triples by its suffix."""
-    return FORMATS.get(_suffix(path)) == ox.RdfFormat.N_TRIPLES
-
-
 def without_blanks(quad: ox.Quad, source: int) -> ox.Quad:
     """The quad with its blank nodes as IRIs, distinct by the number of the source file."""
     ends: list[Any] = [quad.subject, quad.object]
