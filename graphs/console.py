@@ -9,7 +9,6 @@ import json
 import re
 import sqlite3
 import sys
-import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from triplewise.tools.core.secrets import redact
 from triplewise.tools.core.terms import CONTROLS
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -67,7 +66,7 @@ def echo(text: str, **options: Any) -> None:
 
 
 def echo_json(value: Any) -> None:
-    """Print a value as JSON on standard output."""
+    """Print a value as JSON."""
     echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
@@ -80,13 +79,9 @@ def say(message: str, kind: Literal["error", "notice", ""] = "") -> None:
 
 
 def examples(*commands: str) -> str:
-    """Return the examples under a command's `--help`; one too long for a line goes on as a shell has it."""
-    lines = []
-    for command in commands:
-        unbroken = re.sub(r'"[^"]*"|--[\w-]+ ', lambda part: part[0].replace(" ", "\0"), command)
-        parts = textwrap.wrap(unbroken, 72, break_long_words=False, break_on_hyphens=False)
-        lines.append(" \\\n      ".join(parts).replace("\0", " ").replace("[", r"\["))
-    return "Examples:\n\n[cyan]  " + "\n  ".join(lines) + "[/cyan]" if lines else ""
+    """Return the examples under a command's `--help`."""
+    lines = "\n  ".join(commands).replace("[", r"\[")
+    return f"Examples:\n\n[cyan]  {lines}[/cyan]" if commands else ""
 
 
 def columns(
@@ -96,51 +91,25 @@ def columns(
     right: bool = False,
     whole: bool = False,
 ) -> Table:
-    """Return a table with a heading for each column, which wraps between words instead of cutting.
-
-    Args:
-        right: set all columns but the first to the right, for numbers.
-        whole: break no line of the first column.
-    """
+    """Return a table with a heading for each column; numbers stand `right`, names in the first unbroken."""
     from rich.table import Table
     from rich.text import Text
 
-    lines = [tuple(heads), *map(tuple, rows)]
-
-    class WordTable(Table):
-        """Shrinks no column below its longest word, where there is room."""
-
-        def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
-            texts = [[str(line[i]) for line in lines] for i in range(len(heads))]
-            full = [max(len(part) for text in cells for part in text.split("\n")) for cells in texts]
-            words = [max(len(word) for text in cells for word in ("", *text.split())) for cells in texts]
-            words[0] = full[0] if whole else words[0]
-            free = options.max_width - 2 * (len(heads) - 1)
-            if sum(words) <= free < sum(full):
-                while sum(full) > free:  # the widest gives first
-                    at = max((i for i in range(len(heads)) if full[i] > words[i]), key=full.__getitem__)
-                    full[at] -= 1
-                for column, width in zip(self.columns, full, strict=True):
-                    column.width = width
-            yield from super().__rich_console__(console, options)
-
-    table = WordTable(
-        box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", title_justify="left"
-    )
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, title_justify="left")
     table.title = Text(title, "bold") if title else None
     for number, head in enumerate(heads):
-        table.add_column(head, overflow="fold", justify="right" if right and number else "left")
-    table.columns[0].no_wrap = whole
-    for row in lines[1:]:
+        justify: Literal["right", "left"] = "right" if right and number else "left"
+        table.add_column(head, overflow="fold", justify=justify, no_wrap=whole and not number)
+    for row in rows:
         table.add_row(*row)
     return table
 
 
-def pairs(title: str, rows: Iterable[tuple[str, str]]) -> Table:
-    """Return a table of names and values, which wraps instead of cutting."""
+def pairs(title: str, rows: Iterable[tuple[str, object]]) -> Table:
+    """Return a table of names and values."""
     from rich.text import Text
 
-    table = columns(("", ""), [(name, Text(value)) for name, value in rows], title, whole=True)
+    table = columns(("", ""), [(name, Text(str(value))) for name, value in rows], title, whole=True)
     table.show_header = False
     table.columns[0].style = "dim"
     return table
@@ -148,34 +117,24 @@ def pairs(title: str, rows: Iterable[tuple[str, str]]) -> Table:
 
 @contextmanager
 def progress_bars(interrupted: str = "") -> Iterator[Callable[..., None]]:
-    """Show progress on stderr, one bar a stage.
+    """Give `report(stage, done, total, note="")`, which shows a bar a stage on stderr; total may be None.
 
-    Gives `report(stage, done, total, note="")`, where total is None if it is not known. Nothing
-    shows before the first report, so that an error then stands alone.
-
-    Args:
-        interrupted: said after Ctrl-C, which then raises `Interrupted`.
+    Ctrl-C raises `Interrupted` with the text `interrupted`, where there is one.
     """
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich import progress as bars
 
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[note]}"),
-        console=out(stderr=True),
-    )
+    shown = bars.TextColumn("{task.description}"), bars.BarColumn(bar_width=24), bars.TaskProgressColumn()
+    note_column = bars.TextColumn("{task.fields[note]}")
+    progress = bars.Progress(*shown, bars.TimeElapsedColumn(), note_column, console=out(stderr=True))
     tasks: dict[str, Any] = {}
 
     def fill() -> None:
-        """Fill the bars of stages that are over, also where their size was unknown."""
         for task in tasks.values():
-            done = progress.tasks[task].completed or 1
+            done = progress.tasks[task].completed or 1  # their size may have been unknown
             progress.update(task, completed=done, total=done)
 
     def report(stage: str, done: int, total: int | None, note: str = "") -> None:
-        progress.start()
+        progress.start()  # nothing shows before, so that an error stands alone
         if stage not in tasks:
             fill()
             tasks[stage] = progress.add_task(stage.replace("[", r"\["), total=total, note=note)
@@ -214,15 +173,9 @@ def relax_collector() -> None:
 
 
 def run_command(arguments: Sequence[str], commands: typer.Typer, name: str = "triplewise") -> int:
-    """Run one command and return its exit code. Errors end as one or two lines on stderr.
-
-    Args:
-        arguments: what follows the program's name. commands: where the command is looked for.
-        name: the program's, as help and errors give it.
-    """
+    """Run one command and return its exit code; errors end as one or two lines on stderr."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        # Labels of a KG hold any character: one the terminal cannot show must not end the run. Nor must
-        # bytes that are not text.
+        # A character that the terminal cannot show, or bytes that are not text, must not end the run.
         reconfigure: Any = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")

@@ -10,7 +10,6 @@ The names are imported when they are first used, so that `import triplewise` cos
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors, which do not run this
@@ -42,6 +41,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"triplewise.{_MODULES[name]}"), name)
     if name != "__version__":
         raise AttributeError(f"triplewise has no attribute {name!r}; it has {', '.join(__all__)}")
+    from importlib.metadata import PackageNotFoundError, version  # takes most of the time of a start
+
     try:
         return version("triplewise")
     except PackageNotFoundError:

@@ -8,12 +8,12 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line and leave with its exit code; Ctrl-C while it starts ends it in one line too."""
-    import sys
-
     try:
-        from triplewise.graphs.cli.app import main as run
+        from triplewise.graphs.cli import app
 
-        run()
+        app.main()
     except KeyboardInterrupt:
+        import sys
+
         sys.stderr.write("error: interrupted\n")
         sys.exit(130)

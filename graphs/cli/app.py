@@ -76,14 +76,13 @@ def presets() -> None:
     """List the presets: what each is made of, and the variants of each phase."""
     from triplewise.graphs.presets import PRESETS, VARIANTS
 
-    console = out()
     for name, preset in PRESETS.items():
         phases = ", ".join(f"{phase}={preset.phases[phase]}" for phase in VARIANTS)
         settings = ", ".join(f"{setting}={value}" for setting, value in preset.settings.items())
         rows = (("is", preset.summary), ("phases", phases), ("settings", settings))
-        console.print(pairs(name, rows), "")
+        out().print(pairs(name, rows), "")
     variants = [(phase, ", ".join(variants)) for phase, variants in VARIANTS.items()]
-    console.print(pairs("Variants of each phase, for build_graph(preset, phase=variant)", variants))
+    out().print(pairs("Variants of each phase, for build_graph(preset, phase=variant)", variants))
 
 
 @o.command(app)
@@ -110,16 +109,15 @@ def demo() -> None:
             console.print(f'  triplewise ask "{question}"', soft_wrap=True)
 
 
-@app.command(
-    "eval",
-    help="Run a benchmark, a grid of ablations, or write the report of runs.",
-    # What follows the name is the other app's to read, `--help` included.
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
-    add_help_option=False,
-)
+# What follows the name is the other app's to read, `--help` included.
+_PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+@app.command("eval", context_settings=_PASSED_ON, add_help_option=False)
 def evaluate(context: typer.Context) -> object:
-    """Run the command of the layer above, found by its entry point of the group `triplewise.commands`."""
+    """Run a benchmark, a grid of ablations, or write the report of runs."""
     fix = "pip install 'triplewise[evals]'"
+    # The command of the layer above is found by its entry point.
     entry = next(iter(importlib.metadata.entry_points(group="triplewise.commands", name="eval")), None)
     if entry is None:
         raise ConfigurationError(f"nothing brings the command `triplewise eval` here; {fix}")
@@ -128,9 +126,8 @@ def evaluate(context: typer.Context) -> object:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "triplewise":
             raise
-        raise ConfigurationError(
-            f"`triplewise eval` needs {error.name}, which is not installed; {fix}"
-        ) from error
+        message = f"`triplewise eval` needs {error.name}, which is not installed; {fix}"
+        raise ConfigurationError(message) from error
     command = typer.main.get_command(commands)
     result: object = command.main(list(context.args), prog_name=context.command_path, standalone_mode=False)
     return result

@@ -7,17 +7,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import chdir, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.console import EXIT_CODES, Interrupted, echo, echo_json, out, say
+from triplewise.graphs.console import EXIT_CODES, Interrupted, Json, echo, echo_json, out, say
 from triplewise.tools.core.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from triplewise.graphs.runs import RunRequest
-    from triplewise.nodes.state import Answer
 
 NEEDS_TERMINAL = {
     "interactive": "asks on a terminal, and standard input is none; leave it out, --json has the readings as "
@@ -39,9 +35,7 @@ class AskOptions(o.RunOptions):
         "URL|FILE", "Ask a relational database: SQLite, DuckDB, CSV, PostgreSQL, MySQL. Implies --preset sql."
     )
     documents: str | None = o.option(
-        "FOLDER|wikipedia",
-        "What to read where the graph has a gap: text and HTML files, or Wikipedia online. Implies "
-        "--preset symagent.",
+        "FOLDER|wikipedia", "What to read where the graph has a gap. Implies --preset symagent."
     )
     overlay: str | None = o.option(
         "WHICH", "See kept facts besides the graph: accepted ones, or proposed ones too.", shown="none"
@@ -55,40 +49,10 @@ class AskOptions(o.RunOptions):
 class Output:
     """How a run is shown."""
 
-    as_json: o.Json = False
+    as_json: Json = False
     quiet: bool = o.flag("Print the answer alone, a line a value.", "--quiet", "-q")
     verbose: bool = o.flag("Show plan, observation, steps, corrections and cost.", "--verbose", "-v")
     trace: Path | None = o.option("FILE.html", "Write the run as a page to open in a browser, too.")
-
-    def follow(self, request: RunRequest, saver: Any, resume: bool, page: Path | None) -> Answer:
-        """Run a request and show it; return the answer. Raises as `Run`."""
-        from triplewise.graphs.cli.report import Report
-        from triplewise.graphs.cli.run import Run, write_run
-
-        run, console = Run(request, saver, ask_person), out()
-        report = Report(console, run.served.kg, run.served.toolset, self.verbose)
-        is_plain = self.as_json or self.quiet
-        is_followed = self.verbose and not is_plain
-        if is_followed:
-            report.row("Question", request.question)
-        is_still = is_plain or not console.is_terminal
-        with nullcontext() if is_still else console.status("opening the knowledge graph") as status:
-            for phase, update in run.updates(resume, status):
-                if is_followed:
-                    report.phase(phase, update)
-        answer = run.state.answer
-        assert answer is not None, "a run that ends has an answer"
-        if self.as_json:
-            echo_json(run.document())
-        elif self.quiet:
-            echo("\n".join(answer.labels) or answer.text)
-        else:
-            report.answer(answer, run.state.followed)
-            if answer.status == "not_found" or answer.unaccounted:
-                report.held(run.served.held(run.state))
-        if page is not None:
-            write_run(page, run)
-        return answer
 
 
 @o.command(commands, after=EXIT_CODES)
@@ -99,19 +63,14 @@ def ask(
     question: str | None = o.argument("QUESTION", "The question, in quotes.", None),
     entity: o.Entities = None,
     file: str | None = o.option(
-        "FILE|-",
-        "Ask all questions of a file: one a line, or the column `question` of a .csv or .jsonl; - reads "
-        "standard input.",
+        "FILE|-", "Ask all questions of a .csv, .jsonl, text file or standard input."
     ),
     out_: Path | None = o.option(
         "FILE", "With --file: a .csv, .jsonl or .parquet.", None, "--out", shown="JSON lines, printed"
     ),
     overwrite: bool = o.flag("With --out: write over a file that is there.", "--overwrite"),
     jobs: int = o.option("N", "With --file: questions asked at a time.", 4, min=1),
-    config: Path | None = o.option(
-        "FILE",
-        "Settings and preset as YAML, e.g. what `triplewise learn` leaves; other options go before it.",
-    ),
+    config: Path | None = o.option("FILE", "Settings and preset as YAML; other options go before it."),
     resume: bool = o.flag("Go on with the last run that was cut off.", "--resume"),
     thread: str | None = o.option("ID", "Name the run, to find its checkpoints or resume it."),
     checkpoints: o.Checkpoints = None,
@@ -123,7 +82,6 @@ def ask(
         triplewise ask "Who wrote Dracula?"
         triplewise ask "Who directed Alien?" --kg films.ttl --entity "Alien=Q103569"
         triplewise ask "Which rivers are in Peru?" --kg https://query.wikidata.org/sparql
-        triplewise ask "Who wrote Dracula?" --model openai:qwen3 --base-url http://localhost:8000/v1
         triplewise ask "Who wrote Dracula?" --model openai:gpt-4o-mini --set cascade=0.9
         triplewise ask "Which film won most awards?" --db films.sqlite --model openai:gpt-4o-mini
         triplewise ask "Who directed Early Frost?" --kg films.ttl --documents texts --review
@@ -144,12 +102,8 @@ def ask(
         if wrong := others.intersection(o.given(context)):
             raise ConfigurationError(f"--file goes without {', '.join(sorted(wrong))}; leave them out")
         raise typer.Exit(ask_all(file, out_, jobs, options.request(config=config), overwrite))
-    shown = (f.name for f in fields(Output))
-    if resume and (extra := o.given(context, "resume", "thread", "checkpoints", *shown, *o.LOGIN_OPTIONS)):
-        raise ConfigurationError(
-            f"--resume takes question and settings of the run it goes on with: not {', '.join(extra)}; "
-            "leave them out"
-        )
+    if resume:
+        o.check_resume(context, *(f.name for f in fields(Output)))
     request = None if resume else options.request(question, entity, thread, config)
     store = None if no_checkpoints else open_checkpoints(checkpoints, lambda text: say(text, "notice"))
     try:
@@ -161,20 +115,58 @@ def ask(
             if request.context.get(name) and not sys.stdin.isatty():
                 raise ConfigurationError(f"--{name} {why}")
         with chdir(request.folder), store.running(request) if store else nullcontext():
-            answer = output.follow(request, store.saver if store else None, resume, page)
+            status = follow(request, store.saver if store else None, resume, output, page)
     except KeyboardInterrupt:
         raise Interrupted("`triplewise ask --resume` goes on" if store and store.saver else "") from None
     finally:
         if store is not None:
             store.close()
-    raise typer.Exit(CODES.get(answer.status, 1))
+    raise typer.Exit(CODES.get(status, 1))
+
+
+def follow(request: Any, saver: Any, resume: bool, output: Output, page: Path | None) -> str:
+    """Run a request and show it; return the status of its answer. Raises as `Run`."""
+    from triplewise.graphs.cli.run import Report, Run
+
+    run, console = Run(request, saver, ask_person), out()
+    report, is_plain = Report(console, run.served, output.verbose), output.as_json or output.quiet
+    is_followed = output.verbose and not is_plain
+    if is_followed:
+        report.row("Question", request.question)
+    is_still = is_plain or not console.is_terminal
+    with nullcontext() if is_still else console.status("opening the knowledge graph") as status:
+        for phase, update in run.updates(resume, status):
+            if is_followed:
+                report.phase(phase, update)
+    answer = run.state.answer
+    assert answer is not None, "a run that ends has an answer"
+    if output.as_json:
+        echo_json(run.document())
+    elif output.quiet:
+        echo("\n".join(answer.labels) or answer.text)
+    else:
+        report.answer(answer, run.state.followed)
+        if answer.status == "not_found" or answer.unaccounted:
+            report.held(run.served.held(run.state))
+    if page is not None:
+        run.write_page(page)
+    return answer.status
 
 
 def ask_person(shown: Mapping[str, Any]) -> Any:
-    """Return a person's word on what a run stopped for: a reading, or facts."""
+    """Return a person's word on what a run stopped for: the number of a reading, or decisions on facts."""
     if shown.get("error"):
         say(str(shown["error"]), "notice")
-    return review_facts(shown["facts"]) if "facts" in shown else pick_reading(shown)
+    if "facts" in shown:
+        return review_facts(shown["facts"])
+    say("Not sure what is asked. It could be read as:")
+    for option in shown["readings"]:
+        answers = ", ".join(option["answers"][:3]) + (", ..." if len(option["answers"]) > 3 else "")
+        say(f"{option['number']}: {answers}  ({option['confidence']:.0%}: {option['reading']})")
+    for option in shown["meanings"]:
+        about = f", {option['description']}" if option["description"] else ""
+        say(f"{option['number']}: {option['mention']} is {option['label']} ({option['id']}{about})")
+    return typed("Which one? A number; Enter for 1, 0 for none: ") or "1"
 
 
 def typed(prompt: str) -> str:
@@ -186,18 +178,6 @@ def typed(prompt: str) -> str:
     if not (line := sys.stdin.readline()):
         raise KeyboardInterrupt
     return line.strip().lower()
-
-
-def pick_reading(shown: Mapping[str, Any]) -> str:
-    """Ask a person which reading is meant, or which other meaning of a mention; return its number."""
-    say("Not sure what is asked. It could be read as:")
-    for option in shown["readings"]:
-        answers = ", ".join(option["answers"][:3]) + (", ..." if len(option["answers"]) > 3 else "")
-        say(f"{option['number']}: {answers}  ({option['confidence']:.0%}: {option['reading']})")
-    for option in shown["meanings"]:
-        about = f", {option['description']}" if option["description"] else ""
-        say(f"{option['number']}: {option['mention']} is {option['label']} ({option['id']}{about})")
-    return typed("Which one? A number; Enter for 1, 0 for none: ") or "1"
 
 
 def review_facts(facts: Sequence[Mapping[str, Any]]) -> dict[str, bool]:

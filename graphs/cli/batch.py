@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from triplewise.graphs.around import ServedGraph
 from triplewise.graphs.build import build_graph
@@ -19,13 +19,7 @@ from triplewise.graphs.console import csv_text, progress_bars, say
 from triplewise.graphs.runs import RunRequest
 from triplewise.graphs.trace import iris_of
 from triplewise.nodes.state import Answer
-from triplewise.tools.core.errors import (
-    ConfigurationError,
-    DataError,
-    QuestionError,
-    TriplewiseError,
-    UserError,
-)
+from triplewise.tools.core import errors
 from triplewise.tools.core.files import json_lines, lines_of, write_text, writing
 
 COLUMNS = ("id", "question", "status", "confidence", "answer", "values", "iris", "query", "reason", "seconds")
@@ -37,26 +31,15 @@ SEPARATORS = ",;\t|"
 """What may stand between the cells of a `.csv`."""
 FORMATS = (".csv", ".jsonl", ".parquet")
 
-
-class Question(NamedTuple):
-    """A question of a file: its id, which is its line unless it has one, its text, and its other columns."""
-
-    id: str
-    text: str
-    others: Mapping[str, Any]
+Row = dict[str, Any]
 
 
-def read_questions(source: str) -> list[Question]:
-    """Return the questions of a file, or of standard input for `-`.
+def read_questions(source: str) -> list[Row]:
+    """Return the questions of a file, or of standard input for `-`: `id`, `question`, and other columns.
 
-    A `.csv` (cells split by one of `SEPARATORS`) needs a column `question`, a `.jsonl` a key `question`, both
-    may have `id`; of any other text each line that is not empty is a question.
-
-    Raises:
-        DataError: it cannot be read, or holds no question.
+    The id is the line where there is none. Raises `DataError`: it cannot be read, or holds no question.
     """
-    path = Path(source)
-    records: Iterator[tuple[int, Mapping[str, Any]]]
+    path, records = Path(source), iter(list[tuple[int, Mapping[str, Any]]]())
     if path.suffix == ".jsonl":
         records = json_lines(path)
     elif path.suffix == ".csv":
@@ -68,13 +51,13 @@ def read_questions(source: str) -> list[Question]:
         records = ((n, {"question": line}) for n, line in lines_read if line.strip())
     questions = []
     for number, record in records:
-        text = record.get("question")
-        if not isinstance(text, str):
-            raise DataError("no `question`; name the column or key of the questions so", source, number)
+        if not isinstance(text := record.get("question"), str):
+            message = "no `question`; name the column or key of the questions so"
+            raise errors.DataError(message, source, number)
         others = {k: v for k, v in record.items() if k is not None and k not in COLUMNS}
-        questions.append(Question(str(record.get("id") or number), text.strip(), others))
+        questions.append({"id": str(record.get("id") or number), "question": text.strip(), **others})
     if not questions:
-        raise DataError("holds no question; write one a line, or a column `question`", source)
+        raise errors.DataError("holds no question; write one a line, or a column `question`", source)
     return questions
 
 
@@ -91,14 +74,16 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
     part = out.with_name(f"{out.name}.part") if out is not None else None
     if out is not None and part is not None:
         if out.suffix not in FORMATS:
-            raise ConfigurationError(f"--out {out} must end in {', '.join(FORMATS)}")
+            raise errors.ConfigurationError(f"--out {out} must end in {', '.join(FORMATS)}")
         if out.suffix == ".parquet" and not (find_spec("pandas") and find_spec("pyarrow")):
-            raise ConfigurationError("writing Parquet needs pandas and pyarrow: pip install pandas pyarrow")
+            message = "writing Parquet needs pandas and pyarrow: pip install pandas pyarrow"
+            raise errors.ConfigurationError(message)
         if out.exists() and not overwrite and not part.exists():
-            raise ConfigurationError(f"{out} is there already; give another --out, or --overwrite")
+            message = f"{out} is there already; give another --out, or --overwrite"
+            raise errors.ConfigurationError(message)
     questions, served = read_questions(source), ServedGraph.open(request.preset, request.context)
-    graph: Any = build_graph(request.preset)
-    answers = _answers_before(part, questions)
+    keys = [_key(question) for question in questions]
+    graph, answers = build_graph(request.preset), dict(_answers_before(part, keys))
     if answers:
         say(f"{len(answers)} of {len(questions)} questions were answered before; going on", "notice")
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="triplewise-ask")
@@ -110,58 +95,60 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
             if answers:
                 file.write("\n")  # ends the line that was being written when it was cut off
             report("asking", len(answers), len(questions))
-            asked = {pool.submit(_row, q, graph, served): q[:2] for q in questions if q[:2] not in answers}
-            for future in as_completed(asked):
-                answers[asked[future]] = record = future.result()
+            left = [question for question in questions if _key(question) not in answers]
+            for future in as_completed([pool.submit(_answer, q, graph, served) for q in left]):
+                record = future.result()
+                answers[_key(record)] = record
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
                 file.flush()
                 report("asking", len(answers), len(questions), _tally(answers.values()))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     if out is not None and part is not None:
-        _write(out, [{**answers[q[:2]], **q.others} for q in questions])
+        _write(out, [{**answers[key], **q} for key, q in zip(keys, questions, strict=True)])
         part.unlink()
         say(f"{_tally(answers.values())}; written to {out}")
     return 3 if any(record["status"] == "failed" for record in answers.values()) else 0
 
 
-def _row(question: Question, graph: Any, served: ServedGraph) -> dict[str, Any]:
+def _key(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["id"], row["question"]
+
+
+def _answer(question: Row, graph: Any, served: ServedGraph) -> Row:
     """Answer a question; return the row of `COLUMNS`, with its other columns."""
-    status, run = None, {"question": question.text, "entities": {}}
+    status, run = None, {"question": question["question"], "entities": {}}
     try:
         answer: Answer = graph.invoke(run, context=served.context)["answer"]
-    except TriplewiseError as error:
-        if isinstance(error, UserError) and not isinstance(error, QuestionError):
+    except errors.TriplewiseError as error:
+        if isinstance(error, errors.UserError) and not isinstance(error, errors.QuestionError):
             raise  # it holds for every question: a setting, a file
         answer, status = Answer("not_found", reason=str(error)), "failed"
     sure = None if answer.confidence is None else round(answer.confidence, 3)
     texts = (answer.labels, answer.values, iris_of(answer, served.kg.profile))
     cells = (*(" | ".join(text) for text in texts), answer.sparql or answer.sql, answer.reason)
-    head = (question.id, question.text, status or answer.status, sure)
-    values = (*head, *cells, round(answer.usage.seconds, 2))
-    return {**dict(zip(COLUMNS, values, strict=True)), **question.others}
+    values = (*_key(question), status or answer.status, sure, *cells, round(answer.usage.seconds, 2))
+    return {**dict(zip(COLUMNS, values, strict=True)), **question}
 
 
-def _tally(records: Iterable[Mapping[str, Any]]) -> str:
+def _tally(records: Iterable[Row]) -> str:
     counts = Counter(record["status"].replace("_", " ") for record in records)
     return ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
 
 
-def _answers_before(part: Path | None, questions: list[Question]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the answers that an earlier run of these questions left; failed ones are asked again."""
-    wanted, answers = {q[:2] for q in questions}, {}
+def _answers_before(part: Path | None, keys: list[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Row]]:
+    """Yield the answers that an earlier run of these questions left; failed ones are asked again."""
     for line in part.read_text(encoding="utf-8").splitlines() if part is not None and part.exists() else ():
         try:
             record = json.loads(line)
-            key = (record["id"], record["question"])
+            key, status = _key(record), record["status"]
         except (ValueError, KeyError, TypeError):
             continue  # the line that was being written when it was cut off
-        if key in wanted and record["status"] != "failed":
-            answers[key] = record
-    return answers
+        if key in keys and status != "failed":
+            yield key, record
 
 
-def _write(out: Path, records: list[dict[str, Any]]) -> None:
+def _write(out: Path, records: list[Row]) -> None:
     names = list(dict.fromkeys([*COLUMNS, *(name for record in records for name in record)]))
     if out.suffix == ".parquet":
         import pandas as pd

@@ -44,10 +44,8 @@ def chat(
     """
     from triplewise.graphs.runs import open_checkpoints
 
-    if resume and (extra := o.given(context, "resume", "thread", "checkpoints", *o.LOGIN_OPTIONS)):
-        raise ConfigurationError(
-            f"--resume takes the settings of its conversation: not {', '.join(extra)}; leave them out"
-        )
+    if resume:
+        o.check_resume(context)
     store = open_checkpoints(checkpoints, lambda message: say(message, "notice"))
     try:
         if resume:
@@ -56,94 +54,79 @@ def chat(
         else:
             request = replace(options.request(thread=thread), chat=True)
             if request.context.get("interactive") or request.context.get("review"):
-                raise ConfigurationError(
-                    "a conversation stops for no review; leave interactive and review out"
-                )
+                message = "a conversation stops for no review; leave interactive and review out"
+                raise ConfigurationError(message)
         is_new = True
         while is_new:
             with chdir(request.folder), store.running(request):
-                is_new = Chat(request, store).hold()
+                is_new = hold(request, store)
             request = replace(request, thread=uuid.uuid4().hex[:12], named=False)
     finally:
         store.close()
 
 
-class Chat:
-    """A conversation on the terminal. Raises as `ServedGraph.open`, before the first question."""
+def hold(request: RunRequest, store: Checkpoints) -> bool:
+    """Read messages and answer them until the end of input; return whether another conversation is begun."""
+    from langgraph.checkpoint.memory import InMemorySaver
 
-    def __init__(self, request: RunRequest, store: Checkpoints) -> None:
-        from langgraph.checkpoint.memory import InMemorySaver
+    from triplewise.graphs.around import ServedGraph
+    from triplewise.graphs.chat import build_chat
 
-        from triplewise.graphs.around import ServedGraph
-        from triplewise.graphs.chat import build_chat
+    is_typed, console = sys.stdin.isatty(), out()
+    if is_typed:
+        import readline  # noqa: F401 - gives `input` a history and keys to edit with
+    served = ServedGraph.open(request.preset, request.context)
+    graph: Any = build_chat(request.preset, checkpointer=store.saver or InMemorySaver())
+    config: Any = {"configurable": {"thread_id": request.thread}}
 
-        self.served = ServedGraph.open(request.preset, request.context)
-        self.graph: Any = build_chat(request.preset, checkpointer=store.saver or InMemorySaver())
-        self.config: Any = {"configurable": {"thread_id": request.thread}}
-
-    def hold(self) -> bool:
-        """Read messages and answer them until the end of input; return whether another one is begun."""
-        is_typed = sys.stdin.isatty()
-        if is_typed:
-            import readline  # noqa: F401 - gives `input` a history and keys to edit with
-        state = self.graph.get_state(self.config)
-        for message in state.values.get("messages", ()):
-            echo(f"> {message.text}" if message.type == "human" else f"{message.text}\n")
-        say("/help says how; Ctrl-D leaves")
-        with suppress(EOFError, KeyboardInterrupt):
-            if state.next:
-                self.answer(None)
-            while True:
-                line = input("> " if is_typed else "").strip()
-                if line in ("/quit", "/new"):
-                    return line == "/new"
-                try:
-                    self.carry_out(line)
-                except KeyboardInterrupt:
-                    say("dropped", "notice")
-                except (UserError, RunError) as error:
-                    say(str(error), "error")
-        return False
-
-    def carry_out(self, line: str) -> None:
-        """Carry out a command, or answer a message."""
-        command, _, text = line.partition(" ")
-        match command:
-            case "":
-                return
-            case "/help":
-                echo(HELP)
-            case "/why":
-                self.answer("Why?")
-            case "/query":
-                self.query(text)
-            case _ if line.startswith("/"):
-                known = ("/why", "/query", "/new", "/help", "/quit")
-                raise ConfigurationError.unknown("command", command, known)
-            case _:
-                self.answer(line)
-
-    def answer(self, message: str | None) -> None:
-        """Answer a message, or the one that was being answered when the conversation was cut off."""
-        start = None if message is None else {"messages": [("user", message)]}
-        console = out()
+    def answer(message: str) -> None:
+        """Answer a message, or the one that was being answered when the conversation was cut off, for ""."""
+        start = {"messages": [("user", message)]} if message else None
         with console.status("looking it up") if console.is_terminal else nullcontext():
-            state = self.graph.invoke(start, self.config, context=self.served.context, durability="sync")
+            state = graph.invoke(start, config, context=served.context, durability="sync")
         echo(f"{state['messages'][-1].text}\n")
 
-    def query(self, sparql: str) -> None:
-        """Run a query; with none given the last one, which a terminal lets the person edit first."""
-        exchanges = self.graph.get_state(self.config).values.get("exchanges", ())
-        if not sparql and not exchanges:
-            raise ConfigurationError("there is no query yet; ask something, or give one: /query SELECT ...")
-        if not sparql:
-            sparql = " ".join(exchanges[-1].answer.sparql.split())
-            if sys.stdin.isatty():
-                import readline
+    state = graph.get_state(config)
+    for message in state.values.get("messages", ()):
+        echo(f"> {message.text}" if message.type == "human" else f"{message.text}\n")
+    say("/help says how; Ctrl-D leaves")
+    with suppress(EOFError, KeyboardInterrupt):
+        if state.next:
+            answer("")
+        while True:
+            line = input("> " if is_typed else "").strip()
+            command, _, text = line.partition(" ")
+            try:
+                if command in ("/quit", "/new"):
+                    return command == "/new"
+                if command == "/query":
+                    exchanges = graph.get_state(config).values.get("exchanges", ())
+                    query = text or edited(exchanges[-1].answer.sparql if exchanges else "", is_typed)
+                    run_by_hand(served.kg, query, served.context.query_timeout)
+                elif command == "/help":
+                    echo(HELP)
+                elif line.startswith("/") and command != "/why":
+                    known = ("/why", "/query", "/new", "/help", "/quit")
+                    raise ConfigurationError.unknown("command", command, known)
+                elif line:
+                    answer("Why?" if command == "/why" else line)
+            except KeyboardInterrupt:
+                say("dropped", "notice")
+            except (UserError, RunError) as error:
+                say(str(error), "error")
+    return False
 
-                readline.set_startup_hook(lambda: readline.insert_text(sparql))
-                try:
-                    sparql = input("query> ")
-                finally:
-                    readline.set_startup_hook(None)
-        run_by_hand(self.served.kg, sparql, self.served.context.query_timeout)
+
+def edited(sparql: str, is_typed: bool) -> str:
+    """Return a query, which a person edits first on a terminal. Raises `ConfigurationError` for none."""
+    if not sparql:
+        raise ConfigurationError("there is no query yet; ask something, or give one: /query SELECT ...")
+    if not is_typed:
+        return sparql
+    import readline
+
+    readline.set_startup_hook(lambda: readline.insert_text(" ".join(sparql.split())))
+    try:
+        return input("query> ")
+    finally:
+        readline.set_startup_hook(None)

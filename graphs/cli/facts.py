@@ -9,33 +9,47 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.console import columns, echo, echo_json, out, pairs, say
+from triplewise.graphs.console import Json, columns, echo, echo_json, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import FactStatus
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.overlay.store import FactFilter, FactStore, StoredFact
 
-Ids = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="ID...", help="Ids as `triplewise facts list` shows them, or how they begin."),
-]
+_IDS = "Ids as `triplewise facts list` shows them, or how they begin."
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID...", help=_IDS)]
 All = Annotated[bool, typer.Option("--all", help="All that the filters leave, instead of ids.")]
 
 COLOURS: dict[FactStatus, str] = {"accepted": "green", "rejected": "red", "proposed": "yellow"}
 
 commands = typer.Typer(
-    help="Facts read from documents: kept beside each knowledge graph, never in it. Runs read them with "
-    "`ask --documents`, propose them here, and see them again with `ask --overlay accepted` (or proposed).",
+    help="Facts read from documents: kept beside each knowledge graph, never in it. Runs propose them with "
+    "`ask --documents`, and see them again with `ask --overlay accepted` (or proposed).",
     no_args_is_help=True,
 )
 
 
 @dataclass(frozen=True)
-class StoreOptions(o.GraphOptions):
-    """Whose facts, and where they are."""
+class Selection(o.GraphOptions):
+    """Whose facts, where they are, and which are meant."""
 
     facts: str | None = o.option("FILE", "The SQLite file that has them, instead of the graph's own.")
+    status: FactStatus | None = o.option("STATUS", "Only accepted, rejected or proposed ones.")
+    text: str = o.option("WORDS", "Only those with these words in a term, sentence or document.", "")
+    least: float = o.option("P", "Only those at least this certain.", 0.0, min=0.0, max=1.0)
+    conflicting: bool = o.flag("Only those that contradict the graph.", "--conflicting")
+
+    @property
+    def filters(self) -> dict[str, object]:
+        """The filters that are given."""
+        names = ("status", "text", "least", "conflicting")
+        return {name: value for name in names if (value := getattr(self, name))}
+
+    def fact_filter(self, *default: FactStatus) -> FactFilter:
+        """Return what the options ask for, with a default for the status."""
+        from triplewise.tools.kg.overlay.store import FactFilter
+
+        return FactFilter((self.status,) if self.status else default, self.text, self.least, self.conflicting)
 
     def open_store(self) -> FactStore:
         """Open the store. Raises `DataError` where the file is something else."""
@@ -56,27 +70,22 @@ class StoreOptions(o.GraphOptions):
             return [triple.n3() for triple in triples]
         return triple_text(overlaid(graph, [f.fact for f in facts]), triples, exact=False)
 
-
-@dataclass(frozen=True)
-class Filters:
-    """Which facts are meant."""
-
-    status: FactStatus | None = o.option("STATUS", "Only accepted, rejected or proposed ones.")
-    text: str = o.option(
-        "WORDS", "Only those with these words in a term, sentence, document or question.", ""
-    )
-    least: float = o.option("P", "Only those at least this certain.", 0.0, min=0.0, max=1.0)
-    conflicting: bool = o.flag("Only those that contradict the graph.", "--conflicting")
-
-    def fact_filter(self, default: tuple[FactStatus, ...] = ()) -> FactFilter:
-        """Return what the options ask for, with a default for the status."""
-        from triplewise.tools.kg.overlay.store import FactFilter
-
-        return FactFilter(**{**vars(self), "status": (self.status,) if self.status else default})
+    def decide(self, status: FactStatus, ids: list[str] | None, every: bool) -> None:
+        """Accept or reject facts, and say what changed. Raises `ConfigurationError` if which is not clear."""
+        if bool(ids) == every:
+            both = "not both" if ids else "name facts by id, or give --all"
+            raise ConfigurationError(f"which facts? give ids, or --all with filters; {both}")
+        if ids and self.filters:
+            raise ConfigurationError("filters go with --all; beside ids, leave them out")
+        store = self.open_store()
+        facts = [store.get(i) for i in ids] if ids else store.facts(self.fact_filter("proposed"))
+        changed = store.decide([fact.id for fact in facts], status) if facts else 0
+        same = f"; {len(facts) - changed} were so before" if len(facts) > changed else ""
+        out().print(f"{changed} {'fact' if changed == 1 else 'facts'} {status}{same}")
 
 
 @o.command(commands, "list")
-def list_facts(store: StoreOptions, filters: Filters, *, as_json: o.Json = False) -> None:
+def list_facts(selection: Selection, as_json: Json = False) -> None:
     """List the facts of a graph, oldest first.
 
     Examples:
@@ -87,28 +96,28 @@ def list_facts(store: StoreOptions, filters: Filters, *, as_json: o.Json = False
 
     from triplewise.tools.kg.overlay.store import as_json as plain
 
-    opened = store.open_store()
-    facts = opened.facts(filters.fact_filter())
+    store = selection.open_store()
+    facts = store.facts(selection.fact_filter())
     if as_json:
         return echo_json([plain(f) for f in facts])
     if not facts:
-        count = len(opened.facts())
-        empty = f"no facts yet in {opened.path}; `triplewise ask ... --documents FOLDER` reads some"
-        return say(f"none of the {count} facts in {opened.path} matches" if count else empty, "notice")
+        empty = f"no facts yet in {store.path}; `triplewise ask ... --documents FOLDER` reads some"
+        count = len(store.facts())
+        return say(f"none of the {count} facts in {store.path} matches" if count else empty, "notice")
     rows = []
-    for stored, words in zip(facts, store.texts(facts), strict=True):
+    for stored, words in zip(facts, selection.texts(facts), strict=True):
         fact, more = stored.fact, len(stored.readings) - 1
         conflicts = f" contradicts {'; '.join(fact.conflicts)}" if fact.conflicts else ""
         source = f"{fact.document} and {more} more" if more else fact.document
-        status = Text(fact.status, COLOURS[fact.status], no_wrap=True)
         text = Text.assemble(words, (conflicts, "red"))
+        status = Text(fact.status, COLOURS[fact.status], no_wrap=True)
         rows.append((stored.id[:8], status, text, f"{fact.confidence:.2f}", source))
     return out().print(columns(("Id", "Status", "Fact", "Sure", "Read in"), rows))
 
 
 @o.command(commands, "show")
 def show_fact(
-    store: StoreOptions, id: str = o.argument("ID", "An id, or how it begins."), as_json: o.Json = False
+    selection: Selection, id: str = o.argument("ID", "An id, or how it begins."), as_json: Json = False
 ) -> None:
     """Show one fact with everything that is known of it: each document, sentence, question and reader.
 
@@ -117,62 +126,42 @@ def show_fact(
     """
     from triplewise.tools.kg.overlay.store import as_json as plain
 
-    stored = store.open_store().get(id)
+    stored = selection.open_store().get(id)
     if as_json:
         return echo_json(plain(stored))
     rows = [("triple", stored.fact.triple.n3()), ("status", stored.fact.status), ("added", stored.added)]
     rows += [("contradicts", conflict) for conflict in stored.fact.conflicts]
     for r in stored.readings:
-        rows += [
-            ("sentence", r.sentence),
-            ("document", f"{r.document} ({r.source})"),
-            ("question", r.question),
-        ]
-        rows.append(("read", f"{r.time} by {r.reader}, {r.confidence:.0%} sure"))
-    return out().print(pairs(f"{stored.id}  {store.texts([stored])[0]}", rows))
+        rows += [("sentence", r.sentence), ("document", f"{r.document} ({r.source})")]
+        rows += [("question", r.question), ("read", f"{r.time} by {r.reader}, {r.confidence:.0%} sure")]
+    return out().print(pairs(f"{stored.id}  {selection.texts([stored])[0]}", rows))
 
 
 @o.command(commands, "accept")
-def accept_facts(store: StoreOptions, filters: Filters, *, ids: Ids = None, every: All = False) -> None:
+def accept_facts(selection: Selection, *, ids: Ids = None, every: All = False) -> None:
     """Say yes to facts: runs with `--overlay accepted` see them.
 
     Examples:
         triplewise facts accept 3f2a 9c01 --kg films.ttl
         triplewise facts accept --all --text Aragorn.txt --least 0.8
     """
-    _decide(store.open_store(), "accepted", filters, ids, every)
+    selection.decide("accepted", ids, every)
 
 
 @o.command(commands, "reject")
-def reject_facts(store: StoreOptions, filters: Filters, *, ids: Ids = None, every: All = False) -> None:
+def reject_facts(selection: Selection, *, ids: Ids = None, every: All = False) -> None:
     """Say no to facts: they are never proposed again.
 
     Examples:
         triplewise facts reject 3f2a
         triplewise facts reject --all --conflicting
     """
-    _decide(store.open_store(), "rejected", filters, ids, every)
-
-
-def _decide(
-    store: FactStore, status: FactStatus, filters: Filters, ids: list[str] | None, every: bool
-) -> None:
-    """Accept or reject facts, and say what changed. Raises `ConfigurationError`: which facts is not clear."""
-    if bool(ids) == every:
-        both = "not both" if ids else "name facts by id, or give --all"
-        raise ConfigurationError(f"which facts? give ids, or --all with filters; {both}")
-    if ids and any(vars(filters).values()):
-        raise ConfigurationError("filters go with --all; beside ids, leave them out")
-    facts = [store.get(i) for i in ids] if ids else store.facts(filters.fact_filter(("proposed",)))
-    changed = store.decide([fact.id for fact in facts], status) if facts else 0
-    same = f"; {len(facts) - changed} were so before" if len(facts) > changed else ""
-    out().print(f"{changed} {'fact' if changed == 1 else 'facts'} {status}{same}")
+    selection.decide("rejected", ids, every)
 
 
 @o.command(commands, "export")
 def export_facts(
-    store: StoreOptions,
-    filters: Filters,
+    selection: Selection,
     format: Literal["nt", "jsonl"] = o.option("", "nt: bare triples; jsonl: with provenance.", "nt"),
 ) -> None:
     """Print facts for other programs: proposed and accepted ones, if no --status is given.
@@ -183,5 +172,5 @@ def export_facts(
     """
     from triplewise.tools.kg.overlay.store import FORMATS
 
-    facts = store.open_store().facts(filters.fact_filter(("proposed", "accepted")))
+    facts = selection.open_store().facts(selection.fact_filter("proposed", "accepted"))
     echo("".join(f"{line}\n" for line in FORMATS[format](facts)), nl=False)

@@ -12,10 +12,8 @@ from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
 
-Extra = Annotated[
-    list[Path] | None,
-    typer.Option("--file", metavar="FILE", help="Your own guidelines, which come first. Repeatable."),
-]
+_OWN = "Your own guidelines, which come first. Repeatable."
+Extra = Annotated[list[Path] | None, typer.Option("--file", metavar="FILE", help=_OWN)]
 
 commands = typer.Typer(
     help="ERASER's guidelines: what can go wrong, and what to do then.", no_args_is_help=True
@@ -33,12 +31,11 @@ def list_guidelines(file: Extra = None) -> None:
 
     guidelines = sorted(load_guidelines(file or []), key=lambda g: g.toolset)
     for source in SOURCES:
-        group = [g for g in guidelines if g.source == source]
         rows = []
-        for g in group:
+        for g in (g for g in guidelines if g.source == source):
             note = "; ".join(filter(None, (g.severity.replace("error", ""), *g.toolset, g.paper)))
             rows.append((g.id, " ".join(g.when.split()) + (f"  [{note}]" if note else "")))
-        out().print(pairs(f"{source}: {len(group)} guidelines", rows), "")
+        out().print(pairs(f"{source}: {len(rows)} guidelines", rows), "")
     out().print("The first that matches wins, errors before notes.")
 
 
@@ -56,21 +53,14 @@ def show_guideline(
     guidelines = load_guidelines(file or [])
     if id not in (known := [g.id for g in guidelines]):
         raise ConfigurationError.unknown("guideline", id, known)
-    guideline = guidelines[id]
-    example = guideline.example
-    match = guidelines.match(example.feedback, example.memory, **guideline.given)
-    feedback = {name: value for name, value in asdict(example.feedback).items() if value}
-    rows = [
-        ("file", f"{guideline.path}:{guideline.line}"),
-        ("reads", guideline.source),
-        ("severity", guideline.severity),
-        ("paper", guideline.paper or "not from a paper"),
-        ("when", " ".join(guideline.when.split())),
-        ("guideline", guideline.guideline),
-        ("example", "; ".join(f"{name}: {value}" for name, value in feedback.items())),
-        ("says", match.text if match else "nothing: the example does not trigger it"),
-    ]
-    out().print(pairs(guideline.id, rows))
+    g = guidelines[id]
+    match = guidelines.match(g.example.feedback, g.example.memory, **g.given)
+    feedback = [f"{name}: {value}" for name, value in asdict(g.example.feedback).items() if value]
+    says = match.text if match else "nothing: the example does not trigger it"
+    rows = [("file", f"{g.path}:{g.line}"), ("reads", g.source), ("severity", g.severity)]
+    rows += [("paper", g.paper or "not from a paper"), ("when", " ".join(g.when.split()))]
+    rows += [("guideline", g.guideline), ("example", "; ".join(feedback)), ("says", says)]
+    out().print(pairs(g.id, rows))
 
 
 @o.command(commands, "check")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hi
 
 import typer
 
-from triplewise.graphs.console import Json as Json
 from triplewise.graphs.console import examples
 from triplewise.tools.core.errors import ConfigurationError, DataError
 
@@ -27,25 +26,18 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., None])
 
 DEFAULT_PRESET = "agent"
-KG_FORMS = (
-    "demo, an RDF file, a folder of them or one made by `triplewise kg load`, or the URL of a SPARQL endpoint"
-)
+KG_FORMS = "demo, an RDF file, a folder of them or of `triplewise kg load`, or the URL of a SPARQL endpoint"
 SHAPE = "How the graph is shaped: a packaged profile or a YAML file."
 LOGIN_OPTIONS = ("header", "token", "user")
 
 Profile = Annotated[str | None, typer.Option(metavar="NAME|FILE", help=SHAPE)]
-Entities = Annotated[
-    list[str] | None,
-    typer.Option(metavar='"mention=id"', help="An entity you know; without id it is linked. Repeatable."),
-]
+_MENTION = "An entity you know; without id it is linked. Repeatable."
+Entities = Annotated[list[str] | None, typer.Option(metavar='"mention=id"', help=_MENTION)]
+_PLACE = (
+    "Checkpoint file instead of your own, or a PostgreSQL database (postgresql://...) that workers share."
+)
 Checkpoints = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE|URL",
-        envvar="TRIPLEWISE_CHECKPOINTS",
-        help="Checkpoint file instead of the user's own, or a PostgreSQL database (postgresql://...) whose "
-        "workers go on with each other's runs.",
-    ),
+    str | None, typer.Option(metavar="FILE|URL", envvar="TRIPLEWISE_CHECKPOINTS", help=_PLACE)
 ]
 
 
@@ -72,13 +64,10 @@ def argument(metavar: str, help: str, default: Any = ...) -> Any:
 def command(
     group: typer.Typer, name: str | None = None, add: str = "command", after: str = "", **settings: Any
 ) -> Callable[[Function], Function]:
-    """Add a function to a group of commands, with its docstring as help.
+    """Add a function to a group as a command (`add="callback"`: as the group itself), its docstring as help.
 
     A parameter that is a dataclass becomes the options that are its fields. The lines under `Examples:`, last
     in the docstring, stand below the help, and `after` below them.
-
-    Args:
-        add: `command`, or `callback` for what the group itself does.
     """
 
     def decorate(function: Function) -> Function:
@@ -116,16 +105,19 @@ def _unfold(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def given(context: typer.Context, *besides: str) -> list[str]:
-    """Return the options and arguments that stand on the command line, as a person writes them.
-
-    Args:
-        besides: parameters that do not count, by their names in Python.
-    """
+    """Return the options and arguments on the command line, as a person writes them, but for some."""
     return [
         p.opts[0] if p.opts[0].startswith("-") else str(p.metavar)
         for p in context.command.params
         if p.name not in besides and "COMMANDLINE" in str(context.get_parameter_source(p.name or ""))
     ]
+
+
+def check_resume(context: typer.Context, *besides: str) -> None:
+    """Raise `ConfigurationError` for options beside `--resume`, which has them from what it goes on with."""
+    if extra := given(context, "resume", "thread", "checkpoints", *LOGIN_OPTIONS, *besides):
+        message = f"--resume takes all settings from what it goes on with: not {', '.join(extra)}"
+        raise ConfigurationError(f"{message}; leave them out")
 
 
 @dataclass(frozen=True)
@@ -137,11 +129,7 @@ class Login:
     user: str | None = _login("NAME", "Whose password is asked for, or is in the environment.")
 
     def log_in(self, kg: Any) -> None:
-        """Keep the login for the host of a graph, for as long as this process lives.
-
-        Raises:
-            ConfigurationError: the graph is no endpoint, or the login is none.
-        """
+        """Keep the login for the host of a graph in this process. Raises as `keep_login`."""
         from triplewise.tools.core.addresses import keep_login
 
         login = [name for name in LOGIN_OPTIONS if getattr(self, name)]
@@ -186,14 +174,12 @@ class SettingOptions(GraphOptions):
     """A graph, a model, and any setting of a run. Fields that have the name of a setting are that setting."""
 
     model: str | None = _common(
-        "M",
-        "embedded (no key, no network), openai:NAME, or provider:NAME such as anthropic:NAME.",
-        shown="embedded",
+        "M", "embedded (no key, no network), openai:NAME, or provider:NAME.", shown="embedded"
     )
     base_url: str | None = _common("URL", "OpenAI-compatible server, e.g. http://localhost:8000/v1.")
     seeds: str | None = _common(
         "FILE",
-        "Answered example questions of this graph, as JSON lines; none for none.",
+        "Answered example questions, as JSON lines, or none.",
         shown="those of `triplewise plan index`",
     )
     pairs: list[str] | None = _common(
@@ -202,14 +188,9 @@ class SettingOptions(GraphOptions):
 
     def context_settings(self, config: Path | None = None) -> dict[str, Any]:
         """Log in to the graph, and return the settings of these options and of the configuration, checked.
-        Those not set are left to the preset.
 
-        Args:
-            config: a file whose settings go before those of `triplewise.toml`.
-
-        Raises:
-            ConfigurationError: an unknown setting, or a value that does not fit; says what is legal.
-            DataError: a file that cannot be read.
+        Those not set are left to the preset. Raises as `read_config`, and `ConfigurationError` on a value
+        that does not fit.
         """
         from triplewise.nodes.context import Context
         from triplewise.nodes.models import split_model
@@ -239,13 +220,9 @@ class RunOptions(SettingOptions):
         thread: str | None = None,
         config: Path | None = None,
     ) -> RunRequest:
-        """Return what to run.
+        """Return what to run; entities are `mention=id` or `mention`.
 
-        Args:
-            entities: `mention=id` pairs; a mention without id is to be linked. config: as `context_settings`.
-
-        Raises:
-            ConfigurationError: something that cannot be run, found before anything is opened.
+        Raises `ConfigurationError` on what cannot be run, before anything is opened.
         """
         from triplewise.graphs.presets import find_preset
         from triplewise.graphs.runs import RunRequest
@@ -267,9 +244,8 @@ class RunOptions(SettingOptions):
         for pair in entities or ():
             mention, _, node = (part.strip() for part in pair.partition("="))
             if not mention:
-                raise ConfigurationError(
-                    f'--entity {pair!r} needs the form "mention=id", e.g. "Goethe=Q5879"'
-                )
+                message = f'--entity {pair!r} needs the form "mention=id", e.g. "Goethe=Q5879"'
+                raise ConfigurationError(message)
             ids[mention] = node or None
         request = RunRequest(question.strip(), ids, preset, settings)
         return request if thread is None else replace(request, thread=thread, named=True)
@@ -309,11 +285,9 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def read_config(path: Path | None = None) -> dict[str, Any]:
-    """Return the settings of `triplewise.toml`, and of a `--config` file before them, with `preset`.
+    """Return the settings of `triplewise.toml`, and over them those of a `--config` file, with `preset`.
 
-    Raises:
-        DataError: it cannot be read, or maps no settings.
-        ConfigurationError: an unknown setting; says what is legal.
+    Raises `DataError` where one cannot be read or maps no settings, `ConfigurationError` on an unknown one.
     """
     from triplewise.nodes.context import Context
     from triplewise.tools.core.configuration import configuration_file, read_section

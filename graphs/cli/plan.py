@@ -11,10 +11,11 @@ import typer
 from typer.core import TyperGroup
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.console import echo_json, out, pairs, progress_bars, say
+from triplewise.graphs.console import Json, echo_json, out, pairs, progress_bars, say
 
 SHOWN = 8
 """Readings, rules and dropped rules printed."""
+SEEDS = "JSON lines with `question`, `answers`, and `topic_entity`, `entities` or `entity`: names or ids."
 
 
 class QuestionOrCommand(TyperGroup):
@@ -30,9 +31,7 @@ class QuestionOrCommand(TyperGroup):
         return ("" if name == "question" else name), command, rest
 
 
-commands = typer.Typer(
-    cls=QuestionOrCommand, help="Show what a question may mean, and the rules of a plan, without running it."
-)
+commands = typer.Typer(cls=QuestionOrCommand, help="Show what a question may mean, without running it.")
 
 
 @o.command(commands, "question", after="See also: triplewise plan index --help")
@@ -40,23 +39,21 @@ def show(
     options: o.RunOptions,
     question: str = o.argument("QUESTION", "The question, in quotes."),
     entity: o.Entities = None,
-    as_json: o.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show what a question may mean, best first, without running it; with a model, the rules it is shown.
 
     A reading is a query, with the probability that its answer is exactly right. A rule is a path of
     relations from an entity of the question to its answer, found in the answered questions most like it
-    (--seeds, or those of `triplewise plan index`) or in a reading. Support: seed questions whose answers it
-    reproduces; precision and recall: how well, over those seeds. What was dropped is listed with the reason:
-    a rule must lead somewhere from the entity, unless documents (--set documents=FOLDER) may fill the gap.
+    or in a reading. Support: seed questions whose answers it reproduces; precision and recall: how well.
+    What was dropped is listed with the reason.
 
     Examples:
         triplewise plan "Who wrote Dracula?"
         triplewise plan "..." --kg films --seeds train.jsonl
         triplewise plan index train.jsonl --kg films
     """
-    from triplewise.graphs.cli.report import Report
-    from triplewise.graphs.cli.run import Run
+    from triplewise.graphs.cli.run import Report, Run
 
     run, console, update = Run(options.request(question, entity)), out(), dict[str, Any]()
     with console.status("planning") if console.is_terminal else nullcontext():
@@ -64,44 +61,31 @@ def show(
             update |= done
             if phase == "plan":
                 break
-    if as_json:
-        names = ("mention", "id", "label", "score")
-        lists = ("linked", "readings", "rules", "dropped")
-        plain = {part_name: [asdict(part) for part in update.get(part_name, ())] for part_name in lists}
-        rules = zip(update.get("rules", ()), plain["rules"], strict=True)
-        document = {
-            "question": question,
-            "entities": [{name: e[name] for name in names} for e in plain["linked"]],
-            "readings": plain["readings"],
-            "rules": [{"rule": rule.text(), **fields} for rule, fields in rules],
-            "dropped": plain["dropped"],
-            "usage": asdict(update["usage"]) if "usage" in update else None,
-        }
-        return echo_json(document)
-    report = Report(console, run.served.kg, run.served.toolset)
-    report.phase("link", update)
-    if not update.get("readings") and not update.get("rules"):
-        report.row("Plan", "No reading: nothing in the graph is like what the question asks.")
-    return report.plan(update, SHOWN, "--json gives all")
+    if not as_json:
+        report = Report(console, run.served)
+        report.phase("link", update)
+        if not update.get("readings") and not update.get("rules"):
+            report.row("Plan", "No reading: nothing in the graph is like what the question asks.")
+        return report.plan(update, SHOWN, "--json gives all")
+    names, rules = ("mention", "id", "label", "score"), update.get("rules", ())
+    document = {
+        "question": question,
+        "entities": [{name: getattr(e, name) for name in names} for e in update.get("linked", ())],
+        "readings": [asdict(reading) for reading in update.get("readings", ())],
+        "rules": [{"rule": rule.text(), **asdict(rule)} for rule in rules],
+        "dropped": [asdict(dropped) for dropped in update.get("dropped", ())],
+        "usage": asdict(update["usage"]) if "usage" in update else None,
+    }
+    return echo_json(document)
 
 
 @o.command(commands)
-def index(
-    options: o.SettingOptions,
-    files: list[Path] = o.argument(
-        "SEEDS...",
-        "JSON lines (plain or .gz) with `question`, `answers`, and `topic_entity`, `entities` or "
-        "`entity`: names or ids of the graph, or a mapping mention -> id.",
-    ),
-) -> None:
+def index(options: o.SettingOptions, files: list[Path] = o.argument("SEEDS...", SEEDS)) -> None:
     """Mine answered questions of a graph once, and keep the rules they give for every later question.
 
-    From the entity of each question the paths to its answers are searched, generalised to rules, and each
-    rule is run again to see how well it reproduces the answers. Afterwards `triplewise ask` and `plan` use
-    them without --seeds (--seeds none leaves them out), or with --seeds and the same files. They are kept in
-    the folder of a loaded graph, else in your cache folder, in place of those that were kept before; a
-    changed graph has none until they are indexed again. What is broken off goes on when the same command is
-    run again.
+    They are kept in the folder of a loaded graph, else in your cache folder, in place of those that were
+    kept before; a changed graph has none until they are indexed again. What is broken off goes on when the
+    same command is run again. --seeds none leaves them out of a question.
 
     Examples:
         triplewise plan index train.jsonl --kg films
@@ -113,17 +97,16 @@ def index(
     from triplewise.tools.planning.seed_store import index_seeds
 
     context = Context(**options.context_settings())
-    tools = Environment(context)
-    source = ",".join(map(str, files))
+    env, source = Environment(context), ",".join(map(str, files))
     with progress_bars("what is done is kept: run the same command again to go on") as progress:
-        report = index_seeds(source, context.kg, tools.kg, tools.caps, progress)
+        report = index_seeds(source, context.kg, env.kg, env.caps, progress)
     if report.empty:
         reason = "the graph lacks their entities or answers, or no path joins them"
         say(f"{report.empty:,} of the seeds mined gave no rule: {reason}", "notice")
     rows = [
         ("seeds", f"{report.seeds:,} usable, of {report.groups:,} structures"),
         ("mined", f"{report.mined:,} drawn from them"),
-        ("kept in", str(report.path)),
+        ("kept in", report.path),
         ("use it", f'triplewise ask "..." --kg {context.kg}'),
     ]
     out().print(pairs(f"Indexed the seeds of {context.kg}", rows))

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from os.path import isfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.console import columns, echo, echo_csv, echo_json, out, say
+from triplewise.graphs.console import Json, columns, echo, echo_csv, echo_json, out, say
 from triplewise.tools.core.errors import ActionError, ConfigurationError, QueryFailedError
 from triplewise.tools.core.files import read_text
 
 if TYPE_CHECKING:
     from triplewise.tools.kg import KnowledgeGraph
-
-Form: TypeAlias = Literal["csv", "json", ""]
-Cells: TypeAlias = Sequence[Sequence[str]]
 
 commands = typer.Typer()
 
@@ -32,7 +29,7 @@ def search(
     text: str = o.argument("TEXT", "A name, or a few words."),
     kind: Literal["entity", "class", "relation"] | None = o.option("", "Only these.", shown="all"),
     limit: int = o.option("N", "Matches of each kind.", 5, min=1),
-    as_json: o.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Find entities, classes and relations by name or by meaning, as an agent does.
 
@@ -46,13 +43,12 @@ def search(
 
     matches = search_kg(graph.open_graph(), text, (kind,) if kind else KINDS, open_encoder(), limit)
     if as_json:
-        echo_json([asdict(m) for m in matches])
-    elif not matches:
+        return echo_json([asdict(m) for m in matches])
+    if not matches:
         say(f"nothing is called like {text!r}")
         raise typer.Exit(1)
-    else:
-        rows = [(m.kind, m.id, m.label, ", ".join(m.types), m.description) for m in matches]
-        out().print(columns(("kind", "id", "label", "type", "description"), rows))
+    rows = [(m.kind, m.id, m.label, ", ".join(m.types), m.description) for m in matches]
+    return out().print(columns(("kind", "id", "label", "type", "description"), rows))
 
 
 @o.command(commands)
@@ -63,7 +59,7 @@ def query(
     limit: int = o.option("N", "Rows at most.", 1_000, min=1),
     timeout: float = o.option("SECONDS", "How long it may take.", 30.0, min=0.001),
     csv_: bool = o.flag("Print CSV, with labels in columns besides.", "--csv"),
-    as_json: o.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Run a query by hand, read-only; nodes are shown with their labels.
 
@@ -80,7 +76,7 @@ def query(
         query = read_text(Path(query))
     elif not any(c in query for c in "{ "):
         raise ConfigurationError(f"{query!r} is neither a query nor a file")
-    form: Form = "csv" if csv_ else "json" if as_json else ""
+    form = "csv" if csv_ else "json" if as_json else ""
     if db is None:
         raise typer.Exit(0 if run_by_hand(graph.open_graph(), query, timeout, limit, form) else 1)
     from triplewise.tools.sql.database import open_database
@@ -94,44 +90,40 @@ def query(
         raise QueryFailedError(result.outcome, result.message)
     cells = [["" if cell is None else str(cell) for cell in row] for row in result.rows]
     plain = [dict(zip(result.columns, row, strict=True)) for row in cells]
-    _print({"variables": result.columns, "rows": plain}, form, result.columns, cells, cells)
+    _print({"variables": result.columns, "rows": plain}, form, (result.columns, cells), cells)
     raise typer.Exit(0 if cells else 1)
 
 
 def run_by_hand(
-    graph: KnowledgeGraph, sparql: str, timeout: float, limit: int = 1_000, form: Form = ""
+    graph: KnowledgeGraph, sparql: str, timeout: float, limit: int = 1_000, form: str = ""
 ) -> bool:
-    """Run a query and print what it gives; return whether that is anything."""
+    """Run a query and print what it gives as `csv`, `json` or a table; return whether that is anything."""
     from triplewise.tools.pyql.raw_sparql import run_query
 
     result = run_query(graph, sparql, timeout=timeout, limit=limit, exact=bool(form))
     if "boolean" in result:
         echo(json.dumps(result) if form == "json" else "Yes" if result["boolean"] else "No")
         return bool(result["boolean"])
-    names, notice = result["variables"], result.pop("notice", "")
-    rows = [[row.get(name) for name in names] for row in result["rows"]]
-    cells = [[text for t in row for text in ((t["id"], t["label"]) if t else ("", ""))] for row in rows]
-    shown = [[_shown(t) if t else "" for t in row] for row in rows]
-    heads = [head for name in names for head in (name, f"{name}_label")] if form == "csv" else names
-    _print(result, form, heads, cells, shown)
+    names, notice, cells, shown = result["variables"], result.pop("notice", ""), [], []
+    for row in result["rows"]:
+        terms = [row.get(name) or dict.fromkeys(("id", "value", "label"), "") for name in names]
+        cells.append([term[part] for term in terms for part in ("id", "label")])
+        is_plain = [term["id"] in (term["value"], term["label"]) for term in terms]
+        texts = zip(terms, is_plain, strict=True)
+        shown.append([t["label"] if plain else f"{t['label']} ({t['id']})" for t, plain in texts])
+    _print(result, form, ([head for name in names for head in (name, f"{name}_label")], cells), shown)
     if notice:
         say(f"{notice}; --limit asks for more", "notice")
-    return bool(rows)
+    return bool(cells)
 
 
-def _print(document: Any, form: Form, heads: Sequence[str], cells: Cells, shown: Cells) -> None:
-    """Print the rows of a query: the document as JSON, the cells as CSV, or what a table shows."""
+def _print(document: Any, form: str, table: tuple[Sequence[str], list[Any]], shown: Any) -> None:
+    """Print a result: the document as JSON, the heads and cells of a table as CSV, or what is shown."""
     if form == "json":
         echo_json(document)
     elif form == "csv":
-        echo_csv(heads, cells)
+        echo_csv(*table)
     elif shown:
-        out().print(columns(heads, shown))
+        out().print(columns(document["variables"], shown))
     else:
         say("the query has no result")
-
-
-def _shown(term: Mapping[str, str]) -> str:
-    """Return a term as its label, with the id behind it where that says more."""
-    is_literal = term["id"] == term["value"]
-    return term["label"] if is_literal or term["label"] == term["id"] else f"{term['label']} ({term['id']})"

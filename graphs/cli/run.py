@@ -1,39 +1,52 @@
-"""One run of the state machine: followed phase by phase, then as one JSON document or a page."""
+"""One run of the state machine: followed phase by phase, shown to a person, and written as a page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from rich.console import Console
+from rich.padding import Padding
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
 
-from triplewise.graphs.around import ServedGraph
+from triplewise.graphs.around import Held, ServedGraph
 from triplewise.graphs.build import build_graph
-from triplewise.graphs.console import say
+from triplewise.graphs.console import columns, pairs, say
 from triplewise.graphs.page import Page, Question, RunBlock, write_page
 from triplewise.graphs.runs import RunRequest
-from triplewise.graphs.trace import DOING, trace_of
-from triplewise.nodes.state import State
+from triplewise.graphs.trace import DOING, Labels, in_words, trace_of
+from triplewise.nodes.state import Answer, ProofTriple, State, Step, Usage
+from triplewise.tools.actions import DATABASE_TOOLSETS
 from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.terms import Term
+from triplewise.tools.extraction.entity_names import MINTED
+from triplewise.tools.kg import IRI, readable, readable_text
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from rich.status import Status
 
+    from triplewise.tools.parsing.reading import Reading
+
+RULES, VALUES, PROOF, SHORT_PROOF, NAMES, LENGTH = 3, 30, 20, 6, 8, 400
+"""Most rules, answers, facts of the proof (and in the short form), names in a list, and characters of an
+observation printed."""
+MARGIN = 9
+HEAD, GOOD, DOUBTFUL, BAD, QUIET = "bold", "bold green", "bold yellow", "bold red", "dim"
+
 
 class Run:
-    """A run that can be followed phase by phase. Graph and model are opened at once, to fail early.
+    """A run that can be followed phase by phase; raises as `ServedGraph.open`.
 
-    Attributes:
-        served: what the run works with. state: where the run ended.
-
-    Args:
-        reviewer: gives a person's word, as `Command(resume=...)` takes it, on what a run shows that stops.
-
-    Raises: as `ServedGraph.open`.
+    `reviewer` gives a person's word, as `Command(resume=...)` takes it, on what a run shows that stops. Where
+    it ended is then in `state`.
     """
 
     state: State
@@ -47,34 +60,29 @@ class Run:
         self.request, self._reviewer = request, reviewer
         self.served = ServedGraph.open(request.preset, request.context)
         # With "sync" no phase begins before the one before it is on disk: a killed run repeats nothing.
-        self._durability = {"durability": "sync"} if saver else {}
-        settings = self.served.settings
-        if saver is None and (settings.review or settings.interactive):
+        self._options: Any = {"context": self.served.context, **({"durability": "sync"} if saver else {})}
+        if saver is None and (self.served.settings.review or self.served.settings.interactive):
             saver = InMemorySaver()
         self._graph: Any = build_graph(request.preset, checkpointer=saver)
 
     def updates(
         self, resume: bool = False, status: Status | None = None
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield each phase with its update, as it happens.
+        """Yield each phase with its update, from the last checkpoint on where `resume` is set.
 
-        Args:
-            resume: go on from the last checkpoint of the thread, where it has one.
-            status: shows what is being done; stands still while a person is asked.
+        `status` shows what is being done, and stands still while a person is asked.
         """
         config: Any = {"configurable": {"thread_id": self.request.thread}}
         values: dict[str, Any] = {"question": self.request.question, "entities": self.request.entities}
         start: Any = values
         if resume and (saved := self._saved(config)):
-            values, start, steps = saved, None, len(saved.get("steps", ()))
-            count = f"{steps} step{'' if steps == 1 else 's'}"
-            say(f"going on after {count} (thread {self.request.thread})", "notice")
-        options: Any = {"context": self.served.context, **self._durability}
+            values, start = saved, None
+            done = count(len(saved.get("steps", ())), "step")
+            say(f"going on after {done} (thread {self.request.thread})", "notice")
         shown: Mapping[str, Any] | None = {}
         while shown is not None:
-            shown = None
-            stream = self._graph.stream(start, config, stream_mode=["tasks", "updates", "values"], **options)
-            for mode, data in stream:
+            shown, modes = None, ["tasks", "updates", "values"]
+            for mode, data in self._graph.stream(start, config, stream_mode=modes, **self._options):
                 if mode == "values":
                     values = data
                 elif mode == "tasks":
@@ -104,22 +112,244 @@ class Run:
         return values
 
     def document(self) -> dict[str, Any]:
-        """Return answer, labels, query, proof, steps, corrections, usage, and what was asked of what."""
+        """Return the ended run, and what was asked of what."""
         asked = {name: getattr(self.served.context, name) for name in ("kg", "db", "model")}
         request = {"preset": self.request.preset, "thread": self.request.thread}
         return self.served.document(self.state) | asked | request
 
+    def write_page(self, path: Path) -> None:
+        """Write the page of the ended run, and say where it is. Raises as `write_page`."""
+        request, context = self.request, self.served.context
+        trace = trace_of(self.state, None if context.db else self.served.kg)
+        result = {"answer": trace["labels"], "status": trace["status"], "trace": trace}
+        about = {"database": context.db} if context.db else {"graph": context.kg}
+        about |= {"model": context.model, "preset": request.preset}
+        about |= {n: getattr(context, n) for n in request.context if n not in ("kg", "db", "model")}
+        about["triplewise"] = version("triplewise")
+        block = RunBlock("run", about, [Question(request.thread, request.question, **result)])
+        write_page(path, Page(request.question, runs=[block]))
+        say(f"the run as a page: {path}")
 
-def write_run(path: Path, run: Run) -> None:
-    """Write the page of an ended run, and say where it is. Raises `DataError` if it cannot be written."""
-    request, context = run.request, run.served.context
-    trace = trace_of(run.state, None if context.db else run.served.kg)
-    question = Question(
-        request.thread, request.question, answer=trace["labels"], status=trace["status"], trace=trace
-    )
-    source = {"database": context.db} if context.db else {"graph": context.kg}
-    about = source | {"model": context.model, "preset": request.preset}
-    about |= {n: getattr(context, n) for n in request.context if n not in ("kg", "db", "model")}
-    block = RunBlock("run", about | {"triplewise": version("triplewise")}, [question])
-    write_page(path, Page(request.question, runs=[block]))
-    say(f"the run as a page: {path}")
+
+class Report:
+    """Prints the updates of a run, phase by phase, and its answer; ids as labels.
+
+    `verbose`: print all of the proof, corrections and cost with the answer.
+    """
+
+    def __init__(self, console: Console, served: ServedGraph, verbose: bool = True) -> None:
+        self.console, self._toolset, self._verbose = console, served.toolset, verbose
+        self.labels, self._short = Labels(served.kg), served.kg.profile.short
+
+    def row(self, head: str, *bodies: Text | str, style: str = HEAD) -> None:
+        """Print lines with a heading in the margin; what is too long goes on under itself."""
+        grid = Table.grid()
+        grid.add_column(width=MARGIN, style=style)
+        grid.add_column(overflow="fold")
+        for number, body in enumerate(bodies):
+            grid.add_row("" if number else head, body)
+        if bodies:
+            self.console.print(grid)
+
+    def _lines(self, head: str, lines: Iterable[Text]) -> None:
+        """Print a heading with lines under it, which are never broken: they are there to be copied."""
+        for line in ("", Text(head, HEAD), *lines):
+            self.console.print(line, soft_wrap=True)
+
+    def _tagged(self, short: str, label: str = "", style: str = "") -> Text:
+        """Return a label with the id behind it, or with that the graph has no such node; an id once."""
+        label = label or self.labels.known.get(short, short)
+        tag = "" if label.replace(",", "") == short else "not in the graph" if MINTED in short else short
+        return Text.assemble((label, style), (tag and f" ({tag})", QUIET))
+
+    def _term(self, term: Term) -> Text:
+        return self._tagged(self._short(term)) if isinstance(term, IRI) else Text(readable(term))
+
+    def _named(self, text: str, tag: bool = False) -> Text:
+        """Return text with every id in it that has a label replaced by the label, tagged if asked."""
+        # Ids that could be taken for words stay, except in rules; the longest are looked for first.
+        known = self.labels.known
+        ids = sorted((i for i, label in known.items() if label != i), key=len, reverse=True)
+        for i in ids:  # which the text explains itself
+            text = text.replace(f"{known[i]} [{i}]", i).replace(f"{i} ({known[i]})", i)
+        names = "|".join(rf"(?<=-\[){i}(?=\]-)" if i.isalpha() else re.escape(i) for i in ids) or "(?!)"
+        parts: list[Any] = re.split(rf"(?<![\w:/?.])({names})(?![\w:/])", text)
+        parts[1::2] = [self._tagged(i) if tag else known[i] for i in parts[1::2]]
+        return Text.assemble(*parts)
+
+    def phase(self, name: str, update: Mapping[str, Any]) -> None:
+        """Print what one phase did."""
+        if name == "link":
+            linked = update.get("linked", ())
+            self.labels.known |= {e.id: e.label or e.id for e in linked}
+            self.row("Entities", *(Text(f"{e.mention} is ") + self._tagged(e.id) for e in linked))
+            if not linked and self._toolset.name not in DATABASE_TOOLSETS:
+                self.row("Entities", Text("none found in the question", QUIET))
+        elif name == "plan":
+            self.plan(update, RULES, "`triplewise plan` shows all")
+        elif name == "observe" and update.get("observation") and (around := update.get("observed")):
+            self.labels.fetch(around[:NAMES])
+            facts = f"{len(update['observation']):,} facts around {_first(self.labels.of(around))}"
+            self.row("Observe", Text(f"{facts}, scored by similarity to the question", QUIET), style=QUIET)
+        elif name == "act" and update.get("steps"):
+            self.step(update["steps"][-1])
+        elif name == "correct" and update.get("corrections"):
+            c = update["corrections"][-1]
+            by = f"corrected by guideline {c.guideline}{f' ({c.source})' if c.source else ''}: "
+            self.row("", Text(by, BAD) + self._named(c.reason or "a step in doubt"))
+            self.row("", Text("The step is undone.", QUIET))
+        elif name == "inspect" and (verdict := update["verdict"]).note and verdict.status != "spent":
+            self.row("", Text("note: ", "yellow") + self._named(verdict.reason))
+
+    def plan(self, update: Mapping[str, Any], most: int, rest: str) -> None:
+        """Print the first readings and rules, best first, and what was dropped and why."""
+        rules, dropped = update.get("rules", ()), update.get("dropped", ())
+        chains = [*rules[:most], *dropped[:most]]
+        self.labels.fetch([c.anchor for c in chains if c.anchor], [r for c in chains for r in c.relations])
+        lines: dict[str, list[Text]] = {"Plan": [], "Rules": [], "Dropped": []}
+        for reading in update.get("readings", ()):
+            sure = f"{reading.confidence:.0%}" if reading.features else ""
+            source = "; ".join(filter(None, (sure, reading.provenance)))
+            lines["Plan"].append(Text.assemble(reading.text, (f"  [{source}]", QUIET)))
+        for rule in rules:
+            figures = f"score {rule.score:.2f}"
+            if rule.support:
+                figures = f"support {rule.support}, precision {rule.precision:.2f}, recall {rule.recall:.2f}"
+            source = "; ".join(filter(None, (rule.provenance, figures)))
+            lines["Rules"].append(Text.assemble(self._named(rule.text()), (f"  [{source}]", QUIET)))
+        lines["Dropped"] = [self._named(f"{d.text}: {d.reason}") for d in dropped]
+        for head, texts in lines.items():
+            self.row(head, *(Text(f"{n}. ") + text for n, text in enumerate(texts[:most], 1)))
+            if len(texts) > most:
+                self.row("", Text(f"and {len(texts) - most} more; {rest}", QUIET))
+
+    def step(self, step: Step) -> None:
+        """Print one step: thought, action, and what it showed."""
+        feedback, action = step.feedback, self._toolset.actions.get(step.feedback.action)
+        for fact in feedback.facts:
+            self.labels.known |= {self._short(IRI(node)): name for node, name in fact.labels.items()}
+        nodes = [*(i for ids in feedback.ids.values() for i in ids), *feedback.answers]
+        relations = [r for side in feedback.relations.values() for r in side]
+        for parameter, argument in zip(action.parameters if action else (), feedback.arguments, strict=False):
+            if parameter.kind == "relation":
+                relations.append(argument)
+            elif parameter.kind in ("node", "entity", "value") and not argument.startswith("?"):
+                nodes.append(argument)
+        self.labels.fetch(nodes, relations)
+        self.console.print()
+        self.row(f"Step {step.number}", self._named(step.thought))
+        self.row("", Text.assemble(("> ", "cyan"), self._named(step.call, tag=True)))
+        if feedback.outcome and feedback.outcome not in ("rows", "empty"):
+            failed = f"{feedback.outcome}: {feedback.message or step.observation}"
+            return self.row("", Text(failed[:LENGTH], "yellow"))
+        sides = {"forward": "leaving", "backward": "arriving"}
+        shown = {sides.get(s, s): self.labels.of(ids) for s, ids in feedback.relations.items() if ids}
+        mark = "" if self._toolset.name in (*DATABASE_TOOLSETS, "agentbench") else "?"
+        shown |= {f"{mark}{v}": [readable_text(t) for t in texts] for v, texts in feedback.values.items()}
+        self.row("", *(Text.assemble((f"{name}: ", QUIET), _first(texts)) for name, texts in shown.items()))
+        if not shown and step.observation:
+            self.labels.fetch_triples(feedback.triples[:NAMES])
+            text = in_words(step.observation)
+            self.row("", self._named(text if len(text) <= LENGTH else f"{text[:LENGTH].rstrip()} ..."))
+        return None
+
+    def answer(self, answer: Answer, reading: Reading | None = None) -> None:
+        """Print everything the run came to; `reading` is how the question was understood."""
+        if self._verbose:
+            self.console.print()
+        is_unsure, shown = answer.status == "unsure", list(zip(answer.values, answer.labels, strict=True))
+        if is_unsure:
+            self.row("Answer", Text("not sure; the likeliest reading gives", DOUBTFUL))
+        if answer.labels in (("Yes",), ("No",)):
+            shown = [(answer.labels[0], answer.labels[0])]
+        texts = [self._tagged(*pair, DOUBTFUL if is_unsure else GOOD) for pair in shown[:VALUES]]
+        self.row("" if is_unsure else "Answer", *texts or [Text("none", BAD)])
+        if (rest := len(shown) - VALUES) > 0:
+            self.row("", Text(f"and {rest:,} more; --json or -q give all", QUIET))
+        if answer.reason:
+            self.row("Why", f"{answer.reason}.")
+        if answer.note and not self._verbose:
+            self.row("Note", self._named(answer.note))
+        if answer.confidence is not None:
+            self.row("Sure", f"{answer.confidence:.0%}")
+        if reading is not None and answer.values and not self._verbose:
+            self.row("Read as", reading.text)
+        if is_unsure:
+            self.row("Or", *(f"{_first(r.labels)}  ({r.confidence:.0%}: {r.reading})" for r in answer.rivals))
+        if query := answer.sparql or answer.sql:
+            language = "SPARQL" if answer.sparql else "SQL"
+            syntax = Syntax("", language.lower(), theme="ansi_dark", background_color="default")
+            code = syntax.highlight(query.strip())
+            self._lines(language, [Text("  ").append_text(line) for line in code.split("\n")])
+        if answer.proof:
+            self._proof(answer.proof, PROOF if self._verbose else SHORT_PROOF)
+        if answer.rows:
+            more = len(answer.rows) - PROOF
+            rest_of = [Text(f"  and {more:,} more rows; --json gives all", QUIET)] if more > 0 else []
+            self._lines("Proof", [*(Text(f"  {row}") for row in answer.rows[:PROOF]), *rest_of])
+        if self._verbose:
+            lines = [] if answer.corrections else [Text("  nothing: no step went wrong", QUIET)]
+            for c in answer.corrections:
+                step = Text(f"  step {c.step}: ").append_text(self._named(c.call))
+                lines.append(step.append(f" by {c.guideline}", QUIET))
+                lines += [Text("    offered ", QUIET).append_text(self._named(f)) for f in c.fixes]
+            self._lines("Corrected", lines)
+            self.console.print()
+            self.row("Cost", Text(cost(answer.usage), QUIET))
+        elif answer.corrections:
+            caught = count(len(answer.corrections), "mistake")
+            self.console.print()
+            self.row("", Text(f"{caught} caught on the way; -v shows all", QUIET))
+
+    def held(self, held: Held | None) -> None:
+        """Print what the graph holds where it has no sure answer, and what may help."""
+        if held is None:
+            return
+        for facts in held.entities:
+            relations = [("" if r.direction == "out" else "← ", r) for r in facts.relations if r.values]
+            shown = [(f"  {side}{r.label}", ", ".join(v.label for v in r.values)) for side, r in relations]
+            self._lines(f"What the graph holds about {facts.entity.label}", ())
+            self.console.print(pairs("", shown))
+        if held.near:
+            self._lines("Called most like it", [Text(f"  {m.label} ({m.kind}, {m.id})") for m in held.near])
+        for cure in held.cures:
+            self._lines(f"{cure.text}:", [Text(f"  {cure.command}")])
+
+    def _proof(self, proof: Sequence[ProofTriple], most: int) -> None:
+        """Print the facts that prove the answer, and where those from documents were read."""
+        self.labels.fetch_triples([p.triple for p in proof[:most]])
+        terms = [(p.triple.subject, p.triple.relation, p.triple.object) for p in proof[:most]]
+        table = columns(("", "", ""), [[self._term(t) for t in fact] for fact in terms])
+        table.show_header = False
+        self._lines("Proof", ())
+        self.console.print(Padding(table, (0, 0, 0, 2)))
+        for p in (p for p in proof[:most] if p.fact):
+            quote = Text(f"  read in {p.document}: ", QUIET).append(f'"{p.sentence}"')
+            self.console.print(quote.append(f"  [fact {p.fact[:8]}]", QUIET), soft_wrap=True)
+        if read := sum(bool(p.fact) for p in proof):
+            note = f"  {read} of {len(proof)} from documents, not from the graph; see `triplewise facts`"
+            self.console.print(Text(note, "yellow"))
+        if (rest := len(proof) - most) > 0:
+            self.console.print(Text(f"  and {count(rest, 'more fact')}; --json gives all", QUIET))
+
+
+def _first(texts: Sequence[str]) -> str:
+    """Return the first few of a list, and how many more there are."""
+    rest = len(texts) - NAMES
+    return ", ".join(texts[:NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """Return a number of things in words."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def cost(usage: Usage) -> str:
+    """Return what a run used, in one line."""
+    parts = [count(usage.queries, "query", "queries"), count(usage.calls, "model call")]
+    if usage.calls:
+        money = "price unknown" if usage.cost is None else f"${usage.cost:.4f}"
+        parts += [f"{'about ' if usage.estimated else ''}{usage.tokens:,} tokens", money]
+    if usage.hallucinated:
+        parts.append(f"{count(usage.hallucinated, 'invented fact')} dropped")
+    return ", ".join([*parts, f"{usage.seconds:.1f} s"])

@@ -19,12 +19,11 @@ from triplewise.tools.core.errors import ConfigurationError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-Host = Annotated[
-    str, typer.Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0 lets other machines ask.")
-]
-Port = Annotated[
-    int, typer.Option(metavar="N", min=0, max=65_535, help="Port to listen on; 0 takes a free one.")
-]
+_ADDRESS = "Address to listen on; 0.0.0.0 lets other machines ask."
+Host = Annotated[str, typer.Option(metavar="ADDRESS", help=_ADDRESS)]
+_PORT = "Port to listen on; 0 takes a free one."
+Port = Annotated[int, typer.Option(metavar="N", min=0, max=65_535, help=_PORT)]
+_DATASET = "A graph that /text2sparql answers from for this dataset, else that of the page. Repeatable."
 
 commands = typer.Typer()
 
@@ -35,11 +34,7 @@ def serve(
     options: o.RunOptions,
     host: Host = "127.0.0.1",
     port: Port = 8000,
-    dataset: list[str] | None = o.option(
-        "IRI=KG",
-        "A graph that /text2sparql answers from for this dataset. Repeatable. Without any, the graph of the "
-        "page answers for every dataset.",
-    ),
+    dataset: list[str] | None = o.option("IRI=KG", _DATASET),
     jobs: int = o.option("N", "Questions worked on at a time; others wait.", 4, min=1),
 ) -> None:
     """Serve a web page that asks a graph, its API, and the API of the TEXT2SPARQL challenge.
@@ -92,10 +87,8 @@ def mcp(
             from triplewise.graphs.assistant_tools import AssistantTools
             from triplewise.graphs.mcp_server import mcp_server
         except ModuleNotFoundError as error:
-            fix = "pip install 'triplewise[mcp]'"
-            raise ConfigurationError(
-                f"this command needs {error.name}, which is not installed: {fix}"
-            ) from error
+            message = f"this command needs {error.name}: pip install 'triplewise[mcp]'"
+            raise ConfigurationError(message) from error
         request = options.request()
         tools = AssistantTools(preset=request.preset, **request.context)
         server = mcp_server(tools)
@@ -115,9 +108,8 @@ def _listen(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> No
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
-        raise ConfigurationError(
-            f"cannot listen on {host}:{port} ({error.strerror}); choose with --host, --port"
-        ) from error
+        message = f"cannot listen on {host}:{port} ({error.strerror}); choose with --host, --port"
+        raise ConfigurationError(message) from error
     shown = f"[{host}]" if ":" in host else host
     say(f"serving {name} on http://{shown}:{listening.getsockname()[1]}{path} (Ctrl-C stops it)")
     if host not in LOOPBACK:

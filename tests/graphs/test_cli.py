@@ -317,6 +317,13 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stderr == "[]\n"
 
 
+def test_the_entry_point_loads_next_to_nothing_before_it_minds_an_interrupt() -> None:
+    heavy = {"importlib.metadata", "pathlib", "typer", "triplewise.graphs.cli.app"}
+    code = f"import sys; from triplewise.graphs.cli import main; print({heavy!r} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
 def test_kg_load_info_profile_and_ask(cli: Cli, films: Path, tmp_path: Path) -> None:
     folder, shape = tmp_path / "films", tmp_path / "shape.yaml"
     loaded = cli("kg", "load", str(films), "--into", str(folder))
