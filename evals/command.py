@@ -6,14 +6,13 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.text import Text
 from typer.core import TyperGroup
 
 from triplewise.evals import evaluation
@@ -29,8 +28,7 @@ from triplewise.tools.core.files import writing
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from triplewise.evals.grids.grid import Cell, GridFile
-    from triplewise.evals.grids.run import Outcome
+    from triplewise.evals.grids.grid import Cell, GridFile, Outcome
     from triplewise.evals.logs import Log
 
 HELP = ("-h", "--help")
@@ -157,6 +155,14 @@ def _display(quiet: bool = False) -> Literal["rich", "none"]:
     return "rich" if sys.stdout.isatty() and not quiet else "none"
 
 
+def wide_console() -> Console:
+    """Return standard output, wide where it does not go to a terminal."""
+    console = out()
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        console.width = WIDTH
+    return console
+
+
 def print_report(logs: Sequence[Log]) -> None:
     """Print the tables of logs, and what they were measured on."""
     from triplewise.evals.report.page import show
@@ -177,14 +183,6 @@ def write_markdown(path: Path, logs: Sequence[Log], *about: Any, tasks: bool = F
     with writing(path):
         path.write_text(markdown(logs, *about, tasks=tasks), encoding="utf-8")
     say(f"written: {path}")
-
-
-def wide_console() -> Console:
-    """Return standard output, wide where it does not go to a terminal."""
-    console = out()
-    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
-        console.width = WIDTH
-    return console
 
 
 @app.command(
@@ -236,35 +234,31 @@ def list_tasks(
         echo_json(tasks)
         return
     if name is not None:
-        task = tasks[0]
-        for which, counts in task.pop("asked").items():
-            asked = ", ".join(f"{count:,} {key}" for key, count in counts.items() if count is not None)
-            task[f"asked {which}".strip()] = asked
-        for key, value in task.pop("parameters").items():
-            task[f"--set {key}={json.dumps(value)}"] = catalog().parameters[key]
-        shown = {
-            key: ", ".join(value) if isinstance(value, list) else str(value)
+        (task,) = tasks
+        rows = [(f"asked {which}".strip(), _counts(asked)) for which, asked in task.pop("asked").items()]
+        parameters = task.pop("parameters").items()
+        rows += [
+            (key, ", ".join(value) if isinstance(value, list) else str(value))
             for key, value in task.items()
             if value not in ("", [])
-        }
-        out().print(pairs(f"{shown.pop('name')}: {shown.pop('title')}", shown.items()))
+        ]
+        rows += [(f"--set {key}={json.dumps(value)}", catalog().parameters[key]) for key, value in parameters]
+        out().print(pairs(f"{task['name']}: {task['title']}", rows))
         return
-    rows = []
-    for task in tasks:
-        for which, asked in task["asked"].items():
-            counts = [asked[key] for key in ("answerable", "observed") if asked[key] is not None]
-            first, *rest = (f"{100 * count / asked['questions']:.1f} %" for count in counts)
-            share = " ".join([first, *(f"({other})" for other in rest)])
-            what = f"{task['title']}; {task['graph']}; system {task['system']}"
-            if which:
-                is_first = next(iter(task["asked"])) == which
-                what = f"{what}\n--set {which}" if is_first else f"--set {which}"
-            rows.append((task["name"], f"{asked['questions']:,}", share, what))
-    out().print(columns(("task", "questions", "answerable", "what it asks, over what"), rows))
+    rows = [
+        (f"{task['name']} {which}".strip(), f"{_counts(asked)}\n{task['title']}; {task['graph']}")
+        for task in tasks
+        for which, asked in task["asked"].items()
+    ]
+    out().print(columns(("task", "what it asks, over what"), rows, whole=True))
     out().print(
-        "answerable: what the graph that comes with it can answer, in brackets without the facts that "
-        "were made from gold answers. `triplewise eval tasks TASK` shows the rest."
+        "observed: answerable without the facts that were made from gold answers. A task and its parameters "
+        "are asked as `triplewise eval metaqa --set hops=2`; `triplewise eval tasks TASK` shows the rest."
     )
+
+
+def _counts(asked: Mapping[str, int | None]) -> str:
+    return ", ".join(f"{count:,} {key}" for key, count in asked.items() if count is not None)
 
 
 @app.command("systems", epilog=examples("triplewise eval systems"))
@@ -272,11 +266,10 @@ def list_systems(as_json: Json = False) -> None:
     """List presets and baselines: what they do, the paper they follow, and what can be set."""
     listed, rows = systems(), []
     for system in listed:
-        parameters = system["parameters"] if system["kind"] == "baseline" else {}
-        own = ", ".join(f"{name}={value}" for name, value in parameters.items())
-        needs = "needs a language model" if system["needs_model"] else ""
-        about_system = "; ".join(filter(None, (system["source"], own, needs)))
-        rows.append((system["name"], Text(f"{system['summary']}\n{about_system}")))
+        parameters = system["parameters"].items() if system["kind"] == "baseline" else ()
+        about_system = [system["source"], ", ".join(f"{name}={value}" for name, value in parameters)]
+        about_system += ["needs a language model"] * system["needs_model"]
+        rows.append((system["name"], f"{system['summary']}\n{'; '.join(filter(None, about_system))}"))
     if as_json:
         echo_json(listed)
     else:
@@ -328,7 +321,7 @@ def grid(
     run again, one that was interrupted goes on where it was. A cell that fails is listed, and the grid goes
     on.
     """
-    from triplewise.evals.grids.grid import EMBEDDED, Choices, cells_of, load_grid, shipped
+    from triplewise.evals.grids.grid import EMBEDDED, cells_of, load_grid, shipped
 
     if markdown:
         check_place(markdown)
@@ -344,9 +337,8 @@ def grid(
             raise ConfigurationError("--model is given twice for the same rows; NAME=openai:M is for some")
         backbones[backbone] = named
     given = evaluation.parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {})
-    loaded = load_grid(file)
-    model = backbones.pop("", EMBEDDED)
-    cells = cells_of(loaded, Choices(model, backbones, limit, given, only or ()))
+    loaded, model = load_grid(file), backbones.pop("", EMBEDDED)
+    cells = cells_of(loaded, model, backbones=backbones, limit=limit, given=given, only=only or ())
     if not dry_run:
         _run_cells(loaded, cells, log_dir, jobs, markdown)
         return
@@ -354,11 +346,10 @@ def grid(
     for cell in cells:
         spec = cell.spec
         swapped = [f"{name}={value}" for name, value in spec.set.items() if not name.endswith("_seed")]
-        swapped += ["incomplete graph"] * bool(spec.thin) + ["self-learning"] * bool(spec.learn)
         swapped += [f"limit={spec.limit or 'all'}"] * (spec.limit is not None)
         system = f"{spec.system or 'its own'} on {spec.task}"
         runs = "yes" if not cell.why_not else f"no: {cell.why_not}"
-        plan.append(list(map(Text, (cell.name, system, cell.model, ", ".join(swapped), runs))))
+        plan.append((cell.name, system, cell.model, ", ".join(swapped), runs))
     title = f"{loaded.grid.title}: {sum(not cell.why_not for cell in cells)} of {len(cells)} cells to run"
     wide_console().print(columns(("cell", "system", "model", "with", "runs"), plan, title))
 
@@ -370,17 +361,14 @@ def _run_cells(
 
     Raises `typer.Exit` where something is wrong.
     """
-    from triplewise.evals.grids.run import run_grid
+    from triplewise.evals.grids.grid import run_grid
     from triplewise.evals.logs import read_logs
 
     outcomes: list[Outcome] = []
-    skipped: dict[tuple[str, str], dict[str, None]] = {}
     with suppress(KeyboardInterrupt):
         for outcome in run_grid(file, cells, log_dir=log_dir, jobs=jobs, display=_display(), notify=say):
             outcomes.append(outcome)
-            if outcome.state == "skipped":
-                skipped.setdefault((outcome.cell.row.row, outcome.why), {})[outcome.cell.column] = None
-            else:
+            if outcome.state != "skipped":
                 say(f"{len(outcomes)}/{len(cells)} {line(outcome)}")
     if paths := [evaluation.log_path(outcome.log) for outcome in outcomes if outcome.log]:
         logs = read_logs(paths)
@@ -389,8 +377,10 @@ def _run_cells(
             lead = [f"Made by: triplewise eval grid {file.grid.name}", *file.grid.notes.splitlines()]
             lead += [f"NOT RUN TO ITS END: {o.cell.column}: {o.why}" for o in outcomes if o.why]
             write_markdown(markdown, logs, file.grid.title, lead, tasks=True)
-    for (row, why), names in skipped.items():
-        say(f"skipped: {row} / {', '.join(names)}: {why}", "notice")
+    skipped = [outcome for outcome in outcomes if outcome.state == "skipped"]
+    for why in dict.fromkeys(outcome.why for outcome in skipped):
+        names = (f"{o.cell.row.row} / {o.cell.column}" for o in skipped if o.why == why)
+        say(f"skipped: {', '.join(dict.fromkeys(names))}: {why}", "notice")
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     for outcome in failed:
         say(line(outcome), "error")

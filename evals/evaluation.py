@@ -56,31 +56,26 @@ def names_of(task: str, system: str = "") -> list[str]:
 def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a task from values by name: of its own parameters, of phases, of settings.
 
-    A name that is both a parameter of the baseline that is asked and a setting is the baseline's.
-
-    Raises:
-        ConfigurationError: unknown task, system, name or variant, with the legal ones; an impossible value.
+    A name that is both a parameter of the baseline that is asked and a setting is the baseline's. Raises
+    `ConfigurationError` on an unknown task, system, name or variant, with the legal ones, and on an
+    impossible value.
     """
     system = str(given.get("preset", ""))
-    own, parts, legal = (
-        inspect.signature(find_task(name)).parameters,
-        parts_of(system),
-        names_of(name, system),
-    )
+    own, parts = inspect.signature(find_task(name)).parameters, parts_of(system)
+    legal = names_of(name, system)
     if unknown := next((key for key in given if key not in legal), ""):
         raise ConfigurationError.unknown("name to set", unknown, legal)
-    arguments: dict[str, Any] = {key: value for key, value in given.items() if key in own}
+    arguments = {key: value for key, value in given.items() if key in own}
     phases = {key: value for key, value in given.items() if key in parts and key not in own}
     settings = {key: value for key, value in given.items() if key not in {*own, *parts}}
     for key, value in phases.items() if parts is VARIANTS else ():
         find_part(f"variant of phase {key}", value, VARIANTS[key], callable)
     # Values are checked now, but the reader of documents is named by the evaluation.
     Context(**{key: value for key, value in settings.items() if key != "documents"})
-    for key, values in (("phases", phases), ("settings", settings)):
-        if values:
-            arguments[key] = {**(arguments.get(key) or {}), **values}
-    if arguments.get("settings"):  # Inspect writes all arguments into its log
-        arguments["settings"] = {n: hide_secrets(value) for n, value in arguments["settings"].items()}
+    if phases:
+        arguments["phases"] = {**(arguments.get("phases") or {}), **phases}
+    if settings := {**(arguments.get("settings") or {}), **settings}:  # Inspect writes all into its log
+        arguments["settings"] = {key: hide_secrets(value) for key, value in settings.items()}
     return arguments
 
 
@@ -118,17 +113,11 @@ def run(
 ) -> EvalLog:
     """Run one task to its end and return its log without the questions (`read_eval_log` has them).
 
-    An evaluation that was killed goes on where it was; one that is finished is not run again.
-
-    Args:
-        jobs: questions in flight. fresh: begin anew; an earlier run of the same evaluation is put aside.
-        log_dir: folder in which the evaluation has its own (default: the user's state folder).
-        retry_crashed: keep the results of an earlier run, finished or not, and ask only what crashed again.
-        display: what Inspect shows of its progress. notify: gets what a person should know.
-
-    Raises:
-        ConfigurationError: another process is running the same evaluation.
-        KeyboardInterrupt: it was interrupted; what is done is kept.
+    An evaluation that was killed goes on where it was; one that is finished is not run again. `jobs`
+    questions are in flight. With `fresh` an earlier run is put aside; with `retry_crashed` its results are
+    kept and only what crashed is asked again. `display` is what Inspect shows, `notify` gets what a person
+    should know. Raises `ConfigurationError` where another process runs the same evaluation, and
+    KeyboardInterrupt where it was interrupted; what is done is kept.
     """
     folder, total = folder_of(Path(log_dir or default_log_dir()), task), len(task.dataset)
     if fresh and folder.is_dir():
@@ -181,15 +170,11 @@ def identity_of(task: Task) -> str:
     In a grid also its place there, for every cell has a log of its own.
     """
     about = dict(task.metadata or {})
-    grid = about.pop("grid", {})
-    settings = {
-        name: [value, checksum(Path(value))]
-        if name in _FILES and isinstance(value, str) and Path(value).is_file()
-        else value
-        for name, value in about.pop("settings", {}).items()
-        if name not in _ELSEWHERE
-    }
-    place = [grid.get(key) for key in ("row", "column", "seed")]
+    place = [about.pop("grid", {}).get(key) for key in ("row", "column", "seed")]
+    settings = {name: value for name, value in about.pop("settings", {}).items() if name not in _ELSEWHERE}
+    for name in _FILES:
+        if isinstance(path := settings.get(name), str) and Path(path).is_file():
+            settings[name] = [path, checksum(Path(path))]
     about = {name: value for name, value in about.items() if name not in ("commit", "commit_clean")}
     asked = [[sample.id, str(sample.input), sample.target] for sample in task.dataset]
     return digest([task.name, task.version, about, settings, place, asked, task.epochs, code_checksum()])
@@ -236,7 +221,6 @@ def _summaries(log: EvalLog) -> list[logs.EvalSampleSummary]:
 
 
 def _done(log: EvalLog) -> int:
-    """How many questions need not be asked again when the evaluation goes on."""
     return sum(not summary.error for summary in _summaries(log))
 
 

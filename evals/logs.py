@@ -1,8 +1,4 @@
-"""Logs of evaluations as dataframes (`inspect_ai.analysis`): what reports and comparisons are made from.
-
->>> from triplewise.evals.logs import read_logs
->>> [(log.task, log.system, log.mean(log.metric)) for log in read_logs(["logs"])]
-"""
+"""Logs of evaluations as dataframes (`inspect_ai.analysis`): what reports and comparisons are made from."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ FAILURES = {
     "failed_re": ("reasoning_error", "not_found"),
     "failed_crashed": (CRASHED,),
 }
-"""Measures over the questions that were not answered right: whether the error is of these classes.
+"""Measures over the questions that were not answered right, with the classes of errors that they count.
 
 SymAgent's (table 5), where nothing found is a reasoning error, and crashes.
 """
@@ -44,22 +40,13 @@ _UNUSED = {"events", "events_data", "messages", "attachments", "timelines", "out
 
 @dataclass(frozen=True)
 class Log:
-    """One log.
+    """One log: `name` is the task with the arguments that make another task of it, as `metaqa hops=2`.
 
-    Attributes:
-        path: the log. task: the task's name without its package. version: of the task.
-        name: the task with the arguments that make another task of it: `metaqa hops=2`.
-        system: preset or baseline. model: its language model, or `embedded`.
-        arguments: of the task, those that have a value. swapped: phases and settings that were given to the
-            system, without what is about the machine it ran on.
-        about: what it was measured on and with: the metadata of the task.
-        cell: its place in a grid (name, title, row, column, seed, ...); empty outside of grids.
-        created: when, as ISO 8601. status: how it ended, as Inspect has it. total: questions it should have.
-        questions: one a row, by id: question, gold (texts), tags, answerable (whether the graph can answer
-            it; None where nobody judged), trivial (whether an empty graph would be right), error ("" if it
-            did not crash), error_class (see `error_class`), guidelines (ids of its corrections), status,
-            reason, sparql, labels and values of its `Run`, and a column for each measure, NaN where it does
-            not apply.
+    `swapped` are phases and settings given to the system (preset or baseline), `about` is the metadata of the
+    task, `cell` the place in a grid ({} outside of grids), `total` how many questions it should have.
+    `questions` has one a row, by id: question, gold, tags, answerable (None where nobody judged), trivial
+    (whether an empty graph is right), error, error_class, guidelines (ids of its corrections), status,
+    reason, sparql, labels, values, and a column for each measure, NaN where it does not apply.
     """
 
     path: str
@@ -98,6 +85,11 @@ class Log:
         """The main measure of the task."""
         return next((name for name in MAIN if name in self.questions), "f1")
 
+    @property
+    def crashed(self) -> pd.DataFrame:
+        """The questions that crashed."""
+        return self.questions[self.questions["error_class"].eq(CRASHED)]
+
     def scores(self, measure: str, *, answerable: bool = False, trivial: bool = True) -> pd.Series[float]:
         """Return question id -> value of a measure, where it applies.
 
@@ -119,39 +111,11 @@ class Log:
         return float(self.scores(measure).mean())
 
 
-def _row(sample: EvalSample) -> str:
-    """A sample as a row (see `Log.questions`), in JSON: a cell of a dataframe holds one value."""
-    run, about, figures = sample.store_as(Run), sample.metadata, figures_of(sample.scores or {})
-    error = sample.error.message if sample.error else ""
-    main = next((figures[name] for name in MAIN if name in figures), 0.0)
-    if "input_tokens" in figures:
-        figures["tokens"] = figures["input_tokens"] + figures["output_tokens"]
-    return json.dumps({
-        "id": str(sample.id),
-        "question": str(sample.input),
-        "gold": [sample.target] if isinstance(sample.target, str) else sample.target,
-        "tags": {n: str(v) for n, v in (about.get("tags") or {}).items() if v not in (None, "")},
-        "answerable": about.get("answerable"),
-        "trivial": bool(about.get("trivial")),
-        "error": error,
-        "error_class": CRASHED if error else error_class(run, main),
-        "guidelines": run.corrections,
-        **{name: getattr(run, name) for name in ("status", "reason", "sparql", "labels", "values")},
-        "figures": figures,
-    })  # fmt: skip
-
-
-def _trace(sample: EvalSample) -> str:
-    return sample.store.get("Run:trace_json") or "{}"
-
-
 def read_logs(paths: Iterable[Path | str], *, traces: bool = False) -> list[Log]:
     """Return the logs at these places, and in all folders below, the oldest first.
 
-    With `traces` questions have their traces (large: a page shows them, figures do not need them).
-
-    Raises:
-        DataError: a path where nothing is, a folder without logs, a log that is broken or another program's.
+    With `traces` questions have their traces (large: a page shows them, figures do not need them). Raises
+    `DataError` on a path where nothing is, a folder without logs, a log that is broken or another program's.
     """
     files: set[Path] = set()
     for path in (Path(given).expanduser() for given in paths):
@@ -165,17 +129,15 @@ def read_logs(paths: Iterable[Path | str], *, traces: bool = False) -> list[Log]
 
 
 def _read(path: Path, traces: bool) -> Log:
-    """One log; see `read_logs`."""
     if path.suffix != SUFFIX:
         raise DataError(f"not a log of an evaluation: those end in {SUFFIX}", path)
-    columns = [SampleColumn("row", path=_row, full=True)]
-    columns += [SampleColumn("trace", path=_trace, full=True)] * traces
     try:
         header = read_eval_log(str(path), header_only=True)
         spec, about = header.eval, header.eval.metadata or {}
         if "benchmark" not in about or "preset" not in about:
             message = f"a log of another program (its task is {spec.task!r}), not of `triplewise eval`"
             raise DataError(f"{message}; leave it out", path)
+        columns = [SampleColumn("row", path=lambda sample: json.dumps(_row(sample, traces)), full=True)]
         read = samples_df([path], columns, full=True, quiet=True, exclude_fields=_UNUSED)
     except (ValueError, LookupError, RuntimeError, OSError, BadZipFile) as error:
         raise DataError(
@@ -185,8 +147,6 @@ def _read(path: Path, traces: bool) -> Log:
         ) from error
     rows = pd.DataFrame(read["row"].map(json.loads).tolist()).astype(object)
     questions = pd.concat([rows, pd.DataFrame(rows.pop("figures").tolist(), dtype=float)], axis=1)
-    if traces:
-        questions["trace"] = read["trace"].astype(object)
     # Where only answerable questions are asked, none of them is marked.
     if (about.get("asked") and about.get("answerable") == about["asked"]) or spec.task_args.get("kg_exact"):
         questions["answerable"] = True
@@ -218,3 +178,26 @@ def _read(path: Path, traces: bool) -> Log:
         total=spec.dataset.samples or 0,
         questions=questions,
     )
+
+
+def _row(sample: EvalSample, traced: bool) -> dict[str, Any]:
+    """A sample as a row of `Log.questions`."""
+    run, about, figures = sample.store_as(Run), sample.metadata, figures_of(sample.scores or {})
+    error = sample.error.message if sample.error else ""
+    main = next((figures[name] for name in MAIN if name in figures), 0.0)
+    if "input_tokens" in figures:
+        figures["tokens"] = figures["input_tokens"] + figures["output_tokens"]
+    return {
+        "id": str(sample.id),
+        "question": str(sample.input),
+        "gold": [sample.target] if isinstance(sample.target, str) else sample.target,
+        "tags": {n: str(v) for n, v in (about.get("tags") or {}).items() if v not in (None, "")},
+        "answerable": about.get("answerable"),
+        "trivial": bool(about.get("trivial")),
+        "error": error,
+        "error_class": CRASHED if error else error_class(run, main),
+        "guidelines": run.corrections,
+        **{name: getattr(run, name) for name in ("status", "reason", "sparql", "labels", "values")},
+        "figures": figures,
+        **({"trace": run.trace_json or "{}"} if traced else {}),
+    }

@@ -20,7 +20,7 @@ from triplewise.evals.solver import Run
 from triplewise.tools.core.errors import KGUnavailableError
 from triplewise.tools.core.overlap import NOTHING, Overlap, best_overlap, overlap
 from triplewise.tools.core.terms import IRI, Literal
-from triplewise.tools.core.values import Compare, Names, read_value
+from triplewise.tools.core.values import Compare, read_value
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.protocol import batches
 
@@ -62,13 +62,11 @@ def _scored(run: Run, value: dict[str, Any]) -> Score:
 
 @scorer(metrics={"*": FIGURE})
 def strict(compare: Compare = "ids", only: Sequence[str] = ()) -> Scorer:
-    """F1 of the answer set, Hits@1 and exact match, each per question, macro-averaged.
+    """F1 of the answer set, Hits@1 and exact match, each per question, macro-averaged; `only` some of them.
 
     The gold answers are the sample's target, or `gold_sets` of its metadata where several sets are right
-    (the best one counts). Ids are compared with ids, and with names by their labels and aliases, which come
-    from the graph and from `gold_names` of the metadata (id -> names). A question that crashed scores 0. With
-    `compare` the values of answers are compared (`ids`), or their labels as texts (`names`). `only` are the
-    figures that are kept, all by default.
+    (the best one counts). With `compare` the values of answers are compared (`ids`: with ids as such, with
+    names by labels and aliases, which the graph and `gold_names` have), or their labels as texts (`names`).
     """
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -79,42 +77,35 @@ def strict(compare: Compare = "ids", only: Sequence[str] = ()) -> Scorer:
 
 
 async def strict_overlap(state: TaskState, target: Sequence[str], compare: Compare = "ids") -> Overlap:
-    """How the answers of a question agree with its gold answers; nothing of a question that crashed."""
+    """How the answers of a question agree with its gold answers; nothing of a question that crashed.
+
+    Where they are not all ids, the graph is asked once for labels and aliases, which stay with the run, so
+    that a log can be scored anew without it. With `names`, gold answers are names, and those that come back
+    are keyed by the answers' labels. Raises `KGUnavailableError` where the graph does not answer: no score
+    rather than one without aliases.
+    """
     run, gold_sets = state.store_as(Run), state.metadata.get("gold_sets") or [list(target)]
     if run.crashed:
         return NOTHING
-    names = await names_for(state, list(dict.fromkeys(str(v) for gold in gold_sets for v in gold)), compare)
-    return best_overlap(run.labels if compare == "names" else run.values, gold_sets, compare, names)
-
-
-async def names_for(state: TaskState, gold: Collection[str], compare: Compare) -> Names:
-    """Labels and aliases of the ids among answers and gold answers, where they are not all ids.
-
-    The graph is asked once, and the names stay with the run, so that a log can be scored anew without it.
-    With `names`, gold answers are names, and those that come back are keyed by the answers' labels. Raises
-    `KGUnavailableError` where the graph does not answer: no score rather than one without aliases.
-    """
-    run, given = state.store_as(Run), state.metadata.get(GOLD_NAMES) or {}
-    names = {str(id_): [str(name) for name in known] for id_, known in given.items()}
+    gold = list(dict.fromkeys(str(value) for one in gold_sets for value in one))
     answers = run.labels if compare == "names" else run.values
-    if not run.kg or not answers or overlap(answers, gold, compare, names).exact_match:
-        return names
-    if run.names is None:
-        run.names = await to_thread.run_sync(_look_up, run, gold, compare)
-    if compare == "names":
-        by_label: dict[str, list[str]] = {}
-        for value, label in zip(run.values, run.labels, strict=True):
-            by_label.setdefault(label, []).extend(run.names.get(value, ()))
-        return by_label
-    ids = [text for text in (*run.values, *gold) if text in names or text in run.names]
-    return {id_: [*names.get(id_, ()), *run.names.get(id_, ())] for id_ in ids}
+    given: Mapping[str, Sequence[str]] = state.metadata.get(GOLD_NAMES) or {}
+    names = {str(id_): [str(name) for name in known] for id_, known in given.items()}
+    if run.kg and answers and not overlap(answers, gold, compare, names).exact_match:
+        if run.names is None:
+            run.names = await to_thread.run_sync(_look_up, run, gold, compare)
+        if compare == "names":
+            names = {}
+            for value, label in zip(run.values, run.labels, strict=True):
+                names.setdefault(label, []).extend(run.names.get(value, ()))
+        else:
+            ids = [text for text in (*run.values, *gold) if text in names or text in run.names]
+            names = {id_: [*names.get(id_, ()), *run.names.get(id_, ())] for id_ in ids}
+    return best_overlap(answers, gold_sets, compare, names)
 
 
 def _look_up(run: Run, gold: Collection[str], compare: Compare) -> dict[str, list[str]]:
-    """Labels and aliases in the profile's language or in none; none where they cannot change anything.
-
-    What has the form of an id may have no names.
-    """
+    """Labels and aliases in the profile's language or in none; none where they cannot change anything."""
     kg = open_kg(run.kg, profile=run.profile or None)
     profile = kg.profile
     texts = run.values if compare == "names" else [*run.values, *gold]
@@ -126,21 +117,18 @@ def _look_up(run: Run, gold: Collection[str], compare: Compare) -> dict[str, lis
     predicates = "|".join(f"<{p}>" for p in (*profile.label_predicates, *profile.alias_predicates))
     for nodes in batches(iris, _NAMES_AT_ONCE):
         values = " ".join(node.n3() for node in nodes)
-        result = kg.query(
-            f"SELECT DISTINCT ?node ?name WHERE {{ VALUES ?node {{ {values} }} ?node {predicates} ?name }}",
-            limit=_MOST_NAMES,
+        query = (
+            f"SELECT DISTINCT ?node ?name WHERE {{ VALUES ?node {{ {values} }} ?node {predicates} ?name }}"
         )
+        result = kg.query(query, limit=_MOST_NAMES)
         if not result.outcome.ok:
             raise KGUnavailableError(
                 f"names of answers could not be looked up ({result.outcome}: {result.message}); score the "
                 f"log anew when {kg.name} answers"
             )
         for node, name in result.rows:
-            if (
-                isinstance(node, IRI)
-                and isinstance(name, Literal)
-                and name.language in ("", profile.language)
-            ):
+            is_name = isinstance(name, Literal) and name.language in ("", profile.language)
+            if isinstance(node, IRI) and isinstance(name, Literal) and is_name:
                 names.setdefault(iris[node], []).append(name.value)
     return names
 
@@ -171,28 +159,21 @@ def rows() -> Scorer:
 
     Gold rows of one cell are compared with the answer's values as `strict` does it; wider ones with the
     result of the answer's query: all cells of a row have to be right (numbers without tolerance), in the
-    order of columns that fits best. An answer without a query has no rows of several cells. A question that
-    crashed scores 0.
+    order of columns that fits best. An answer without a query has no rows of several cells.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
         run, gold = state.store_as(Run), state.metadata.get(GOLD_ROWS) or []
         if all(len(row) < 2 for row in gold):
-            figures = await strict_overlap(state, target)
-        else:
-            figures = compare_rows([] if run.crashed else await to_thread.run_sync(rows_of, run), gold)
-        return _scored(run, figures._asdict())
+            return _scored(run, (await strict_overlap(state, target))._asdict())
+        given: list[list[str]] = []
+        if run.sparql and run.kg and run.values and not run.crashed:
+            kg = open_kg(run.kg, profile=run.profile or None)
+            found = (await to_thread.run_sync(kg.query, run.sparql)).rows
+            given = [["" if value is None else kg.profile.short(value) for value in row] for row in found]
+        return _scored(run, compare_rows(given, gold)._asdict())
 
     return score
-
-
-def rows_of(run: Run) -> list[list[str]]:
-    """The rows that a run's query gives on the graph that was asked; none without query or graph."""
-    if not run.sparql or not run.kg or not run.values:
-        return []
-    kg = open_kg(run.kg, profile=run.profile or None)
-    result = kg.query(run.sparql)
-    return [["" if value is None else kg.profile.short(value) for value in row] for row in result.rows]
 
 
 def compare_rows(given: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> Overlap:
@@ -222,19 +203,12 @@ def effort() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         run, figures = state.store_as(Run), figures_of(state.scores or {})
         is_right = next((figures[name] for name in MAIN if name in figures), 0.0) == 1.0
-        return Score(
-            value={
-                **{name: getattr(run, name) for name in COUNTS},
-                "cost": math.nan if run.cost is None else run.cost,
-                "corrections": len(run.corrections),
-                "corrected": float(bool(run.corrections)),
-                "corrected_right": float(bool(run.corrections) and is_right),
-                "notes": len(run.notes),
-                **{
-                    status: float(run.status == status) for status in ("not_found", "budget_spent", "crashed")
-                },
-            }
-        )
+        value = {name: getattr(run, name) for name in COUNTS}
+        value |= {"cost": math.nan if run.cost is None else run.cost, "notes": len(run.notes)}
+        value |= {"corrections": len(run.corrections), "corrected": float(bool(run.corrections))}
+        value["corrected_right"] = float(bool(run.corrections) and is_right)
+        endings = ("not_found", "budget_spent", "crashed")
+        return Score(value=value | {status: float(run.status == status) for status in endings})
 
     return score
 

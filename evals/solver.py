@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from anyio import CapacityLimiter, to_thread
 from inspect_ai.model import ModelOutput
@@ -131,17 +131,16 @@ def agent(
         own = {"db": state.metadata["db"]} if "db" in state.metadata else {}
         context = context_of({**(settings or {}), **own}) if own else of_all
         question = Input(question=state.input_text, entities=dict(state.metadata.get("entities", {})))
-        start = time.perf_counter()
+        limit, start = CapacityLimiter(1), time.perf_counter()  # Inspect says how many run at a time
         try:
-            values: Any
             if context.embedded:
-                values = await _in_thread(partial(graph.invoke, question, context=context))
+                invoke = partial(graph.invoke, question, context=context)
+                values: Any = await to_thread.run_sync(invoke, abandon_on_cancel=True, limiter=limit)
             else:  # no thread waits for the model
                 values = await graph.ainvoke(question, context=context)
             seconds = time.perf_counter() - start
-            fields = await _in_thread(
-                partial(_run_fields, {"question": question.question, **values}, context)
-            )
+            read = partial(_run_fields, {"question": question.question, **values}, context)
+            fields = await to_thread.run_sync(read, abandon_on_cancel=True, limiter=limit)
         except Exception as error:
             Run(store=state.store, reason=repr(error), seconds=time.perf_counter() - start)
             raise
@@ -152,14 +151,6 @@ def agent(
         return state
 
     return solve
-
-
-T = TypeVar("T")
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Run something in a thread; how many run at a time is for Inspect's `max_samples` to say."""
-    return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=CapacityLimiter(1))
 
 
 def _run_fields(values: Mapping[str, Any], context: Context) -> dict[str, Any]:

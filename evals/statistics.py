@@ -25,17 +25,12 @@ Scores: TypeAlias = "pd.Series[float]"
 
 
 class Interval(NamedTuple):
-    """An average over `n` questions with its confidence interval, NaN where none can be had.
-
-    `seeds`: how many runs were averaged; `spread`: standard deviation of the runs' averages.
-    """
+    """An average over `n` questions with its confidence interval, NaN where none can be had."""
 
     mean: float
     low: float
     high: float
     n: int
-    seeds: int = 1
-    spread: float = 0.0
 
     @property
     def known(self) -> bool:
@@ -87,17 +82,16 @@ def interval(values: Iterable[float], *, resamples: int = RESAMPLES) -> Interval
     return Interval(mean, math.nan, math.nan, n)
 
 
-def interval_of_seeds(seeds: Sequence[Scores]) -> Interval:
-    """Return the average of runs that differ in their seed, over the questions that all were asked.
+def of_seeds(seeds: Sequence[Scores]) -> tuple[Scores, float]:
+    """Return the averages over runs that differ in their seed, and the standard deviation of the runs.
 
-    A question is drawn for all runs together, for its answers depend on each other.
+    Only of questions that all were asked: they are drawn together, for their answers depend on each other.
     """
     filled = [seed for seed in seeds if len(seed)]
     if not filled:
-        return interval(())
+        return pd.Series(dtype=float), 0.0
     together = pd.concat(filled, axis=1, join="inner")
-    spread = float(together.mean().std()) if len(filled) > 1 else 0.0
-    return interval(together.mean(axis=1))._replace(seeds=len(filled), spread=spread)
+    return together.mean(axis=1), float(together.mean().std()) if len(filled) > 1 else 0.0
 
 
 def compare(

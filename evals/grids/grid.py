@@ -1,25 +1,27 @@
 """Grids: which system is asked which questions with what, as one YAML file laid out like a published table.
 
-The form of a file is in evals/README.md. A cell is what `defaults`, its column, its row, its overrides and
-the command line set, a later one winning; every name in it is looked up before anything runs.
+The form of a file is in evals/README.md. A cell is what `defaults`, its column, its row and the command
+line set, a later one winning (`needs` add up); every name in it is looked up before anything runs. Each cell
+leaves one log, and what is done with the same configuration is not done again.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from fnmatch import fnmatch, fnmatchcase
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
+from inspect_ai.log import EvalLog
 from pydantic import BaseModel, ConfigDict, Field
 
+from triplewise.evals import evaluation
 from triplewise.evals.baselines import BASELINES
-from triplewise.evals.evaluation import names_of, task_arguments
 from triplewise.evals.report.tables import PublishedTable, published
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError, TriplewiseError
 from triplewise.tools.core.files import YamlDocument, read_yaml
 
 EMBEDDED = "embedded"
@@ -31,51 +33,24 @@ OTHER_KEYS = {
     "n": "limit",
 }
 """What a grid has a key of its own for, in the place of `set`."""
+ALL_CRASHED = "every question crashed"
 
 
-class _Strict(BaseModel):
+class CellSpec(BaseModel):
+    """What the defaults, a column, a row or an override set for their cells.
+
+    `needs`: `model`, or settings that have to be given by `--set`. `backbone`: name of the model that a row
+    is about, given by `--model NAME=openai:...`.
+    """
+
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Learn(_Strict):
-    """Self-learning of the embedded policy before the questions are asked (SymAgent, section 4.3).
-
-    `train` is how many training questions are taken, 0 for all; 0 `iterations` learn nothing.
-    """
-
-    benchmark: Literal["webqsp", "wikiwebquestions"]
-    iterations: int = Field(default=2, ge=0)
-    train: int = Field(default=300, ge=0)
-
-
-class Thin(_Strict):
-    """An incomplete graph: a share of the triples on questions' shortest paths is dropped (SymAgent, A.1).
-
-    With `documents` what was dropped is also written as documents, which the system may read (MetaQA only);
-    with `read` it is `symagent` that reads them first, and what it read is laid over the graph (figure 4).
-    """
-
-    share: float = Field(default=0.5, gt=0, le=1)
-    seed: int = 1
-    hops: int = Field(default=4, ge=1)
-    documents: bool = False
-    read: bool = False
-
-
-class CellSpec(_Strict):
-    """What the defaults, a column, a row or an override set for their cells; evals/README.md has the keys.
-
-    `backbone`: name of the model that a row is about, given by `--model NAME=openai:...`.
-    """
 
     task: str = ""
     system: str = ""
     limit: int | None = Field(default=None, ge=0)
     set: dict[str, Any] = Field(default_factory=dict)
-    needs: list[Literal["model"]] = Field(default_factory=list)
-    backbone: str | None = None
-    thin: Thin | None = None
-    learn: Learn | None = None
+    needs: list[str] = Field(default_factory=list)
+    backbone: str = ""
     skip: str = ""
     note: str = ""
 
@@ -95,18 +70,13 @@ class Row(CellSpec):
     own: bool = False
 
 
-class Override(CellSpec):
-    """What is different for the cells whose row and column match these patterns (`*`, `?`)."""
-
-    row: str = "*"
-    column: str = "*"
-
-
-class Grid(_Strict):
+class Grid(BaseModel):
     """A grid as its file has it.
 
     `layout`: a figure a cell, the tables of runs outside of grids, or tables of the guidelines that fired.
     """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     title: str = Field(min_length=1)
@@ -118,16 +88,49 @@ class Grid(_Strict):
     defaults: CellSpec = CellSpec()
     columns: list[Column] = Field(min_length=1)
     rows: list[Row] = Field(min_length=1)
-    cells: list[Override] = Field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class GridFile:
+class GridFile(NamedTuple):
     """A grid with the file it came from, and the published table that it mirrors."""
 
     grid: Grid
     document: YamlDocument
     table: PublishedTable | None
+
+
+class Cell(NamedTuple):
+    """One run: a task and a system (`spec`, the seed among its settings), and its place in the table.
+
+    `model` is `embedded` or `openai:NAME`; `why_not` says why it is not run, "" if it is.
+    """
+
+    row: Row
+    column: str
+    seed: int
+    spec: CellSpec
+    model: str
+    metrics: Sequence[str]
+    why_not: str = ""
+
+    @property
+    def name(self) -> str:
+        """Row, column and seed, as lists show it."""
+        return f"{self.row.row} / {self.column} (seed {self.seed})"
+
+    def matches(self, pattern: str) -> bool:
+        """Return whether its row, or `row/column`, matches a pattern, case aside."""
+        row, pattern = self.row.row.casefold(), pattern.casefold()
+        return fnmatch(row, pattern) or fnmatch(f"{row}/{self.column.casefold()}", pattern)
+
+
+class Outcome(NamedTuple):
+    """What became of a cell: `why` it was skipped or failed, the seconds it took now, its log's header."""
+
+    cell: Cell
+    state: Literal["done", "complete before", "skipped", "failed"]
+    why: str = ""
+    seconds: float = 0.0
+    log: EvalLog | None = None
 
 
 def shipped() -> list[str]:
@@ -139,8 +142,8 @@ def shipped() -> list[str]:
 def load_grid(name: str | Path) -> GridFile:
     """Return a grid from a file, or a shipped one by its name; `cells_of` checks its cells.
 
-    Raises:
-        ConfigurationError: neither; lists the shipped ones. DataError: naming file, line and key.
+    Raises `ConfigurationError` where it is neither, with the shipped ones, and `DataError` that names file,
+    line and key.
     """
     path = Path(name)
     if path.suffix not in (".yaml", ".yml") and not path.is_file():
@@ -162,122 +165,141 @@ def load_grid(name: str | Path) -> GridFile:
         if table and grid.layout == "cells" and not row.own and row.row not in table.rows:
             unknown = ConfigurationError.unknown(f"row of {grid.published}", row.row, table.rows)
             raise document.error(f"{unknown}; or say `own: true`", "rows", i)
-    for i, override in enumerate(grid.cells):
-        for pattern, given in zip((override.row, override.column), names.values(), strict=True):
-            if not any(fnmatchcase(one, pattern) for one in given):
-                unknown = ConfigurationError.unknown("row or column", pattern, given)
-                raise document.error(str(unknown), "cells", i)
     return GridFile(grid, document, table)
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One run: a task and a system (`spec`, the seed among its settings), and its place in the table.
-
-    `model` is `embedded` or `openai:NAME`; `why_not` says why it is not run, "" if it is.
-    """
-
-    row: Row
-    column: str
-    seed: int
-    spec: CellSpec
-    model: str
-    metrics: tuple[str, ...]
-    why_not: str = ""
-
-    @property
-    def name(self) -> str:
-        """Row, column and seed, as lists show it."""
-        return f"{self.row.row} / {self.column} (seed {self.seed})"
-
-    def matches(self, pattern: str) -> bool:
-        """Return whether its row, or `row/column`, matches a pattern, case aside."""
-        row, pattern = self.row.row.casefold(), pattern.casefold()
-        return fnmatch(row, pattern) or fnmatch(f"{row}/{self.column.casefold()}", pattern)
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """What the person who runs a grid chooses, over what its file has: the options of `eval grid`.
-
-    `given`: what `--set` gives, for the cells that have such a name. `backbones`: `*` is for all others.
-    """
-
-    model: str = EMBEDDED
-    backbones: Mapping[str, str] = field(default_factory=dict)
-    limit: int | None = None
-    given: Mapping[str, Any] = field(default_factory=dict)
-    only: Sequence[str] = ()
-
-    def model_of(self, spec: CellSpec) -> tuple[str, str]:
-        """Return the model that a cell asks, and why it is not run ("" if it is)."""
-        backbone, baseline = spec.backbone, BASELINES.get(spec.system)
-        reads = spec.thin is not None and (spec.thin.documents or spec.thin.read)
-        needs = reads or "model" in spec.needs or (baseline is not None and not baseline.embedded)
-        model = self.model
-        if backbone:
-            model = self.backbones.get(backbone, self.backbones.get("*", ""))
-            if not model and self.model != EMBEDDED:
-                return self.model, f"is about the model {backbone}: give it, --model {backbone}=openai:NAME"
-            model = model or EMBEDDED
-        if needs and model == EMBEDDED:
-            name = f"{backbone}=openai:NAME" if backbone else "openai:NAME"
-            return model, f"needs a language model: --model {name}"
-        return model, ""
-
-
-def cells_of(file: GridFile, choices: Choices | None = None) -> list[Cell]:
+def cells_of(
+    file: GridFile,
+    model: str = EMBEDDED,
+    *,
+    backbones: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    given: Mapping[str, Any] | None = None,
+    only: Sequence[str] = (),
+) -> list[Cell]:
     """Return all cells of a grid in the order of its rows, every name in them checked.
 
+    Args:
+        file: the grid. model, backbones: of all rows, and of those about one (`*` for any other).
+        limit: most questions a cell, 0 for all. given: what is set for the cells that have such a name.
+        only: patterns of the cells that are wanted.
+
     Raises:
-        DataError: an unknown task, system, phase, variant, parameter or setting, or a value that cannot be:
-            naming the file, the line of the row, the cell, and the legal names.
+        DataError: an unknown name or an impossible value in the file, with the line of the row.
         ConfigurationError: a choice that no cell of the grid has a use for, or that cannot be.
     """
-    choices, grid = choices or Choices(), file.grid
+    grid, given = file.grid, given or {}
     cells: list[Cell] = []
     legal: set[str] = set()
     for (i, row), column in itertools.product(enumerate(grid.rows), grid.columns):
-        layers: list[CellSpec] = [grid.defaults, column, row]
-        for override in grid.cells:
-            if fnmatchcase(row.row, override.row) and fnmatchcase(column.column, override.column):
-                layers.append(override)
         values: dict[str, Any] = {}
-        for layer in layers:
+        for layer in (grid.defaults, column, row):
             for key in layer.model_fields_set & CellSpec.model_fields.keys():
-                value = getattr(layer, key)
-                values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
-        spec = CellSpec(**values)
+                value, before = getattr(layer, key), values.get(key)
+                values[key] = {**(before or {}), **value} if isinstance(value, dict) else value
+                values[key] = [*(before or []), *value] if isinstance(value, list) else values[key]
+        spec, place = CellSpec(**values), f"cell {row.row} / {column.column}"
         system = {"preset": spec.system} if spec.system else {}
-        place = f"cell {row.row} / {column.column}"
-        if not spec.task:
-            raise file.document.error(f"{place} has no task: give one to row, column or defaults", "rows", i)
         try:
+            if not spec.task:
+                raise ConfigurationError("no task: give one to row, column or defaults")
             for name in spec.set.keys() & OTHER_KEYS.keys():
                 raise ConfigurationError(f"{name!r} is set by {OTHER_KEYS[name]}")
-            task_arguments(spec.task, system | spec.set)
+            evaluation.task_arguments(spec.task, system | spec.set)
+            names = {*evaluation.names_of(spec.task, spec.system)} - OTHER_KEYS.keys()
+            for name in {*spec.needs} - names - {"model"}:
+                raise ConfigurationError.unknown("name in needs", name, names)
         except ConfigurationError as error:
             raise file.document.error(f"{place}: {error}", "rows", i) from error
-        names = set(names_of(spec.task, spec.system)) - OTHER_KEYS.keys()
-        given = {name: value for name, value in choices.given.items() if name in names}
+        own_given = {name: value for name, value in given.items() if name in names}
         legal |= names
         try:
-            task_arguments(spec.task, system | given)
+            evaluation.task_arguments(spec.task, system | own_given)
         except ConfigurationError as error:
             raise ConfigurationError(f"--set: {error}") from error
-        model, why_not = choices.model_of(spec)
-        limits = [limit for limit in (spec.limit, choices.limit) if limit is not None]
-        limit = min((limit or max(limits) for limit in limits), default=None)  # 0 is all
+        asked, why_not = _model_of(spec, model, backbones or {})
+        if missing := [name for name in spec.needs if name not in {"model", *spec.set, *given}]:
+            why_not = why_not or f"needs --set {missing[0]}=..."
+        limits = [one for one in (spec.limit, limit) if one is not None]
+        least = min((one or max(limits) for one in limits), default=None)  # 0 is all
         ours = file.table.columns.get(column.column, {}).get("ours", {}) if file.table else {}
-        metrics = tuple(column.metrics or [ours.get(metric, metric) for metric in grid.metrics])
+        metrics = column.metrics or [ours.get(metric, metric) for metric in grid.metrics]
         for seed in grid.seeds:
-            settings = {"draw_seed": seed, **spec.set, **given}
-            own = spec.model_copy(update={"limit": limit, "set": settings})
-            cells.append(Cell(row, column.column, seed, own, model, metrics, spec.skip or why_not))
-    for name in choices.given.keys() - legal:
+            settings = {"draw_seed": seed, **spec.set, **own_given}
+            own = spec.model_copy(update={"limit": least, "set": settings})
+            cells.append(Cell(row, column.column, seed, own, asked, metrics, spec.skip or why_not))
+    for name in given.keys() - legal:
         raise ConfigurationError.unknown("name in --set", name, legal)
-    chosen = [cell for cell in cells if not choices.only or any(map(cell.matches, choices.only))]
+    chosen = [cell for cell in cells if not only or any(map(cell.matches, only))]
     if not chosen:
         labels = ", ".join(dict.fromkeys(f"{c.row.row}/{c.column}" for c in cells))
-        raise ConfigurationError(f"no cell matches --only {', '.join(choices.only)}; there are: {labels}")
+        raise ConfigurationError(f"no cell matches --only {', '.join(only)}; there are: {labels}")
     return chosen
+
+
+def _model_of(spec: CellSpec, model: str, backbones: Mapping[str, str]) -> tuple[str, str]:
+    """The model that a cell asks, and why it is not run ("" if it is)."""
+    baseline, name = BASELINES.get(spec.system), f"{spec.backbone}=" if spec.backbone else ""
+    if spec.backbone:
+        chosen = backbones.get(spec.backbone, backbones.get("*", ""))
+        if not chosen and model != EMBEDDED:
+            return model, f"is about the model {spec.backbone}: give it, --model {name}openai:NAME"
+        model = chosen or EMBEDDED
+    needs = "model" in spec.needs or (baseline is not None and not baseline.embedded)
+    return model, f"needs a language model: --model {name}openai:NAME" if needs and model == EMBEDDED else ""
+
+
+def run_grid(
+    file: GridFile,
+    cells: Sequence[Cell],
+    *,
+    log_dir: Path | None = None,
+    jobs: int = 1,
+    display: Literal["rich", "none"] = "none",
+    notify: Callable[[str], None] = lambda stage: None,
+) -> Iterator[Outcome]:
+    """Run the cells in their order, an outcome as soon as it is there; `jobs` questions are in flight.
+
+    A cell that fails is listed and the next one is run. An interrupt (KeyboardInterrupt) leaves the logs of
+    all finished cells; the one at work goes on where it was when the grid is run again.
+    """
+    folder, grid = log_dir or evaluation.default_log_dir() / "grids" / file.grid.name, file.grid
+    about = {key: getattr(grid, key) for key in ("name", "title", "layout", "notes")}
+    about |= {"table": grid.published, "rows": [row.row for row in grid.rows]}
+    about["columns"] = [column.column for column in grid.columns]
+    for cell in cells:
+        if cell.why_not:
+            yield Outcome(cell, "skipped", cell.why_not)
+            continue
+        start, spec = time.perf_counter(), cell.spec
+        try:
+            given = {"preset": spec.system or None, "n": spec.limit, "model": cell.model}
+            given = {name: value for name, value in given.items() if value is not None}
+            task = evaluation.make_task(spec.task, {**given, **spec.set})
+            place = {"note": spec.note, "group": cell.row.group, "row": cell.row.row}
+            place |= {"column": cell.column, "seed": cell.seed, "metrics": list(cell.metrics)}
+            task.metadata = {**(task.metadata or {}), "grid": {**about, **place}}
+            earlier = evaluation.latest_log(evaluation.folder_of(folder, task))
+            # Where every question crashed a server was down: all are asked again.
+            again = earlier is not None and _why_failed(earlier).startswith(ALL_CRASHED)
+            finished = earlier is not None and earlier.status == "success" and not again
+            log = evaluation.run(
+                task, jobs=jobs, log_dir=folder, retry_crashed=again, display=display,
+                notify=(lambda line: None) if finished else notify,
+            )  # fmt: skip
+        except Exception as error:  # noqa: BLE001 - one cell must not end the grid; it is listed with its error
+            words = str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
+            yield Outcome(cell, "failed", words)
+            continue
+        why, seconds = _why_failed(log), time.perf_counter() - start
+        yield Outcome(cell, "failed" if why else "complete before" if finished else "done", why, seconds, log)
+
+
+def _why_failed(log: EvalLog) -> str:
+    """Why an evaluation has no figures, "" if it has."""
+    if log.status != "success":
+        return log.error.message if log.error else f"the evaluation ended with status {log.status}"
+    if log.results and log.results.total_samples and evaluation.scores_of(log).get("crashed.mean", 0.0) < 1:
+        return ""
+    first = next((message for _, message in evaluation.crashes(log)), "no question was answered")
+    return f"{ALL_CRASHED}: {first}"

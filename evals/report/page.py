@@ -11,12 +11,12 @@ from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
-from rich import table as rich_table
 from rich.console import Console
 from rich.text import Text
 
 from triplewise.evals.logs import Log
 from triplewise.evals.report.tables import measure, notes, report_tables, system_labels
+from triplewise.graphs.console import columns
 from triplewise.graphs.page import Cell, Page, Question, RunBlock, Table, footnotes, interval
 
 TITLE = "Evaluation report"
@@ -43,60 +43,51 @@ def markdown(
     """
     ordered = sorted(logs, key=lambda log: (log.name, log.path))
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["escaped"] = escaped
+    environment.filters["escaped"] = _escaped
     template = files("triplewise.evals.report") / "report.md.jinja"
     return environment.from_string(template.read_text(encoding="utf-8")).render(
         title=title, lead=[subtitle(ordered), *lead, *notes(ordered)], tables=report_tables(ordered),
-        tasks=list({log.name: log for log in reversed(ordered)}.values())[::-1] if tasks else (),
-        footnotes=footnotes, small_lines=small_lines, is_numeric=is_numeric, below=below,
+        tasks={log.name: log for log in reversed(ordered)} if tasks else {},
+        footnotes=footnotes, small_lines=_small_lines, below=_below,
     )  # fmt: skip
 
 
-def escaped(text: object) -> str:
+def _escaped(text: object) -> str:
     """Return text that Markdown and HTML leave as it is."""
     line = " ".join(str(text).split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKS.sub(r"\\\g<0>", line)
 
 
-def small_lines(cell: Cell) -> list[str]:
+def _small_lines(cell: Cell) -> list[str]:
     """Return what stands under a figure in small type."""
     return [line for line in (interval(cell), cell.detail) if line]
 
 
-def below(table: Table) -> list[str]:
+def _below(table: Table) -> list[str]:
     """Return what stands under a table."""
-    italics = "In italics: published figures of others, not measured here."
     published = any(cell.published for row in table.rows for cell in row)
+    italics = ["In italics: published figures of others, not measured here."] * published
     numbered = [f"[{number}] {note}" for note, number in footnotes(table).items()]
-    return [line for line in (italics if published else "", " ".join(table.note.split()), *numbered) if line]
-
-
-def is_numeric(table: Table, column: int) -> bool:
-    """Return whether a column has numbers only."""
-    filled = [row[column] for row in table.rows if row[column].text not in ("", "–")]
-    return bool(filled) and all(cell.number is not None for cell in filled)
+    return [*italics, *filter(None, [" ".join(table.note.split())]), *numbered]
 
 
 def show(table: Table, console: Console) -> None:
     """Print a table; one of few rows is turned, since it is wider than most terminals."""
-    numbers, turned = footnotes(table), len(table.rows) <= TURNED
+    numbers = footnotes(table)
 
     def text(cell: Cell) -> Text:
         main = cell.text + (f" [{numbers[cell.note]}]" if cell.note else "")
         style = "italic cyan" if cell.published else "bold" if cell.best else ""
-        return Text.assemble((main, style), *((f"\n{line}", "dim") for line in small_lines(cell)))
+        return Text.assemble((main, style), *((f"\n{line}", "dim") for line in _small_lines(cell)))
 
-    lines: list[list[Text]] = [list(map(Text, table.columns)), *(list(map(text, row)) for row in table.rows)]
-    if turned:
+    lines = [
+        [Text(column) for column in table.columns],
+        *([text(cell) for cell in row] for row in table.rows),
+    ]
+    if len(table.rows) <= TURNED:
         lines = [list(column) for column in zip(*lines, strict=True)]
-    drawn = rich_table.Table(title=Text(table.title), title_justify="left", show_lines=not turned)
-    for number, head in enumerate(lines[0]):
-        right = not turned and is_numeric(table, number)
-        drawn.add_column(head, justify="right" if right else "left", overflow="fold")
-    for line in lines[1:]:
-        drawn.add_row(*line)
-    console.print(drawn)
-    for note in below(table):
+    console.print(columns([head.plain for head in lines[0]], lines[1:], table.title))
+    for note in _below(table):
         console.print(Text(note, style="dim"))
 
 

@@ -18,10 +18,26 @@ import pandas as pd
 from triplewise.evals import statistics
 from triplewise.evals.data import read_data
 from triplewise.evals.logs import QUALITY, Log
-from triplewise.evals.solver import CRASHED
 from triplewise.evals.statistics import Interval, Scores
 from triplewise.graphs.page import Cell, Table
 from triplewise.guidelines import load_guidelines
+
+NOTHING = "–"
+INTERVALS = (
+    f"Ranges are {statistics.LEVEL:.0%} confidence intervals over questions (bootstrap, "
+    f"{statistics.RESAMPLES:,} resamples; exact binomial where all are right or all wrong)."
+)
+ALL_PAIRS = 5
+"""Systems of a task that are all compared with each other; of more, each with the first."""
+SHOWN, TOP_GUIDELINES = 160, 10
+SOURCES = {
+    "kb": "KB",
+    "interpreter": "Python",
+    "memory": "RM",
+    "kb+memory": "KB+RM",
+    "interpreter+memory": "Python+RM",
+}
+"""Our environments of guidelines -> QueryAgent's (table 8)."""
 
 
 class PublishedRow(NamedTuple):
@@ -35,9 +51,8 @@ class PublishedRow(NamedTuple):
 
 
 class PublishedTable(NamedTuple):
-    """A published table or figure, with its source (title, venue, date, url) and how it was measured.
+    """A published table, with its source (title, venue, date, url), the model of most rows, and its unit.
 
-    `model` is that of most rows; `metrics` are in the order of printing; `unit` is that of the values.
     Columns have the `task` of ours over the same benchmark and `ours`: published metric -> our measure.
     """
 
@@ -62,8 +77,7 @@ def published() -> Mapping[str, PublishedTable]:
     """Return all published tables by key."""
     content, tables = read_data("report/published.yaml"), {}
     for key, table in content["tables"].items():
-        metrics = table["metrics"]
-        rows = {}
+        metrics, rows = table["metrics"], {}
         for row in table["rows"]:
             plain = {c: v if isinstance(v, dict) else {metrics[0]: v} for c, v in row["values"].items()}
             rows[row["row"]] = PublishedRow(**{"model": table["model"], **row, "values": plain})
@@ -87,8 +101,14 @@ class Measure(NamedTuple):
         """Return a value in the unit of its heading; percent from a share."""
         return NOTHING if math.isnan(value) else f"{self.scale * value:,.{self.digits if value else 0}f}"
 
+    def cell(self, value: Interval, detail: str = "") -> Cell:
+        """Return a figure with its interval."""
+        low, high = (end * self.scale if value.known else None for end in (value.low, value.high))
+        number = value.mean * self.scale
+        shown = Cell(self.text(value.mean), detail, low=low, high=high, number=number)
+        return shown if value.n else Cell(NOTHING)
 
-NOTHING = "–"
+
 COST = (
     Measure("queries", "Queries (QPQ)", 1, 1),
     Measure("model_calls", "Model calls", 1, 1),
@@ -107,23 +127,6 @@ HEADINGS = {
     "failed_crashed": "Crashed",
     **{f"failed_{name}": name.upper() for name in ("ia", "ea", "ems", "re")},
 }
-INTERVALS = (
-    f"Ranges are {statistics.LEVEL:.0%} confidence intervals over questions (bootstrap, "
-    f"{statistics.RESAMPLES:,} resamples; exact binomial where all are right or all wrong)."
-)
-AVERAGE = "average"
-"""A published column of this name is the average over the others, and so is ours."""
-ALL_PAIRS = 5
-"""Systems of a task that are all compared with each other; of more, each with the first."""
-SHOWN, TOP_GUIDELINES = 160, 10
-SOURCES = {
-    "kb": "KB",
-    "interpreter": "Python",
-    "memory": "RM",
-    "kb+memory": "KB+RM",
-    "interpreter+memory": "Python+RM",
-}
-"""Our environments of guidelines -> QueryAgent's (table 8)."""
 
 
 def measure(name: str) -> Measure:
@@ -133,7 +136,7 @@ def measure(name: str) -> Measure:
 
 
 def report_tables(logs: Sequence[Log]) -> list[Table]:
-    """Return all tables of a report: of grids, of systems by task, of what failed."""
+    """Return all tables of a report: of grids, of systems by task, and what corrected."""
     tables: list[Table] = []
     for _, same in _groups([log for log in logs if log.cell], lambda log: log.cell["name"]):
         cell, printed = same[0].cell, published().get(str(same[0].cell.get("table")))
@@ -162,21 +165,18 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
     answers, costs = [], []
     for log in logs:
         main, count, whole = measure(log.metric), len(log.questions), log.about.get("drawn_from") or 0
-        judged = log.about.get("asked") or 0
         mark = ", ".join(filter(None, (graph_mark(log), "" if log.finished else "UNFINISHED")))
         head = [Cell(log.name, mark), Cell(labels[log.path]), Cell(log.model)]
-        row = [*head, number_cell(count, detail=f"of {whole:,}" if count < whole else "all")]
-        row += [figure_cell(figure([log], m), m) for m in scored]
-        for part in (figure([log], main, **kept) for kept in parts.values()):
-            row.append(figure_cell(part, main, f"{main.heading}, n = {part.n:,}"))
+        row = [*head, _number(count, detail=f"of {whole:,}" if count < whole else "all")]
+        row += [m.cell(statistics.interval(log.scores(m.name))) for m in scored]
+        for kept in parts.values():
+            value = statistics.interval(log.scores(main.name, **kept))
+            row.append(main.cell(value, f"{main.heading}, n = {value.n:,}"))
+        judged = log.about.get("asked") or 0
         share = 100 * log.about["answerable"] / judged if judged else math.nan
-        answers.append([*row, number_cell(share, 1, f"of {judged:,}")])
-        row = [*head]
-        for one in COST:
-            scores = log.scores(one.name)
-            part_of = f"of {len(scores):,} questions" if 0 < len(scores) < count else ""
-            row.append(number_cell(float(scores.mean()) * one.scale, one.digits, part_of))
-        costs.append([*row, number_cell(int(log.questions["error_class"].eq(CRASHED).sum()))])
+        answers.append([*row, _number(share, 1, f"of {judged:,}")])
+        costs.append([*head, *(Cell(m.text(log.mean(m.name)), number=log.mean(m.name)) for m in COST)])
+        costs[-1].append(_number(len(log.crashed)))
     note = (
         f"Percent, averaged over questions; a question that crashed counts as wrong. {INTERVALS} Answerable "
         "only: the main score over those whose gold answers the graph holds, with their share of the task's "
@@ -222,7 +222,7 @@ def comparison_table(title: str, where: str, families: Iterable[Family]) -> Tabl
             ps = [("< 0.001" if p < 0.001 else f"{p:.3f}", p) for p in (one.p, one.p_corrected)]
             rows.append([
                 *map(Cell, (name, one.first, one.second, of.heading)),
-                number_cell(one.n, detail=f"{one.unpaired} asked of one only" if one.unpaired else ""),
+                _number(one.n, detail=f"{one.unpaired} asked of one only" if one.unpaired else ""),
                 Cell(f"{mean:+.1f}", ends, number=mean, best=one.significant),
                 *(Cell(text, number=p, best=one.significant) for text, p in ps),
                 Cell(one.method),
@@ -243,56 +243,50 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -
 
     The published table's columns and rows come first, in its order, then the grid's own.
     """
-    printed, present = table.columns if table else {}, {str(log.cell["row"]): log for log in reversed(logs)}
-    own_columns = [*(logs[0].cell.get("columns") or ()), *(log.cell["column"] for log in logs)]
+    printed, cell = table.columns if table else {}, logs[0].cell
+    runs: dict[tuple[str, str], dict[int, Log]] = {}  # row and column -> seed -> the newest log
+    for log in logs:
+        runs.setdefault((str(log.cell["row"]), str(log.cell["column"])), {})[log.seed] = log
+    present = dict.fromkeys(row for row, _ in runs)
     columns: list[tuple[str, Measure, str]] = []  # name, measure, and that one's name in the published table
-    for name in dict.fromkeys([*printed, *map(str, own_columns)]):
+    for name in dict.fromkeys([*printed, *(cell.get("columns") or ()), *(column for _, column in runs)]):
         theirs = {ours: metric for metric, ours in printed[name]["ours"].items()} if name in printed else {}
         ours = [metric for log in logs if log.cell["column"] == name for metric in log.cell["metrics"]]
         columns += [(name, measure(m), theirs.get(m, "")) for m in dict.fromkeys([*theirs, *ours])]
-    own = [str(row) for row in logs[0].cell.get("rows") or () if row in present]
-    names = list(dict.fromkeys([*(table.rows if table else ()), *own, *reversed(present)]))
-    newest = {(str(log.cell["row"]), str(log.cell["column"]), log.seed): log for log in logs}
-    cells: dict[tuple[str, str], list[Log]] = {(row, name): [] for row in names for name, _, _ in columns}
-    for (row, name, _), log in newest.items():
-        cells[row, name].append(log)
-    figures = {(row, name, of): figure(cells[row, name], of) for row in present for name, of, _ in columns}
-
-    def own_cell(row: str, name: str, of: Measure) -> Cell:
-        """Our figure; an average is over the other published columns."""
-        here, value = cells[row, name], figures[row, name, of]
-        if not here and name.casefold() == AVERAGE:
-            others = [figures[row, c, m].mean for c, m, theirs in columns if theirs and (c, m) != (name, of)]
-            return number_cell(100 * sum(others) / len(others) if others else math.nan, 1)
-        details = [f"n = {value.n:,}"]
-        details += [f"± {value.spread * of.scale:.1f} over {value.seeds} seeds"] * (value.seeds > 1)
-        details += dict.fromkeys(mark for log in here if (mark := graph_mark(log)))
-        details += ["UNFINISHED"] * (not all(log.finished for log in here))
-        return figure_cell(value, of, ", ".join(details))
-
+    own = [row for row in cell.get("rows") or () if row in present]
     rows: list[list[Cell]] = []
-    for row in names:
-        if row in present:
-            systems = dict.fromkeys(f"{x.system}, {x.model}" for x in logs if x.cell["row"] == row)
-            cell = present[row].cell
-            head = Cell(row, cell.get("group") or "", note=cell.get("note") or "")
-            shown = (own_cell(row, name, of) for name, of, _ in columns)
-            rows.append([head, Cell("ours", "; ".join(systems)), *shown])
-        if table and (published_row := table.rows.get(row)):
+    for row in dict.fromkeys([*(table.rows if table else ()), *own, *present]):
+        here = [log for (name, _), seeds in runs.items() if name == row for log in seeds.values()]
+        if here:
+            systems = dict.fromkeys(f"{log.system}, {log.model}" for log in here)
+            head = Cell(row, here[0].cell.get("group") or "", note=here[0].cell.get("note") or "")
+            figures = (_cell_figure(runs.get((row, name), {}).values(), of) for name, of, _ in columns)
+            rows.append([head, Cell("ours", "; ".join(systems)), *figures])
+        if table and row in table.rows:
             values = (table.value(row, name, theirs) if theirs else None for name, _, theirs in columns)
-            head = Cell(row, published_row.group, published=True, note=published_row.note)
-            rows.append([head, _origin(table, published_row.model), *map(_printed, values)])
+            head = Cell(row, table.rows[row].group, published=True, note=table.rows[row].note)
+            rows.append([head, _origin(table, table.rows[row].model), *map(_printed, values)])
     single = len({of for _, of, _ in columns}) == 1
     heads = [name if single else f"{name} {of.heading}" for name, of, _ in columns]
     families: list[Family] = []
     for name, of in {name: of for name, of, _ in reversed(columns)}.items():  # its first measure
-        seeds = {row: [log.scores(of.name) for log in cells[row, name]] for row in names if row in present}
-        # Averaged over seeds; only questions that all seeds were asked.
-        means = [(r, pd.concat(s, axis=1, join="inner").mean(axis=1)) for r, s in seeds.items() if s]
+        scores = [(row, [log.scores(of.name) for log in runs.get((row, name), {}).values()]) for row in own]
+        means = [(row, statistics.of_seeds(seeds)[0]) for row, seeds in scores if seeds]
         families.insert(0, (name, of, [(row, values) for row, values in means if len(values)]))
     note = f"{_grid_note(logs, table)} Ours: {INTERVALS} ± is the standard deviation over seeds."
     compared = comparison_table(f"{title}: differences between rows", "Column", families)
     return [Table(title, ["Method", "Figures", *heads], rows, note), compared]
+
+
+def _cell_figure(logs: Iterable[Log], of: Measure) -> Cell:
+    """Our figure, the average over seeds, with what a reader has to know of it."""
+    here = list(logs)
+    values, spread = statistics.of_seeds([log.scores(of.name) for log in here])
+    details = [f"n = {len(values):,}"]
+    details += [f"± {spread * of.scale:.1f} over {len(here)} seeds"] * (len(here) > 1)
+    details += dict.fromkeys(mark for log in here if (mark := graph_mark(log)))
+    details += ["UNFINISHED"] * (not all(log.finished for log in here))
+    return of.cell(statistics.interval(values), ", ".join(details))
 
 
 def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | None, *, top: bool) -> Table:
@@ -302,23 +296,22 @@ def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | Non
     """
     fired = Counter(name for log in logs for names in log.questions["guidelines"] for name in names)
     sources = {one.id: SOURCES.get(str(one.source), str(one.source)) for one in load_guidelines()}
+    known = [(name, sources.get(name, "unknown"), 1, fired[name]) for name in {**sources, **fired}]
+    counted = pd.DataFrame(known, columns=["name", "source", "number", "times"])
     if top:
-        counts = [(name, sources.get(name, "unknown"), 1, n) for name, n in fired.most_common(TOP_GUIDELINES)]
+        counted = counted[counted["times"] > 0].nlargest(TOP_GUIDELINES, "times")
     else:
-        number, times = Counter(sources.values()), Counter[str]()
-        for name, n in fired.items():
-            times[sources.get(name, "unknown")] += n
-        counts = [(name, name, number[name], times[name]) for name in sorted({*number, *times})]
+        counted = counted.groupby("source", as_index=False)[["number", "times"]].sum()
+        counted.insert(0, "name", counted["source"])
     rows = [
-        [*map(Cell, (name, "ours", source)), *map(number_cell, (number_, times_))]
-        for name, source, number_, times_ in counts
+        [Cell(name), Cell("ours"), Cell(source), _number(number), _number(times)]
+        for name, source, number, times in counted.itertuples(index=False)
     ]
-    if table:
-        for row in table.rows.values():
-            (values,) = row.values.values()
-            first, last = (Cell(text, published=True) for text in (row.row, row.group or row.row))
-            printed = (_printed(values.get(metric)) for metric in ("number", "triggers"))
-            rows.append([first, _origin(table, row.model), last, *printed])
+    for row in table.rows.values() if table else ():
+        (values,) = row.values.values()
+        first, last = (Cell(text, published=True) for text in (row.row, row.group or row.row))
+        figures = (_printed(values.get(metric)) for metric in ("number", "triggers"))
+        rows.append([first, _origin(table, row.model), last, *figures])
     note = f"{_grid_note(logs, table)} Corrections of {sum(len(log.questions) for log in logs):,} questions."
     return Table(title, ["Guideline", "Whose", "Feedback from", "Guidelines", "Triggered"], rows, note)
 
@@ -338,33 +331,15 @@ def _grid_note(logs: Sequence[Log], table: PublishedTable | None) -> str:
 
 def _origin(table: PublishedTable | None, model: str) -> Cell:
     of = table.source if table else {}
-    return Cell(
-        "published", ", ".join(filter(None, (model, of.get("venue"), of.get("date")))), published=True
-    )
+    detail = ", ".join(filter(None, (model, of.get("venue"), of.get("date"))))
+    return Cell("published", detail, published=True)
 
 
 def _printed(value: float | None) -> Cell:
     return Cell(NOTHING if value is None else f"{value:g}", published=True, number=value)
 
 
-# -- figures, and the names of systems
-
-
-def figure(logs: Sequence[Log], of: Measure, **part: bool) -> Interval:
-    """Return a measure's average over runs of one system that differ in their seed, with its interval."""
-    return statistics.interval_of_seeds([log.scores(of.name, **part) for log in logs])
-
-
-def figure_cell(value: Interval, of: Measure, detail: str = "") -> Cell:
-    """Return a figure with its interval."""
-    if not value.n:
-        return Cell(NOTHING)
-    low, high = (end * of.scale if value.known else None for end in (value.low, value.high))
-    return Cell(of.text(value.mean), detail, low=low, high=high, number=value.mean * of.scale)
-
-
-def number_cell(value: float, digits: int = 0, detail: str = "") -> Cell:
-    """Return a plain number."""
+def _number(value: float, digits: int = 0, detail: str = "") -> Cell:
     if math.isnan(value):
         return Cell(NOTHING)
     return Cell(f"{value:,.{digits if value else 0}f}", detail, number=value)
@@ -375,17 +350,17 @@ def _groups(logs: Sequence[Log], key: Callable[[Log], Any]) -> list[tuple[Any, l
     return [(k, [log for log in logs if key(log) == k]) for k in dict.fromkeys(map(key, logs))]
 
 
+# -- what figures are of
+
+
 def system_labels(logs: Sequence[Log]) -> dict[str, str]:
     """Return path of a log -> its system, with what distinguishes it from others of its task and system."""
     labels: dict[str, str] = {}
     for (_, system), same in _groups(logs, lambda log: (log.name, log.system)):
-        draws = ("n", "sample_seed", "seed")
-        features = [
-            {"model": log.model, **log.swapped, **{name: log.arguments.get(name) for name in draws}}
-            for log in same
-        ]
-        if all(one == features[0] for one in features):  # the code, only where nothing else differs
-            features = [{"commit": log.commit} for log in same]
+        features = []
+        for log in same:
+            draw = {name: log.arguments.get(name) for name in ("n", "sample_seed", "seed")}
+            features.append({"model": log.model, **log.swapped, **draw, "commit": log.commit})
         keys = dict.fromkeys(key for one in features for key in one)
         differing = [key for key in keys if len({str(one.get(key)) for one in features}) > 1]
         for log, one in zip(same, features, strict=True):
@@ -421,11 +396,10 @@ def notes(logs: Sequence[Log]) -> list[str]:
     ]
     draws, sums = dict[str, None](), dict[str, None]()
     for log in logs:
-        about, seed = log.about, log.arguments.get("sample_seed") or 0
-        whole = about.get("drawn_from", 0)
+        whole, seed = log.about.get("drawn_from", 0), log.arguments.get("sample_seed") or 0
         part = f"{log.total:,} of {whole:,}, seed {seed}" if log.total < whole else f"all {log.total:,}"
         draws[f"{log.name} {part}"] = None
-        named: Mapping[str, Any] = {**(about.get("data_files") or {}), "graph": about.get("kg_checksum")}
+        named = {**(log.about.get("data_files") or {}), "graph": log.about.get("kg_checksum")}
         sums |= {f"{name} {sum_[:8]}": None for name, sum_ in named.items() if sum_}
     models = sorted({"none (embedded)" if log.model == "embedded" else log.model for log in logs})
     lines += [
@@ -436,9 +410,9 @@ def notes(logs: Sequence[Log]) -> list[str]:
     if changed := sorted({name for log in logs for name in log.about.get("changed_files", ())}):
         lines.append(f"Changed files, so no results of the published benchmark: {', '.join(changed)}.")
     for log in logs:
-        name, failed = f"{log.name}, {log.system}", log.questions[log.questions["error_class"].eq(CRASHED)]
-        if len(failed):
-            first = [f"{id_}: {' '.join(why.split())[:SHOWN]}" for id_, why in failed["error"].items()]
+        name = f"{log.name}, {log.system}"
+        if len(log.crashed):
+            first = [f"{id_}: {' '.join(why.split())[:SHOWN]}" for id_, why in log.crashed["error"].items()]
             lines.append(f"CRASHED, and counted as wrong: {name}: {'; '.join(first)}.")
         if not log.finished:
             done = f"{len(log.questions):,} of {log.total:,} questions"

@@ -10,10 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
-from inspect_ai.util import Store
+from inspect_ai.model import ModelName
+from inspect_ai.scorer import Score, Target
+from inspect_ai.solver import TaskState
 from typer.testing import CliRunner
 
 from triplewise.evals import (
@@ -37,7 +40,7 @@ from triplewise.evals import (
 from triplewise.evals.command import app
 from triplewise.evals.data import benchmark, catalog, graph, prepared, read_data
 from triplewise.evals.evaluation import crashes, identity_of, run, scores_of
-from triplewise.evals.scorers import compare_rows, rows_of
+from triplewise.evals.scorers import compare_rows, rows
 from triplewise.evals.solver import Run
 from triplewise.evals.tasks import BENCHMARK_TASKS, TASKS, describe
 from triplewise.evals.training import entities_of
@@ -370,12 +373,19 @@ def test_the_rows_of_an_answer_are_those_of_its_query(sets: Path) -> None:
         "OPTIONAL { ?e <http://ld.company.org/prod-vocab/phone> ?p } }"
     )
 
-    def rows(**given: Any) -> list[list[str]]:
-        return sorted(rows_of(Run(store=Store(), status="answered", **given)))
+    def f1(**given: Any) -> float:
+        gold = [["Anna Ahorn", "12"], ["Bo Birke", ""]]
+        state = TaskState(ModelName("none/none"), 1, 1, "?", [], metadata={"gold_rows": gold})
+        Run(store=state.store, status="answered", **given)
 
-    assert rows(values=["a"], sparql=query, kg=kg.path) == [["Anna Ahorn", "12"], ["Bo Birke", ""]]
-    assert rows(values=[], sparql=query, kg=kg.path) == []  # it answered nothing
-    assert rows(values=["a"], kg=kg.path) == rows(values=["a"], sparql=query) == []
+        async def score() -> Score | None:
+            return await rows()(state, Target([]))
+
+        return float((anyio.run(score) or Score(value={})).as_dict()["f1"])
+
+    assert f1(values=["a"], sparql=query, kg=kg.path) == 1.0
+    assert f1(values=[], sparql=query, kg=kg.path) == 0.0  # it answered nothing
+    assert f1(values=["a"], kg=kg.path) == f1(values=["a"], sparql=query) == 0.0
 
 
 def test_seeds_are_training_questions_whose_query_finds_answers(sets: Path) -> None:

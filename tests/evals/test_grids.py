@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,14 +17,9 @@ from typer.testing import CliRunner
 
 from tests.support.openai_server import Messages, OpenAIServer
 from triplewise.evals.command import app, line
-from triplewise.evals.data import graph, read_data
 from triplewise.evals.evaluation import scores_of, task_arguments
-from triplewise.evals.grids import run as grid_run
-from triplewise.evals.grids.grid import Cell, Choices, GridFile, cells_of, load_grid, shipped
-from triplewise.evals.grids.run import Outcome, run_grid
+from triplewise.evals.grids.grid import Cell, GridFile, Outcome, cells_of, load_grid, run_grid, shipped
 from triplewise.evals.report.tables import published
-from triplewise.evals.training import Seeds
-from triplewise.nodes.learning import LearningConfig, LearningState
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
 
@@ -49,7 +43,7 @@ rows:
 
 
 def test_the_papers_tables_are_shipped() -> None:
-    assert set(shipped()) == PAPERS | {"learning-gain", "results"}
+    assert set(shipped()) == PAPERS | {"results"}
     with pytest.raises(ConfigurationError, match="queryagent-table-3"):
         load_grid("queryagent-table-33")
 
@@ -66,9 +60,9 @@ def test_a_shipped_grid_mirrors_its_table_with_legal_names(name: str) -> None:
     tasks = {name: c["task"] for name, c in table.columns.items()}
     assert all(c.task in ("", tasks[c.column]) for c in file.grid.columns)
     for model in ("embedded", "openai:any"):
-        cells = cells_of(file, Choices(model, {} if model == "embedded" else {"*": model}))
+        cells = cells_of(file, model, backbones={} if model == "embedded" else {"*": model})
         assert len(cells) == len(file.grid.rows) * len(file.grid.columns)
-        reasons = ["no documents", "models that others", "the same", "a recipe"]
+        reasons = ["models that others", "a recipe", "needs --set "]
         reasons += ["needs a language model"] * (model == "embedded")
         assert all(not c.why_not or c.why_not.startswith(tuple(reasons)) for c in cells)
 
@@ -93,14 +87,13 @@ WRONG = [
     ("{plan: none}", "{plan: noon}", 8, "unknown variant of phase plan 'noon'; choose one of: auto, for-"),
     ("{plan: none}", "{observe_depth: 0}", 8, "setting observe_depth: input should be"),
     ("set: {plan: none}", "sets: {plan: none}", 8, "rows.1.sets: unknown key"),
-    ("{plan: none}}", "{plan: none}, thin: {part: 1}}", 8, "rows.1.thin.part: unknown key"),
+    ("{plan: none}}", "{plan: none}, needs: [kgs]}", 8, "unknown name in needs 'kgs'; did you mean 'kg'"),
     ("title: A tiny grid", "titel: A tiny grid", 2, "titel: unknown key; did you mean 'title'"),
     ("row: no plan", "row: rules", 8, "'rules' is there twice"),
     ("name: tiny", "name: tiny\npublished: t-3", 2, "unknown published table 't-3'; choose one of: "),
     ("name: tiny", "name: tiny\npublished: oda-table-3", 9, "unknown row of oda-table-3 'no plan'"),
-    ("name: tiny", "name: tiny\ncells:\n  - {row: other}", 3, "unknown row or column 'other'"),
     ("system: agent", "system: rog", 8, "unknown name to set 'plan'; did you mean "),
-    ("task: metaqa", "limit: 3", 7, "cell rules / one hop has no task"),
+    ("task: metaqa", "limit: 3", 7, "cell rules / one hop: no task: give one"),
     ("name: tiny", "name: tiny\nseeds: [0]", 2, "seeds.0: Input should be greater than or equal to 1"),
 ]
 
@@ -116,7 +109,7 @@ def test_what_is_wrong_is_named_with_file_line_and_legal_names(
     assert message in str(caught.value)
 
 
-def test_a_cell_is_what_defaults_column_row_and_overrides_say_the_last_winning(tmp_path: Path) -> None:
+def test_a_cell_is_what_defaults_column_and_row_say_the_last_winning(tmp_path: Path) -> None:
     text = """name: order
 title: Order
 seeds: [3, 4]
@@ -126,35 +119,33 @@ columns:
   - {column: d, task: metaqa, limit: 8}
 rows:
   - {row: r, set: {plan_rules: 3}}
-cells:
-  - {row: "?", column: d, set: {plan_rules: 4}, limit: 7}
 """
     cells = cells_of(write(tmp_path, text))
     assert [(c.column, c.seed, c.spec.limit) for c in cells] == [
         ("c", 3, 9),
         ("c", 4, 9),
-        ("d", 3, 7),
-        ("d", 4, 7),
+        ("d", 3, 8),
+        ("d", 4, 8),
     ]
     plan = [
         tuple(c.spec.set[n] for n in ("plan_hops", "seed_count", "plan_rules", "draw_seed")) for c in cells
     ]
-    assert plan == [(1, 2, 3, 3), (1, 2, 3, 4), (1, 1, 4, 3), (1, 1, 4, 4)]
+    assert plan == [(1, 2, 3, 3), (1, 2, 3, 4), (1, 1, 3, 3), (1, 1, 3, 4)]
 
 
 def test_choices_of_the_command_line_win(tmp_path: Path) -> None:
     file = write(tmp_path)
     given = {"plan": "proposed", "hops": 3, "max_steps": 5}
-    first, second = cells_of(file, Choices(limit=4, given=given))
+    first, second = cells_of(file, limit=4, given=given)
     assert (first.spec.limit, first.seed, first.spec.set["draw_seed"]) == (4, 1, 1)
     assert first.spec.set.items() >= given.items()
     assert second.spec.set["plan"] == "proposed"
     with pytest.raises(ConfigurationError, match="unknown name in --set 'planner'; did you mean 'plan'"):
-        cells_of(file, Choices(given={"planner": 1}))
+        cells_of(file, given={"planner": 1})
     with pytest.raises(ConfigurationError, match="--set: unknown variant of phase plan 'x'"):
-        cells_of(file, Choices(given={"plan": "x"}))
+        cells_of(file, given={"plan": "x"})
     with pytest.raises(ConfigurationError, match="unknown name in --set 'model'"):
-        cells_of(file, Choices(given={"model": "openai:x"}))
+        cells_of(file, given={"model": "openai:x"})
 
 
 @pytest.mark.parametrize(
@@ -175,9 +166,9 @@ columns: [{column: a}, {column: b}]
 rows: [{row: w/o RR}, {row: w HS}]
 """
     file = write(tmp_path, text)
-    assert [c.row.row for c in cells_of(file, Choices(only=[pattern]))] == rows
+    assert [c.row.row for c in cells_of(file, only=[pattern])] == rows
     with pytest.raises(ConfigurationError, match="no cell matches --only x/y; there are: w/o RR/a, "):
-        cells_of(file, Choices(only=["x/y"]))
+        cells_of(file, only=["x/y"])
 
 
 BACKBONES = """name: models
@@ -194,27 +185,39 @@ rows:
 
 
 @pytest.mark.parametrize(
-    ("choices", "run"),
+    ("model", "backbones", "run"),
     [
-        (Choices(), {"plain": "embedded", "learned": "embedded"}),
-        (Choices("openai:x"), dict.fromkeys(["plain", "needs", "direct"], "openai:x")),
+        ("embedded", {}, {"plain": "embedded", "learned": "embedded"}),
+        ("openai:x", {}, dict.fromkeys(["plain", "needs", "direct"], "openai:x")),
         (
-            Choices("openai:x", {"big": "openai:y"}),
+            "openai:x",
+            {"big": "openai:y"},
             {**dict.fromkeys(["plain", "needs", "direct"], "openai:x"), "big": "openai:y"},
         ),
         (
-            Choices("embedded", {"*": "openai:z"}),
+            "embedded",
+            {"*": "openai:z"},
             {"plain": "embedded", "big": "openai:z", "learned": "openai:z"},
         ),
     ],
 )
 def test_rows_about_one_model_are_run_with_that_model_only(
-    tmp_path: Path, choices: Choices, run: dict[str, str]
+    tmp_path: Path, model: str, backbones: dict[str, str], run: dict[str, str]
 ) -> None:
-    cells = cells_of(write(tmp_path, BACKBONES), choices)
+    cells = cells_of(write(tmp_path, BACKBONES), model, backbones=backbones)
     assert {c.row.row: c.model for c in cells if not c.why_not} == run
     reasons = {c.row.row: c.why_not for c in cells}
     assert "big" in run or "--model big=openai:NAME" in reasons["big"]
+
+
+def test_what_a_row_and_its_column_need_has_to_be_given(tmp_path: Path) -> None:
+    text = GRID.replace("set: {hops: 1}", "set: {hops: 1}, needs: [kg]").replace(
+        "row: rules", "{row: rules, needs: [documents]}"
+    )
+    file = write(tmp_path, text)
+    assert [c.why_not for c in cells_of(file)] == ["needs --set kg=..."] * 2
+    assert [c.why_not for c in cells_of(file, given={"kg": "x"})] == ["needs --set documents=...", ""]
+    assert not any(c.why_not for c in cells_of(file, given={"kg": "x", "documents": "y"}))
 
 
 @pytest.fixture
@@ -268,40 +271,6 @@ def test_a_failing_cell_is_listed_and_the_grid_goes_on(closed: Path, tmp_path: P
     assert outcomes[1].why == "no reason"
 
 
-def test_a_thinned_graph_is_asked_and_named(closed: Path, tmp_path: Path) -> None:
-    text = GRID + "  - {row: thin, thin: {share: 1}}\n"
-    whole, _, thin = run(write(tmp_path, text), tmp_path / "logs")
-    assert thin.state == "done", thin.why
-    assert about(thin)["kg_partial"]
-    assert about(thin)["settings"]["seeds"].endswith("dev_3hop.jsonl.gz")
-    assert "made incomplete for these questions: 4 of 4 triples" in about(thin)["kg"]
-    assert f1(thin) < f1(whole)
-
-
-def test_a_cell_that_learns_asks_with_the_encoder_of_its_seed(
-    closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    orders: list[LearningConfig] = []
-
-    def learn(order: LearningConfig, folder: Path, **rest: Any) -> list[LearningState]:
-        orders.append(order)
-        return [LearningState(best={"encoder": "embedded"})]
-
-    training = tmp_path / "training.jsonl"
-    training.write_text("".join(f'{{"question": "{n}"}}\n' for n in range(9)), encoding="utf-8")
-    monkeypatch.setattr("triplewise.graphs.learning.learn", learn)
-    monkeypatch.setattr(grid_run, "seeds_of", lambda *given: Seeds(str(training)))
-    monkeypatch.setattr(grid_run, "graph", lambda name: graph("metaqa"))
-    text = GRID + "  - {row: learned, learn: {benchmark: webqsp, train: 7}}\nseeds: [4]\n"
-    cells = cells_of(write(tmp_path, text), Choices(only=["learned"]))
-    (outcome,) = run(write(tmp_path, text), tmp_path / "logs", cells)
-    (order,) = orders
-    assert (order.iterations, order.seed) == (2, 4)
-    assert len(Path(order.questions).read_text(encoding="utf-8").splitlines()) == 7
-    learned = {"benchmark": "webqsp", "iterations": 2, "train": 7}
-    assert about(outcome)["learned"] == learned
-
-
 def test_crashes_are_counted_and_a_cell_of_nothing_else_has_failed(
     closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,7 +282,7 @@ def test_crashes_are_counted_and_a_cell_of_nothing_else_has_failed(
 
     def asked(server: OpenAIServer) -> Outcome:
         given = {"base_url": server.url}
-        (outcome,) = run(file, tmp_path / "logs", cells_of(file, Choices("openai:scripted", given=given)))
+        (outcome,) = run(file, tmp_path / "logs", cells_of(file, "openai:scripted", given=given))
         return outcome
 
     with OpenAIServer(lambda messages: "Ridley Scott", models=["another"]) as server:
@@ -342,11 +311,10 @@ def test_questions_that_crash_are_named_and_fail_the_command(
 SCRIPT = """
 import sys
 from pathlib import Path
-from triplewise.evals.grids.grid import Choices, cells_of, load_grid
-from triplewise.evals.grids.run import run_grid
+from triplewise.evals.grids.grid import cells_of, load_grid, run_grid
 
 file = load_grid(sys.argv[1])
-cells = cells_of(file, Choices("openai:scripted", given={"base_url": sys.argv[3]}))
+cells = cells_of(file, "openai:scripted", given={"base_url": sys.argv[3]})
 for outcome in run_grid(file, cells, log_dir=Path(sys.argv[2])):
     print(outcome.cell.row.row, outcome.state, flush=True)
 """
@@ -385,7 +353,7 @@ def test_a_killed_grid_goes_on_where_it_was(closed: Path, tmp_path: Path) -> Non
     file, logs = write(tmp_path, text), tmp_path / "logs"
     broken_off(file, logs)
     with OpenAIServer(lambda messages: "Ridley Scott") as server:
-        cells = cells_of(file, Choices("openai:scripted", given={"base_url": server.url}))
+        cells = cells_of(file, "openai:scripted", given={"base_url": server.url})
         outcomes = run(file, logs, cells)
         assert [o.state for o in outcomes] == ["complete before", "done"]
         assert "(4 questions, " in line(outcomes[1])
@@ -415,12 +383,3 @@ def broken_off(file: GridFile, logs: Path) -> None:
             server.closing.set()
             assert process.wait(60) != 0
             assert process.stdout.read() == ""
-
-
-def test_sentences_of_dropped_facts_share_no_word_with_the_relation_they_state() -> None:
-    for relation, sentences in read_data("dropped_facts.yaml")["metaqa"].items():
-        for sentence in sentences:
-            words = {word[:5] for word in re.findall(r"[a-z]{4,}", sentence.lower())}
-            assert "{s}" in sentence
-            assert "{o}" in sentence
-            assert not words & {word[:5] for word in relation.split("_") if len(word) > 3}, sentence
