@@ -137,7 +137,7 @@ def _read(path: Path, traces: bool) -> Log:
         if "benchmark" not in about or "preset" not in about:
             message = f"a log of another program (its task is {spec.task!r}), not of `triplewise eval`"
             raise DataError(f"{message}; leave it out", path)
-        columns = [SampleColumn("row", path=lambda sample: json.dumps(_row(sample, traces)), full=True)]
+        columns = [SampleColumn("row", path=_row_with_trace if traces else _row, full=True)]
         read = samples_df([path], columns, full=True, quiet=True, exclude_fields=_UNUSED)
     except (ValueError, LookupError, RuntimeError, OSError, BadZipFile) as error:
         raise DataError(
@@ -180,14 +180,18 @@ def _read(path: Path, traces: bool) -> Log:
     )
 
 
-def _row(sample: EvalSample, traced: bool) -> dict[str, Any]:
-    """A sample as a row of `Log.questions`."""
+def _row_with_trace(sample: EvalSample) -> str:
+    return json.dumps({**json.loads(_row(sample)), "trace": sample.store.get("Run:trace_json") or "{}"})
+
+
+def _row(sample: EvalSample) -> str:
+    """A sample as a row of `Log.questions`, in JSON: a cell of a dataframe holds one value."""
     run, about, figures = sample.store_as(Run), sample.metadata, figures_of(sample.scores or {})
     error = sample.error.message if sample.error else ""
     main = next((figures[name] for name in MAIN if name in figures), 0.0)
     if "input_tokens" in figures:
         figures["tokens"] = figures["input_tokens"] + figures["output_tokens"]
-    return {
+    return json.dumps({
         "id": str(sample.id),
         "question": str(sample.input),
         "gold": [sample.target] if isinstance(sample.target, str) else sample.target,
@@ -199,5 +203,4 @@ def _row(sample: EvalSample, traced: bool) -> dict[str, Any]:
         "guidelines": run.corrections,
         **{name: getattr(run, name) for name in ("status", "reason", "sparql", "labels", "values")},
         "figures": figures,
-        **({"trace": run.trace_json or "{}"} if traced else {}),
-    }
+    })  # fmt: skip

@@ -45,8 +45,10 @@ class ChatHandler(LoopbackHandler):
     server: OpenAIServer
 
     def do_GET(self) -> None:  # noqa: N802 - the name that the base class looks for
-        """Answer with what was counted."""
-        self.send_json(200, self.server.counts())
+        """Answer with what was counted: chats, the most at a time, and first steps by question."""
+        server = self.server
+        begun = server.replies.begun if isinstance(server.replies, RuleScript) else {}
+        self.send_json(200, {"calls": server.answered, "most": server.most_in_flight, "begun": begun})
 
     def do_POST(self) -> None:  # noqa: N802 - as above
         """Answer a request."""
@@ -130,11 +132,6 @@ class OpenAIServer(LoopbackServer):
             self.in_flight -= 1
             self.answered += 1
         return text
-
-    def counts(self) -> dict[str, Any]:
-        """Return what was asked so far: chats, the most at a time, and first steps by question."""
-        begun = self.replies.begun if isinstance(self.replies, RuleScript) else {}
-        return {"calls": self.answered, "most": self.most_in_flight, "begun": begun}
 
 
 class RuleScript:

@@ -111,8 +111,10 @@ class _SparqlHandler(LoopbackHandler):
 
 FAULTS = ("503", "504", "hung up", "cut")
 """A failing request meets one of these: overloaded, out of time, no reply, half of the reply's bytes."""
-_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "host"}
-_HOP_BY_HOP |= {"accept-encoding", "content-encoding"}
+_HOP_BY_HOP = {
+    "connection", "keep-alive", "transfer-encoding", "content-length", "host", "accept-encoding",
+    "content-encoding",
+}  # fmt: skip
 
 
 @dataclass
@@ -126,8 +128,6 @@ class Traffic:
     requests: int = 0
     failed: int = 0
     refused: int = 0
-    in_flight: int = 0
-    most_in_flight: int = 0
     waves: int = 0
 
 
@@ -144,18 +144,15 @@ class Proxy(LoopbackServer):
         parts = urlsplit(target)
         self.target, self.delay_ms, self.failure_rate = f"http://{parts.netloc}", delay_ms, failure_rate
         self.draws, self.lock, self.traffic = random.Random(seed), threading.Lock(), Traffic()
-        super().__init__(_Handler)
+        super().__init__(_ProxyHandler)
         self.url = f"{self.origin}{parts.path}"
 
     def reset(self) -> None:
         """Count from zero."""
-        with self.lock:
-            self.traffic = Traffic()
+        self.traffic = Traffic()
 
 
-class _Handler(LoopbackHandler):
-    """Passes requests on."""
-
+class _ProxyHandler(LoopbackHandler):
     server: Proxy
 
     def setup(self) -> None:
@@ -173,11 +170,8 @@ class _Handler(LoopbackHandler):
             place = traffic.waves + 1
             traffic.requests += 1
             traffic.failed += bool(fault)
-            traffic.in_flight += 1
-            traffic.most_in_flight = max(traffic.most_in_flight, traffic.in_flight)
-        sent = self.read_body()
+        sent, headers = self.read_body(), dict[str, str]()
         time.sleep(proxy.delay_ms / 1000)
-        headers: dict[str, str] = {}
         status, body = int(fault) if fault.isdecimal() else 0, b"failed by chance"
         if fault in ("", "cut"):
             try:
@@ -187,7 +181,6 @@ class _Handler(LoopbackHandler):
             except httpx.HTTPError as error:
                 status, body = 502, f"the endpoint cannot be reached: {error}".encode()
         with proxy.lock:  # before the reply: what the client does next is a new round trip
-            traffic.in_flight -= 1
             traffic.refused += status == 502
             traffic.waves = max(traffic.waves, place)
         self.close_connection = self.close_connection or fault in ("hung up", "cut")

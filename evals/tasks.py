@@ -493,7 +493,7 @@ def describe(name: str) -> dict[str, Any]:
         "title": own.title,
         **{key: getattr(of, key) for key in ("version", "about", "note", "needs_model")},
         "scores": [catalog().scorers[scorer] for scorer in of.scorers],
-        "asked": {which: {"observed": None, **asked} for which, asked in own.counts.items()},
+        "asked": {which: {**asked, "observed": asked.get("observed")} for which, asked in own.counts.items()},
         "judged": own.answerable_if,
         "graph": kg.title if kg else OWN_TABLES,
         "partial": bool(kg and kg.partial),

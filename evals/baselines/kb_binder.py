@@ -9,7 +9,7 @@ quotes. An entity is bound to the linked entity of that name, else to the nodes 
 A relation is bound to one of those around the node it is drafted at, ordered by BM25 and by the similarity of
 vectors; the published code orders all relations within two hops. Several candidates of each go on as a beam,
 and the bound programs are tried in order until one finds something. Exemplars are seed questions, which have
-no annotated logical form: their programs are the rules that reproduce their answers best (SymAgent, section
+no annotated logical form: their programs are the paths that reproduce their answers best (SymAgent, section
 4.1). Each draft is shown them in an order drawn by `seed`, so that drafts differ also on a server that does
 not sample.
 """
@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, islice, zip_longest
+from itertools import islice
 
 from langgraph.runtime import Runtime
 
@@ -33,35 +33,24 @@ from triplewise.nodes.plan import settings_of
 from triplewise.nodes.result import labels_of
 from triplewise.nodes.state import State
 from triplewise.tools.actions.comparison import compared
-from triplewise.tools.actions.pyql import script
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.rules import Rule
-from triplewise.tools.core.terms import IRI, Literal, Node, Variable
+from triplewise.tools.core.terms import Literal, Node, Variable
 from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import find_classes, relation_texts
 from triplewise.tools.linking.linker import LinkedEntity, without_brackets
 from triplewise.tools.planning.mining import LEAST_F1, Miner
-from triplewise.tools.planning.paths import rule_program, with_variables
+from triplewise.tools.planning.paths import with_variables
 from triplewise.tools.planning.seeds import Seed
 from triplewise.tools.pyql import text as pyql
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import rank_relations
 
-ACTIONS = {
-    "add_fact": "nrn",
-    "add_type": "vn",
-    "add_filter": "n n",
-    "add_max": "v",
-    "add_min": "v",
-    "add_count": "vv",
-    "set_answer": "v",
-    "ask": "",
-}
-"""The actions of drafts, and what each argument is: node, relation, variable, or written as it is (blank)."""
+ACTIONS = ("add_fact", "add_type", "add_filter", "add_max", "add_min", "add_count", "set_answer", "ask")
+"""The actions of drafts; the last two end one."""
 SHOWN = 5
 """Answers of a draft that its observation shows."""
 SIMILAR = 0.6
@@ -84,7 +73,7 @@ def read_draft(reply: str) -> tuple[Call, ...]:
             continue
         arguments, end = pyql.scan_arguments(reply, match.end())
         calls.append(Call(match[1], tuple(arguments)))
-        if match[1] in ("set_answer", "ask"):
+        if match[1] in ACTIONS[-2:]:
             break
     return tuple(calls)
 
@@ -109,7 +98,6 @@ class Binder:
         answers, outcome = tuple[str, ...](), ""
         for program in programs:
             result = kg.query(program.sparql(kg.profile))
-            answers = ()
             if result.boolean is not None:
                 answers = (str(result.boolean).lower(),)
             elif result.outcome.ok and result.rows:
@@ -144,9 +132,9 @@ class Binder:
         bound: list[Bound] = [(PyQL(), 0)]
         for call in draft:
             longer: list[Bound] = []
-            for b in bound:
+            for program, cost in bound:
                 with suppress(ActionError):
-                    longer += self._bound(b, call)
+                    longer += [(one, cost + more) for one, more in self._longer(program, call)]
             if not longer:
                 return [], f"nothing in the graph fits {call.text()}"
             least = dict(sorted(longer, key=lambda pair: -pair[1]))
@@ -158,57 +146,51 @@ class Binder:
         complete = [program for program in programs if program.answer or program.boolean]
         return complete, "" if complete else "the program has no variable to answer with"
 
-    def _bound(self, b: Bound, call: Call) -> Iterator[Bound]:
-        """A program one action longer, with each candidate for what the action names."""
-        profile, arguments, (program, cost) = self.kg.profile, call.arguments, b
-        if call.name == "add_fact" and len(arguments) == 3:
-            yield from self._facts(b, *arguments)
-        elif call.name == "add_type" and len(arguments) == 2:
-            for rank, class_ in enumerate(find_classes(self.kg, arguments[1].strip(QUOTES))[: self.beam]):
-                yield program.add_type(pyql.read_variable(arguments[0]), class_), cost + rank
-        else:
-            forms = [arguments]
-            if call.name == "add_filter" and len(arguments) == 3:
-                left, operator, right = arguments
-                forms = [(left, operator, pyql.write_node(node, profile)) for node in self._nodes(right)]
-            for rank, form in enumerate(forms):
-                longer = pyql.apply(program, call.name, form, pyql.Reader(profile))
-                yield compared(self.kg, program, longer), cost + rank
+    def _longer(self, program: PyQL, call: Call) -> Iterator[Bound]:
+        """A program one action longer, with each candidate for what the action names, and what it costs."""
+        profile = self.kg.profile
+        match call.name, call.arguments:
+            case "add_fact", (subject, relation, object_):
+                for i, start in enumerate(self._nodes(subject)):
+                    for j, end in enumerate(self._nodes(object_)):
+                        for longer, cost in self._facts(program, start, relation, end):
+                            yield longer, cost + i + j
+            case "add_type", (variable, name):
+                for rank, class_ in enumerate(find_classes(self.kg, name.strip(QUOTES))[: self.beam]):
+                    yield program.add_type(pyql.read_variable(variable), class_), rank
+            case name, arguments:
+                forms = [arguments]
+                if name == "add_filter" and len(arguments) == 3:
+                    nodes = self._nodes(arguments[2])
+                    forms = [(*arguments[:2], pyql.write_node(node, profile)) for node in nodes]
+                for rank, form in enumerate(forms):
+                    longer = pyql.apply(program, name, form, pyql.Reader(profile))
+                    yield compared(self.kg, program, longer), rank
 
-    def _facts(self, b: Bound, subject: str, relation: str, object_: str) -> Iterator[Bound]:
-        """Programs longer by a fact, over each relation that may be meant, as drafted or turned round."""
-        program, cost = b
-        for i, start in enumerate(self._nodes(subject)):
-            for j, end in enumerate(self._nodes(object_)):
-                starts = [n for n in (start, end) if not isinstance(n, Variable) or n in program.variables]
-                for iri, forward, rank in self._relations(program, starts[0], relation) if starts else ():
-                    as_drafted = forward == (starts[0] == start)
-                    head, tail = (start, end) if as_drafted else (end, start)
-                    if not isinstance(head, Literal):
-                        with suppress(ActionError):
-                            turned = 0 if as_drafted else self.beam
-                            yield program.add_fact(head, iri, tail), cost + i + j + rank + turned
+    def _facts(self, program: PyQL, start: Node, written: str, end: Node) -> Iterator[Bound]:
+        """Programs longer by a fact over each relation that may be meant, as drafted or turned round.
 
-    def _relations(self, program: PyQL, node: Node, written: str) -> Iterator[tuple[IRI, bool, int]]:
-        """The relations around a node that a name may mean, likeliest first: relation, outgoing, rank."""
-        around = self.kg.relations(node, program.where(self.kg.profile) if isinstance(node, Variable) else "")
-        sides = [(r, True) for r in around.forward] + [(r, False) for r in around.backward]
-        name, short = written.strip(QUOTES), self.kg.profile.short
-        labels = {r: text.label for r, text in relation_texts(self.kg, [short(r) for r, _ in sides]).items()}
-        norm = normalise(name)
-        exact = [s for s in sides if norm in (normalise(short(s[0])), normalise(labels[short(s[0])]))]
-        if exact or not sides:
-            yield from ((*side, 0) for side in exact)
+        Candidates are the relations around the first end that is bound: those of that name, else the likest.
+        """
+        near = next((n for n in (start, end) if not isinstance(n, Variable) or n in program.variables), None)
+        if near is None:
             return
-        ranked = rank_relations(
-            name,
-            [(str(i), labels[short(r)]) for i, (r, _) in enumerate(sides)],
-            method="hybrid",
-            encoder=self.encoder,
-            cut=self.beam,
-            kg=self.kg,
-        )
-        yield from ((*sides[int(i)], rank) for rank, i in enumerate(ranked))
+        kg, short, name = self.kg, self.kg.profile.short, written.strip(QUOTES)
+        around = kg.relations(near, program.where(kg.profile) if isinstance(near, Variable) else "")
+        sides = [(r, True) for r in around.forward] + [(r, False) for r in around.backward]
+        labels = {r: text.label for r, text in relation_texts(kg, [short(r) for r, _ in sides]).items()}
+        norm = normalise(name)
+        exact = [(*s, 0) for s in sides if norm in map(normalise, (short(s[0]), labels[short(s[0])]))]
+        if not exact and sides:
+            named = [(str(i), labels[short(r)]) for i, (r, _) in enumerate(sides)]
+            ranked = rank_relations(name, named, "hybrid", self.encoder, self.beam, kg=kg)
+            exact = [(*sides[int(i)], rank) for rank, i in enumerate(ranked)]
+        for iri, forward, rank in exact:
+            as_drafted = forward == (near == start)
+            head, tail = (start, end) if as_drafted else (end, start)
+            if not isinstance(head, Literal):
+                with suppress(ActionError):
+                    yield program.add_fact(head, iri, tail), rank + (0 if as_drafted else self.beam)
 
     def _nodes(self, written: str) -> list[Node]:
         """The nodes that an argument may mean, likeliest first; [] for an unknown name."""
@@ -248,8 +230,8 @@ def build(
             programs, that go on. shots: seed questions shown. seed: of the order they are shown in.
         temperature: that drafts are sampled with, as in its code, unless the context has one.
     """
-    for name, value, least in (("drafts", drafts, 1), ("beam", beam, 1), ("shots", shots, 0)):
-        loop.check_number(name, value, least)
+    loop.check_numbers(drafts=drafts, beam=beam)
+    loop.check_numbers(0, shots=shots)
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
         """Draft one more program, bind it and run it; the last draft ends the run."""
@@ -284,51 +266,31 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
 def exemplars(state: State, env: Environment) -> Iterator[dict[str, str]]:
     """Yield the seed questions most like a question, nearest first (BM25 over masked text), with programs.
 
-    One of each wording comes before a second one of any, never the question itself.
+    Never the question itself.
     """
-    seeds = env.seeds
-    if seeds is None or not state.linked:
+    if env.seeds is None or not state.linked:
         return
-    miner, count = Miner(env.kg, seeds), settings_of(env).seed_count
-
-    def of_wording(others: Sequence[Seed]) -> Iterator[dict[str, str]]:
-        """Seeds of one wording, mined as they are needed."""
+    miner = Miner(env.kg, env.seeds)
+    for match in env.seeds.groups_like(state.question, state.linked, settings_of(env).seed_count):
+        others = [s for s in match.seeds if without_brackets(s.question) != state.question]
         for seed in miner.choose(others) if others else ():
             if program := _program_of(seed, env.kg, miner):
                 yield {"question": without_brackets(seed.question), "program": program}
 
-    matches = seeds.groups_like(state.question, state.linked, count)
-    groups = ([s for s in m.seeds if without_brackets(s.question) != state.question] for m in matches)
-    yield from filter(None, chain.from_iterable(zip_longest(*map(of_wording, groups))))
-
 
 def _program_of(seed: Seed, kg: KnowledgeGraph, miner: Miner) -> str:
-    """The rule that reproduces a seed's answers best as a draft, names in place of ids; "" without one."""
-    anchors, profile = miner.anchors(seed), kg.profile
-    mined = miner.of_seed(seed) if anchors else {}
+    """The path that reproduces a seed's answers best as a draft, names in place of ids; "" without one."""
+    topic = next(iter(miner.anchors(seed)), "")
+    mined = miner.of_seed(seed) if topic else {}
     good = [(path, quality.f1) for path, quality in mined.items() if quality.f1 >= LEAST_F1]
     if not good:
         return ""
     path, _ = min(good, key=lambda pair: (-round(pair[1], 6), len(pair[0]), pair[0]))  # a short one of equals
-    topics = {form: name for name, form in anchors.items()}
-    program = rule_program(kg, Rule(next(iter(topics)), with_variables(kg, path)))
-    calls = [c for c in script(program, profile) if c.name not in ("get_relation", "execute")]
-    if any(call.name not in ACTIONS for call in calls):
-        return ""
-
-    def in_words(kind: str, form: str) -> str:
-        name = topics.get(form, "")
-        if not name and kind == "r":
-            short = profile.short(pyql.read_relation(form, profile))
-            name = relation_texts(kg, [short])[short].label
-        elif not name and kind == "n" and isinstance(node := pyql.read_node(form, profile), IRI):
-            name = kg.labels([node]).get(node) or profile.short(node)
-        return '"' + name.replace('"', "'") + '"' if name else form
-
-    try:
-        return draft_text(
-            Call(c.name, tuple(map(in_words, ACTIONS[c.name].ljust(len(c.arguments)), c.arguments)))
-            for c in calls
-        )
-    except ActionError:
-        return ""
+    start, calls = '"' + topic.replace('"', "'") + '"', list[Call]()
+    for atom in with_variables(kg, path):
+        label = relation_texts(kg, [atom.relation])[atom.relation].label.replace('"', "'")
+        end = f"?{atom.variable}"
+        head, tail = (start, end) if atom.forward else (end, start)
+        calls.append(Call("add_fact", (head, f'"{label}"', tail)))
+        start = end
+    return draft_text([*calls, Call("set_answer", (start,))])

@@ -40,10 +40,8 @@ from triplewise.tools.linking.linker import link as link_mentions
 from triplewise.tools.linking.linker import without_brackets
 from triplewise.tools.parsing.statements import decides, denies, form_of, slot_of
 
-MOST = 200
-"""Answers that are read from one reply, and characters of the longest name."""
-QUOTED = 120
-"""Characters of a reply that a reason quotes."""
+MOST, QUOTED = 200, 120
+"""Answers read from one reply (and characters of a name that is linked); characters that a reason quotes."""
 ANSWER = "answer"
 """The action that ends a run, and the name under which its step keeps labels and ids."""
 _MARK = re.compile(
@@ -51,11 +49,8 @@ _MARK = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _SENTENCE = re.compile(r"\bthe (?:final )?answers? (?:is|are):?\s+(\S[^\n]*)", re.IGNORECASE)
-_PARTS = re.compile(r"\s*;\s*|,\s+(?:and\s+)?|\s+and\s+")
 _NUMBER = re.compile(r"\s*\(?(\d{1,3})[.)]\s+(?=\S)")
-_ARTICLE = re.compile(r"^(?:the|an?)\s+(?=\S)", re.IGNORECASE)
 _FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
-_ABBREVIATED = re.compile(r"(?:\.\S*|\b\w{1,3})\.$")
 
 
 def build_loop(
@@ -70,11 +65,9 @@ def build_loop(
 ) -> Graph:
     """Compile a baseline: the machine of the presets with its own `act` and `answer`, and nothing corrected.
 
-    Args:
-        act: one or more steps; a run ends with the first whose feedback is finished.
-        answer: what makes the answer of the steps, finished or not. plan: runs once before the first step.
-        settings: values for what a context leaves at its defaults, as a preset has them.
-        check_context: raises `ConfigurationError` where the context lacks what the baseline needs.
+    A run ends with the first step of `act` whose feedback is finished; `answer` makes the answer of the
+    steps, finished or not; `plan` runs once before. `settings` are for what a context leaves at its defaults.
+    `check_context` raises `ConfigurationError` where the context lacks what the baseline needs.
     """
     linking = choose_phases(PRESETS["agent"], {"link": link})["link"]
 
@@ -95,10 +88,11 @@ def build_loop(
     return build_graph(Preset(name, phases, settings or {}))
 
 
-def check_number(name: str, value: object, least: int = 1) -> None:
+def check_numbers(least: int = 1, **numbers: object) -> None:
     """Raise `ConfigurationError` where a parameter is not a whole number of `least` or more."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ConfigurationError(f"{name} must be a whole number above {least - 1}, got {value!r}")
+    for name, value in numbers.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ConfigurationError(f"{name} must be a whole number above {least - 1}, got {value!r}")
 
 
 def prompt_path(name: str) -> str:
@@ -138,19 +132,18 @@ def read_answers(reply: str, reasoned: bool = False) -> tuple[str, ...]:
 
     With `reasoned` only what follows the last `Answer:` counts, or the last `the answer is` without one.
     """
-    marks = list(_MARK.finditer(reply))
-    if marks:
+    if marks := list(_MARK.finditer(reply)):
         reply = reply[marks[-1].end() :]
     elif reasoned:
-        sentences = _SENTENCE.findall(reply)
-        reply = sentences[-1].strip().removesuffix(".") if sentences else ""
+        reply = (_SENTENCE.findall(reply) or [""])[-1].strip().removesuffix(".")
     texts = read_values(_FENCE.sub("", reply).strip().strip("*"))
     numbers = [_NUMBER.match(text) for text in texts]
     # Lines numbered from 1 on lose their numbers; `2. Bundesliga` alone is a name.
     if [m and int(m[1]) for m in numbers] == list(range(1, len(texts) + 1)):
         texts = tuple(text[m.end() :] for text, m in zip(texts, numbers, strict=True) if m)
     plain = (text.strip().strip("*_`").strip() for text in texts)
-    plain = (text if _ABBREVIATED.search(text) else text.removesuffix(".") for text in plain)
+    # The only full stop of a text ends it, unless what stands before is short, as in `Robert Downey Jr.`.
+    plain = (t[:-1] if re.fullmatch(r"[^.]*\b\w{4,}\W?\.", t) else t for t in plain)
     return tuple(dict.fromkeys(text for text in plain if text))[:MOST]
 
 
@@ -170,11 +163,10 @@ def name_reply(
 def name_answers(
     texts: Sequence[str], state: State, env: Environment, shown: Iterable[Term] = ()
 ) -> tuple[Named, ...]:
-    """Return what texts mean on the KG, each value once.
+    """Return what texts mean on the KG, each value once: a number, a date, or the node called so in full.
 
-    Yes and no become `true` and `false` where the question wants that. Numbers and dates stay what they are.
-    A text may be a list of which the graph knows every part. `shown` are nodes that the model was shown: they
-    go before all others of their names.
+    Yes and no become `true` and `false` where the question wants that. `shown` are nodes that the model was
+    shown: they go before all others of their names.
     """
     truth, nodes, ids = normal_values(state.question, texts), list(shown), dict[str, str]()
     if truth in (("true",), ("false",)):
@@ -182,32 +174,22 @@ def name_answers(
     for exact in (False, True):
         for node, name in node_labels(env.kg, nodes, exact).items() if nodes else ():
             ids.setdefault(normalise(name), env.kg.profile.short(node))
-
-    def linked(text: str) -> Named | None:
-        """A text as a number, a date, or the node of the KG that is called so in full."""
-        if (id_ := ids.get(normalise(text))) is not None:
-            return Named(id_, text)
-        if value := literal(text, XSD + "date") or literal(text, XSD + "decimal"):
-            return Named(value.value, text)
-        for name in dict.fromkeys((text, _ARTICLE.sub("", text))):
-            if normalise(name) and len(name) <= MOST:
-                with suppress(ConfigurationError):
-                    given, asked = {name: None}, plain_question(state)
-                    (mention,) = link_mentions(asked, env.kg, given=given, encoder=env.encoder)
-                    for node in mention.candidates:
-                        if node.kind in ("exact", "alias"):  # but for capitals and signs
-                            same = normalise(node.label) == normalise(text)
-                            return Named(node.id, node.label if same else text)
-        return None
-
     named: dict[str, Named] = {}
     for text in texts:
-        whole = linked(text)
-        parts = [] if whole else [part for part in _PARTS.split(text) if part]
-        found = [linked(part) for part in parts] if len(parts) > 1 else [None]
-        several = [one for one in found if one is not None]
-        for one in several if len(several) == len(found) else [whole or Named(text, text)]:
-            named.setdefault(one.value, one)
+        one, norm = Named(text, text), normalise(text)
+        if norm in ids:
+            one = Named(ids[norm], text)
+        elif value := literal(text, XSD + "date") or literal(text, XSD + "decimal"):
+            one = Named(value.value, text)
+        elif norm and len(text) <= MOST:
+            with suppress(ConfigurationError):
+                (mention,) = link_mentions(
+                    plain_question(state), env.kg, given={text: None}, encoder=env.encoder
+                )
+                full = [found for found in mention.candidates if found.kind in ("exact", "alias")]
+                for found in full[:1]:  # but for capitals and signs
+                    one = Named(found.id, found.label if normalise(found.label) == norm else text)
+        named.setdefault(one.value, one)
     return tuple(named.values())
 
 

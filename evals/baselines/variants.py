@@ -64,7 +64,7 @@ def self_consistency(*, samples: int = 10, temperature: float = 0.7, link: str =
 
     Wang et al. take up to 40 samples, and this temperature for their larger models.
     """
-    loop.check_number("samples", samples)
+    loop.check_numbers(samples=samples)
     if not isinstance(temperature, int | float) or temperature <= 0:
         raise ConfigurationError(
             f"temperature must be above 0, got {temperature!r}: without it all samples are the same"
@@ -104,7 +104,7 @@ def _replies(name: str, part: str, link: str, samples: int = 0, temperature: flo
 
 def documents(*, passages: int = 10, link: str = "index") -> Graph:
     """Retrieve passages for the question (BM25 and vectors), and read the answers in as many as fit."""
-    loop.check_number("passages", passages)
+    loop.check_numbers(passages=passages)
 
     def check_documents(context: Context) -> None:
         if context.documents is None:
@@ -179,7 +179,7 @@ NO_INSTANCE = "no path of the plan is in the graph"
 
 def rog(*, plans: int = 3, link: str = "index") -> Graph:
     """Plan relation paths (as many as RoG's beam keeps), retrieve their instances, answer from them."""
-    loop.check_number("plans", plans)
+    loop.check_numbers(plans=plans)
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
         env = environment(runtime)

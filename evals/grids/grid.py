@@ -276,7 +276,7 @@ def run_grid(
             given = {"preset": spec.system or None, "n": spec.limit, "model": cell.model}
             given = {name: value for name, value in given.items() if value is not None}
             task = evaluation.make_task(spec.task, {**given, **spec.set})
-            place = {"note": spec.note, "group": cell.row.group, "row": cell.row.row}
+            place: dict[str, Any] = {"note": spec.note, "group": cell.row.group, "row": cell.row.row}
             place |= {"column": cell.column, "seed": cell.seed, "metrics": list(cell.metrics)}
             task.metadata = {**(task.metadata or {}), "grid": {**about, **place}}
             earlier = evaluation.latest_log(evaluation.folder_of(folder, task))

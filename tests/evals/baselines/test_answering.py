@@ -70,10 +70,7 @@ def test_what_is_written_as_asked_is_read_as_meant(names: list[str]) -> None:
     ("question", "texts", "values", "labels"),
     [
         ("who?", ["ridley scott"], ("Ridley_Scott",), ("Ridley Scott",)),
-        ("who?", ["Alien and Gladiator"], ("Alien", "Gladiator"), ("Alien", "Gladiator")),
-        ("who?", ["Alien, Duel, and Jaws"], ("Alien", "Duel", "Jaws"), ("Alien", "Duel", "Jaws")),
         ("who?", ["Alien and Godzilla"], ("Alien and Godzilla",), ("Alien and Godzilla",)),
-        ("who?", ["the Alien"], ("Alien",), ("the Alien",)),
         ("who?", ["Gladiators"], ("Gladiators",), ("Gladiators",)),
         ("who?", ["Ridley Scot"], ("Ridley Scot",), ("Ridley Scot",)),
         ("who?", ["x" * 1_000], ("x" * 1_000,), ("x" * 1_000,)),
