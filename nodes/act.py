@@ -2,70 +2,101 @@
 
 Three policies share one executor: a language model that writes Thought/Action text (`react`) or calls tools
 natively (`tools`), and the policy without a model, which follows readings of the question (`embedded`). What
-a model is shown is in `nodes/hints.py`, how its replies are read in `nodes/replies.py`, and what an action
-may use in `nodes/reasoning.py`.
+a model is shown is in `nodes/hints.py`, what an action may use in `nodes/reasoning.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.embedded import GIVE_UP, decide, whole_program
-from triplewise.nodes.environment import Environment, Update, environment
+from triplewise.nodes.environment import REPLY_CUT, REPLY_EMPTY, Environment, Update, environment
 from triplewise.nodes.hints import opening, prompt_values, turns_of
 from triplewise.nodes.phase import Phase
 from triplewise.nodes.plan import is_sure
 from triplewise.nodes.reasoning import action_context
-from triplewise.nodes.replies import read_reply, read_tool_calls, read_values, unusable
 from triplewise.nodes.sql import require_model
 from triplewise.nodes.state import State, Step
+from triplewise.tools.actions import Toolset, parse_actions, parse_call, parse_react
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.learning.trajectory import conversation
+from triplewise.tools.pyql.text import scan_arguments
+
+if TYPE_CHECKING:
+    from triplewise.nodes.models import Reply
+
+ANSWERS, EXECUTE = ("set_answer", "ask"), "execute"
+"""Actions that set what a query returns, and the one that executes the finished query."""
 
 
-def carry_out(state: State, env: Environment, thought: str, call: Call | ActionError, written: str) -> Update:
-    """Execute one call (or record why there is none) as the next step."""
-    if isinstance(call, ActionError):
-        feedback = Feedback(
-            error=call.code, message=call.message, detail=dict(call.detail), program=state.program
-        )
+def _ask_model(state: State, runtime: Runtime[Context], native: bool) -> Update:
+    """One action of a model's (QueryAgent, algorithm 1, lines 6 and 7), or the next of its last reply."""
+    env, context, most = environment(runtime), runtime.context, runtime.context.max_actions
+    is_known = not state.steps and is_sure(state.readings, context)  # the setting `cascade`
+    if is_known and (whole := whole_program(state, action_context(state, env), env.toolset)):
+        return _recorded(state, *whole)
+    # A note of the inspector on the query so far is shown before it is executed.
+    is_noted = state.verdict is not None and bool(state.verdict.note)
+    if state.pending and not (is_noted and state.pending[0].name == EXECUTE):
+        call, *rest = state.pending
+        return {**carry_out(state, env, "", call, ""), "pending": tuple(rest)}
+
+    # Line 20 of the step before: the prompt with all thoughts, actions and observations.
+    values = prompt_values(state, env)
+    if context.history == "chat" and not native:
+        messages = conversation(opening(env.prompt, values), turns_of(state.steps))
     else:
-        feedback = env.toolset.execute(action_context(state, env), call)
-        written = call.text()
-    return _recorded(state, thought, written, feedback)
+        suffix = "_tools" if native else ""
+        parts = {"system": f"system{suffix}", "user": f"turn{suffix}"}
+        messages = [{"role": r, "content": env.prompt.render(p, **values)} for r, p in parts.items()]
+    if context.earlier:  # an attempt to improve on
+        messages[1] = {**messages[1], "content": f"{context.earlier}\n\n{messages[1]['content']}"}
+    # Line 6: thought, action <- LLM(prompt)
+    if native:
+        reply = env.ask(messages, schemas=env.toolset.schemas(), parallel=most > 1)
+        thought, written, calls = read_tool_calls(reply, env.toolset, most)
+    else:
+        reply = env.ask(messages, stop=("\nObservation",), parallel=most > 1)
+        thought, written, calls = read_reply(reply.text, env.toolset, most)
+    if isinstance(calls, ActionError):
+        return carry_out(state, env, thought, unusable(reply, context) or calls, written)
+    name = calls[0].name
+    is_bare = name in env.toolset and env.toolset.action(name).name == "answer" and not calls[0].arguments
+    if is_bare and "answer" in env.prompt:
+        # ODA's answer action names no value: the model gives it in a second call, shown its memory (table 7).
+        reply = env.ask(env.prompt.render("answer", **values))
+        calls = [Call(name, read_values(reply.text))]
+    pending, ends = list(calls[1:]), len(calls) > 1 or bool(state.program)
+    if most > 1 and ends and calls[-1].name in ANSWERS and EXECUTE in env.toolset:
+        # A reply that ends with what the query returns need not say that it is to be executed.
+        pending.append(Call(EXECUTE))
+    # Line 7: KB_fb, Python_fb <- Execute(action)
+    return {**carry_out(state, env, thought, calls[0], written), "pending": tuple(pending)}
 
 
-def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> Update:
-    """Return one more step, the program after it, and the facts that it read."""
-    step = Step(
-        number=len(state.steps) + 1,
-        thought=thought,
-        call=written,
-        # Outcomes are words of an enum, which strict checkpoints would refuse to read back.
-        feedback=replace(feedback, outcome=str(feedback.outcome)),
-        observation=feedback.observation,
-        program_before=state.program,
-    )
-    update: Update = {"steps": (step,), "program": feedback.program}
-    if feedback.facts:
-        # Each triple once: the first reading stays, and so does its status.
-        known = {fact.triple for fact in state.facts}
-        update["facts"] = tuple(fact for fact in feedback.facts if fact.triple not in known)
-    return update
+def react(state: State, runtime: Runtime[Context]) -> Update:
+    """Ask the model for one Thought and one Action as text, the papers' form."""
+    return _ask_model(state, runtime, native=False)
+
+
+def tools(state: State, runtime: Runtime[Context]) -> Update:
+    """Ask the model for native tool calls."""
+    return _ask_model(state, runtime, native=True)
 
 
 def embedded(state: State, runtime: Runtime[Context]) -> Update:
     """Follow the best reading step by step; after a correction, the next one that fits."""
-    context, env = runtime.context, environment(runtime)
+    env = environment(runtime)
     if env.toolset.name == "sparql":
-        require_model(context, "writing SPARQL")
+        require_model(runtime.context, "writing SPARQL")
     choice = decide(state, env.kg, env.toolset.name)
     state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
     if choice.call == GIVE_UP:
@@ -78,80 +109,90 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
     return {"attempt": choice.attempt, **_recorded(state, choice.thought, choice.call.text(), feedback)}
 
 
-ANSWERS, EXECUTE = ("set_answer", "ask"), "execute"
-"""Actions that set what a query returns, and the one that executes the finished query."""
-
-
-def _ask(state: State, runtime: Runtime[Context], native: bool) -> Update:
-    """One action of a model's: pending from its last reply, or the first of the next one."""
-    env, most = environment(runtime), runtime.context.max_actions
-    if (update := _without_asking(state, env)) is not None:
-        return update
-    values, schemas = prompt_values(state, env), env.toolset.schemas() if native else ()
-    stop = () if native else ("\nObservation",)
-    reply = env.ask(_messages(state, env, values, native), stop=stop, schemas=schemas, parallel=most > 1)
-    if native:
-        thought, written, calls = read_tool_calls(reply, env.toolset, most)
-    else:
-        thought, written, calls = read_reply(reply.text, env.toolset, most)
-    if isinstance(calls, ActionError):
-        return carry_out(state, env, thought, unusable(reply, env.context) or calls, written)
-    name = calls[0].name
-    is_bare = name in env.toolset and env.toolset.action(name).name == "answer" and not calls[0].arguments
-    if is_bare and "answer" in env.prompt:
-        # ODA's answer action names no value: the model gives it in a second call, shown its memory (table 7).
-        reply = env.ask(env.prompt.render("answer", **values))
-        calls = [Call(name, read_values(reply.text))]
-    pending, ends = list(calls[1:]), len(calls) > 1 or bool(state.program)
-    if most > 1 and ends and calls[-1].name in ANSWERS and EXECUTE in env.toolset:
-        # A reply that ends with what the query returns need not say that it is to be executed.
-        pending.append(Call(EXECUTE))
-    return {**carry_out(state, env, thought, calls[0], written), "pending": tuple(pending)}
-
-
-def _without_asking(state: State, env: Environment) -> Update | None:
-    """The next action where it is known: a reading that `cascade` is sure of, or more of the last reply."""
-    is_first = not state.steps and is_sure(state.readings, env.context)
-    if is_first and (whole := whole_program(state, action_context(state, env), env.toolset)):
-        return _recorded(state, *whole)
-    # A note of the inspector on the query so far is shown before it is executed.
-    is_noted = state.verdict is not None and bool(state.verdict.note)
-    if not state.pending or (is_noted and state.pending[0].name == EXECUTE):
-        return None
-    call, *rest = state.pending
-    return {**carry_out(state, env, "", call, ""), "pending": tuple(rest)}
-
-
-def _messages(
-    state: State, env: Environment, values: Mapping[str, Any], native: bool
-) -> list[dict[str, str]]:
-    """The messages of the next call: a conversation of all turns, or a system and a user message."""
-    if env.context.history == "chat" and not native:
-        messages = conversation(opening(env.prompt, values), turns_of(state.steps))
-    else:
-        parts = ("system_tools", "turn_tools") if native else ("system", "turn")
-        texts = [env.prompt.render(part, **values) for part in parts]
-        messages = [{"role": r, "content": t} for r, t in zip(("system", "user"), texts, strict=True)]
-    if earlier := env.context.earlier:  # an attempt to improve on
-        messages[1] = {**messages[1], "content": f"{earlier}\n\n{messages[1]['content']}"}
-    return messages
-
-
-def react(state: State, runtime: Runtime[Context]) -> Update:
-    """Ask the model for one Thought and one Action as text, the papers' form."""
-    return _ask(state, runtime, native=False)
-
-
-def tools(state: State, runtime: Runtime[Context]) -> Update:
-    """Ask the model for native tool calls."""
-    return _ask(state, runtime, native=True)
-
-
 def auto(state: State, runtime: Runtime[Context]) -> Update:
     """Follow the policy that the context asks for: Thought/Action text, native tool calls, or no model."""
     if runtime.context.embedded:
         return embedded(state, runtime)
-    return _ask(state, runtime, native=runtime.context.calling == "tools")
+    return _ask_model(state, runtime, native=runtime.context.calling == "tools")
 
 
 VARIANTS: dict[str, Phase] = {"auto": auto, "react": react, "tools": tools, "embedded": embedded}
+
+
+def carry_out(state: State, env: Environment, thought: str, call: Call | ActionError, written: str) -> Update:
+    """Execute one call (or record why there is none) as the next step."""
+    if isinstance(call, ActionError):
+        error: dict[str, Any] = {"error": call.code, "message": call.message, "detail": dict(call.detail)}
+        return _recorded(state, thought, written, Feedback(program=state.program, **error))
+    return _recorded(state, thought, call.text(), env.toolset.execute(action_context(state, env), call))
+
+
+def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> Update:
+    """Return one more step, the program after it, and the facts that it read."""
+    # Outcomes are words of an enum, which strict checkpoints would refuse to read back.
+    feedback = replace(feedback, outcome=str(feedback.outcome))
+    number, before = len(state.steps) + 1, state.program
+    step = Step(number, thought, written, feedback, feedback.observation, program_before=before)
+    update: Update = {"steps": (step,), "program": feedback.program}
+    if feedback.facts:
+        # Each triple once: the first reading stays, and so does its status.
+        known = {fact.triple for fact in state.facts}
+        update["facts"] = tuple(fact for fact in feedback.facts if fact.triple not in known)
+    return update
+
+
+def read_reply(text: str, toolset: Toolset, most: int = 1) -> tuple[str, str, Sequence[Call] | ActionError]:
+    """Return the thought, the action as written, and the calls it means or what is wrong with it.
+
+    most: calls that a reply may hold; what goes beyond is dropped.
+    """
+    thought, written = "", ""
+    try:
+        if most > 1:
+            thought, calls = parse_actions(toolset.spelled(text), toolset)
+            return thought, "; ".join(call.text() for call in calls), calls[:most]
+        thought, written = parse_react(toolset.spelled(text))
+        return thought, written, [parse_call(written, toolset)]
+    except ActionError as error:
+        actions = error.detail.get("actions") or [error.detail.get("action", written)]
+        return str(error.detail.get("thought", thought)), "; ".join(actions), error
+
+
+def read_tool_calls(
+    reply: Reply, toolset: Toolset, most: int
+) -> tuple[str, str, Sequence[Call] | ActionError]:
+    """Return the same of a reply with native tool calls."""
+    calls = [toolset.from_tool_call(*c) for c in reply.tool_calls]
+    thought, written = reply.text.strip(), "; ".join(c.text() for c in calls)
+    if reply.invalid_calls:
+        name, arguments = reply.invalid_calls[0]
+        message = f"the arguments of {name} are no JSON object: {arguments}"
+        return thought, written, ActionError("bad_arguments", message)
+    if not calls or (len(calls) > 1 and most == 1):
+        message = f"{len(calls)} tool calls in one reply; exactly one is due"
+        return thought, written, ActionError("several_actions" if calls else "no_action", message)
+    return thought, written, calls[:most]
+
+
+def unusable(reply: Reply, context: Context) -> ActionError | None:
+    """Return why a reply without an action could hold none: it was cut, or has no text; None for neither."""
+    if reply.truncated:
+        limit = context.max_reply_tokens
+        message = f"the reply was cut at {limit} tokens before its action was complete: it must be shorter, "
+        return ActionError(REPLY_CUT, f"{message}or the limit higher (max_reply_tokens={2 * limit})")
+    tokens = 0 if reply.usage.estimated else reply.usage.output_tokens
+    if tokens and not (reply.text or reply.tool_calls or reply.invalid_calls):
+        message = f"the reply has no text: the {tokens} tokens that the model wrote went into its reasoning, "
+        return ActionError(REPLY_EMPTY, f"{message}which is not read (reasoning_content, or a block <think>)")
+    return None
+
+
+def read_values(text: str) -> tuple[str, ...]:
+    """Return the values of an answer in words: one a line, or a list in square brackets; () for `unknown`."""
+    text = re.sub(r"(?i)^\s*answer\s*:", "", text.strip()).strip()
+    if text.startswith("[") and text.endswith("]"):
+        values = scan_arguments(text[1:-1])[0]
+    else:
+        values = [line.strip(" \t-*•") for line in text.splitlines()]
+    values = [v.strip("'\"") for v in values]
+    return tuple(v for v in values if v and v.rstrip(".").casefold() != "unknown")

@@ -13,10 +13,11 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
-from triplewise.nodes.result import NO_PROOF, PROOF_LIMIT, Found, build_answer, normal_values
+from triplewise.nodes.result import NO_PROOF, PROOF_LIMIT, build_answer, normal_values
 from triplewise.nodes.routes import find_routes, route_query, routes_between
 from triplewise.nodes.state import Answer, State
 from triplewise.tools.actions.comparison import compared
+from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph
@@ -27,49 +28,95 @@ from triplewise.tools.pyql.raw_sparql import parts_of, proof_sparql
 from triplewise.tools.pyql.sparql import instantiate
 from triplewise.tools.pyql.text import read_term
 
+BOOLEAN = ("true",), ("false",)
+
 
 def program(state: State, runtime: Runtime[Context]) -> Update:
-    """Answer from the query that was built (QueryAgent).
+    """Answer from the query that was built (QueryAgent, algorithm 1, line 26).
 
     Where the budget ran out before `execute()`, the query so far is run for its newest variable.
     """
-    env = environment(runtime)
-    kg, toolset, last = env.kg, env.toolset, state.last.feedback if state.steps else None
+    env, last = environment(runtime), state.last.feedback if state.steps else Feedback()
+    kg, toolset, note = env.kg, env.toolset, ""
     if not state.program:
         return memory(state, runtime)
-    values = last.answers if last is not None and last.finished else ()
+    values: tuple[str, ...] = last.answers if last.finished else ()
+    proof: Sequence[Triple] = ()
     if toolset.name == "sparql":
-        return {"answer": build_answer(state, env, _of_sparql(state, values, kg))}
+        # The patterns of the model's own SPARQL, instantiated, are the proof.
+        patterns, short = parts_of(state.program).patterns if values else [], kg.profile.short
+        rows = kg.query(proof_sparql(patterns), limit=PROOF_LIMIT * 4, foreign=True) if patterns else None
+        shown = instantiate(patterns, rows) if rows is not None else ()
+        proof = [t for t in shown if {short(t.subject), short(t.object)} & set(values)] or shown
+        values = normal_values(state.question, values)
+        return {"answer": build_answer(state, env, values, state.program, proof)}
     query = toolset.to_pyql(state.program, kg.profile)
-    is_spent = state.verdict is not None and state.verdict.status == "spent"
-    if is_spent and not (last is not None and last.finished):
+    if state.is_spent and not last.finished:
         if not query.answer and query.variables and not query.boolean:
             query = query.set_answer(query.variables[-1])
         with suppress(QueryFailedError):  # then nothing is proven so far
             values = _values_of(query, kg)
-    note = ""
     try:
         proof = _proof_of(query, kg) if values else ()
     except QueryFailedError as error:
-        proof, note = (), f"{NO_PROOF}: {error}"
+        note = f"{NO_PROOF}: {error}"
     if values and (claim := _claim_reading(state, env.context)):
         note = note or claim.provenance
-        if values in (("true",), ("false",)):
-            if not proof and (stated := _stated(query)) is not None and isinstance(stated.subject, IRI):
+        if values in BOOLEAN:
+            stated = _stated(query)
+            if not proof and stated is not None and isinstance(stated.subject, IRI):
                 # What the graph holds in the place of the fact that the claim states.
                 proof = kg.neighbours(stated.subject, stated.relation, "forward", limit=PROOF_LIMIT).triples
             values = (str((values == ("true",)) != denies(state.question)).lower(),)
         proof = () if note == LINKED else proof
-    return {"answer": build_answer(state, env, Found(values, query.sparql(kg.profile), proof, note))}
+    return {"answer": build_answer(state, env, values, query.sparql(kg.profile), proof, note)}
 
 
-def _of_sparql(state: State, values: tuple[str, ...], kg: KnowledgeGraph) -> Found:
-    """Return what SPARQL of the model found: its patterns, instantiated, are the proof."""
-    patterns = parts_of(state.program).patterns if values else []
-    rows = kg.query(proof_sparql(patterns), limit=PROOF_LIMIT * 4, foreign=True) if patterns else None
-    shown, short = instantiate(patterns, rows) if rows is not None else (), kg.profile.short
-    proof = [t for t in shown if {short(t.subject), short(t.object)} & set(values)]
-    return Found(normal_values(state.question, values), state.program, proof or shown)
+def memory(state: State, runtime: Runtime[Context]) -> Update:
+    """Answer from memory alone (ODA 2.2), with the paths of memory that prove it.
+
+    Those that lead to the answer, or to it over facts seen in any step or observed, where memory holds none;
+    for true and false, those between what the question names.
+    """
+    env = environment(runtime)
+    kg, query, note = env.kg, None, ""
+    given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
+    values, memorised = normal_values(state.question, given), [t for path in state.memory for t in path]
+    starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
+    if values in BOOLEAN:
+        routes = routes_between(state.question, memorised, starts, kg)
+    else:
+        seen = [t for s in state.standing for t in s.feedback.triples]
+        observed = [t for s in state.observation for t in (s.through, s.triple) if t is not None]
+        sources = (memorised, seen, observed) if values else ()
+        tried = (find_routes(facts, starts, lambda n: kg.profile.short(n) in values) for facts in sources)
+        routes = next(filter(None, tried), [])
+        query = route_query(routes)
+    proof = list(dict.fromkeys(triple for route in routes for triple, _ in route.hops))
+    if values == ("true",) and proof:
+        query = PyQL(tuple(Fact(t.subject, t.relation, t.object) for t in proof), boolean=True)
+    if values and (claim := _claim_reading(state, env.context)):
+        note, program = claim.provenance, PyQL.parse(claim.program, kg.profile)
+        # The facts by which a claim holds or does not: those of its relations and of its first node.
+        relations, stated = {f.relation for f in all_facts(program.clauses)}, _stated(program)
+        own = [t for t in memorised if t.relation in relations]
+        if stated is not None:
+            own = [t for t in own if stated.subject in (t.subject, t.object)]
+            own = [t for t in own if stated.object in (t.subject, t.object)] or own
+        proof = [] if note == LINKED else own or proof
+    sparql = query.sparql(kg.profile) if query is not None else ""
+    return {"answer": build_answer(state, env, values, sparql, proof, note)}
+
+
+VARIANTS = {"program": program, "memory": memory}
+
+
+def answer_of_reading(reading: Reading, state: State, env: Environment, note: str) -> Answer:
+    """Return the answer that a reading gives, with no confidence; `note` says why it is taken."""
+    kg = env.kg
+    query = compared(kg, PyQL(), PyQL.parse(reading.program, kg.profile))
+    values, proof = _values_of(query, kg), _proof_of(query, kg)
+    return build_answer(state, env, values, query.sparql(kg.profile), proof, note, calibrate=False)
 
 
 def _values_of(query: PyQL, kg: KnowledgeGraph) -> tuple[str, ...]:
@@ -87,14 +134,6 @@ def _proof_of(query: PyQL, kg: KnowledgeGraph) -> Sequence[Triple]:
     return query.proof(kg.profile, kg.query(query.proof_sparql(kg.profile, answers), limit=PROOF_LIMIT * 4))
 
 
-def answer_of_reading(reading: Reading, state: State, env: Environment, note: str) -> Answer:
-    """Return the answer that a reading gives, with no confidence; `note` says why it is taken."""
-    kg = env.kg
-    query = compared(kg, PyQL(), PyQL.parse(reading.program, kg.profile))
-    found = Found(_values_of(query, kg), query.sparql(kg.profile), _proof_of(query, kg), note)
-    return build_answer(state, env, found, calibrate=False)
-
-
 def _claim_reading(state: State, context: Context) -> Reading | None:
     """Return the reading by which the policy without a model judged a claim; None for anything else."""
     return state.followed if context.embedded and form_of(state.question) == "claim" else None
@@ -103,47 +142,3 @@ def _claim_reading(state: State, context: Context) -> Reading | None:
 def _stated(query: PyQL) -> Fact | None:
     """Return the fact between two nodes that a question of yes or no states."""
     return next((f for f in all_facts(query.clauses) if not f.mentions), None)
-
-
-def memory(state: State, runtime: Runtime[Context]) -> Update:
-    """Answer from memory alone (ODA 2.2), with the paths of memory that prove it.
-
-    Those that lead to the answer, or to it over facts seen in any step or observed, where memory holds none;
-    for true and false, those between what the question names.
-    """
-    env = environment(runtime)
-    kg = env.kg
-    given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
-    values, query, note = normal_values(state.question, given), None, ""
-    memorised = [t for path in state.memory for t in path]
-    starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
-    if values in (("true",), ("false",)):
-        routes = routes_between(state.question, memorised, starts, kg)
-        proof = list(dict.fromkeys(triple for route in routes for triple, _ in route.hops))
-        if values == ("true",) and proof:
-            query = PyQL(tuple(Fact(t.subject, t.relation, t.object) for t in proof), boolean=True)
-    else:
-        seen = [t for s in state.steps if not s.rolled_back for t in s.feedback.triples]
-        observed = [t for s in state.observation for t in (s.through, s.triple) if t is not None]
-        sources = (memorised, seen, observed) if values else ()
-        tried = (find_routes(facts, starts, lambda n: kg.profile.short(n) in values) for facts in sources)
-        routes = next(filter(None, tried), [])
-        query, proof = route_query(routes), [triple for route in routes for triple, _ in route.hops]
-    if values and (claim := _claim_reading(state, env.context)):
-        note, stated = claim.provenance, PyQL.parse(claim.program, kg.profile)
-        proof = [] if note == LINKED else _claim_facts(stated, memorised) or proof
-    sparql = query.sparql(kg.profile) if query is not None else ""
-    return {"answer": build_answer(state, env, Found(values, sparql, proof, note))}
-
-
-def _claim_facts(query: PyQL, facts: Sequence[Triple]) -> list[Triple]:
-    """Return the facts by which a claim holds or does not: those of its relations and of its first node."""
-    relations = {f.relation for f in all_facts(query.clauses)}
-    own = [t for t in facts if t.relation in relations]
-    if (stated := _stated(query)) is None:
-        return own
-    about = [t for t in own if stated.subject in (t.subject, t.object)]
-    return [t for t in about if stated.object in (t.subject, t.object)] or about
-
-
-VARIANTS = {"program": program, "memory": memory}

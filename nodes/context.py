@@ -16,11 +16,9 @@ from triplewise.tools.core.errors import ConfigurationError
 
 PRESET_DEFAULTS = ("toolset", "prompt", "max_steps")
 """Settings whose None stands for the preset's own value."""
-
 RESOURCES = (
     *("kg", "profile", "db", "documents", "facts", "seeds", "calibration", "guidelines", "prompt", "prices"),
-    "toolset",
-    *("model", "base_url", "api_key_env", "encoder", "ranking", "ranking_model"),
+    *("toolset", "model", "base_url", "api_key_env", "encoder", "ranking", "ranking_model"),
 )
 """Settings that name what lies outside of a run: a file, an address, a model, an environment variable.
 
@@ -53,7 +51,7 @@ NameOrObject: TypeAlias = Annotated[Any, _Named(), AfterValidator(_name_or_objec
 """What names something; in Python, also the thing itself."""
 
 
-def _setting(default: Any, description: str) -> Any:
+def _opt(default: Any, description: str) -> Any:
     """Return a dataclass field with the description that LangGraph Studio shows."""
     if isinstance(default, list):
         return field(default_factory=list, metadata={"description": description})
@@ -71,108 +69,86 @@ class Context:
     cannot work, when it is built. A password in a URL is kept apart: the setting has `***` for it.
     """
 
-    kg: NameOrObject = _setting("demo", '"demo", a loaded folder, an RDF file, or the URL of an endpoint.')
-    profile: str | None = _setting(None, "Profile name or YAML file; None infers it.")
-    model: NameOrObject = _setting(
+    kg: NameOrObject = _opt("demo", '"demo", a loaded folder, an RDF file, or the URL of an endpoint.')
+    profile: str | None = _opt(None, "Profile name or YAML file; None infers it.")
+    model: NameOrObject = _opt(
         "embedded",
         '"embedded" (no key, no network), "openai:NAME" on any compatible server, or "provider:NAME" through '
         "the provider's LangChain package.",
     )
-    base_url: str | None = _setting(None, "Address of the model's server, e.g. http://localhost:8000/v1.")
-    api_key_env: str = _setting("OPENAI_API_KEY", "Environment variable that holds the model's key.")
-    calling: Literal["react", "tools"] = _setting(
-        "react", "How a model acts: Thought/Action text, or native tool calls."
-    )
-    max_actions: Count = _setting(1, "Actions that a reply of a model may hold; each is inspected in turn.")
-    temperature: Temperature = _setting(0.0, "Sampling temperature of the model.")
-    reasoning_effort: Literal["low", "medium", "high"] | None = _setting(
+    base_url: str | None = _opt(None, "Address of the model's server, e.g. http://localhost:8000/v1.")
+    api_key_env: str = _opt("OPENAI_API_KEY", "Environment variable that holds the model's key.")
+    calling: Literal["react", "tools"] = _opt("react", "How a model acts: text, or native tool calls.")
+    max_actions: Count = _opt(1, "Actions that a reply of a model may hold; each is inspected in turn.")
+    temperature: Temperature = _opt(0.0, "Sampling temperature of the model.")
+    reasoning_effort: Literal["low", "medium", "high"] | None = _opt(
         None, "How long the model reasons, for models with this parameter; None leaves it out."
     )
-    max_reply_tokens: Count = _setting(1024, "Longest reply of the model, in tokens.")
-    model_timeout: Seconds = _setting(60.0, "Seconds without an answer after which a try has failed.")
-    model_retries: CountOrNone = _setting(4, "Further tries of a call, on 429, 5xx, time-outs and the like.")
-    prices: str | None = _setting(None, "YAML file of prices per million tokens, over the shipped ones.")
-    encoder: str = _setting("embedded", 'Sentence encoder: "embedded" or any sentence-transformers model.')
-    toolset: NameOrObject = _setting(
-        None, "Actions: pyql, explore, symbolic, agentbench, or module:name of your own."
-    )
-    prompt: str | None = _setting(None, "Prompt name or YAML file.")
-    guidelines: list[str] = _setting([], "Guideline YAML files tried before the shipped ones.")
-    seeds: str | None = _setting(
-        None, 'JSON lines of seed questions; None takes those kept for the KG, "none" takes none.'
-    )
-    documents: NameOrObject = _setting(
-        None, 'What wiki_search reads: a folder of text and HTML, or "wikipedia" (online).'
-    )
-    facts: str | None = _setting(None, "SQLite file of facts read from documents; None is the KG's own.")
-    overlay: Literal["none", "accepted", "proposed"] = _setting(
+    max_reply_tokens: Count = _opt(1024, "Longest reply of the model, in tokens.")
+    model_timeout: Seconds = _opt(60.0, "Seconds without an answer after which a try has failed.")
+    model_retries: CountOrNone = _opt(4, "Further tries of a call, on 429, 5xx, time-outs and the like.")
+    prices: str | None = _opt(None, "YAML file of prices per million tokens, over the shipped ones.")
+    encoder: str = _opt("embedded", 'Sentence encoder: "embedded" or any sentence-transformers model.')
+    toolset: NameOrObject = _opt(None, "pyql, explore, symbolic, agentbench, or module:name of your own.")
+    prompt: str | None = _opt(None, "Prompt name or YAML file.")
+    guidelines: list[str] = _opt([], "Guideline YAML files tried before the shipped ones.")
+    seeds: str | None = _opt(None, 'Seed questions as JSON lines; None: those kept for the KG; "none": none.')
+    documents: NameOrObject = _opt(None, 'wiki_search reads a folder of text and HTML, or "wikipedia".')
+    facts: str | None = _opt(None, "SQLite file of facts read from documents; None is the KG's own.")
+    overlay: Literal["none", "accepted", "proposed"] = _opt(
         "none", "Kept facts that queries see; those read for the question always are."
     )
-    review: bool = _setting(False, "Stop and wait for a person's yes before a fact read is used.")
-    seed_count: Count = _setting(5, "Closest seed questions that the planner reads.")
-    plan_hops: Count = _setting(3, "Longest path of a rule, in relations.")
-    plan_rules: Count = _setting(8, "Readings of a question, and rules that a model is shown, at most.")
-    observe_depth: Count = _setting(3, "Hop depth D of an observation (ODA, section 2.1).")
-    observe_width: Count = _setting(50, "Top N triples kept at each hop (ODA, section 2.1).")
-    observe_keep: Percent = _setting(10.0, "Top P percent whose tails come next (ODA, section 2.1).")
-    observe_direction: Literal["both", "outgoing"] = _setting(
-        "both", "Neighbouring triples: both directions, or outgoing ones only (ODA as published)."
-    )
-    reflect_limit: Count = _setting(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
-    draw_seed: Count = _setting(1, "Seed of samples in mining and observation, and of random reflection.")
-    closed_world: bool = _setting(
+    review: bool = _opt(False, "Stop and wait for a person's yes before a fact read is used.")
+    seed_count: Count = _opt(5, "Closest seed questions that the planner reads.")
+    plan_hops: Count = _opt(3, "Longest path of a rule, in relations.")
+    plan_rules: Count = _opt(8, "Readings of a question, and rules that a model is shown, at most.")
+    observe_depth: Count = _opt(3, "Hop depth D of an observation (ODA, section 2.1).")
+    observe_width: Count = _opt(50, "Top N triples kept at each hop (ODA, section 2.1).")
+    observe_keep: Percent = _opt(10.0, "Top P percent whose tails come next (ODA, section 2.1).")
+    observe_direction: Literal["both", "outgoing"] = _opt("both", "Neighbouring triples (ODA: outgoing).")
+    reflect_limit: Count = _opt(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
+    draw_seed: Count = _opt(1, "Seed of samples in mining and observation, and of random reflection.")
+    closed_world: bool = _opt(
         False,
         "Answer claims and yes-or-no questions that the graph does not decide too: false, or true where it "
         "links all that a claim names; the reason says that it is assumed.",
     )
-    guess: bool = _setting(
-        False,
-        "Give the likeliest answer, as unsure, even where it is so improbable that none is shown otherwise.",
-    )
-    min_confidence: Share | None = _setting(
+    guess: bool = _opt(False, "Give the likeliest answer, as unsure, however improbable it is.")
+    min_confidence: Share | None = _opt(
         None,
         "Probability of being right from which an answer counts as answered; below it, it is unsure. None is "
         "what the calibration gives for 92 percent precision, 0 takes every answer for answered.",
     )
-    interactive: bool = _setting(False, "Where the answer is unsure, wait for a person to pick a reading.")
-    calibration: str | None = _setting(
-        None, "File of `triplewise calibrate`; None is the loaded graph's, else the shipped one."
-    )
-    relation_cut: Count = _setting(40, "Relations offered at once (QueryAgent, appendix B.3).")
-    ranking: Literal["none", "hybrid", "sentence-transformers", "openai"] = _setting(
+    interactive: bool = _opt(False, "Where the answer is unsure, wait for a person to pick a reading.")
+    calibration: str | None = _opt(None, "File of `triplewise calibrate`; None: the graph's or the shipped.")
+    relation_cut: Count = _opt(40, "Relations offered at once (QueryAgent, appendix B.3).")
+    ranking: Literal["none", "hybrid", "sentence-transformers", "openai"] = _opt(
         "sentence-transformers",
         "How relations are ranked: by the encoder's vectors, together with BM25 (hybrid), by an embedding "
         "server (openai), or not at all.",
     )
-    shuffle_seed: CountOrNone | None = _setting(
-        None, "Seed to shuffle offered relations with; None does not."
-    )
-    ranking_model: str = _setting(
-        "text-embedding-3-small", "Model of the ranking `openai`, at the same server."
-    )
-    db: str | None = _setting(None, "SQLAlchemy URL of a relational database, queried instead of a KG.")
-    verify_corrections: bool = _setting(True, "Try computed fixes on the KG and offer those that find rows.")
-    history: Literal["short", "full", "chat"] = _setting(
+    shuffle_seed: CountOrNone | None = _opt(None, "Seed to shuffle offered relations with; None does not.")
+    ranking_model: str = _opt("text-embedding-3-small", "Model of the ranking `openai`, at the same server.")
+    db: str | None = _opt(None, "SQLAlchemy URL of a relational database, queried instead of a KG.")
+    verify_corrections: bool = _opt(True, "Try computed fixes on the KG and offer those that find rows.")
+    history: Literal["short", "full", "chat"] = _opt(
         "short",
         "How a model sees past steps: without repetitions, as the papers concatenate them, or as a "
         "conversation, the form that a model is trained in.",
     )
-    earlier: str | None = _setting(None, "An earlier attempt for a model to improve on (SymAgent 4.3.1).")
-    label_batch: bool = _setting(True, "Fetch labels many at once; off is one query a label, as published.")
-    reuse_answers: bool = _setting(True, "Ask the KG no query twice for one question; off asks every time.")
-    cascade: Share | None = _setting(
-        None,
-        "Confidence from which the embedded reading is taken without a model call; None never does so.",
-    )
-    max_steps: Count | None = _setting(None, "Actions a question may take.")
-    max_corrections: Count = _setting(12, "Corrections a question may take.")
-    max_model_calls: Count = _setting(60, "Model calls a question may take.")
-    max_tokens: Count = _setting(400_000, "Model tokens, in and out, a question may take.")
-    max_queries: Count = _setting(2_000, "KG queries a question may take.")
-    max_seconds: Seconds = _setting(300.0, "Seconds a question may take.")
-    query_timeout: Seconds = _setting(30.0, "Seconds one KG query may take.")
-    row_limit: Count = _setting(10_000, "Rows one KG query may return.")
-    connections: Connections = _setting(4, "Requests that go to a SPARQL endpoint at a time.")
+    earlier: str | None = _opt(None, "An earlier attempt for a model to improve on (SymAgent 4.3.1).")
+    label_batch: bool = _opt(True, "Fetch labels many at once; off is one query a label, as published.")
+    reuse_answers: bool = _opt(True, "Ask the KG no query twice for one question; off asks every time.")
+    cascade: Share | None = _opt(None, "Confidence from which the embedded reading needs no model call.")
+    max_steps: Count | None = _opt(None, "Actions a question may take.")
+    max_corrections: Count = _opt(12, "Corrections a question may take.")
+    max_model_calls: Count = _opt(60, "Model calls a question may take.")
+    max_tokens: Count = _opt(400_000, "Model tokens, in and out, a question may take.")
+    max_queries: Count = _opt(2_000, "KG queries a question may take.")
+    max_seconds: Seconds = _opt(300.0, "Seconds a question may take.")
+    query_timeout: Seconds = _opt(30.0, "Seconds one KG query may take.")
+    row_limit: Count = _opt(10_000, "Rows one KG query may return.")
+    connections: Connections = _opt(4, "Requests that go to a SPARQL endpoint at a time.")
 
     def __new__(cls, **given: Any) -> Self:
         """Note which settings the caller gave: they win over the preset's, defaults too."""
@@ -182,28 +158,13 @@ class Context:
         context.__dict__["_given"] = frozenset(given)
         return context
 
-    def changed(self, **settings: Any) -> Self:
-        """These settings with some changed; those that nobody gave stay open to the preset."""
-        given = {name: getattr(self, name) for name in self.__dict__["_given"]}
-        return type(self)(**{**given, **settings})
-
-    def resolved(self, preset: Mapping[str, Any]) -> Self:
-        """Return the settings of a run: those that the caller gave, then the preset's, then the defaults."""
-        given: frozenset[str] = self.__dict__["_given"]
-        own = {
-            n: v
-            for n, v in preset.items()
-            if n not in given or (n in PRESET_DEFAULTS and getattr(self, n) is None)
-        }
-        return replace(self, **own)
-
     def __post_init__(self) -> None:
         for setting in fields(self):
-            if isinstance(value := getattr(self, setting.name), PathLike):
+            value = getattr(self, setting.name)
+            if isinstance(value, PathLike):
                 setattr(self, setting.name, fspath(value))
-        for name in RESOURCES:
-            if isinstance(value := getattr(self, name), str) and "://" in value:
-                setattr(self, name, hide_secrets(value))
+            elif setting.name in RESOURCES:
+                setattr(self, setting.name, hide_secrets(value))
         try:
             _settings().model_validate({s.name: getattr(self, s.name) for s in fields(self)})
         except ValidationError as error:
@@ -214,6 +175,17 @@ class Context:
             raise ConfigurationError(
                 "documents are read by a language model: name one, e.g. --model openai:gpt-4o-mini"
             )
+
+    def changed(self, **settings: Any) -> Self:
+        """These settings with some changed; those that nobody gave stay open to the preset."""
+        given = {name: getattr(self, name) for name in self.__dict__["_given"]}
+        return type(self)(**{**given, **settings})
+
+    def resolved(self, preset: Mapping[str, Any]) -> Self:
+        """Return the settings of a run: those that the caller gave, then the preset's, then the defaults."""
+        open_ = {name for name in PRESET_DEFAULTS if getattr(self, name) is None}
+        closed = self.__dict__["_given"] - open_
+        return replace(self, **{name: value for name, value in preset.items() if name not in closed})
 
     @property
     def embedded(self) -> bool:

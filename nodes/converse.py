@@ -117,18 +117,19 @@ def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
     env, reading = environment(runtime), ""
     if env.context.embedded and state.answer.values and state.attempt < len(state.readings):
         reading = state.readings[state.attempt].text
-    entities = {entity.mention: entity.id for entity in state.linked}
     answer = replace(state.answer, usage=state.answer.usage + state.rewriting)
-    turn = with_names(Turn(state.question, entities), env.kg)
+    turn = with_names(Turn(state.question, {e.mention: e.id for e in state.linked}), env.kg)
     tried = (*state.tried, Exchange(turn.question, dict(turn.entities), answer, reading))
-    is_sure = state.answer.status == "answered" and (state.answer.confidence or 1.0) >= SURE
+    is_sure = answer.status == "answered" and (answer.confidence or 1.0) >= SURE
     if state.rewrites and not is_sure:
         return _ask(state.rewrites, tried, Usage())
+
+    def rank(exchange: Exchange) -> tuple[bool, bool, float]:
+        answer = exchange.answer
+        return answer.status == "answered", bool(answer.values), answer.confidence or 0.0
+
     # The surest that is answered, or has an answer; the likeliest reading where there is none.
-    ranks = [
-        (t.answer.status == "answered", bool(t.answer.values), t.answer.confidence or 0.0) for t in tried
-    ]
-    best = tried[ranks.index(max(ranks))]
+    best = max(tried, key=rank)
     text, labels = best.answer.text, best.answer.labels
     if (more := len(labels) - LISTED) > 0:
         text = f"{', '.join(labels[:LISTED])} and {more} more."
@@ -136,9 +137,8 @@ def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
         text += f"\n\nI read this as: {best.question}"
     if best.answer.status == "unsure":
         text += f"\n\nNot sure, because {best.answer.reason}."
-    exchanges = (*state.exchanges, best)[-KEPT:]
     about = {"question": best.question, "answer": best.answer.to_dict(), "reading": best.reading}
-    return _say(text, about, exchanges=exchanges, answer=best.answer)
+    return _say(text, about, exchanges=(*state.exchanges, best)[-KEPT:], answer=best.answer)
 
 
 def proof_text(exchange: Exchange) -> str:
@@ -146,10 +146,8 @@ def proof_text(exchange: Exchange) -> str:
     answer, more = exchange.answer, len(exchange.answer.proof) - PROOF
     read_as = f" I read this as: {exchange.reading}" if exchange.reading else ""
     lines = [f"{exchange.question}{read_as}", *(f"- {fact.text}" for fact in answer.proof[:PROOF])]
-    if more > 0:
-        lines.append(f"- and {more} more facts")
-    if answer.confidence is not None:
-        lines.append(f"{answer.confidence:.0%} sure")
+    lines += [f"- and {more} more facts"] if more > 0 else []
+    lines += [f"{answer.confidence:.0%} sure"] if answer.confidence is not None else []
     return "\n".join([*lines, answer.reason and f"{answer.reason}."]).strip()
 
 

@@ -5,7 +5,7 @@ QueryAgent, Algorithm 1, lines 12 to 15. The variants are the ways of correcting
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
@@ -23,11 +23,47 @@ QUERIES, OFFERS = 12, 3
 """KG queries that fixes may take at one correction, and fixes offered."""
 LOOKUPS = frozenset({"search", "get_relation"})
 """Actions that show something and leave the program as it is."""
-RETRY = "Please check again and re-generate only Thought {n} and Action {n}."
+
+
+def eraser(state: State, runtime: Runtime[Context]) -> Update:
+    """Show the tailored guideline (lines 13 and 14), and the fixes that find something on the KG."""
+    assert state.verdict is not None
+    fixes = verified_fixes(state, environment(runtime))
+    observation = f"ERROR_INFO: {state.verdict.text}"
+    if fixes:
+        values = [{"calls": f.call.text(), "finds": f.finds} for f in fixes]
+        observation = f"{observation} {load_prompt('_correction').render('fixes', fixes=values)}"
+    return _roll_back(state, observation, fixes)
+
+
+def raw(state: State, runtime: Runtime[Context]) -> Update:
+    """Show the interpreter's or engine's own message (QueryAgent, table 3, w/o ERASER)."""
+    feedback, n = state.last.feedback, state.last.number + 1
+    message = feedback.message or f"the query returned: {feedback.outcome or 'nothing'}"
+    return _roll_back(state, f"{message} Please check again and re-generate only Thought {n} and Action {n}.")
+
+
+def _fixed_text(part: str) -> Callable[[State, Runtime[Context]], Update]:
+    """Return a correction that shows the same words whatever went wrong."""
+
+    def correct(state: State, runtime: Runtime[Context]) -> Update:
+        return _roll_back(state, load_prompt("_correction").render(part, step=state.last.number + 1))
+
+    correct.__name__ = part
+    return correct
+
+
+VARIANTS = {
+    "eraser": eraser,
+    "raw": raw,
+    "zero-shot": _fixed_text("zero_shot"),  # a second look in general words (table 3, zero-shot SC)
+    "few-shot": _fixed_text("few_shot"),  # a fixed set of explained corrections (table 3, few-shot SC)
+    "none": _fixed_text("neutral"),  # the step is undone without a word of what was wrong
+}
 
 
 def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()) -> Update:
-    """Show `observation` for the last step and go back to the program before it.
+    """Show `observation` for the last step and go back to the program before it (line 15).
 
     Other actions of the same reply are dropped, and named; look-ups after a failed look-up are kept.
     """
@@ -38,32 +74,9 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()
     if dropped := "; ".join(others):
         observation = f"{observation} Not carried out after it: {dropped}."
     failed = replace(step, observation=observation, guideline=verdict.guideline, rolled_back=True)
-    record = Correction(
-        step=step.number,
-        call=step.call,
-        guideline=verdict.guideline,
-        source=verdict.source,
-        text=observation,
-        fixes=tuple(fix.text() for fix in fixes),
-        reason=verdict.reason,
-    )
-    return {
-        "steps": (failed,),
-        "corrections": (record,),
-        "program": step.program_before,
-        "pending": kept,
-    }
-
-
-def eraser(state: State, runtime: Runtime[Context]) -> Update:
-    """Show the tailored guideline, and the fixes that find something on the KG."""
-    assert state.verdict is not None
-    fixes = verified_fixes(state, environment(runtime))
-    observation = f"ERROR_INFO: {state.verdict.text}"
-    if fixes:
-        values = [{"calls": f.call.text(), "finds": f.finds} for f in fixes]
-        observation = f"{observation} {load_prompt('_correction').render('fixes', fixes=values)}"
-    return _roll_back(state, observation, fixes)
+    offered, about = tuple(fix.text() for fix in fixes), (verdict.guideline, verdict.source)
+    record = Correction(step.number, step.call, *about, observation, offered, verdict.reason)
+    return {"steps": (failed,), "corrections": (record,), "program": step.program_before, "pending": kept}
 
 
 def verified_fixes(state: State, env: Environment) -> Sequence[VerifiedFix]:
@@ -71,47 +84,11 @@ def verified_fixes(state: State, env: Environment) -> Sequence[VerifiedFix]:
 
     The policy without a model reads no observations, so nothing is tried for it.
     """
-    context = env.context
+    context, step = env.context, state.last
     if not context.verify_corrections or context.embedded:
         return ()
-    step, budget, most = state.last, QUERIES, OFFERS
     if context.db is not None:
-        return tuple(sql_fixes(env.database, step.program_before, step.feedback, budget, most))
+        return tuple(sql_fixes(env.database, step.program_before, step.feedback, QUERIES, OFFERS))
     earlier = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
     encoder, actions = None if context.ranking == "none" else env.encoder, action_context(earlier, env)
-    return find_fixes(actions, env.toolset, step.feedback, budget=budget, most=most, encoder=encoder)
-
-
-def raw(state: State, runtime: Runtime[Context]) -> Update:
-    """Show the interpreter's or engine's own message (QueryAgent, table 3, w/o ERASER)."""
-    feedback = state.last.feedback
-    message = feedback.message or f"the query returned: {feedback.outcome or 'nothing'}"
-    return _roll_back(state, f"{message} {RETRY.format(n=state.last.number + 1)}")
-
-
-def zero_shot(state: State, runtime: Runtime[Context]) -> Update:
-    """Ask for a second look in general words, the same whatever went wrong (table 3, zero-shot SC)."""
-    return _roll_back(state, _fixed_text("zero_shot", state))
-
-
-def few_shot(state: State, runtime: Runtime[Context]) -> Update:
-    """Show a fixed set of explained corrections (table 3, few-shot SC)."""
-    return _roll_back(state, _fixed_text("few_shot", state))
-
-
-def silent(state: State, runtime: Runtime[Context]) -> Update:
-    """Undo the step without a word of what was wrong."""
-    return _roll_back(state, _fixed_text("neutral", state))
-
-
-def _fixed_text(part: str, state: State) -> str:
-    return load_prompt("_correction").render(part, step=state.last.number + 1)
-
-
-VARIANTS = {
-    "eraser": eraser,
-    "raw": raw,
-    "zero-shot": zero_shot,
-    "few-shot": few_shot,
-    "none": silent,
-}
+    return find_fixes(actions, env.toolset, step.feedback, budget=QUERIES, most=OFFERS, encoder=encoder)

@@ -28,14 +28,8 @@ from triplewise.tools.parsing.statements import denies, form_of
 from triplewise.tools.pyql.program import Fact, Filter, PyQL
 
 GIVE_UP = Call("give_up")
-
-SCRIPTS: Mapping[str, Callable[[PyQL, Profile], tuple[Call, ...]]] = {
-    "pyql": script,
-    "agentbench": set_script,
-}
+SCRIPTS: dict[str, Callable[[PyQL, Profile], tuple[Call, ...]]] = {"pyql": script, "agentbench": set_script}
 """Toolset -> all the actions that a program stands for, where they are known beforehand."""
-
-
 _THOUGHTS: Mapping[str, str] = parse_yaml(
     (files("triplewise.nodes") / "thoughts.yaml").read_text(encoding="utf-8"), "thoughts.yaml"
 ).value
@@ -64,10 +58,13 @@ def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
             if toolset in SCRIPTS:
                 choice = _next_call(state, reading, SCRIPTS[toolset](program, kg.profile), attempt)
             else:
-                choice = _next_look(state, walk, reading, walk.answers(program), attempt, toolset)
+                choice = _next_look(state, reading, walk.follow(program), attempt, toolset)
         except ActionError as error:
-            if _only_excludes(program) and reading is not state.readings[-1]:
-                continue  # The question asks for nothing of the kind: only this path does, so try another.
+            # Only this path excludes nodes, as simple paths do: the question asks for nothing of the kind.
+            others = [clause for clause in program.clauses if not isinstance(clause, Fact)]
+            only_excludes = all(isinstance(clause, Filter) and clause.operator == "!=" for clause in others)
+            if only_excludes and reading is not state.readings[-1]:
+                continue
             can = "no action on sets can do" if toolset in SCRIPTS else "takes a query"
             obstacle = f"The question needs {error.message}, which {can}."
             return Choice(obstacle, GIVE_UP, state.program, attempt)
@@ -76,15 +73,9 @@ def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
     return Choice("No reading is left to try.", GIVE_UP, state.program, len(state.readings))
 
 
-def _only_excludes(program: PyQL) -> bool:
-    """Whether a program is facts and nodes that their ends must differ from, as simple paths have them."""
-    others = [clause for clause in program.clauses if not isinstance(clause, Fact)]
-    return all(isinstance(clause, Filter) and clause.operator == "!=" for clause in others)
-
-
 def _next_call(state: State, reading: Reading, calls: Sequence[Call], attempt: int) -> Choice | None:
     """Return the first call of the reading's script not made yet; None if one of them failed before."""
-    made = {(s.program_before, s.call): s.feedback.program for s in state.steps if not s.rolled_back}
+    made = {(s.program_before, s.call): s.feedback.program for s in state.standing}
     failed = {(s.program_before, s.call) for s in state.steps if s.rolled_back}
     program = ""
     for call in calls:
@@ -92,41 +83,36 @@ def _next_call(state: State, reading: Reading, calls: Sequence[Call], attempt: i
         if key in failed:
             return None
         if key not in made:
-            return Choice(_thought(state, reading, attempt, call), call, program, attempt)
+            thought = _THOUGHTS.get(call.name, "Follow the reading.").format(*call.arguments, *("", "", ""))
+            named = f"{reading.text} ({reading.provenance})"
+            if not state.steps:
+                thought = f"Follow the best reading, {named}. {thought}"
+            elif state.last.rolled_back:
+                thought = f"That did not work out. Try reading {attempt + 1}, {named}. {thought}"
+            return Choice(thought, call, program, attempt)
         program = made[key]
     return None
 
 
-def _thought(state: State, reading: Reading, attempt: int, call: Call) -> str:
-    """Return why this call is made, in a sentence."""
-    sentence = _THOUGHTS.get(call.name, "Follow the reading.").format(*call.arguments, *("", "", ""))
-    if not state.steps:
-        return f"Follow the best reading, {reading.text} ({reading.provenance}). {sentence}"
-    if state.steps[-1].rolled_back:
-        other = f"reading {attempt + 1}, {reading.text} ({reading.provenance})"
-        return f"That did not work out. Try {other}. {sentence}"
-    return sentence
-
-
 def _next_look(
-    state: State, walk: Walk, reading: Reading, answers: Sequence[str], attempt: int, toolset: str
+    state: State, reading: Reading, found: Call | tuple[str, ...], attempt: int, toolset: str
 ) -> Choice | None:
     """Return what is looked at next on the walk along a reading, or its answers; None without any."""
     if toolset == "symbolic" and not state.steps:
         plan = Call("get_rules", (state.question,))
         return Choice("Plan first: which rules fit the question?", plan, state.program, attempt)
-    if (look := walk.next_look) is not None:
-        is_each = look.name == "search_each"
-        where = f"{len(look.arguments) - 1} entities at once" if is_each else look.arguments[0]
-        return Choice(f"Follow {reading.text}: look further from {where}.", look, state.program, attempt)
-    if not answers:
+    if isinstance(found, Call):
+        is_each = found.name == "search_each"
+        where = f"{len(found.arguments) - 1} entities at once" if is_each else found.arguments[0]
+        return Choice(f"Follow {reading.text}: look further from {where}.", found, state.program, attempt)
+    if not found:
         return None
-    thought, values = "The facts in memory answer the question.", tuple(answers)
+    thought = "The facts in memory answer the question."
     if form_of(state.question) == "claim":
         is_denial = denies(state.question)
-        values = (str((values == ("true",)) != is_denial).lower(),)
+        found = (str((found == ("true",)) != is_denial).lower(),)
         thought = f"The claim {'denies it' if is_denial else 'says so'}, and {reading.provenance}."
-    finish = Call("answer" if toolset == "explore" else "finish", values)
+    finish = Call("answer" if toolset == "explore" else "finish", found)
     if finish.text() in {s.call for s in state.steps}:
         return None
     return Choice(thought, finish, state.program, attempt)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from triplewise.nodes.models import Server, explained, find_server, load_prices
+from triplewise.nodes import models
 from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 from triplewise.tools.retrieval.encoder import CachingEncoder
@@ -21,32 +21,8 @@ BATCH = 256
 """Texts sent at once: within what the smaller servers take."""
 CACHED_TEXTS = 2_000
 """Texts whose vectors are kept in memory."""
-
-
-def open_embeddings(
-    model: str,
-    base_url: str | None = None,
-    api_key_env: str = "OPENAI_API_KEY",
-    prices: str | None = None,
-    **settings: Any,
-) -> OpenAIEncoder:
-    """Open an embedding model, once per settings. Nothing is sent before the first text.
-
-    Args:
-        model: the server's name of the model, e.g. `text-embedding-3-small`; a leading `openai:` is fine.
-        base_url, api_key_env, settings: see `triplewise.nodes.models.find_server`.
-        prices: price table to lay over the shipped one.
-
-    Raises:
-        ConfigurationError: no name, missing key, or a base URL that is none.
-        DataError: the price table cannot be read.
-    """
-    name = model.removeprefix("openai:").strip()
-    if not name:
-        raise ConfigurationError(
-            "setting ranking_model names no model; give one such as text-embedding-3-small"
-        )
-    return _opened(find_server(name, base_url, api_key_env, **settings), prices)
+LONGEST_REPLY = 64 * 2**20
+"""Bytes of a reply that are read; a batch of vectors with 4,096 numbers, written as text, takes half."""
 
 
 class OpenAIEncoder(CachingEncoder):
@@ -57,10 +33,10 @@ class OpenAIEncoder(CachingEncoder):
     `ModelUnavailableError` where there is no usable reply after all retries.
     """
 
-    def __init__(self, server: Server, prices: str | None) -> None:
+    def __init__(self, server: models.Server, prices: str | None) -> None:
         # The server is part of the name: it keeps vectors apart from those of others.
         super().__init__(f"openai:{server.model}@{server.where.rpartition(' ')[2]}", 0, CACHED_TEXTS)
-        self.server, self._prices, self.shared = server, load_prices(prices), self
+        self.server, self._prices, self.shared = server, models.load_prices(prices), self
         self._record: Callable[[Usage], None] = lambda usage: None
 
     def session(self, record: Callable[[Usage], None]) -> Self:
@@ -80,19 +56,17 @@ class OpenAIEncoder(CachingEncoder):
     def _client(self) -> OpenAIEmbeddings:
         from langchain_openai import OpenAIEmbeddings
 
-        settings = self.server.client_settings
+        settings = self.server.client_settings(LONGEST_REPLY)
         return OpenAIEmbeddings(check_embedding_ctx_length=False, chunk_size=BATCH, **settings)
 
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
-        """Return unit vectors of texts."""
-        # Servers refuse an empty text; a space says as little.
         from langchain_core.messages.utils import count_tokens_approximately
 
-        sent = [text if text.strip() else " " for text in texts]
+        sent = [text if text.strip() else " " for text in texts]  # servers refuse an empty text
         try:
-            rows = self.shared._client.embed_documents(sent)
+            rows = models.wait_for(self.shared._client.aembed_documents(sent))
         except Exception as error:
-            raise explained(error, self.server, "list of embeddings") from error
+            raise models.explained(error, self.server, "list of embeddings") from error
         tokens = count_tokens_approximately(sent)
         self._record(Usage(0, tokens, 0, self._prices.cost(self.server.model, tokens, 0), estimated=True))
         vectors = np.asarray(rows if len({len(row) for row in rows}) == 1 else [], np.float32)
@@ -105,6 +79,21 @@ class OpenAIEncoder(CachingEncoder):
         self.shared._dimension = vectors.shape[1]
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
+
+
+def open_embeddings(
+    model: str,
+    base_url: str | None = None,
+    api_key_env: str = "OPENAI_API_KEY",
+    prices: str | None = None,
+    **settings: Any,
+) -> OpenAIEncoder:
+    """Open an embedding model, once per settings; its name may begin with `openai:`. See `open_model`."""
+    if not (name := model.removeprefix("openai:").strip()):
+        raise ConfigurationError(
+            "setting ranking_model names no model; give one such as text-embedding-3-small"
+        )
+    return _opened(models.find_server(name, base_url, api_key_env, **settings), prices)
 
 
 _opened = lru_cache(maxsize=8)(OpenAIEncoder)  # one encoder per settings: connections and vectors are reused

@@ -39,15 +39,12 @@ if TYPE_CHECKING:
 
 Update: TypeAlias = dict[str, Any]
 """What a phase returns: the keys of the state that it changes."""
-
 UNUSABLE = REPLY_CUT, REPLY_EMPTY = "reply_cut", "reply_empty"
 """Errors of replies that the limit of tokens cut, or that hold no text; another try hardly mends that."""
-NO_SEEDS = "none"
-"""What the setting `seeds` says where no seeds are wanted, not even those that are kept for the KG."""
 
 
 class Environment:
-    """What a run works with. Parts are opened on first use.
+    """What a run works with. Parts are opened on first use, and raise `ConfigurationError` or `DataError`.
 
     Attributes:
         context: the settings, those of the preset filled in.
@@ -88,10 +85,7 @@ class Environment:
 
     @property
     def kg(self) -> KnowledgeGraph:
-        """The KG, with the facts that this run may use over it; empty where a database is queried.
-
-        Raises `ConfigurationError` or `DataError` if it cannot be opened.
-        """
+        """The KG, with the facts that this run may use over it; empty where a database is queried."""
         if self._kg is None or self._kg[0] != self.facts:
             context, base = self.context, self._opened
             usable = ("accepted",) if context.review else ("accepted", "proposed")
@@ -120,13 +114,13 @@ class Environment:
     @cached_property
     def _opened(self) -> KnowledgeGraph:
         """The graph that all runs share."""
+        source, profile = self.context.kg, self.context.profile
         if self.context.db is not None:
             from pyoxigraph import Store
 
             from triplewise.tools.kg.embedded import EmbeddedKG
 
             return EmbeddedKG(Store(), load_profile("generic"), "none")
-        source, profile = self.context.kg, self.context.profile
         if isinstance(source, str):
             connections = self.context.connections
             return open_kg(source, profile=profile, connections=connections, deadline=self.deadline)
@@ -138,12 +132,7 @@ class Environment:
 
     @cached_property
     def database(self) -> RelationalDatabase:
-        """The relational database.
-
-        Raises:
-            ConfigurationError: no database is named, or the URL, its driver or a table is wrong.
-            DataError: no such file. KGUnavailableError: the server does not answer.
-        """
+        """The relational database. Raises `KGUnavailableError` too, where its server does not answer."""
         if self.context.db is None:
             raise ConfigurationError(
                 'no database is named; name one, e.g. Context(db="sqlite:///data.db") or --db data.db'
@@ -161,32 +150,23 @@ class Environment:
 
     @cached_property
     def ranking_encoder(self) -> Encoder | None:
-        """The encoder that ranks relations: an embedding server for `openai`, none for `none`.
-
-        Raises `ConfigurationError` on a missing key or an address that is none.
-        """
-        context = self.context
-        if context.ranking != "openai":
-            return None if context.ranking == "none" else self.encoder
+        """The encoder that ranks relations: an embedding server for `openai`, none for `none`."""
+        if self.context.ranking != "openai":
+            return None if self.context.ranking == "none" else self.encoder
         from triplewise.nodes.embeddings import open_embeddings
 
-        return open_embeddings(context.ranking_model, **self._server).session(self.record)
+        return open_embeddings(self.context.ranking_model, **self._server).session(self.record)
 
     @property
     def _server(self) -> dict[str, Any]:
         """The server of models and embeddings, and its time-outs."""
         context = self.context
-        return {
-            "base_url": context.base_url,
-            "api_key_env": context.api_key_env,
-            "prices": context.prices,
-            "timeout": context.model_timeout,
-            "max_retries": context.model_retries,
-        }
+        named = {name: getattr(context, name) for name in ("base_url", "api_key_env", "prices")}
+        return {**named, "timeout": context.model_timeout, "max_retries": context.model_retries}
 
     @cached_property
     def model(self) -> ChatModel:
-        """The language model. Raises `ConfigurationError` on a bad name, or a missing package or key."""
+        """The language model."""
         from triplewise.nodes.models import ChatModel, open_model
 
         context = self.context
@@ -202,7 +182,7 @@ class Environment:
 
     @cached_property
     def toolset(self) -> Toolset:
-        """The actions the agent may take. Raises `ConfigurationError` on an unknown name."""
+        """The actions the agent may take."""
         given = self.context.toolset or "pyql"
         toolset: Toolset = find_part("toolset", given, TOOLSETS, lambda part: isinstance(part, Toolset))
         return toolset if self.context.documents is not None else toolset.without("wiki_search")
@@ -221,7 +201,7 @@ class Environment:
 
     @cached_property
     def documents(self) -> Documents | None:
-        """The user's documents, where the context names some. Raises `DataError` if there are none."""
+        """The user's documents, where the context names some."""
         if self.context.documents is None:
             return None
         from triplewise.tools.retrieval.documents import open_documents
@@ -237,21 +217,19 @@ class Environment:
 
     @cached_property
     def seeds(self) -> SeedIndex | None:
-        """The index of seed questions: those of a file, or those that are kept for the KG; None without any.
-
-        Raises `DataError` if a file is missing or a line is broken.
-        """
-        if self.context.seeds == NO_SEEDS or self.context.db is not None:
+        """The index of seed questions: those of a file, else those kept for the KG; None without any."""
+        context = self.context
+        if context.seeds == "none" or context.db is not None:
             return None
         from triplewise.tools.core.taught import right_answers
         from triplewise.tools.planning.seeds import FOLDER
 
         is_kept = any((f / FOLDER).is_dir() for f in self.kg.cache_dirs)
-        if self.context.seeds is None and not is_kept and not right_answers(self.context.name_of("kg")):
+        if context.seeds is None and not is_kept and not right_answers(context.name_of("kg")):
             return None
         from triplewise.tools.planning.seed_store import seeds_for
 
-        return seeds_for(self.context.name_of("kg"), self.kg, self.context.seeds, self.caps)
+        return seeds_for(context.name_of("kg"), self.kg, context.seeds, self.caps)
 
 
 _load_guidelines = lru_cache(maxsize=16)(load_guidelines)

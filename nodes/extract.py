@@ -19,20 +19,15 @@ from triplewise.tools.extraction.triples import fact_request, supported_triples
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 
-PASSAGES = 40
-"""Passages found for one entity and relation."""
-CHARACTERS = 12_000
-"""Characters of passages that a model is shown at once."""
+PASSAGES, CHARACTERS = 40, 12_000
+"""Passages found for one entity and relation, and characters of passages that a model is shown at once."""
 
 
 def extractor(state: State, env: Environment) -> ExtractService:
     """Return the service that searches the documents and reads facts from them for the question.
 
     Facts go to the store of the KG's facts, as proposed, with their provenance; what a person has rejected
-    before is not proposed again.
-
-    Raises:
-        DataError, ConfigurationError: documents that cannot be opened.
+    before is not proposed again. Raises `DataError` or `ConfigurationError` where documents cannot be opened.
     """
     _ = env.documents
 
@@ -47,19 +42,14 @@ def extractor(state: State, env: Environment) -> ExtractService:
 
 
 def complete(entity: str, relation: str, question: str, env: Environment, kg: KnowledgeGraph) -> Extraction:
-    """Search the documents, have the model read them as in figure 6, align its triples.
+    """Search the documents, have the model read them as in figure 6, align its triples to the KG.
 
-    Args:
-        entity: id or name. relation: id. question: that is to be answered. kg: what facts are aligned to.
-
-    Returns:
-        The passages that were found, best first; facts that the KG has not, most certain first; and what was
-        left out and why.
+    Returns the passages that were found, best first; facts that the KG has not, most certain first; and what
+    was left out and why.
     """
-    passages = list[Passage]()
+    passages, request = list[Passage](), fact_request(kg, entity, relation)
     if env.documents is None:
         return Extraction((), (), ("no documents are configured",))
-    request = fact_request(kg, entity, relation)
     if request is None:
         return Extraction((), (), (f"the graph has no relation {relation}",))
     short = kg.profile.short(request.relation)
@@ -86,8 +76,7 @@ def complete(entity: str, relation: str, question: str, env: Environment, kg: Kn
 
 def fitting_texts(passages: Sequence[Passage]) -> list[str]:
     """Passages as a model is shown them, with the titles of their documents, as many as fit."""
-    texts: list[str] = []
-    left = CHARACTERS
+    texts, left = list[str](), CHARACTERS
     for passage in passages:
         text = f"{passage.title}: {passage.text}" if passage.title else passage.text
         if len(text) > left and texts:

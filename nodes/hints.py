@@ -1,4 +1,4 @@
-"""What a model is shown before it acts: the values of its prompt, within a budget of tokens.
+"""What a model is shown before it acts: the values of its prompt, within a budget of letters.
 
 Hints are the best first. Every node and relation comes with its id, so that it can be used without being
 looked up.
@@ -6,7 +6,9 @@ looked up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,37 +16,31 @@ from triplewise.nodes.environment import Environment
 from triplewise.nodes.history import encode
 from triplewise.nodes.sql import table_lines
 from triplewise.nodes.state import State, Step
-from triplewise.nodes.text import memory_texts, observation_lines
+from triplewise.tools.actions.explore import CHARACTERS
 from triplewise.tools.actions.terms import names, with_id
+from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 from triplewise.tools.learning.trajectory import Opening, Turn
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
 from triplewise.tools.linking.search import node_types
 from triplewise.tools.parsing.statements import form_of
 from triplewise.tools.pyql.text import read_term
-from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, within
+from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, topics_of, within
 
 if TYPE_CHECKING:
     from triplewise.nodes.prompting import Prompt
 
-
-OWN_STEPS = 1
-"""Steps of its own that worked, from which a model sees the form without the worked example."""
-
-HINTS = 2_400
-"""Letters that the hints of the agent's prompt may take together: about 600 tokens."""
-
-LATER = 3
-"""The share of the budget, as 1/n, that is left once the run has steps of its own to show."""
-
+HINTS, LATER = 2_400, 3
+"""Letters that the hints of a prompt may take together, and what divides them once there are steps."""
 RIVALS, BEHIND = 3, 0.25
 """Most other meanings of a mention that are shown, and how far below the best one's score they may be."""
-
 LONG = 80
 """Characters above which a description is clipped."""
-
 RULES = 3
 """Most rules of the plan that are shown."""
+ALIKE = 100
+"""Nodes of memory that one line names at most."""
 
 
 def prompt_values(state: State, env: Environment) -> dict[str, Any]:
@@ -59,7 +55,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
     return {
         "tools": cache(toolset.document),
         "tools_brief": cache(toolset.brief),
-        "begun": sum(not s.rolled_back for s in state.steps) >= OWN_STEPS,
+        "begun": bool(state.standing),  # a step of its own shows the form: no worked example is needed
         "question": state.question,
         "most": context.max_actions,
         "entities": {e.label: e.id for e in state.linked},
@@ -76,6 +72,17 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "step": len(state.steps) + 1,
         "form": form_of(state.question),
     }
+
+
+def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:
+    """The first two messages of a conversation: as before the first step, whatever steps the values hold."""
+    first = {**values, "history": [], "step": 1, "begun": False}
+    return Opening(prompt.render("system", **first), prompt.render("turn", **first))
+
+
+def turns_of(steps: Sequence[Step]) -> tuple[Turn, ...]:
+    """Return steps as the turns of a trajectory."""
+    return tuple(Turn(s.thought, s.call, s.observation) for s in steps)
 
 
 def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str]:
@@ -101,16 +108,8 @@ def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str
 
 
 def around_lines(state: State, env: Environment, spent: Sequence[str]) -> list[str]:
-    """Return the relations around the task-relevant entities within the budget.
-
-    Args:
-        spent: other hints, within the same budget.
-    """
-    kg = env.kg
-    budget = HINTS
-    if any(not step.rolled_back for step in state.steps):
-        budget //= LATER
-    budget -= sum(map(len, spent))
+    """Return the relations around the task-relevant entities, within the budget that `spent` hints share."""
+    kg, budget = env.kg, (HINTS // LATER if state.standing else HINTS) - sum(map(len, spent))
     facts = [NearbyFact(s.triple, s.through) for s in state.observation]
     totals = {}
     for topic in state.observed:  # cached since the observation
@@ -120,12 +119,59 @@ def around_lines(state: State, env: Environment, spent: Sequence[str]) -> list[s
     return within(kg, groups, budget, totals)
 
 
-def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:
-    """The first two messages of a conversation: as before the first step, whatever steps the values hold."""
-    first = {**values, "history": [], "step": 1, "begun": False}
-    return Opening(prompt.render("system", **first), prompt.render("turn", **first))
+def observation_lines(kg: KnowledgeGraph, state: State) -> list[str]:
+    """The observation by entity and relation, best first and bounded; then what was left out of sight."""
+    facts = [NearbyFact(s.triple, s.through) for s in state.observation]
+    groups = grouped_lines(kg, facts, topics_of(kg, facts, state.observed))
+    return [*within(kg, groups, CHARACTERS), *(f"(not seen: {cut})" for cut in state.observation_cuts)]
 
 
-def turns_of(steps: Sequence[Step]) -> tuple[Turn, ...]:
-    """Return steps as the turns of a trajectory."""
-    return tuple(Turn(s.thought, s.call, s.observation) for s in steps)
+def memory_lines(kg: KnowledgeGraph, memory: Sequence[Sequence[Triple]]) -> list[str]:
+    """Return one line a path."""
+    return [" -> ".join(triple_text(kg, path)) for path in memory]
+
+
+def memory_texts(kg: KnowledgeGraph, state: State) -> list[str]:
+    """Memory as prompts show it: its paths with ids, those that differ in one end as one line.
+
+    Then what the model wrote by itself, marked as such.
+    """
+    ways: dict[tuple[Triple, ...], list[Triple]] = {}
+    for path in state.memory:
+        ways.setdefault(path[:-1], []).append(path[-1])
+    triples = [t for path in state.memory for t in path]
+    terms = list(dict.fromkeys(n for t in triples for n in (t.subject, t.object)))
+    shown = {term: with_id(kg, term, name) for term, name in names(kg, terms).items()}
+    texts = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
+
+    def several(ends: Iterable[Term]) -> str:
+        forms = list(dict.fromkeys(shown[end] for end in ends))
+        more = f"; ... ({len(forms)} in all)" if len(forms) > ALIKE else ""
+        return "; ".join(forms[:ALIKE]) + more
+
+    def line(alike: Sequence[Triple]) -> str:
+        relation = texts[kg.profile.short(alike[0].relation)].label
+        return f"({several(t.subject for t in alike)}, {relation}, {several(t.object for t in alike)})"
+
+    lines = [
+        " -> ".join([*(line([t]) for t in before), line(alike)])
+        for before, ends in ways.items()
+        for alike in like_groups(ends)
+    ]
+    return [*lines, *(f"{fact} (not from the knowledge graph)" for fact in state.written)]
+
+
+def like_groups(triples: Iterable[Triple]) -> list[list[Triple]]:
+    """Return triples in groups that share the relation and one end, each in the larger of the two it fits."""
+    sharing = {t: ((t.subject, t.relation, None), (None, t.relation, t.object)) for t in triples}
+    sizes = Counter[Any](key for keys in sharing.values() for key in keys)
+    groups: dict[Any, list[Triple]] = {}
+    for triple, keys in sharing.items():
+        groups.setdefault(max(keys, key=lambda key: sizes[key]), []).append(triple)
+    return list(groups.values())
+
+
+def contains_name(text: str, name: str) -> bool:
+    """Return whether a name stands in a text as whole words, in any case; an empty one never does."""
+    pattern = rf"(?<!\w){re.escape(name.casefold())}(?!\w)"
+    return bool(name) and re.search(pattern, text.casefold()) is not None

@@ -1,7 +1,7 @@
 """How a model sees the steps so far: concatenated as the papers do it, or without what it no longer needs.
 
 `full` is QueryAgent's own encoding (appendix B.1): thought, action and observation of every step, verbatim.
-`short` says the same with fewer words:
+`short` says the same with fewer words, and is never longer:
 
 - A failed attempt followed by a step that worked keeps thought and action, and the reason in one sentence;
   attempts in a row that failed for the same reason are shown once, with their number.
@@ -11,19 +11,16 @@
 - Values of a variable that did not change are not listed again; values that a later step replaced are
   clipped with their number.
 
-The newest observation is always verbatim, and so are thought and action of every step that worked, so that
-bound variables and chosen relations stay. Nothing is ever longer than in `full`.
-
-Servers cache the beginning that two prompts share, so a step is rewritten only when something happened to it
-(it stopped being the newest, its mistake was corrected, its relations were used), and of a repetition the
-first mention stays.
+The newest observation is verbatim, and so are thought and action of every step that worked. Servers cache the
+beginning that two prompts share, so a step is rewritten only when something happened to it, and of a
+repetition the first mention stays.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, groupby, zip_longest
 from typing import Literal, TypedDict
 
@@ -31,10 +28,8 @@ from triplewise.guidelines import what_is_wrong
 from triplewise.nodes.state import Step
 from triplewise.tools.actions.terms import told_apart
 
-KEPT_RELATIONS = 12
-"""Relations that a used list still shows."""
-KEPT_VALUES = 2
-"""Values that a replaced preview still shows."""
+KEPT_RELATIONS, KEPT_VALUES = 12, 2
+"""Relations that a used list still shows, and values that a replaced preview does."""
 LONG = 160
 """Characters above which a reason or a value is clipped."""
 _SOLUTIONS = re.compile(r" Solutions \(\?.*")
@@ -53,12 +48,7 @@ class Entry(TypedDict):
 
 
 def encode(steps: Sequence[Step], form: Literal["short", "full"] = "short") -> list[Entry]:
-    """Return the steps for a prompt.
-
-    Args:
-        steps: in order, as the state holds them.
-        form: `short` or `full`, see the module.
-    """
+    """Return the steps, in the order of the state, for a prompt; see the module for the forms."""
     full = [
         Entry(number=s.number, thought=s.thought, action=s.call, observation=s.observation) for s in steps
     ]
@@ -87,7 +77,6 @@ def encode(steps: Sequence[Step], form: Literal["short", "full"] = "short") -> l
 
 
 def _size(*entries: Entry) -> int:
-    """Return the characters that entries take."""
     return sum(len(e["thought"]) + len(e["action"]) + len(e["observation"]) for e in entries)
 
 
@@ -108,10 +97,7 @@ def _failures(attempts: list[Entry]) -> list[Entry]:
 def _shortened(
     step: Step, later: Sequence[Step], numbers: Mapping[str, int], previews: dict[str, str]
 ) -> str:
-    """Return the observation of a step that worked and is no longer the newest.
-
-    later: the steps after it that worked.
-    """
+    """Return the observation of a step that worked and is no longer the newest; `later` ones worked too."""
     text, own = step.observation, step.feedback.observation
     if later and own and text.startswith(f"{own}\n"):
         text = own  # Notes of the inspector stand behind; a step that worked has heeded them.
@@ -140,24 +126,18 @@ def _used_relations(step: Step, text: str, later: Sequence[Step]) -> str:
         for side, names in listed.items()
     ]
     best_first = [place for rank in zip_longest(*ranks) for place in rank if place is not None]
-    used = _named_with("".join(step.feedback.arguments[:1]), later) & set(chain(*offered.values()))
+    # The words of later calls that name the node, but for those that only look its relations up.
+    subject, named = "".join(step.feedback.arguments[:1]), set[str]()
+    for feedback in (s.feedback for s in later if s.feedback.action != "get_relation"):
+        words = {word.strip(" '\"`()") for argument in feedback.arguments for word in argument.split(",")}
+        named |= words if subject in words else set()
+    used = named & set(chain(*offered.values()))
     if not used or len(best_first) <= KEPT_RELATIONS:
         return text
     chosen = [place for place in best_first if place[2] in used]
     first = list(dict.fromkeys([*chosen, *best_first]))[: max(KEPT_RELATIONS, len(chosen))]
-    short_list = {
-        side: [place[1] for place in rank if place in first] for side, rank in zip(listed, ranks, strict=True)
-    }
-    return f"{short_list} ... ({len(best_first)} {f'shown, and {left}' if more else 'in all'})"
-
-
-def _named_with(subject: str, steps: Iterable[Step]) -> set[str]:
-    """Return the words of calls that name a node, but for those that only look its relations up."""
-    named = set[str]()
-    for feedback in (s.feedback for s in steps if s.feedback.action != "get_relation"):
-        words = {word.strip(" '\"`()") for argument in feedback.arguments for word in argument.split(",")}
-        named |= words if subject in words else set()
-    return named
+    shown = {side: [p[1] for p in rank if p in first] for side, rank in zip(listed, ranks, strict=True)}
+    return f"{shown} ... ({len(best_first)} {f'shown, and {left}' if more else 'in all'})"
 
 
 def _value_preview(step: Step, text: str, later: Sequence[Step], previews: dict[str, str]) -> str:

@@ -21,15 +21,15 @@ _GIVES = ("", Outcome.ROWS, Outcome.TRUNCATED)
 
 
 def eraser(state: State, runtime: Runtime[Context]) -> Update:
-    """Match the last step's feedback against the guidelines; the first one that fires wins."""
+    """Match the last step's feedback against the guidelines (QueryAgent, algorithm 1); the first wins."""
     context, env = runtime.context, environment(runtime)
     if not state.steps:
         return {"verdict": _verdict(state, context, None)}
     step = state.last
     before = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
-    match = env.guidelines.match(
-        step.feedback,
-        reasoning_memory(before, env),
+    match = env.guidelines.match(  # line 11: detect and distinguish errors
+        step.feedback,  # line 10: feedback of KB and interpreter
+        reasoning_memory(before, env),  # lines 8 and 9: the reasoning memory
         question=state.question,
         budget_left=(context.max_steps or 0) - len(state.steps),
         actions=tuple(a.signature for a in env.toolset.actions.values()),
@@ -58,6 +58,9 @@ def unchecked(state: State, runtime: Runtime[Context]) -> Update:
     return {"verdict": _verdict(state, runtime.context, match)}
 
 
+VARIANTS = {"eraser": eraser, "none": unchecked}
+
+
 def _verdict(state: State, context: Context, match: Match | None) -> Verdict:
     """Return the verdict: an error goes before the end of the run, and the end before a spent budget."""
     failed = match is not None and match.severity == "error"
@@ -74,6 +77,3 @@ def _verdict(state: State, context: Context, match: Match | None) -> Verdict:
     if match is None:
         return Verdict(status)
     return Verdict(status, match.id, match.source, note=match.text, reason=match.reason)
-
-
-VARIANTS = {"eraser": eraser, "none": unchecked}

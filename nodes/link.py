@@ -17,26 +17,8 @@ from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.linking.linker import link as link_mentions
 from triplewise.tools.parsing.statements import slot_of
 
-LONGEST = 2_000
-"""Characters of a question."""
-LONGEST_WORD = 200
-"""Characters of a word in it."""
-
-
-def check_question(question: str) -> None:
-    """Raise `QuestionError` for a question that is empty or too long."""
-    if not question.strip():
-        raise QuestionError("the question is empty; ask something, e.g. 'Where was Ada Lovelace born?'")
-    if len(question) > LONGEST:
-        raise QuestionError(f"the question has {len(question):,} characters; ask one of at most {LONGEST:,}")
-    try:
-        question.encode()
-    except UnicodeEncodeError as error:
-        raise QuestionError(f"character {error.start + 1} of the question is half of a character") from None
-    if (longest := max(map(len, question.split()))) > LONGEST_WORD:
-        raise QuestionError(
-            f"a word of the question has {longest:,} characters; at most {LONGEST_WORD} can be read"
-        )
+LONGEST, LONGEST_WORD = 2_000, 200
+"""Characters of a question, and of a word in it."""
 
 
 def link(state: State, runtime: Runtime[Context]) -> Update:
@@ -66,11 +48,6 @@ def known(state: State, runtime: Runtime[Context]) -> Update:
     return start(tuple(linked))
 
 
-def start(linked: tuple[LinkedEntity, ...]) -> Update:
-    """A fresh start: nothing of an earlier question of the same thread is left."""
-    return {**fresh_state(), "linked": linked, "focus": tuple(e.id for e in linked)}
-
-
 def none(state: State, runtime: Runtime[Context]) -> Update:
     """Link nothing: a model finds what the question names by the action `search` (ablation)."""
     check_question(state.question)
@@ -78,3 +55,23 @@ def none(state: State, runtime: Runtime[Context]) -> Update:
 
 
 VARIANTS = {"index": link, "given": given, "known": known, "none": none}
+
+
+def start(linked: tuple[LinkedEntity, ...]) -> Update:
+    """A fresh start: nothing of an earlier question of the same thread is left."""
+    return {**fresh_state(), "linked": linked, "focus": tuple(e.id for e in linked)}
+
+
+def check_question(question: str) -> None:
+    """Raise `QuestionError` for a question that is empty or too long."""
+    if not question.strip():
+        raise QuestionError("the question is empty; ask something, e.g. 'Where was Ada Lovelace born?'")
+    if len(question) > LONGEST:
+        raise QuestionError(f"the question has {len(question):,} characters; ask one of at most {LONGEST:,}")
+    try:
+        question.encode()
+    except UnicodeEncodeError as error:
+        raise QuestionError(f"character {error.start + 1} of the question is half of a character") from None
+    if (longest := max(map(len, question.split()))) > LONGEST_WORD:
+        words = f"a word of the question has {longest:,} characters"
+        raise QuestionError(f"{words}; at most {LONGEST_WORD} can be read")

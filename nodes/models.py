@@ -1,9 +1,8 @@
 """Language models: any OpenAI-compatible server through langchain-openai, or any LangChain chat model.
 
-Retries, time-outs and rate limits are the client's own. This module adds what a long run needs: errors that
-are explained, parameters left out that a model does not know, replies without reasoning blocks, usage even
-where no server reports it, and an end when the run's seconds are over or it is cancelled. For this every call
-is made on one event loop in a thread of its own, where the client also keeps its connections.
+Retries, time-outs and usage are LangChain's. A long run also needs errors that are explained, parameters left
+out that a model does not know, replies without reasoning blocks and of bounded size, and an end when its
+seconds are over: every call is made on one event loop in a thread of its own, where it can be cancelled.
 """
 
 from __future__ import annotations
@@ -12,14 +11,12 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from importlib import import_module
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -27,15 +24,10 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field
 
 from triplewise.nodes.state import Usage
+from triplewise.tools.core import errors, secrets
 from triplewise.tools.core.addresses import split_url, whole_url
-from triplewise.tools.core.errors import (
-    ConfigurationError,
-    ModelUnavailableError,
-    OutOfTimeError,
-    TriplewiseError,
-)
+from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError, OutOfTimeError
 from triplewise.tools.core.files import parse_yaml, read_yaml
-from triplewise.tools.core.secrets import redact, remember, remember_environment
 from triplewise.tools.core.terms import one_line
 from triplewise.tools.kg.protocol import Deadline
 
@@ -43,16 +35,16 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage
 
-OPENAI_URL = "https://api.openai.com/v1"
-MALFORMED_RETRIES = 2
-"""Further requests after a reply that is not a chat completion: the client makes none."""
-
+T = TypeVar("T")
 Messages = Sequence[Mapping[str, str]] | str
 """Chat messages in OpenAI's form, `{"role": "user", "content": "..."}`, or the text of one."""
-T = TypeVar("T")
 
+MALFORMED_RETRIES = 2
+"""Further requests after a reply that is not a chat completion: the client makes none."""
 MAX_TOKENS = 1024
-"""Tokens that a reply may have where nobody says."""
+"""Tokens that a reply may have where nothing sets a limit."""
+CHARACTERS, BYTES, OTHER_BYTES = 16, 1024, 2**20
+"""What is read of a reply: characters of text a token, bytes of a response a token, and bytes besides."""
 _OPTIONAL = ("max_tokens", "parallel_tool_calls", "reasoning_effort", "stop", "temperature")
 """Parameters that a request can do without."""
 _REFUSED = re.compile(
@@ -66,21 +58,14 @@ _REASONING = (
     re.compile(r"<(?:think|thinking)>.*\Z", re.DOTALL),
 )
 """Blocks of reasoning: whole ones, then what stands before a lone end, then what follows a lone beginning."""
-_SNAPSHOT = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4})$")
-_LONGEST_QUOTE = 300
-_CHARACTERS = 16
-"""Characters of a reply that are read for each token it may have; four are usual."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered.
+    """What a model answered: its text without reasoning blocks, cut before any stop word, and its tool calls.
 
-    Attributes:
-        text: the answer without reasoning blocks, cut before any stop word; may be empty.
-        tool_calls: name and arguments of native tool calls, in order.
-        invalid_calls: tool calls whose arguments are not a JSON object: (name, the arguments as written).
-        truncated: whether the reply ended at the limit of tokens.
+    `invalid_calls` have arguments, as written, that are not a JSON object. `truncated`: the limit of tokens
+    ended it.
     """
 
     text: str
@@ -104,34 +89,28 @@ class Prices(BaseModel):
 
     def cost(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
         """Return the USD of a call; None, never 0, for a model that has no price."""
-        price = self.models.get(model) or self.models.get(_SNAPSHOT.sub("", model))
-        if price is None:
+        undated = re.sub(r"-(\d{4}-\d{2}-\d{2}|\d{4})$", "", model)
+        if (price := self.models.get(model) or self.models.get(undated)) is None:
             return None
-        return (input_tokens * price.input + output_tokens * price.output) / 1_000_000
+        return (input_tokens * price.input + output_tokens * price.output) / 1e6
 
 
 @lru_cache(maxsize=8)
 def load_prices(path: str | None = None) -> Prices:
-    """Return the shipped price table, with a user's file of the same form laid over it.
-
-    Raises `DataError` where the file cannot be read or names no prices; it says where.
-    """
+    """Return the shipped price table, with a user's file over it. Raises `DataError`, which says where."""
     text = (files("triplewise.nodes") / "pricing.yaml").read_text(encoding="utf-8")
-    shipped = parse_yaml(text, "pricing.yaml").read_as(Prices)
-    if path is None:
-        return shipped
-    return Prices(models={**shipped.models, **read_yaml(Path(path)).read_as(Prices).models})
+    shipped = parse_yaml(text, "pricing.yaml").read_as(Prices).models
+    own = {} if path is None else read_yaml(Path(path)).read_as(Prices).models
+    return Prices(models=shipped | own)
+
+
+class ReplyTooLongError(Exception):
+    """A server sends more than any reply of the allowed length takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A model of an OpenAI-compatible server, and how it is reached. The key is never shown.
-
-    Attributes:
-        model: the server's name of it. api_key_env: the environment variable that the key comes from.
-        timeout: seconds without any answer before a try counts as failed.
-        max_retries: further tries after the first on 429, 5xx, time-outs and broken connections.
-    """
+    """A model of an OpenAI-compatible server, and how it is reached. The key is never shown."""
 
     model: str
     base_url: str = field(repr=False)
@@ -151,33 +130,51 @@ class Server:
         """Whether it is OpenAI's own, in whatever region."""
         return f".{urlsplit(self.base_url).hostname}".endswith(".api.openai.com")
 
-    @property
-    def client_settings(self) -> dict[str, Any]:
-        """What the clients of langchain-openai are given."""
+    def client_settings(self, most_bytes: int) -> dict[str, Any]:
+        """Return settings of langchain-openai's asynchronous clients, which read `most_bytes` of a reply."""
+        import httpx
         from pydantic import SecretStr
 
-        names = ("model", "base_url", "timeout", "max_retries")
-        return {**{name: getattr(self, name) for name in names}, "api_key": SecretStr(self.api_key)}
+        class Limited(httpx.AsyncByteStream):
+            def __init__(self, response: httpx.Response) -> None:
+                self.whole: Any = response.stream
+
+            async def __aiter__(self) -> AsyncIterator[bytes]:
+                left = most_bytes
+                async for chunk in self.whole:
+                    if (left := left - len(chunk)) < 0:
+                        raise ReplyTooLongError(f"more than {most_bytes:,} bytes")
+                    yield chunk
+
+            async def aclose(self) -> None:
+                await self.whole.aclose()
+
+        async def limit(response: httpx.Response) -> None:
+            response.headers.pop("content-encoding", None)  # unpacked, few bytes can become many
+            response.stream = Limited(response)
+
+        client = httpx.AsyncClient(
+            event_hooks={"response": [limit]},
+            headers={"Accept-Encoding": "identity"},
+            limits=httpx.Limits(max_connections=1000, max_keepalive_connections=100),
+            follow_redirects=True,
+        )
+        settings = {name: getattr(self, name) for name in ("model", "base_url", "timeout", "max_retries")}
+        return {**settings, "api_key": SecretStr(self.api_key), "http_async_client": client}
 
 
 def find_server(model: str, base_url: str | None, api_key_env: str, **settings: Any) -> Server:
-    """Return the server of a model, with the address and the key that the environment holds.
+    """Return the server of a model; the environment has its key, and its address where `base_url` is None.
 
-    Args:
-        model: the server's name of it.
-        base_url: e.g. `http://localhost:8000/v1`; None takes OPENAI_BASE_URL, then OpenAI.
-        api_key_env: environment variable of the key. Servers other than OpenAI need none.
-        settings: further ones of `Server`.
-
-    Raises:
-        ConfigurationError: the URL is none, or OpenAI would refuse to answer without a key.
+    Raises `ConfigurationError` where the URL is none, or OpenAI would refuse to answer without a key.
     """
-    url = whole_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip().rstrip("/")
+    url = base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
+    url = whole_url(url).strip().rstrip("/")
     split_url(url, "base_url", "http://localhost:8000/v1")
     key = os.environ.get(api_key_env, "").strip()
     if not key.isascii() or not key.isprintable():
         raise ConfigurationError(f"the key in {api_key_env} holds characters no key has; copy it again")
-    remember(key)
+    secrets.remember(key)
     server = Server(model, url, key or "no-key", api_key_env, **settings)
     if not key and server.is_openai:
         raise ConfigurationError(
@@ -203,9 +200,6 @@ def open_model(
     base_url: str | None = None,
     api_key_env: str = "OPENAI_API_KEY",
     prices: str | None = None,
-    *,
-    timeout: float = 60.0,
-    max_retries: int = 4,
     **settings: Any,
 ) -> ChatModel:
     """Return a language model, opened once per settings. Nothing is sent before the first call.
@@ -213,51 +207,42 @@ def open_model(
     Args:
         model: `openai:NAME`, for any server that speaks the OpenAI API, or `provider:NAME`, through the
             LangChain package of the provider, which finds its key itself.
-        base_url, api_key_env, timeout, max_retries: see `find_server` and `Server`.
-        prices: price table to lay over the shipped one.
-        settings: temperature, max_tokens and the like of the chat model; None leaves one out.
+        settings: timeout, max_retries, temperature, max_tokens and the like; None leaves one out.
 
-    Raises:
-        ConfigurationError: unknown form of model, missing package or key, or a base URL that is none.
-        DataError: the price table cannot be read.
+    Raises `ConfigurationError` for an unknown form of model, a missing package or key, or a wrong base URL,
+    `DataError` where the price table cannot be read.
     """
     provider, name = split_model(model)
-    remember_environment()
-    given = {"temperature": 0.0, "max_tokens": MAX_TOKENS, **settings}
+    secrets.remember_environment()
+    given = {"temperature": 0.0, "max_tokens": MAX_TOKENS, "timeout": 60.0, "max_retries": 4, **settings}
+    server = None
     if provider == "openai":
-        server = find_server(name, base_url, api_key_env, timeout=timeout, max_retries=max_retries)
-        return _opened(server, tuple(sorted(given.items())), prices)
-    address = whole_url(base_url) if base_url is not None else None
-    given |= {"timeout": timeout, "max_retries": max_retries, "base_url": address}
-    chosen = sorted((setting, value) for setting, value in given.items() if value is not None)
-    return _opened_by_provider(provider, name, tuple(chosen), prices)
+        limits = {setting: given.pop(setting) for setting in ("timeout", "max_retries")}
+        server = find_server(name, base_url, api_key_env, **limits)
+    elif base_url is not None:
+        given["base_url"] = whole_url(base_url)
+    chosen = tuple(sorted((setting, value) for setting, value in given.items() if value is not None))
+    return _opened(provider, name, server, chosen, prices)
 
 
 @lru_cache(maxsize=32)
-def _opened(server: Server, settings: tuple[tuple[str, Any], ...], prices: str | None) -> ChatModel:
-    """Return one model per settings, so that connections are reused."""
-    from langchain_openai import ChatOpenAI
-    from langchain_openai.chat_models.base import BaseChatOpenAI
-
-    # OpenAI knows only the new name of the limit of tokens, most other servers only the old one.
-    kind = ChatOpenAI if server.is_openai else BaseChatOpenAI
-    chat = kind(**server.client_settings, **dict(settings), use_responses_api=False, stream_usage=True)
-    return ChatModel(chat, server.model, prices, server)
-
-
-@lru_cache(maxsize=32)
-def _opened_by_provider(
-    provider: str, name: str, settings: tuple[tuple[str, Any], ...], prices: str | None
+def _opened(
+    provider: str, name: str, server: Server | None, settings: tuple[tuple[str, Any], ...], prices: str | None
 ) -> ChatModel:
-    """Return one model per settings."""
+    given = dict(settings)
+    if server is not None:
+        from langchain_openai.chat_models.base import BaseChatOpenAI
+
+        client = server.client_settings(OTHER_BYTES + BYTES * given.get("max_tokens", MAX_TOKENS))
+        # It says `max_tokens`, which most servers know; the new name is used where that is refused.
+        chat = BaseChatOpenAI(**client, **given, use_responses_api=False, stream_usage=True)
+        return ChatModel(chat, name, prices, server)
+    from langchain_classic.chat_models import init_chat_model
     from langchain_core._api import suppress_langchain_deprecation_warning
 
-    # Both have the function; the second comes with langchain-community and warns that it is the older one.
-    package = "langchain" if find_spec("langchain") else "langchain_classic"
-    open_chat = import_module(f"{package}.chat_models").init_chat_model
     try:
         with suppress_langchain_deprecation_warning():
-            return ChatModel(open_chat(name, model_provider=provider, **dict(settings)), name, prices)
+            return ChatModel(init_chat_model(name, model_provider=provider, **given), name, prices)
     except Exception as error:  # each package reports a missing key by an error of its own
         raise ConfigurationError(f"{provider}:{name} cannot be opened: {_quote(error)}") from error
 
@@ -267,8 +252,7 @@ class ChatModel:
 
     Args:
         chat: any LangChain chat model. name: looked up among the prices; "" takes the chat model's own.
-        prices: price table to lay over the shipped one.
-        server: of a model behind the OpenAI API; None for any other.
+        prices: price table over the shipped one. server: of a model behind the OpenAI API, else None.
     """
 
     def __init__(
@@ -295,7 +279,6 @@ class ChatModel:
         """Return the reply, waiting in this thread until the deadline has passed or is cancelled.
 
         Args:
-            messages: the conversation so far, or the text of one message.
             stop: words that end the reply.
             schemas: OpenAI function schemas; with some, native tool calls are requested, several at a time
                 where they may be `parallel`.
@@ -313,61 +296,55 @@ class ChatModel:
         if tools and self.server is not None and not parallel:
             request["parallel_tool_calls"] = False
 
-        async def answered() -> AIMessage:
+        async def message() -> AIMessage:
             async with asyncio.timeout(seconds):
                 return await self._message(messages, request, tools)
 
         try:
-            message = wait_for(answered(), deadline)
+            received = wait_for(message(), deadline)
         except TimeoutError:
             words = f"{self!r} did not answer within the {seconds:.1f} s left to the run"
             raise OutOfTimeError(words) from None
-        return self._read(message, [messages] if isinstance(messages, str) else messages, tools, stop)
+        return self._read(received, [messages] if isinstance(messages, str) else messages, tools, stop)
 
     async def _message(
         self, messages: Messages, request: dict[str, Any], tools: Sequence[dict[str, Any]]
     ) -> AIMessage:
         """Return the model's message; malformed ones and refused parameters lead to another request."""
+        from langchain_core.messages import AIMessage
+
         malformed = 0
         while True:
-            model: BaseChatModel = self.chat
             sent = {name: value for name, value in request.items() if name not in self._left_out}
             if "max_tokens" in self._left_out and self.server is not None:
                 sent["max_completion_tokens"] = self._max_tokens
-            chat: Any = model.bind_tools(tools) if tools else model
+            chat = self.chat
+            asked: Any = chat.bind_tools(tools) if tools else chat
             try:
-                message: AIMessage = await chat.ainvoke(messages, **sent)
+                message: AIMessage = await asked.ainvoke(messages, **sent)
+            except ReplyTooLongError:
+                return AIMessage("", response_metadata={"finish_reason": "length"})
             except Exception as error:  # every provider's package has errors of its own
                 name = refused_parameter(error)
-                if name in sent or getattr(model, name, None) is not None:
+                if name in sent or getattr(chat, name, None) is not None:
                     self._left_out.add(name)
                     if name not in sent:
                         self.chat = self.chat.model_copy(update={name: None})
                     continue
                 malformed += 1
                 if not is_malformed(error) or malformed > MALFORMED_RETRIES:
-                    raise self._explained(error) from error
+                    # The causes are not quoted: they may hold the key.
+                    raise explained(error, self.server, model=self.name) from error
                 continue
-            whole, _, unclosed = _REASONING
-            in_reasoning = unclosed.search(whole.sub("", self._text(message)))
-            is_stopped = message.response_metadata.get("finish_reason") == "stop"
-            if not ("stop" in sent and is_stopped and in_reasoning):
+            is_stopped = "stop" in sent and message.response_metadata.get("finish_reason") == "stop"
+            if not (is_stopped and _REASONING[-1].search(_REASONING[0].sub("", self._text(message)))):
                 return message
             # A stop word ended the model's reasoning block: ask again without any.
             self._left_out.add("stop")
 
-    def _explained(self, error: Exception) -> TriplewiseError:
-        """Return an error as one of ours. Its causes are not quoted: they may hold the key."""
-        if self.server is not None:
-            return explained(error, self.server)
-        is_ours = getattr(error, "status_code", None) in (400, 401, 403, 404)
-        kind = ConfigurationError if is_ours else ModelUnavailableError
-        advice = "; check its name, its address, and the key that its package reads" if is_ours else ""
-        return kind(f"model {self.name} failed: {_quote(error)}{advice}")
-
     def _text(self, message: AIMessage) -> str:
         """Return the text of a message, cut before anything reads it: a server need not keep to a limit."""
-        text = str(message.text)[: _CHARACTERS * self._max_tokens]
+        text = str(message.text)[: CHARACTERS * self._max_tokens]
         return text.encode(errors="replace").decode()  # half characters cannot be saved
 
     def _read(self, message: AIMessage, asked: Sequence[Any], tools: list[Any], stop: Sequence[str]) -> Reply:
@@ -376,28 +353,25 @@ class ChatModel:
 
         text, used = self._text(message), dict[str, Any](message.usage_metadata or {})
         is_cut = len(text) < len(str(message.text))
-        tokens_in, tokens_out = used.get("input_tokens", 0), used.get("output_tokens", 0)
-        is_reported = all(isinstance(count, int) and count >= 0 for count in (tokens_in, tokens_out))
-        if estimated := not (is_reported and (tokens_in or tokens_out)):
-            tokens_in = count_tokens_approximately(asked, tools=tools)
-            tokens_out = count_tokens_approximately([message.model_copy(update={"content": text})])
-        cost = self._prices.cost(self.name, tokens_in, tokens_out)
+        counts = used.get("input_tokens", 0), used.get("output_tokens", 0)
+        if estimated := not (any(counts) and all(isinstance(n, int) and n >= 0 for n in counts)):
+            written = [message.model_copy(update={"content": text})]
+            counts = count_tokens_approximately(asked, tools=tools), count_tokens_approximately(written)
         for block in _REASONING:
             text = block.sub("", text)
         text = "\n".join(map(one_line, text.split("\n"))).strip()
         # Not every server honours stop words.
         ends = [at for word in stop if word and (at := text.find(word)) >= 0]
         # Anthropic and Ollama say why a reply ended under names of their own.
-        reasons = [message.response_metadata.get(f"{name}_reason") for name in ("finish", "stop", "done")]
+        reasons = {str(message.response_metadata.get(f"{n}_reason")) for n in ("finish", "stop", "done")}
+        longest = CHARACTERS * self._max_tokens
+        invalid = ((c["name"] or "", (c["args"] or "")[:longest]) for c in message.invalid_tool_calls)
         return Reply(
             text=text[: min(ends)].rstrip() if ends else text,
             tool_calls=tuple((c["name"], dict(c["args"])) for c in message.tool_calls),
-            invalid_calls=tuple(
-                (c["name"] or "", (c["args"] or "")[: _CHARACTERS * self._max_tokens])
-                for c in message.invalid_tool_calls
-            ),
-            usage=Usage(1, tokens_in, tokens_out, cost, estimated),
-            truncated=is_cut or not {"length", "max_tokens", "MAX_TOKENS"}.isdisjoint(map(str, reasons)),
+            invalid_calls=tuple(invalid),
+            usage=Usage(1, *counts, self._prices.cost(self.name, *counts), estimated),
+            truncated=is_cut or not reasons.isdisjoint({"length", "max_tokens", "MAX_TOKENS"}),
         )
 
 
@@ -413,7 +387,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 if hasattr(os, "register_at_fork"):  # a child has neither the thread nor the connections
-    for _open in (_loop, _opened, _opened_by_provider):
+    for _open in (_loop, _opened):
         os.register_at_fork(after_in_child=_open.cache_clear)
 
 
@@ -455,13 +429,22 @@ def refused_parameter(error: Exception) -> str:
     return min(places, key=places.__getitem__, default="")
 
 
-def explained(error: Exception, server: Server, due: str = "chat completion") -> TriplewiseError:
-    """The error that says what happened and who acts: the person (`ConfigurationError`), or nobody.
+def explained(
+    error: Exception, server: Server | None, due: str = "chat completion", model: str = ""
+) -> errors.TriplewiseError:
+    """Return the error that says what happened and who acts: the person (`ConfigurationError`), or nobody.
 
-    due: what the server was to answer with.
+    due: what the server was to answer with. model: its name, where no server is known.
     """
     import openai
 
+    status, code = getattr(error, "status_code", None), getattr(error, "code", None)
+    words = _quote(_server_words(error))
+    if server is None:
+        if status not in (400, 401, 403, 404):
+            return ModelUnavailableError(f"model {model} failed: {words}")
+        advice = "check its name, its address, and the key that its package reads"
+        return ConfigurationError(f"model {model} failed: {words}; {advice}")
     where, tries = server.where, f"given up after {server.max_retries + 1} tries"
     if isinstance(error, openai.APITimeoutError):
         return ModelUnavailableError(f"{where} did not answer within {server.timeout:g} s; {tries}")
@@ -472,30 +455,28 @@ def explained(error: Exception, server: Server, due: str = "chat completion") ->
         words = _quote("; ".join(dict.fromkeys(filter(None, map(str, causes)))))
         if not any(type(cause).__name__ == "ConnectError" for cause in causes):
             return ModelUnavailableError(f"the connection to {where} failed ({words}); {tries}")
-        return ConfigurationError(
-            f"{where} cannot be reached ({words}): is the server running, and is its address right?"
-        )
-    if not isinstance(error, openai.APIStatusError):
-        kind, words = type(error).__name__, _quote(error)
-        problem = f"sent a reply that is no {due} ({kind}: {words})" if is_malformed(error) else words
+        advice = "is the server running, and is its address right?"
+        return ConfigurationError(f"{where} cannot be reached ({words}): {advice}")
+    if status is None:
+        is_unread = is_malformed(error) or isinstance(error, ReplyTooLongError)
+        problem = f"sent a reply that is no {due} ({type(error).__name__}: {words})" if is_unread else words
         return ModelUnavailableError(f"{where} {problem}")
-    status, words = error.status_code, _quote(_server_words(error))
-    text = f"{where} refused the request (HTTP {status}: {words})"
-    key = f"check the key in environment variable {server.api_key_env}, and that it may use this model"
-    missing = f"check model {server.model!r} and the base URL, which usually ends in /v1"
-    advice = {401: key, 403: key, 404: missing}
-    if error.code == "insufficient_quota":
-        advice[429] = "top up this key's account, or use another key"
-    if status in advice:
-        return ConfigurationError(f"{text}: {advice[status]}")
+    text, told = f"{where} refused the request (HTTP {status}: {words})", f"{code} {words}".lower()
+    if status == 429 and code == "insufficient_quota":
+        return ConfigurationError(f"{text}: top up this key's account, or use another key")
     if status in (408, 409, 425, 429) or status >= 500:
         return ModelUnavailableError(f"{text}; {tries}")
-    if re.search(r"context[ _](length|window|size)", f"{error.code} {words}".lower()):
-        fix = "use a model with a longer context, fewer steps, or a smaller observation"
-        return ModelUnavailableError(f"{text}; {fix}")
-    if re.search(r"\btools?\b|tool[_ -](choice|call)|function call", words.lower()):
-        text += '; if this model has no tool calls, use calling="react"'
-    return ConfigurationError(text)
+    if re.search(r"context[ _](length|window|size)", told):
+        advice = "use a model with a longer context, fewer steps, or a smaller observation"
+        return ModelUnavailableError(f"{text}; {advice}")
+    advice = ""
+    if status in (401, 403):
+        advice = f": check the key in environment variable {server.api_key_env}, and its rights to this model"
+    elif status == 404:
+        advice = f": check model {server.model!r} and the base URL, which usually ends in /v1"
+    elif re.search(r"\btools?\b|tool[_ -](choice|call)|function call", told):
+        advice = '; if this model has no tool calls, use calling="react"'
+    return ConfigurationError(f"{text}{advice}")
 
 
 def _server_words(error: Exception) -> str:
@@ -507,6 +488,6 @@ def _server_words(error: Exception) -> str:
 
 
 def _quote(words: object) -> str:
-    """Foreign words on one line, cut to a readable length."""
-    text = redact(" ".join(str(words).split()))
-    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
+    """Return foreign words on one line, without secrets, cut to 300 characters."""
+    text = secrets.redact(" ".join(str(words).split()))
+    return text if len(text) <= 300 else f"{text[:300]}..."

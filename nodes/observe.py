@@ -6,51 +6,27 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.embedded import SCRIPTS
-from triplewise.nodes.environment import Environment, Update, environment
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.pyql.text import read_term
-from triplewise.tools.retrieval.observation import ObserveSettings, ScoredFact, observe
+from triplewise.tools.retrieval.observation import ObserveSettings
+from triplewise.tools.retrieval.observation import observe as observed
 from triplewise.tools.retrieval.surroundings import surroundings
 
 FOCUS = 3
 """Entities that the observation of relations looks from."""
 
 
-def _entities(kg: KnowledgeGraph, state: State, most: int | None = None) -> list[Term]:
-    """Return the task-relevant entities, without ids that cannot be read."""
-    return [n for i in state.focus[:most] if (n := read_term(i, kg.profile)) is not None]
-
-
-def _update(state: State, facts: tuple[ScoredFact, ...] = (), cuts: tuple[str, ...] = ()) -> Update:
-    """Return the update of an observation; a fact of two hops is seen through its mediator."""
-    triples = (ScoredTriple(f.hops[-1], f.score, f.hops[0] if len(f.hops) > 1 else None) for f in facts)
-    return {"observation": tuple(triples), "observation_cuts": cuts, "observed": state.focus}
-
-
-def _observe(state: State, env: Environment, depth: int) -> Update:
-    """D turns of update and refine from the task-relevant entities."""
-    context, entities = env.context, _entities(env.kg, state)
-    settings = ObserveSettings(
-        depth=depth,
-        width=context.observe_width,
-        keep=context.observe_keep,
-        direction="forward" if context.observe_direction == "outgoing" else "both",
-        seed=context.draw_seed,
-    )
-    observation = observe(env.kg, state.question, entities, env.encoder, settings)
-    return _update(state, observation.facts, observation.cuts)
-
-
 def oda(state: State, runtime: Runtime[Context]) -> Update:
     """The paper's recursive observation: D turns, top N, tails of the top P percent."""
-    return _observe(state, environment(runtime), runtime.context.observe_depth)
+    return _observe(state, runtime, runtime.context.observe_depth)
 
 
 def one_hop(state: State, runtime: Runtime[Context]) -> Update:
     """Only the neighbourhood of the task-relevant entities (ablation)."""
-    return _observe(state, environment(runtime), 1)
+    return _observe(state, runtime, 1)
 
 
 def relations(state: State, runtime: Runtime[Context]) -> Update:
@@ -61,9 +37,8 @@ def relations(state: State, runtime: Runtime[Context]) -> Update:
     if state.observed:
         return {}
     env = environment(runtime)
-    facts = surroundings(env.kg, state.question, _entities(env.kg, state, FOCUS), env.encoder)
-    triples = tuple(ScoredTriple(fact.triple, 0.0, fact.through) for fact in facts)
-    return {**_update(state), "observation": triples}
+    facts = surroundings(env.kg, state.question, _entities(env.kg, state)[:FOCUS], env.encoder)
+    return _update(state, *(ScoredTriple(fact.triple, 0.0, fact.through) for fact in facts))
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
@@ -78,10 +53,29 @@ def none(state: State, runtime: Runtime[Context]) -> Update:
     return _update(state)
 
 
-VARIANTS = {
-    "auto": auto,
-    "oda": oda,
-    "one-hop": one_hop,
-    "relations": relations,
-    "none": none,
-}
+VARIANTS = {"auto": auto, "oda": oda, "one-hop": one_hop, "relations": relations, "none": none}
+
+
+def _observe(state: State, runtime: Runtime[Context], depth: int) -> Update:
+    """D turns of update and refine from the task-relevant entities: Algorithm 1 is `observe` of the tools."""
+    env, context = environment(runtime), runtime.context
+    settings = ObserveSettings(
+        depth=depth,
+        width=context.observe_width,
+        keep=context.observe_keep,
+        direction="forward" if context.observe_direction == "outgoing" else "both",
+        seed=context.draw_seed,
+    )
+    observation = observed(env.kg, state.question, _entities(env.kg, state), env.encoder, settings)
+    # A fact of two hops is seen through its mediator.
+    facts = ((f.hops[-1], f.score, f.hops[0] if len(f.hops) > 1 else None) for f in observation.facts)
+    return {**_update(state, *(ScoredTriple(*fact) for fact in facts)), "observation_cuts": observation.cuts}
+
+
+def _entities(kg: KnowledgeGraph, state: State) -> list[Term]:
+    """Return the task-relevant entities, without ids that cannot be read."""
+    return [n for i in state.focus if (n := read_term(i, kg.profile)) is not None]
+
+
+def _update(state: State, *triples: ScoredTriple) -> Update:
+    return {"observation": triples, "observation_cuts": (), "observed": state.focus}

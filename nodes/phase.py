@@ -36,13 +36,10 @@ GRACE = 2.0
 
 
 class PhaseNode(Runnable[State, Update]):
-    """A phase as the graph runs it.
+    """A phase as the graph runs it; `link` begins a run and `answer` ends it in any case.
 
     Where the run's seconds end or a query is not answered in time, the run is over: the phases that follow do
     nothing, and the answer says why.
-
-    Args:
-        place: the name of the phase in the graph; `link` begins a run and `answer` ends it in any case.
 
     Raises `ConfigurationError` for a phase of a wrong signature when it is made, and when a phase returns
     anything but an update or a key that the state does not have: LangGraph drops such keys without a word.
@@ -88,21 +85,24 @@ class PhaseNode(Runnable[State, Update]):
         self, state: State, runtime: Runtime[Context], config: RunnableConfig | None
     ) -> tuple[State, Run]:
         """Return the state, and the runtime with the environment of the run: a new one for a new run."""
-        env: Environment | None = getattr(state, "env", None)
-        if env is None and isinstance(runtime, Run):
-            env = runtime.env
+        env: Environment | None = getattr(state, "env", None) or getattr(runtime, "env", None)
         if env is None:
-            refuse_configurable(config, runtime.context)
-            context = (runtime.context or Context()).resolved(self.settings)
-            env = Environment(context, restored=self.place != "link")
+            context = runtime.context or Context()
+            # Settings in the config are read by nothing; a LangGraph server repeats the context there.
+            names = {setting.name for setting in fields(Context)} - vars(context)["_given"]
+            if wrong := sorted(names & (config or {}).get("configurable", {}).keys()):
+                raise ConfigurationError(
+                    f'{wrong[0]} in config={{"configurable": ...}} is not read: settings are given as '
+                    f"context=Context({wrong[0]}=...)"
+                )
+            env = Environment(context.resolved(self.settings), restored=self.place != "link")
         env.begin_phase(state, GRACE if self.place == "answer" else 0.0)
         given = {f.name: getattr(runtime, f.name) for f in fields(Runtime)}
         return state.restored() if env.restored else state, Run(**{**given, "context": env.context}, env=env)
 
     def _call(self, state: State, run: Run) -> Any:
         """Call the phase, unless an earlier one has ended the run."""
-        spent = state.verdict is not None and state.verdict.status == "spent"
-        if spent and self.place not in ("link", "answer"):
+        if state.is_spent and self.place not in ("link", "answer"):
             return {}
         return self.phase(state, run) if self._takes_runtime else self.phase(state)
 
@@ -154,20 +154,6 @@ def takes_runtime(phase: Phase, name: str) -> bool:
             continue
         return len(arguments) == 2
     raise ConfigurationError(f"phase {name}{taken}: a phase takes (state, runtime) or (state)")
-
-
-def refuse_configurable(config: RunnableConfig | None, context: Context | None) -> None:
-    """Raise `ConfigurationError` where settings stand in the config, which nothing reads.
-
-    A LangGraph server repeats the context there.
-    """
-    given = vars(context)["_given"] if context is not None else frozenset[str]()
-    names = {setting.name for setting in fields(Context)} - given
-    if wrong := sorted(names & (config or {}).get("configurable", {}).keys()):
-        raise ConfigurationError(
-            f'{wrong[0]} in config={{"configurable": ...}} is not read: settings are given as '
-            f"context=Context({wrong[0]}=...)"
-        )
 
 
 @cache

@@ -8,7 +8,7 @@ wants facts that prove or contradict it (ODA, section 3.1).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +27,6 @@ from triplewise.tools.core.terms import Node, Variable
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.confidence import calibration_for
 from triplewise.tools.parsing.reading import Reading, read_question
 from triplewise.tools.parsing.statements import claim_readings, form_of, slot_of, slot_readings
@@ -48,27 +47,100 @@ SHOWN_BY_SEEDS = 0.5
 """Evidence of seed questions from which what is a slot or a claim is read as they are."""
 
 
+def auto(state: State, runtime: Runtime[Context]) -> Update:
+    """The policy without a model follows readings; a model is shown rules of seed questions.
+
+    Rules that only fit the words of a question cost a model more than they gave: see docs/results.md. With
+    `cascade`, the question is read as without a model, and the readings are kept where the best is sure.
+    """
+    env, context = environment(runtime), runtime.context
+    if context.cascade is not None and not context.embedded and env.toolset.name == "pyql":
+        readings = readings_of(state, env)
+        if is_sure(readings, context):
+            return {"readings": readings, "rules": ()}
+    is_guided = context.embedded or env.seeds is not None
+    return mined(state, runtime) if is_guided else {"rules": ()}
+
+
+def mined(state: State, runtime: Runtime[Context]) -> Update:
+    """The plan without a model call: readings, or for a model the rules of seed questions and readings."""
+    env = environment(runtime)
+    readings = readings_of(state, env)
+    if env.context.embedded:
+        return {"readings": readings}
+    plan = _mined_plan(state, env, readings)
+    return {"rules": plan.rules, "dropped": plan.dropped}
+
+
+def proposed(state: State, runtime: Runtime[Context]) -> Update:
+    """The model proposes paths, shown like seed questions with their own mined ones (SymAgent, eq. 3).
+
+    Proposals are aligned to relations the KG really has and grounded at the topic; mined rules follow them.
+    Without a language model, the mined rules are the plan.
+    """
+    context = runtime.context
+    if context.embedded or not state.linked:
+        return mined(state, runtime)
+    env = environment(runtime)
+    # Equation 1: closed paths of the seed questions, scored by how well they give the seeds' answers.
+    plan, demonstrations = _mined_plan(state, env, readings_of(state, env)), demonstrations_for(state, env)
+    # Equation 3: the planner writes paths, shown the question, the demonstrations and the KG's relations.
+    prompt = env.prompt.render(
+        "plan",
+        question=state.question,
+        entities={e.label: e.id for e in state.linked},
+        demonstrations=demonstrations,
+        rules=[] if demonstrations else [path_text(r.path) for r in plan.rules if r.path],
+        relations=relations_around(env.kg, env.encoder, state),
+        limit=context.plan_rules,
+    )
+    paths, shown = parse_paths(env.ask(prompt).text), not demonstrations
+    plan = with_proposals(plan, paths, state.linked, env.kg, env.encoder, settings_of(env), shown)
+    return {"rules": plan.rules, "dropped": plan.dropped}
+
+
+def for_policy(state: State, runtime: Runtime[Context]) -> Update:
+    """No plan for a language model (QueryAgent and ODA as published); the one without follows readings."""
+    return mined(state, runtime) if runtime.context.embedded else {"rules": ()}
+
+
+def none(state: State, runtime: Runtime[Context]) -> Update:
+    """No plan (ablation)."""
+    return {"rules": ()}
+
+
+VARIANTS: dict[str, Phase] = {
+    "auto": auto,
+    "mined": mined,
+    "proposed": proposed,
+    "for-policy": for_policy,
+    "none": none,
+}
+
+
 def settings_of(env: Environment) -> PlanSettings:
     """Return what the settings say about rules."""
-    context = env.context
-    return PlanSettings(
-        seed_count=context.seed_count,
-        rules=context.plan_rules,
-        documents=context.documents is not None,
-        hops=context.plan_hops,
-    )
+    context, documents = env.context, env.context.documents is not None
+    return PlanSettings(context.seed_count, context.plan_rules, context.plan_hops, documents)
 
 
-def given_entities(linked: Sequence[LinkedEntity]) -> Mapping[str, str] | None:
-    """Return mention -> id where a caller or a person named the entities; None where linking found them."""
-    is_given = any(not e.candidates or e.candidates[0].kind == "given" for e in linked)
-    return {e.mention: e.id for e in linked} if is_given else None
+def is_sure(readings: Sequence[Reading], context: Context) -> bool:
+    """Whether `cascade` takes the best reading without asking a model."""
+    least = context.cascade
+    return least is not None and any(r.features and r.confidence >= least for r in readings[:1])
 
 
 def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
-    """Return the readings of what is asked, best first; what a person said of them goes before all else."""
-    kg = env.context.kg
-    return rated(_read(state, env), ratings_of(kg, state.question) if isinstance(kg, str) else {})
+    """Return the readings of what is asked, best first.
+
+    One that a person marked right is the first, and sure; those that a person marked wrong are left out.
+    """
+    kg, readings = env.context.kg, _read(state, env)
+    ratings = ratings_of(kg, state.question) if isinstance(kg, str) else {}
+    left = [r for r in readings if ratings.get(r.program) != "wrong"]
+    right = [r for r in left if r.program in ratings]
+    sure = (replace(r, confidence=MARKED_RIGHT, provenance="a person marked it right") for r in right)
+    return (*sure, *(r for r in left if r not in right))
 
 
 def _read(state: State, env: Environment) -> tuple[Reading, ...]:
@@ -76,7 +148,9 @@ def _read(state: State, env: Environment) -> tuple[Reading, ...]:
     context, question, form = env.context, state.question, form_of(state.question)
     readings: tuple[Reading, ...] = ()
     if form == "question" or env.seeds is not None:
-        entities, seeds = given_entities(state.linked), None
+        # The entities, where a caller or a person named them; None where linking found them.
+        is_given = any(not e.candidates or e.candidates[0].kind == "given" for e in state.linked)
+        entities, seeds = {e.mention: e.id for e in state.linked} if is_given else None, None
         if env.seeds is not None:
             seeds = seed_chains(env.kg, env.seeds, context.seed_count)
         readings = read_question(question, env.kg, env.encoder, entities, seeds, context.plan_rules)
@@ -91,12 +165,16 @@ def _read(state: State, env: Environment) -> tuple[Reading, ...]:
     return readings
 
 
-def rated(readings: Sequence[Reading], ratings: Mapping[str, str]) -> tuple[Reading, ...]:
-    """Return readings without those that a person marked wrong; one marked right is the first, and sure."""
-    left = [r for r in readings if ratings.get(r.program) != "wrong"]
-    right = [r for r in left if r.program in ratings]
-    sure = (replace(r, confidence=MARKED_RIGHT, provenance="a person marked it right") for r in right)
-    return (*sure, *(r for r in left if r not in right))
+def _mined_plan(state: State, env: Environment, readings: Sequence[Reading]) -> Plan:
+    """Return the rules of seed questions that lead somewhere, then those of readings."""
+    settings, plan = settings_of(env), Plan()
+    if env.seeds is not None and state.linked:
+        plan = seed_plan(state.question, state.linked, env.kg, env.seeds, settings)
+    known = {(rule.anchor, path_text(rule.path)) for rule in plan.rules}
+    behind = rules_of(readings, env.kg.profile, settings.documents)
+    short = [r for r in behind if len(r.path) <= settings.hops]
+    others = (r for r in short if (r.anchor, path_text(r.path)) not in known)
+    return replace(plan, rules=(*plan.rules, *others)[: settings.rules])
 
 
 def rules_of(readings: Sequence[Reading], profile: Profile, documents: bool = False) -> tuple[Rule, ...]:
@@ -137,56 +215,6 @@ def _rule_of(program: PyQL, profile: Profile) -> Rule | None:
     return Rule(anchor, tuple(path)) if node == program.answer[0] else None
 
 
-def mined(state: State, runtime: Runtime[Context]) -> Update:
-    """The plan without a model call: readings, or for a model the rules of seed questions and readings."""
-    env, context = environment(runtime), runtime.context
-    readings = readings_of(state, env)
-    if context.embedded:
-        return {"readings": readings}
-    plan = _mined_plan(state, env, readings)
-    return {"rules": plan.rules, "dropped": plan.dropped}
-
-
-def _mined_plan(state: State, env: Environment, readings: Sequence[Reading]) -> Plan:
-    """Return the rules of seed questions that lead somewhere, then those of readings."""
-    settings, plan = settings_of(env), Plan()
-    if env.seeds is not None and state.linked:
-        plan = seed_plan(state.question, state.linked, env.kg, env.seeds, settings)
-    known = {(rule.anchor, path_text(rule.path)) for rule in plan.rules}
-    behind = rules_of(readings, env.kg.profile, settings.documents)
-    short = [r for r in behind if len(r.path) <= settings.hops]
-    others = (r for r in short if (r.anchor, path_text(r.path)) not in known)
-    return replace(plan, rules=(*plan.rules, *others)[: settings.rules])
-
-
-def proposed(state: State, runtime: Runtime[Context]) -> Update:
-    """The model proposes paths, shown like seed questions with their own mined ones (SymAgent, eq. 3).
-
-    Proposals are aligned to relations the KG really has and grounded at the topic; mined rules follow them.
-    Without a language model, the mined rules are the plan.
-    """
-    context = runtime.context
-    if context.embedded or not state.linked:
-        return mined(state, runtime)
-    env = environment(runtime)
-    settings = settings_of(env)
-    plan = _mined_plan(state, env, readings_of(state, env))
-    demonstrations = demonstrations_for(state, env)
-    prompt = env.prompt.render(
-        "plan",
-        question=state.question,
-        entities={e.label: e.id for e in state.linked},
-        demonstrations=demonstrations,
-        rules=[] if demonstrations else [path_text(r.path) for r in plan.rules if r.path],
-        relations=relations_around(env.kg, env.encoder, state),
-        limit=context.plan_rules,
-    )
-    reply = env.ask(prompt)
-    paths, shown = parse_paths(reply.text), not demonstrations
-    plan = with_proposals(plan, paths, state.linked, env.kg, env.encoder, settings, shown)
-    return {"rules": plan.rules, "dropped": plan.dropped}
-
-
 def demonstrations_for(state: State, env: Environment) -> list[dict[str, object]]:
     """Return seed questions like this one, each with its own paths; [] without seeds."""
     if env.seeds is None:
@@ -205,37 +233,6 @@ def relations_around(kg: KnowledgeGraph, encoder: Encoder, state: State) -> list
         order = np.argsort(-(vectors @ encoder.encode([state.question])[0]), kind="stable")
         steps = [steps[i] for i in order[:SHOWN]]
     return [f"{'' if forward else '^'}{r} ({read[r, forward]})" for r, forward in steps]
-
-
-def for_policy(state: State, runtime: Runtime[Context]) -> Update:
-    """No plan for a language model (QueryAgent and ODA as published); the one without follows readings."""
-    return mined(state, runtime) if runtime.context.embedded else {"rules": ()}
-
-
-def auto(state: State, runtime: Runtime[Context]) -> Update:
-    """The policy without a model follows readings; a model is shown rules of seed questions.
-
-    Rules that only fit the words of a question cost a model more than they gave: see docs/results.md. With
-    `cascade`, the question is read as without a model, and the readings are kept where the best is sure.
-    """
-    env, context = environment(runtime), runtime.context
-    if context.cascade is not None and not context.embedded and env.toolset.name == "pyql":
-        readings = readings_of(state, env)
-        if is_sure(readings, context):
-            return {"readings": readings, "rules": ()}
-    is_guided = context.embedded or env.seeds is not None
-    return mined(state, runtime) if is_guided else {"rules": ()}
-
-
-def is_sure(readings: Sequence[Reading], context: Context) -> bool:
-    """Whether `cascade` takes the best reading without asking a model."""
-    least = context.cascade
-    return least is not None and any(r.features and r.confidence >= least for r in readings[:1])
-
-
-def none(state: State, runtime: Runtime[Context]) -> Update:
-    """No plan (ablation)."""
-    return {"rules": ()}
 
 
 def rule_service(state: State, env: Environment) -> RuleService:
@@ -259,12 +256,3 @@ def rule_service(state: State, env: Environment) -> RuleService:
         return [r.text() for r in own.get("rules") or state.rules]
 
     return rules
-
-
-VARIANTS: dict[str, Phase] = {
-    "auto": auto,
-    "mined": mined,
-    "proposed": proposed,
-    "for-policy": for_policy,
-    "none": none,
-}

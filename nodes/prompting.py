@@ -17,7 +17,7 @@ parts:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,13 +54,7 @@ class _LazyContext(Context):
 
 
 class Prompt:
-    """The templates of one agent.
-
-    Args:
-        name: `agent`, or the path of a user's file.
-        parts: part name -> template source; they include each other by name.
-        variables: name -> what it holds; templates may use no others.
-    """
+    """The templates of an agent: parts by name, which include each other, and variables they may use."""
 
     def __init__(self, name: str, parts: Mapping[str, str], variables: Mapping[str, str]) -> None:
         self.name, self.parts, self.variables = name, parts, variables
@@ -78,11 +72,7 @@ class Prompt:
         return part in self.parts
 
     def render(self, part: str, **values: Any) -> str:
-        """Return one part, filled in.
-
-        Args:
-            values: those that it does not use are ignored, a function is called where it is named. They are
-                never templates themselves.
+        """Return one part, filled in; a function among the values is called where it is named.
 
         Raises:
             ConfigurationError: the prompt has no such part.
@@ -96,12 +86,6 @@ class Prompt:
             raise DataError(f"part {part!r} cannot be rendered: {error}", self.name) from error
 
 
-def prompt_names() -> list[str]:
-    """Return names of the shipped prompts."""
-    names = (f.name for f in _FOLDER.iterdir())
-    return sorted(n.removesuffix(".yaml") for n in names if n.endswith(".yaml") and n[0] != "_")
-
-
 def load_prompt(name: str | Path) -> Prompt:
     """Return a prompt by name, or from a YAML file of one's own (read again whenever the file changed).
 
@@ -110,50 +94,39 @@ def load_prompt(name: str | Path) -> Prompt:
         DataError: the file cannot be used; the message names file, line and key.
     """
     if (_FOLDER / f"{name}.yaml").is_file():
-        return _shipped_prompt(str(name))
+        return _read(str(name))
     path = Path(name)
     if not path.is_file():
-        shipped = ", ".join(prompt_names())
         raise ConfigurationError(
-            f"unknown prompt {str(name)!r}; choose one of: {shipped}, or give the path of a YAML file"
+            f"unknown prompt {str(name)!r}; choose one of: {', '.join(_shipped())}, or give the path of a "
+            "YAML file"
         )
-    stat = path.stat()
-    return _own_prompt(path, (stat.st_mtime_ns, stat.st_size))
+    return _read(str(path), (path.stat().st_mtime_ns, path.stat().st_size))
 
 
-def _read_shipped(name: str) -> YamlDocument:
+def _shipped() -> list[str]:
+    return sorted(f.name[:-5] for f in _FOLDER.iterdir() if f.name.endswith(".yaml") and f.name[0] != "_")
+
+
+def _document(name: str) -> YamlDocument:
     return parse_yaml((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), name)
 
 
-@cache
-def _shipped_prompt(name: str) -> Prompt:
-    return _checked_prompt(name, _read_shipped(name))
-
-
-@lru_cache(maxsize=16)
-def _own_prompt(path: Path, _version: tuple[int, int]) -> Prompt:
-    """Return a prompt of the user, read again where the version of its file changed."""
-    return _checked_prompt(str(path), read_yaml(path))
-
-
-def _checked_prompt(name: str, document: YamlDocument) -> Prompt:
-    """Return the prompt of a file. Raises `DataError` naming file, line and key."""
-    file = document.read_as(PromptFile)
-    legal = [shipped for shipped in prompt_names() if shipped != name]
+@lru_cache(maxsize=64)
+def _read(name: str, version: tuple[int, int] | None = None) -> Prompt:
+    """Return the prompt of a file; shipped ones have no version. Raises `DataError` naming file and line."""
+    document = _document(name) if version is None else read_yaml(Path(name))
+    file, legal = document.read_as(PromptFile), [shipped for shipped in _shipped() if shipped != name]
     if unknown := set(file.extends) - set(legal):
-        raise document.error(
-            f"extends: unknown prompt {unknown.pop()!r}; legal: {', '.join(legal)}", "extends"
-        )
-    bases = [_shipped_prompt(base) for base in file.extends]
-    parts = {part: text for p in (*(b.parts for b in bases), file.parts) for part, text in p.items()}
-    if not parts:
+        message = f"extends: unknown prompt {unknown.pop()!r}; legal: {', '.join(legal)}"
+        raise document.error(message, "extends")
+    parts, variables = dict[str, str](), dict[str, str](_document("_variables").value)
+    for base in map(_read, file.extends):
+        parts.update(base.parts)
+        variables.update(base.variables)
+    prompt = Prompt(name, parts | file.parts, variables | file.variables)
+    if not prompt.parts:
         raise document.error("parts: a prompt needs some, as a mapping of names to templates")
-    variables: dict[str, str] = dict(
-        _read_shipped("_variables").value
-    )  # what the agent gives to every prompt
-    for base in bases:
-        variables |= base.variables
-    prompt = Prompt(name, parts, variables | file.variables)
     for part, text in file.parts.items():
         check_template(prompt.environment, document, ("parts", part), text, prompt.variables)
     return prompt

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.extract import extractor
 from triplewise.nodes.plan import rule_service
 from triplewise.nodes.sql import sql_services
 from triplewise.nodes.state import State, Step
-from triplewise.nodes.walk import named_nodes
 from triplewise.tools.actions.toolset import ActionContext, Call, Ranker, ReasoningMemory
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.unbatched import UnbatchedLabels
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.pyql.program import PyQL
+from triplewise.tools.pyql.program import AnyOf, PyQL, Typed, all_facts
 from triplewise.tools.retrieval.ranking import rank_relations
-
-if TYPE_CHECKING:
-    pass
-
 
 LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")
 
 
 def action_context(state: State, env: Environment) -> ActionContext:
     """Everything an action may use in this step: the KG, the program, the memory, the plan, documents."""
-    context = env.context
+    context, is_full = env.context, env.context.history == "full"
     services: dict[str, Any] = {"rules": rule_service(state, env)}
     if context.db is not None:
         services |= sql_services(state.question, env)
@@ -43,39 +36,53 @@ def action_context(state: State, env: Environment) -> ActionContext:
         program=state.program,
         memory=reasoning_memory(state, env),
         rank=ranker(state.question, env),
-        preview=5 if context.history == "full" else 10,
-        published=context.history == "full",
+        preview=5 if is_full else 10,
+        published=is_full,
         services=services,
         encoder=env.encoder,
     )
 
 
 def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
-    """Return what was linked, looked up, bound and tried in the steps before (QueryAgent, Algorithm 1).
+    """Return what was linked, looked up, bound and tried in the steps before (QueryAgent, Algorithm 1, RM).
 
-    Steps that were rolled back stay only as attempts: what they bound or showed is forgotten.
+    Steps that were rolled back stay only as attempts: what they bound or showed is forgotten (line 15).
     """
-    valid = [s for s in state.steps if not s.rolled_back]
+    short, standing = env.kg.profile.short, state.standing
     calls = [_call_text(s) for s in state.steps]
-    profile = env.kg.profile
-    followed = PyQL.parse(state.followed.program if state.followed else "", profile)
-    nodes, relations = named_nodes(followed, profile)
-    nodes += [rule.anchor for rule in state.rules]
-    relations += [relation for rule in state.rules for relation in rule.relations]
+    # What the plan names: nodes and relations of the followed reading and of the rules.
+    followed = PyQL.parse(state.followed.program if state.followed else "", env.kg.profile)
+    facts = list(all_facts(followed.clauses))
+    planned = [n for f in facts for n in (f.subject, f.object) if isinstance(n, IRI)]
+    planned += [c.type for c in followed.clauses if isinstance(c, Typed)]
+    planned += [n for c in followed.clauses if isinstance(c, AnyOf) for n in c.nodes if isinstance(n, IRI)]
+    nodes = [*map(short, planned), *(rule.anchor for rule in state.rules)]
+    relations = [*(short(f.relation) for f in facts), *(r for rule in state.rules for r in rule.relations)]
     # A call is doubtful on the program on which it failed; the same words on another program, such as the
     # next rule's, are another call. The last one is doubtful too, if it had failed on its program.
     failed = [(s.program_before, _call_text(s)) for s in state.steps if s.rolled_back]
     last = {(s.program_before, _call_text(s)) for s in state.steps[-1:]}
-    hinted = (t.relation for s in state.observation for t in (s.triple, s.through) if t is not None)
+    looked_up: dict[str, dict[str, list[str]]] = {}  # node -> its relations as last offered, by direction
+    for feedback in (s.feedback for s in standing):
+        if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
+            node = feedback.arguments[0]
+            looked_up[node] = {**looked_up.get(node, {}), **feedback.relations}
+    bound = dict.fromkeys(n if n.startswith("#") else f"?{n}" for s in standing for n in s.feedback.values)
+    if any(s.feedback.action == "undo" for s in standing):
+        bound = {v: None for v in bound if v in re.findall(r"\?\w+", state.program)}
+    # Ids that steps and hints show: around the entities, and what else a mention may mean.
+    hinted = [t for s in state.observation for t in (s.triple, s.through) if t is not None]
+    ends = (n for s in state.observation for n in (s.triple.subject, s.triple.object) if isinstance(n, IRI))
+    values = (i for s in standing for ids in s.feedback.ids.values() for i in ids)
+    meanings = (c.id for e in state.linked for c in e.candidates)
     searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))
     return ReasoningMemory(
         # The plan names more than the linked entities, such as the class that a question wants.
         linked={**{node: node for node in nodes}, **{e.id: e.label for e in state.linked}},
-        looked_up=_looked_up(valid),
-        bound=_bound(valid, state.program),
-        seen=_seen(state, valid, profile),
-        # What a plan names is in the graph.
-        shown=frozenset((*map(profile.short, hinted), *searched, *relations)),
+        looked_up=looked_up,
+        bound=tuple(bound),
+        seen=frozenset((*values, *state.focus, *map(short, ends), *meanings)),
+        shown=frozenset((*(short(t.relation) for t in hinted), *searched, *relations)),
         tried=dict(Counter(calls)),
         failed=frozenset(call for _, call in failed),
         doubted=frozenset(call for at, call in failed if at == state.program or (at, call) in last),
@@ -85,32 +92,6 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
         calls=tuple(calls),
         planned=tuple(dict.fromkeys(relations)),
     )
-
-
-def _looked_up(steps: Sequence[Step]) -> dict[str, dict[str, list[str]]]:
-    """Return node -> its relations as they were last offered, by direction."""
-    shown: dict[str, dict[str, list[str]]] = {}
-    for feedback in (s.feedback for s in steps):
-        if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
-            node = feedback.arguments[0]
-            shown[node] = {**shown.get(node, {}), **feedback.relations}
-    return shown
-
-
-def _bound(steps: Sequence[Step], program: str) -> tuple[str, ...]:
-    """Return the variables that steps have bound, but for those that `undo` took back."""
-    bound = dict.fromkeys(n if n.startswith("#") else f"?{n}" for s in steps for n in s.feedback.values)
-    if any(s.feedback.action == "undo" for s in steps):
-        return tuple(v for v in bound if v in re.findall(r"\?\w+", program))
-    return tuple(bound)
-
-
-def _seen(state: State, steps: Sequence[Step], profile: Profile) -> frozenset[str]:
-    """Return short ids that steps and hints show: around the entities, and what else a mention may mean."""
-    ends = (n for s in state.observation for n in (s.triple.subject, s.triple.object) if isinstance(n, IRI))
-    meanings = (c.id for e in state.linked for c in e.candidates)
-    values = (i for s in steps for ids in s.feedback.ids.values() for i in ids)
-    return frozenset((*values, *state.focus, *map(profile.short, ends), *meanings))
 
 
 def _call_text(step: Step) -> str:
@@ -123,7 +104,6 @@ def ranker(question: str, env: Environment) -> Ranker:
 
     Vectors of relation texts come from the KG's own store, so that no text is embedded twice.
     """
-
     kg, context = env.kg, env.context
 
     def rank(forward: list[str], backward: list[str]) -> tuple[list[str], list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.plan import is_sure, readings_of
@@ -34,44 +34,54 @@ _FALSE = {"false", "no", "incorrect", "wrong", "refuted", "not true"}
 YES_NO = {"true": "Yes", "false": "No"}
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a run found: the values, the query that gives them, the facts that prove them, and a note."""
-
-    values: tuple[str, ...]
-    sparql: str = ""
-    proof: Iterable[Triple] = ()
-    note: str = ""
-
-
-def build_answer(state: State, env: Environment, found: Found, calibrate: bool = True) -> Answer:
+def build_answer(
+    state: State,
+    env: Environment,
+    values: tuple[str, ...],
+    sparql: str = "",
+    proof: Iterable[Triple] = (),
+    note: str = "",
+    *,
+    calibrate: bool = True,
+) -> Answer:
     """Return the answer: as the run ended, with its confidence, its proof and its words.
 
-    The note of what was found is its reason, and may stand in for a confidence.
+    note: of what was found; it is the reason, and may stand in for a confidence.
     """
-    values, (status, reason) = found.values, _ending(state, found.values)
+    kg, (status, reason) = env.kg, _ending(state, values)
     if status == "not_found":
         reason = next((r.missing for r in state.readings if r.missing), "") or reason
         if env.context.closed_world and decides(state.question):
             assumed = "assumed, for what the graph does not prove counts as untrue (closed_world)"
             status, values = "answered", (str(denies(state.question)).lower(),)
             reason = f"{reason}; {assumed}"
-    answer = Answer(
-        status,
-        values,
-        sparql=found.sparql,
-        reason=reason or found.note,
-        corrections=state.corrections,
-        note=state.closing_note,
-    )
+    answer = Answer(status, values, sparql=sparql, reason=reason or note, corrections=state.corrections)
+    answer = replace(answer, note=state.closing_note)
     if calibrate and status == "answered":
         answer = _judged(answer, state, env)
-    return _worded(_proven(answer, found.proof if answer.values else (), env.kg), env.kg)
+    shown = list(dict.fromkeys(proof))[:PROOF_LIMIT] if answer.values else []
+    try:
+        names, documents = triple_labels(kg, shown, exact=False), facts_of(kg)
+    except QueryFailedError as error:
+        answer = replace(answer, reason="; ".join(filter(None, (answer.reason, f"{NO_PROOF}: {error}"))))
+    else:
+        facts = []
+        for triple, triple_names in zip(shown, names, strict=True):
+            read = documents.get(triple)
+            origin = () if read is None else (read.document, read.source, read.sentence, read.id)
+            facts.append(ProofTriple(triple, triple_names, *origin))
+        answer = replace(answer, proof=tuple(facts))
+    labels = labels_of(kg, answer.values)
+    text = sentence(labels) or f"Not found: {answer.reason}."
+    if count := sum(bool(fact.fact) for fact in answer.proof):
+        were = "was" if count == 1 else "were"
+        text += f" {count} of the {len(answer.proof)} facts that prove this {were} read from documents."
+    return replace(answer, labels=labels, text=f"{UNSURE if answer.status == 'unsure' else ''}{text}")
 
 
 def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
     """Return how the run ended, and why, in words."""
-    if state.verdict is not None and state.verdict.status == "spent":
+    if state.verdict is not None and state.is_spent:
         so_far = "the answer is what was proven so far" if values else "nothing was proven so far"
         return "budget_spent", f"{state.verdict.note}; {so_far}"
     if values:
@@ -98,64 +108,28 @@ def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
 
 
 def _judged(answer: Answer, state: State, env: Environment) -> Answer:
-    """Return the answer with its confidence, unsure or withdrawn where that is too low, and its rivals."""
-    context, reading = env.context, _reading_of(state, env, answer.values)
+    """Return the answer with its confidence and rivals; unsure or withdrawn where that is too low."""
+    context, reading = env.context, state.followed
+    calibration = calibration_for(env.kg, context.calibration)
+    # A model that took over from `cascade` answers with a query of its own.
+    is_own = reading is not None and bool(state.steps) and state.last.feedback.arguments == (reading.text,)
+    if not (context.embedded or (is_own and is_sure(state.readings, context))):
+        of_model = calibration.models.get(context.name_of("model"))
+        if of_model is None or (reading := reading_of_query(state, env, answer.values)) is None:
+            return answer
+        calibration, reading = of_model, replace(reading, confidence=of_model.probability(reading.features))
     if reading is None or not reading.features:
         return replace(answer, unaccounted=reading.uncovered if reading is not None else ())
-    calibration, confidence = calibration_for(env.kg, context.calibration), round(reading.confidence, 4)
-    if reading is not state.followed:
-        calibration = calibration.models[context.name_of("model")]
+    confidence = round(reading.confidence, 4)
     least = calibration.min_confidence if context.min_confidence is None else context.min_confidence
+    if confidence < min(calibration.floor, least) and not context.guess:
+        reason = "; ".join(filter(None, (answer.reason, doubts(reading)))) if state.linked else UNKNOWN
+        return replace(answer, status="not_found", values=(), sparql="", reason=reason)
     if confidence < least:
         reason = "; ".join(filter(None, (answer.reason, doubts(reading))))
         answer = replace(answer, status="unsure", reason=reason)
-    if confidence < min(calibration.floor, least) and not context.guess:
-        reason = answer.reason if state.linked else UNKNOWN
-        return replace(answer, status="not_found", values=(), sparql="", reason=reason)
     rivals = rivals_of(reading, state, env.kg)
     return replace(answer, confidence=confidence, unaccounted=reading.uncovered, rivals=rivals)
-
-
-def _proven(answer: Answer, proof: Iterable[Triple], kg: KnowledgeGraph) -> Answer:
-    """Return the answer with its proof: facts with their labels, and the documents they were read from."""
-    shown = list(dict.fromkeys(proof))[:PROOF_LIMIT]
-    try:
-        names = triple_labels(kg, shown, exact=False)
-    except QueryFailedError as error:
-        return replace(answer, reason="; ".join(filter(None, (answer.reason, f"{NO_PROOF}: {error}"))))
-    documents, facts = facts_of(kg), list[ProofTriple]()
-    for triple, triple_names in zip(shown, names, strict=True):
-        read = documents.get(triple)
-        origin = () if read is None else (read.document, read.source, read.sentence, read.id)
-        facts.append(ProofTriple(triple, triple_names, *origin))
-    return replace(answer, proof=tuple(facts))
-
-
-def _worded(answer: Answer, kg: KnowledgeGraph) -> Answer:
-    """Return the answer in words."""
-    labels = labels_of(kg, answer.values)
-    text = (UNSURE if answer.status == "unsure" else "") + (
-        sentence(labels) or f"Not found: {answer.reason}."
-    )
-    if count := sum(bool(fact.fact) for fact in answer.proof):
-        were = "was" if count == 1 else "were"
-        text += f" {count} of the {len(answer.proof)} facts that prove this {were} read from documents."
-    return replace(answer, labels=labels, text=text)
-
-
-def _reading_of(state: State, env: Environment, values: Sequence[str]) -> Reading | None:
-    """Return the reading that gave the answer, or a model's own query as one where it is calibrated."""
-    context = env.context
-    reading = state.followed
-    # A model that took over from `cascade` answers with a query of its own.
-    is_own = reading is not None and bool(state.steps) and state.last.feedback.arguments == (reading.text,)
-    if context.embedded or (is_own and is_sure(state.readings, context)):
-        return reading
-    calibration = calibration_for(env.kg, context.calibration)
-    calibration_of_model = calibration.models.get(context.name_of("model"))
-    if calibration_of_model is None or (own := reading_of_query(state, env, values)) is None:
-        return None
-    return replace(own, confidence=calibration_of_model.probability(own.features))
 
 
 def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> Reading | None:
@@ -187,18 +161,19 @@ def doubts(reading: Reading) -> str:
 
 def rivals_of(chosen: Reading, state: State, kg: KnowledgeGraph) -> tuple[Rival, ...]:
     """Return the likeliest readings with other answers than the one that was chosen."""
-    distinct, others = {frozenset(chosen.values)}, list[Reading]()
+    distinct = {frozenset(chosen.values): chosen}
     for reading in sorted(state.readings, key=lambda r: -r.confidence):
-        if len(others) < RIVALS and reading.values and frozenset(reading.values) not in distinct:
-            distinct.add(frozenset(reading.values))
-            others.append(replace(reading, values=reading.values[:RIVAL_VALUES]))
-    values = list(dict.fromkeys(value for reading in others for value in reading.values))
+        if reading.values:
+            distinct.setdefault(frozenset(reading.values), reading)
+    others = list(distinct.values())[1 : 1 + RIVALS]
+    values = list(dict.fromkeys(value for reading in others for value in reading.values[:RIVAL_VALUES]))
     labels = dict(zip(values, labels_of(kg, values), strict=True))  # with one query for all of them
     rivals = []
     for reading in others:
         sparql = PyQL.parse(reading.program, kg.profile).sparql(kg.profile)
-        texts = tuple(labels[value] for value in reading.values)
-        rivals.append(Rival(reading.text, reading.values, texts, sparql, round(reading.confidence, 4)))
+        shown = reading.values[:RIVAL_VALUES]
+        texts = tuple(labels[value] for value in shown)
+        rivals.append(Rival(reading.text, shown, texts, sparql, round(reading.confidence, 4)))
     return tuple(rivals)
 
 
@@ -226,11 +201,8 @@ def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
 
 def normal_values(text: str, values: Sequence[str]) -> tuple[str, ...]:
     """The values of an answer; yes, no and their like are `true` or `false` where a text asks for that."""
-    if not decides(text) or len(values) != 1:
-        return tuple(values)
-    word = values[0].strip(" .!\"'").casefold()
-    truth = "true" if word in _TRUE else "false" if word in _FALSE else ""
-    return (truth,) if truth else tuple(values)
+    word = values[0].strip(" .!\"'").casefold() if decides(text) and len(values) == 1 else ""
+    return ("true",) if word in _TRUE else ("false",) if word in _FALSE else tuple(values)
 
 
 def sentence(labels: tuple[str, ...]) -> str:

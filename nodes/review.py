@@ -26,7 +26,6 @@ from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.vocabulary import triple_text
 
 QUESTION = 'Which facts may be used? "all", "none", or {"id": true | false}.'
-
 CHOICE = "Which reading is meant, or which other meaning of a mention? Its number, or 0 for none of them."
 MEANINGS, SHOWN = 4, 10
 """Most meanings of a mention, and most answers of a reading, that a person is shown."""
@@ -40,16 +39,13 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
     env, waiting = environment(runtime), state.unreviewed
     if not waiting:
         return {}
-    decisions = ask(waiting, env.kg)
-    accepted = [f for f in waiting if decisions[f.id]]
-    rejected = [f for f in waiting if not decisions[f.id]]
-    store = env.fact_store
+    decisions, store = ask(waiting, env.kg), env.fact_store
     store.add(waiting)
-    store.decide([f.id for f in accepted], "accepted")
-    store.decide([f.id for f in rejected], "rejected")
-    status: dict[str, FactStatus] = {f.id: "accepted" if decisions[f.id] else "rejected" for f in waiting}
-    facts = tuple(replace(f, status=status[f.id]) for f in waiting)
-    if not rejected:
+    status: dict[bool, FactStatus] = {True: "accepted", False: "rejected"}
+    for word in (True, False):
+        store.decide([f.id for f in waiting if decisions[f.id] is word], status[word])
+    facts = tuple(replace(f, status=status[decisions[f.id]]) for f in waiting)
+    if not (rejected := [f for f in facts if f.status == "rejected"]):
         return {"facts": facts}
     dropped, steps = {f.triple for f in rejected}, list[Step]()
     for step in state.steps:
@@ -100,30 +96,25 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
     sure = answer.confidence or 0.0
     readings = [Rival(own, answer.values, answer.labels, answer.sparql, sure), *answer.rivals]
     meanings = [(e, c) for e in state.linked for c in e.candidates[:MEANINGS] if c.id != e.id]
-    number = pick(
-        [
-            {
-                "answers": list(r.labels[:SHOWN]),
-                "confidence": r.confidence,
-                "query": r.sparql,
-                "reading": r.reading,
-            }
-            for r in readings
-        ],
-        [
-            {"mention": e.mention, "id": c.id, "label": c.label, "description": c.description}
-            for e, c in meanings
-        ],
-    )
-    note = f"a person picked reading {number} of {len(readings)}"
+    options: list[dict[str, Any]] = [
+        {"answers": [*r.labels[:SHOWN]], "confidence": r.confidence, "query": r.sparql, "reading": r.reading}
+        for r in readings
+    ]
+    about = ("id", "label", "description")
+    options += [{"mention": e.mention} | {name: getattr(c, name) for name in about} for e, c in meanings]
+    shown = [{"number": number, **option} for number, option in enumerate(options, 1)]
+    value = {"choose": CHOICE, "readings": shown[: len(readings)], "meanings": shown[len(readings) :]}
+    reply = interrupt(value)
+    while not (str(reply).strip().isdecimal() and int(reply) <= len(options)):
+        reply = interrupt({**value, "error": f"{reply!r} is not a number from 0 to {len(options)}"})
+    number, note = int(reply), f"a person picked reading {int(reply)} of {len(readings)}"
     if number == 0:
         return {"answer": answer}
     if number > len(readings):
         entity, meaning = meanings[number - len(readings) - 1]
         given = replace(meaning, kind="given")
         only = replace(entity, id=meaning.id, label=meaning.label, score=meaning.score, candidates=(given,))
-        linked = tuple(only if e is entity else e for e in state.linked)
-        return {**start(linked), "usage": state.usage}
+        return {**start(tuple(only if e is entity else e for e in state.linked)), "usage": state.usage}
     if number == 1:
         text = answer.text.removeprefix(UNSURE)
         return {"answer": replace(answer, status="answered", text=text, confidence=None, reason=note)}
@@ -132,15 +123,3 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
     reading, rivals = state.readings[place], tuple(r for r in answer.rivals if r is not rival)
     picked = replace(answer_of_reading(reading, state, env, note), rivals=rivals)
     return {"attempt": place, "program": reading.program, "answer": picked}
-
-
-def pick(readings: Sequence[Mapping[str, Any]], meanings: Sequence[Mapping[str, Any]]) -> int:
-    """Return the number that a person picks, 0 for none; the interrupt is repeated for any other reply."""
-    error, most = "", len(readings) + len(meanings)
-    shown = [{"number": n, **option} for n, option in enumerate((*readings, *meanings), 1)]
-    value = {"choose": CHOICE, "readings": shown[: len(readings)], "meanings": shown[len(readings) :]}
-    while True:
-        reply = interrupt({**value, **({"error": error} if error else {})})
-        if str(reply).strip().isdecimal() and int(reply) <= most:
-            return int(reply)
-        error = f"{reply!r} is not a number from 0 to {most}"

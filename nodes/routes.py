@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from triplewise.nodes.text import contains_name
+from triplewise.nodes.hints import contains_name
 from triplewise.tools.core.terms import IRI, Node, Term, Triple, Variable
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import node_labels
@@ -24,11 +24,6 @@ class Route:
     end: Term
     hops: tuple[tuple[Triple, bool], ...]
 
-    @property
-    def shape(self) -> Shape:
-        """The chain without its nodes."""
-        return tuple((triple.relation, forward) for triple, forward in self.hops)
-
 
 def find_routes(
     facts: Iterable[Triple], starts: Iterable[Term], is_answer: Callable[[Term], bool]
@@ -37,9 +32,8 @@ def find_routes(
 
     No chain leads through another start: what that one leads to is its own.
     """
-    facts, anchors = list(dict.fromkeys(facts)), dict.fromkeys(starts)
-    edges: dict[Term, list[tuple[Term, Triple, bool]]] = {}
-    for triple in facts:
+    anchors, edges = dict.fromkeys(starts), dict[Term, list[tuple[Term, Triple, bool]]]()
+    for triple in (facts := dict.fromkeys(facts)):
         edges.setdefault(triple.subject, []).append((triple.object, triple, True))
         edges.setdefault(triple.object, []).append((triple.subject, triple, False))
     routes: list[Route] = []
@@ -85,16 +79,16 @@ def route_query(routes: Sequence[Route]) -> PyQL | None:
     """
     ends: dict[tuple[Term, Shape], set[Term]] = {}
     for route in routes:
-        ends.setdefault((route.start, route.shape), set()).add(route.end)
+        shape = tuple((triple.relation, forward) for triple, forward in route.hops)
+        ends.setdefault((route.start, shape), set()).add(route.end)
     if not ends:
         return None
+    ranked = sorted(ends, key=lambda key: -len(ends[key]))
+    best = {key[0]: key for key in reversed(ranked)}
     answers = {route.end for route in routes}
-    best: dict[Term, tuple[Term, Shape]] = {}
-    for key in sorted(ends, key=lambda k: -len(ends[k])):
-        best.setdefault(key[0], key)
-    joined = [key for key in best.values() if ends[key] == answers]
+    joined = [key for key in ranked if key == best[key[0]] and ends[key] == answers]
     query, answer, used = PyQL(), Variable("answer"), 0
-    for start, shape in joined or [max(best.values(), key=lambda k: len(ends[k]))]:
+    for start, shape in joined or ranked[:1]:
         node: Node = start
         for place, (relation, forward) in enumerate(shape, 1):
             used += place < len(shape)

@@ -21,50 +21,10 @@ from triplewise.tools.parsing.statements import decides
 from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.sql.query import Rows, SqlQuery
 
-PROOF_ROWS = 20
-"""Most rows shown as proof."""
-CELL = 60
-"""Most characters of a cell shown in a proof."""
+PROOF_ROWS, CELL = 20, 60
+"""Most rows shown as proof, and most characters of a cell of one."""
 SHOWN_TABLES = 12
 """Tables offered at once, those most like the question."""
-
-
-def require_model(context: Context, doing: str = "asking a database") -> None:
-    """Raise `ConfigurationError` where something is to be done that takes a language model, without one."""
-    if context.embedded:
-        raise ConfigurationError(f"{doing} needs a language model; name one, e.g. --model openai:gpt-4o-mini")
-
-
-def rank_names(question: str, named: Sequence[tuple[str, str]], env: Environment) -> list[str]:
-    """Ids of (id, text) pairs, those most like the question first, cut at `SHOWN_TABLES`."""
-    if len(named) < 2:
-        return [name for name, _ in named]
-    ranking = env.context.ranking
-    encoder = None if ranking in ("none", "openai") else env.encoder
-    method = "none" if encoder is None else ranking
-    return rank_relations(question, list(named), method=method, encoder=encoder, cut=SHOWN_TABLES)
-
-
-def sql_services(question: str, env: Environment) -> dict[str, Any]:
-    """Return what the actions of the SQL toolset ask for."""
-    return {
-        "database": env.database,
-        "rank_names": lambda named: rank_names(question, named, env),
-    }
-
-
-def table_lines(question: str, env: Environment) -> list[str]:
-    """Tables with their columns for a prompt, one a line, those that fit the question first."""
-    if env.context.db is None:
-        return []
-    schema = env.database.schema
-    tables = {t.name: t for t in schema.tables}
-    offered = rank_names(question, [(t.name, table_text(t)) for t in schema.tables], env)
-    more = [f"... and {len(tables) - len(offered)} more: get_tables()"] if len(tables) > len(offered) else []
-    bare = env.toolset.name == "select"
-    if len(offered) == len(tables):
-        offered = list(tables)  # where none is left out, prompts begin alike
-    return [*(table_line(schema, tables[name], bare) for name in offered), *more]
 
 
 def start(state: State, runtime: Runtime[Context]) -> Update:
@@ -81,13 +41,13 @@ def start(state: State, runtime: Runtime[Context]) -> Update:
 
 def answer(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with the values, the SQL that gives them, and the rows that prove them."""
-    last = state.last.feedback if state.steps else Feedback()
-    over = state.verdict.note if state.verdict is not None and state.verdict.status == "spent" else ""
+    env, last = environment(runtime), state.last.feedback if state.steps else Feedback()
+    over = state.verdict.note if state.verdict is not None and state.is_spent else ""
     finished = last.finished and last.action == "execute"
     sql, values, rows = "", tuple[str, ...](), Rows(Outcome.EMPTY)
     if state.program and (finished or over):
-        database = environment(runtime).database
-        if environment(runtime).toolset.name == "select":
+        database = env.database
+        if env.toolset.name == "select":
             sql, rows = state.program, database.select(database.read_select(state.program))
             values = answer_values(rows)
         elif (query := SqlQuery.parse(state.program, database.schema)).answer is not None:
@@ -97,20 +57,20 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
                 values = tuple(dict.fromkeys(str(cell) for cell in cells if cell is not None))
     if decides(state.question) and values in (("1",), ("0",), ("True",), ("False",)):
         values = ("true" if values[0] in ("1", "True") else "false",)
-    status: AnswerStatus = "answered" if values else "not_found"
+    status: AnswerStatus = "budget_spent" if over else "answered" if values else "not_found"
     reason = "" if values else f"every way tried gave no result ({len(state.steps)} steps)"
     if over:
-        so_far = "the answer is what was found so far" if values else "nothing was found so far"
-        status, reason = "budget_spent", f"{over}; {so_far}"
+        reason = f"{over}; {'the answer is what was' if values else 'nothing was'} found so far"
     elif last.action == "unknown":
         reason = ", ".join(last.arguments)
     elif not state.steps:
         reason = "no action was taken"
+    labels = tuple(YES_NO.get(value, value) for value in values)
     return {
         "answer": Answer(
-            status=status,
-            values=values,
-            labels=(labels := tuple(YES_NO.get(value, value) for value in values)),
+            status,
+            values,
+            labels,
             text=sentence(labels) or f"Not found: {reason}.",
             sql=sql if values else "",
             rows=_lines(rows) if values else (),
@@ -129,3 +89,37 @@ def _lines(rows: Rows) -> tuple[str, ...]:
         short = (f"{name}: {cell if len(cell) <= CELL else f'{cell[: CELL - 1]}…'}" for name, cell in cells)
         lines.append("; ".join(short))
     return tuple(lines)
+
+
+def require_model(context: Context, doing: str = "asking a database") -> None:
+    """Raise `ConfigurationError` where something is to be done that takes a language model, without one."""
+    if context.embedded:
+        raise ConfigurationError(f"{doing} needs a language model; name one, e.g. --model openai:gpt-4o-mini")
+
+
+def sql_services(question: str, env: Environment) -> dict[str, Any]:
+    """Return what the actions of the SQL toolset ask for."""
+    return {"database": env.database, "rank_names": lambda named: rank_names(question, named, env)}
+
+
+def rank_names(question: str, named: Sequence[tuple[str, str]], env: Environment) -> list[str]:
+    """Return the ids of (id, text) pairs, those most like the question first, cut at `SHOWN_TABLES`."""
+    if len(named) < 2:
+        return [name for name, _ in named]
+    method = "none" if env.context.ranking == "openai" else env.context.ranking
+    encoder = None if method == "none" else env.encoder
+    return rank_relations(question, list(named), method=method, encoder=encoder, cut=SHOWN_TABLES)
+
+
+def table_lines(question: str, env: Environment) -> list[str]:
+    """Return tables with their columns for a prompt, one a line, those that fit the question first."""
+    if env.context.db is None:
+        return []
+    schema = env.database.schema
+    tables = {t.name: t for t in schema.tables}
+    offered = rank_names(question, [(t.name, table_text(t)) for t in schema.tables], env)
+    more = [f"... and {len(tables) - len(offered)} more: get_tables()"] if len(tables) > len(offered) else []
+    bare = env.toolset.name == "select"
+    if len(offered) == len(tables):
+        offered = list(tables)  # where none is left out, prompts begin alike
+    return [*(table_line(schema, tables[name], bare) for name in offered), *more]

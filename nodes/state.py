@@ -7,7 +7,8 @@ the state whenever a node starts, so one edited in Studio as plain JSON works to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from html import escape
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
 from langgraph.channels import EphemeralValue, UntrackedValue
@@ -31,12 +32,11 @@ class Usage:
 
     Attributes:
         calls: replies received from a language model.
-        input_tokens, output_tokens: as the server reports them.
+        input_tokens, output_tokens: as the server reports them; `estimated` where it does not.
         cost: USD at list price; None once any model without a known price took part.
-        estimated: whether any token count is an estimate.
         queries: queries that reached a KG.
-        hallucinated: triples that a model claimed to have from the KG although it gave no such one (ODA 2.3).
         seconds: wall-clock time, filled in by whoever measures a phase (a single reply's is 0).
+        hallucinated: triples that a model claimed to have from the KG although it gave no such one (ODA 2.3).
     """
 
     calls: int = 0
@@ -49,17 +49,14 @@ class Usage:
     hallucinated: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        both = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
-        cost = None if self.cost is None or other.cost is None else self.cost + other.cost
-        return Usage(**both, cost=cost, estimated=self.estimated or other.estimated)
+        pairs = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
+        both: dict[str, Any] = {n: None if None in pair else sum(pair) for n, pair in pairs.items()}
+        return Usage(**{**both, "estimated": self.estimated or other.estimated})
 
     @property
     def tokens(self) -> int:
         """Tokens in and out together."""
         return self.input_tokens + self.output_tokens
-
-
-_COUNTS = ("calls", "input_tokens", "output_tokens", "queries", "seconds", "hallucinated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ class ScoredTriple:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thought, one action, the feedback of the environment, and what the agent was shown.
+    """One thought, one action, the feedback of the environment, and the observation that the agent was shown.
 
     `program_before` is what a correction rolls back to. `guideline` is the id of the one that fired.
     """
@@ -93,7 +90,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the inspector says of the last step."""
+    """What the inspector says of the last step; `reason` is what is wrong, in words for a person."""
 
     status: VerdictStatus
     guideline: str = ""
@@ -107,8 +104,7 @@ class Verdict:
 class Correction:
     """One mistake that was caught: at which step, by which guideline, and as `text` what the agent was shown.
 
-    `reason` is what was wrong, in words for a person; `fixes` are the verified corrections that the agent was
-    offered, each with what it finds.
+    `reason` is what was wrong, in words for a person; `fixes` are verified corrections, with what each finds.
     """
 
     step: int
@@ -124,8 +120,8 @@ class Correction:
 class ProofTriple:
     """A fact that proves the answer, with the labels of its subject, relation and object for people.
 
-    One that was read from a document names it: its `sentence`, the `document` by title and `source`, and the
-    id of the `fact`. These are "" for a fact of the KG.
+    One that was read from a document has its `sentence`, the `document` by title and `source`, and the id of
+    the `fact`; these are "" for a fact of the KG.
     """
 
     triple: Triple
@@ -189,10 +185,17 @@ class Answer:
         return f"{self.text}\n[{self.status.replace('_', ' ')}{sure}] {query or self.reason}".rstrip()
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        from triplewise.nodes.display import answer_html
-
-        return answer_html(self)
+        """Return what a notebook shows; all text of graphs and models is escaped."""
+        sure = "" if self.confidence is None else f", {self.confidence:.0%} sure"
+        status = f"{self.status.replace('_', ' ')}{sure}. {self.reason}"
+        parts = [f"<p><b>{escape(self.text)}</b><br><small>{escape(status)}</small></p>"]
+        if query := self.sparql or self.sql:
+            parts.append(f"<pre>{escape(query)}</pre>")
+        if self.proof:
+            rows = (("subject", "relation", "object"), *(fact.labels for fact in self.proof))
+            cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
+            parts.append(f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>")
+        return "".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain JSON values; terms of the proof as N-Triples."""
@@ -233,6 +236,12 @@ def merging(kind: type[T], key: Callable[[T], Any]) -> Reducer[T]:
 add_steps = merging(Step, lambda step: step.number)
 add_corrections = merging(Correction, lambda correction: correction.step)
 add_facts = merging(ExtractedFact, lambda fact: fact.triple)
+REDUCERS: Mapping[str, Reducer[Any]] = {
+    "steps": add_steps,
+    "corrections": add_corrections,
+    "facts": add_facts,
+}
+"""Keys of the state to which updates add."""
 
 
 class State(BaseModel):
@@ -277,6 +286,16 @@ class State(BaseModel):
         return self.steps[-1]
 
     @property
+    def standing(self) -> list[Step]:
+        """The steps that were not rolled back."""
+        return [step for step in self.steps if not step.rolled_back]
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether a budget ended the run."""
+        return self.verdict is not None and self.verdict.status == "spent"
+
+    @property
     def closing_note(self) -> str:
         """What guidelines of severity `note` say of the step that finished the run."""
         return self.verdict.reason if self.verdict is not None and self.verdict.status == "finished" else ""
@@ -300,14 +319,6 @@ class State(BaseModel):
         """Return the state with its values read anew: a checkpoint gives tuples inside them back as lists."""
         read = _Restored(**{name: getattr(self, name) for name in State.model_fields})
         return State.model_construct(**{name: getattr(read, name) for name in State.model_fields})
-
-
-REDUCERS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "steps": add_steps,
-    "corrections": add_corrections,
-    "facts": add_facts,
-}
-"""Keys of the state to which updates add."""
 
 
 class _Restored(State):

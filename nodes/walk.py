@@ -16,103 +16,69 @@ from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Node, Term, Variable
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.rdf import from_ox
-from triplewise.tools.pyql.program import (
-    Aggregate,
-    AnyOf,
-    Clause,
-    Extreme,
-    Fact,
-    Filter,
-    Not,
-    PyQL,
-    TimeWindow,
-    Typed,
-    Union,
-    all_facts,
-)
+from triplewise.tools.pyql import program as pyql
+from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import write_iri, write_node
 
-FAN_OUT = 12
-"""Most entities expanded at one hop where each is looked at alone."""
-WIDTH = 200
-"""Most entities looked at at one hop, where one action looks at many."""
+FAN_OUT, WIDTH = 12, 200
+"""Most entities expanded at one hop where each is looked at alone, and where one action looks at many."""
 CLASS_DEPTH = 3
 """Steps up the classes over which a node is still an instance of one."""
-UNWALKABLE = "unwalkable"
-"""Code of the error for a program that takes a query."""
-_NEEDS: dict[type[Clause], str] = {
-    Extreme: "a superlative",
-    Filter: "a comparison",
-    Aggregate: "computing with numbers",
-    Union: "alternatives",
-    Not: "leaving something out",
-    TimeWindow: "a period",
+_NEEDS: dict[type[pyql.Clause], str] = {
+    pyql.Extreme: "a superlative",
+    pyql.Filter: "a comparison",
+    pyql.Aggregate: "computing with numbers",
+    pyql.Union: "alternatives",
+    pyql.Not: "leaving something out",
+    pyql.TimeWindow: "a period",
 }
 
 
-def order_of_walk(program: PyQL) -> list[Clause]:
+def order_of_walk(program: PyQL) -> list[pyql.Clause]:
     """Return the clauses in an order in which each starts from nodes that are known by then.
 
-    Raises:
-        ActionError: `unwalkable`, with what takes a query as its message.
+    Raises `ActionError` `unwalkable`, with what takes a query as its message.
     """
-    left = [c for c in program.clauses if not _counts_answers(c, program)]
-    if refused := next((c for c in left if not _is_walkable(c)), None):
-        raise ActionError(UNWALKABLE, _NEEDS.get(type(refused), "an optional fact"))
+    left, known, ordered = list[pyql.Clause](), set[Variable](), list[pyql.Clause]()
+    for clause in program.clauses:
+        match clause:
+            case pyql.Aggregate(output=output, per=None, function="count") if program.answer == (output,):
+                continue  # all answers are counted
+            case pyql.Filter(one, "=" | "!=", other) if {type(one), type(other)} <= {IRI, Variable}:
+                left.append(clause)
+            case pyql.Fact() | pyql.Typed() | pyql.AnyOf():
+                left.append(clause)
+            case _:
+                raise ActionError("unwalkable", _NEEDS.get(type(clause), "an optional fact"))
     if program.order is not None:
-        raise ActionError(UNWALKABLE, "an order of the answers")
-    known, ordered = set[Variable](), list[Clause]()
+        raise ActionError("unwalkable", "an order of the answers")
+
+    def place(clause: pyql.Clause) -> int:
+        match clause:  # what costs nothing first, then what starts from a named node
+            case pyql.Filter() if known.issuperset(clause.mentions):
+                return 0
+            case pyql.AnyOf():
+                return 1
+            case pyql.Fact(start, _, end) if not (isinstance(start, Variable) and isinstance(end, Variable)):
+                return 2
+            case pyql.Fact(start, _, end) if known & {start, end}:
+                return 3
+            case pyql.Typed(variable):
+                return 4 if variable in known else 5
+        return 6
+
     while left:
-        clause = min(left, key=lambda c: _rank(c, known))
-        if _rank(clause, known) == _UNREACHED:
-            raise ActionError(UNWALKABLE, "facts that no named node leads to")
+        if place(clause := min(left, key=place)) == 6:
+            raise ActionError("unwalkable", "facts that no named node leads to")
         left.remove(clause)
         ordered.append(clause)
         known.update(clause.mentions)
     return ordered
 
 
-def _counts_answers(clause: Clause, program: PyQL) -> bool:
-    """Whether a clause counts, as the answer, all values of a variable."""
-    match clause:
-        case Aggregate(output=output, per=None, function="count"):
-            return program.answer == (output,)
-    return False
-
-
-def _is_walkable(clause: Clause) -> bool:
-    match clause:
-        case Filter(left, "=" | "!=", right):
-            return all(isinstance(side, IRI | Variable) for side in (left, right))
-    return isinstance(clause, Fact | Typed | AnyOf)
-
-
-_UNREACHED = 6
-
-
-def _rank(clause: Clause, known: set[Variable]) -> int:
-    """Return how soon a clause is walked: what costs nothing first, then what starts from a named node."""
-    match clause:
-        case Filter():
-            return 0 if known.issuperset(clause.mentions) else _UNREACHED
-        case AnyOf():
-            return 1
-        case Fact(start, _, end):
-            if not (isinstance(start, Variable) and isinstance(end, Variable)):
-                return 2
-            return 3 if known & {start, end} else _UNREACHED
-        case Typed(variable):
-            return 4 if variable in known else 5
-    return _UNREACHED
-
-
 class Walk:
-    """What programs reach over the facts seen so far: SPARQL over a store that holds nothing else.
-
-    `next_look` is the first call still needed to go on; while there is one, answers are not complete.
-    """
+    """What programs reach over the facts seen so far: SPARQL over a store that holds nothing else."""
 
     def __init__(self, state: State, kg: KnowledgeGraph, toolset: str) -> None:
         self._profile, self._toolset = kg.profile, toolset
@@ -121,7 +87,7 @@ class Walk:
         if toolset == "explore" and state.memory:
             facts = [t for path in state.memory for t in path]
         else:
-            facts = [t for s in state.steps if not s.rolled_back for t in s.feedback.triples]
+            facts = [t for s in state.standing for t in s.feedback.triples]
         self._facts, self._store = tuple(dict.fromkeys(facts)), Store()
         statements = "\n".join(t.n3() for t in self._facts)
         self._store.load(statements, RdfFormat.N_TRIPLES, lenient=True)
@@ -132,40 +98,38 @@ class Walk:
                     self._searched.add((node, relation))
                 case "search_each", (relation, *nodes):
                     self._searched |= {(node, relation) for node in nodes}
-        self.next_look: Call | None = None
 
-    def answers(self, program: PyQL) -> list[str]:
-        """Return the answers of a program: nodes as actions write them, a number, or true or false.
+    def follow(self, program: PyQL) -> Call | tuple[str, ...]:
+        """Return the first call still needed, else the answers: nodes as actions write them, or a value.
 
-        They are [] while there is a `next_look`. Raises `ActionError` as `order_of_walk`.
+        Raises `ActionError` as `order_of_walk` does.
         """
         clauses = order_of_walk(program)
         for place, clause in enumerate(clauses):
-            self.next_look = self._look_for(clause, clauses[:place])
-            if self.next_look is not None:
-                return []
+            if (look := self._look_for(clause, clauses[:place])) is not None:
+                return look
         result: Any = self._store.query(program.sparql(self._profile))
         if program.boolean:
-            return [str(bool(result)).lower()]
+            return (str(bool(result)).lower(),)
         values = [term for row in result if (term := from_ox(row[0])) is not None]
-        is_count = any(isinstance(clause, Aggregate) for clause in program.clauses)
-        return [v.value if is_count else write_node(v, self._profile) for v in values]
+        is_count = any(isinstance(clause, pyql.Aggregate) for clause in program.clauses)
+        return tuple(v.value if is_count else write_node(v, self._profile) for v in values)
 
-    def _reached(self, clauses: Sequence[Clause], node: Node) -> list[Term]:
+    def _reached(self, clauses: Sequence[pyql.Clause], node: Node) -> list[Term]:
         """Return what a variable may be after some clauses; of a node, itself."""
         if not isinstance(node, Variable):
             return [node]
         rows: Any = self._store.query(PyQL(tuple(clauses), (node,)).sparql(self._profile))
         return [term for row in rows if (term := from_ox(row[0])) is not None]
 
-    def _look_for(self, clause: Clause, before: Sequence[Clause]) -> Call | None:
+    def _look_for(self, clause: pyql.Clause, before: Sequence[pyql.Clause]) -> Call | None:
         """Return the first call that a clause needs after those before it; None where all was seen."""
         known = {v for c in before for v in c.mentions}
         match clause:
-            case Fact(subject, relation, object_):
+            case pyql.Fact(subject, relation, object_):
                 forward = isinstance(subject, IRI) or (subject in known and isinstance(object_, Variable))
                 return self._look(self._reached(before, subject if forward else object_), relation)
-            case Typed(variable, type_):
+            case pyql.Typed(variable, type_):
                 links = [IRI(p) for p in self._profile.type_predicates]
                 if variable not in known:
                     return self._look([type_], links[0])
@@ -187,22 +151,10 @@ class Walk:
             looks = [Call("get_neighbors", (write_node(node, profile),)) for node in nodes[:FAN_OUT]]
         else:
             unseen = [n for n in nodes[:WIDTH] if (short(n), short(relation)) not in self._searched]
-            forms, name = (
-                [write_node(n, profile) for n in unseen],
-                write_iri(relation, profile, relation=True),
-            )
+            forms = [write_node(n, profile) for n in unseen]
+            name = write_iri(relation, profile, relation=True)
             if len(forms) == 1:
                 looks = [Call("search_neighbor", (forms[0], name))]
             elif forms:
                 looks = [Call("search_each", (name, *forms))]
         return next((call for call in looks if call.text() not in self._calls), None)
-
-
-def named_nodes(program: PyQL, profile: Profile) -> tuple[list[str], list[str]]:
-    """Return short ids of the nodes and of the relations that a program names, in order of appearance."""
-    facts = list(all_facts(program.clauses))
-    nodes = [n for f in facts for n in (f.subject, f.object) if isinstance(n, IRI)]
-    nodes += [c.type for c in program.clauses if isinstance(c, Typed)]
-    nodes += [n for c in program.clauses if isinstance(c, AnyOf) for n in c.nodes if isinstance(n, IRI)]
-    relations = dict.fromkeys(f.relation for f in facts)
-    return [profile.short(n) for n in dict.fromkeys(nodes)], [profile.short(r) for r in relations]

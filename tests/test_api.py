@@ -15,7 +15,6 @@ import rdflib
 import triplewise
 from triplewise.graphs.api import Settings
 from triplewise.nodes.context import Context, NameOrObject
-from triplewise.nodes.display import answer_html
 from triplewise.nodes.state import Answer, ProofTriple
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import IRI, Triple, text
@@ -70,7 +69,7 @@ def test_what_a_notebook_shows_is_escaped() -> None:
     facts = [("<b>A</b>", "knows", "B"), ("B", "knows", "C"), ("X", "is", "X")]
     iri = IRI("http://example.org/a")
     proof = tuple(ProofTriple(Triple(iri, iri, text(o)), (s, r, o)) for s, r, o in facts)
-    html = answer_html(Answer("unsure", text="<script>", sparql="SELECT", proof=proof, confidence=0.4))
+    html = Answer("unsure", text="<script>", sparql="SELECT", proof=proof, confidence=0.4)._repr_html_()
     assert "<script>" not in html
     assert "<b>A</b>" not in html
     assert html.count("<tr>") == 4

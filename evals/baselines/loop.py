@@ -22,12 +22,12 @@ from langgraph.runtime import Runtime
 from triplewise.evals.baselines import Graph, check_model
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.presets import PRESETS, Preset, choose_phases
+from triplewise.nodes.act import read_values
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, spent
 from triplewise.nodes.models import Reply
 from triplewise.nodes.phase import Phase
 from triplewise.nodes.prompting import load_prompt
-from triplewise.nodes.replies import read_values
 from triplewise.nodes.result import normal_values, sentence
 from triplewise.nodes.state import Answer, AnswerStatus, State, Step, Verdict
 from triplewise.tools.actions.toolset import Call, Feedback

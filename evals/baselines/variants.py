@@ -28,11 +28,11 @@ from triplewise.nodes import plan as planning
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.extract import fitting_texts
+from triplewise.nodes.hints import memory_lines
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.result import labels_of
 from triplewise.nodes.routes import find_routes
 from triplewise.nodes.state import State
-from triplewise.nodes.text import memory_lines
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError, ConfigurationError
 from triplewise.tools.core.names import normalise

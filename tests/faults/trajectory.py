@@ -11,11 +11,10 @@ import pyoxigraph as ox
 from langgraph.runtime import Runtime
 
 from triplewise.nodes import correct, inspect
-from triplewise.nodes.act import carry_out
+from triplewise.nodes.act import carry_out, read_reply
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.reasoning import reasoning_memory
-from triplewise.nodes.replies import read_reply
 from triplewise.nodes.state import State, Verdict
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.embedded import EmbeddedKG

@@ -10,11 +10,10 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State, build_graph
-from triplewise.nodes.act import auto, carry_out, react
+from triplewise.nodes.act import auto, carry_out, react, read_reply, read_values
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.hints import prompt_values
 from triplewise.nodes.reasoning import reasoning_memory
-from triplewise.nodes.replies import read_reply, read_values
 from triplewise.nodes.state import ScoredTriple
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.actions.toolset import Call

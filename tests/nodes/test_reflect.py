@@ -14,16 +14,17 @@ from langgraph.runtime import Runtime
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State
 from triplewise.nodes.environment import Environment, Run
+from triplewise.nodes.hints import memory_texts
 from triplewise.nodes.reflect import (
     chance,
     generated,
     none,
     oda,
+    parse_triples,
     remember,
     similarity,
 )
 from triplewise.nodes.state import Step, Verdict
-from triplewise.nodes.text import memory_texts, parse_triples
 from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph

@@ -30,7 +30,7 @@ import yaml
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State, build_graph
-from triplewise.nodes.text import memory_lines
+from triplewise.nodes.hints import memory_lines
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.overlay.overlay import overlaid
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.agentbench_gold import MadeUp, gold, play, records
 from tests.support.pyql_programs import DATE, ENTITIES, NUMBER, RELATIONS, graphs
 from triplewise.guidelines import load_guidelines
-from triplewise.nodes.replies import read_reply
+from triplewise.nodes.act import read_reply
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
 from triplewise.tools.actions.agentbench import Sets, set_script, to_pyql
 from triplewise.tools.actions.pyql import script
