@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.history import encode
 from triplewise.nodes.sql import table_lines
-from triplewise.nodes.state import State, Step
+from triplewise.nodes.state import ScoredTriple, State, Step
 from triplewise.tools.actions.explore import CHARACTERS
-from triplewise.tools.actions.terms import names, with_id
-from triplewise.tools.core.terms import Term, Triple
+from triplewise.tools.actions.terms import UNNAMED, names, relation_names, with_id
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 from triplewise.tools.learning.trajectory import Opening, Turn
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
+from triplewise.tools.linking.schema import schema_of
 from triplewise.tools.linking.search import node_types
 from triplewise.tools.parsing.statements import form_of
-from triplewise.tools.pyql.text import read_term
+from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, topics_of, within
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ ALIKE = 100
 def prompt_values(state: State, env: Environment) -> dict[str, Any]:
     """Return what prompt templates may name; functions give what costs a query, once, where it is named."""
     context, toolset, kg = env.context, env.toolset, env.kg
-    meanings, plan = cache(lambda: entity_lines(kg, state.linked)), [r.text() for r in state.rules[:RULES]]
+    meanings, plan = cache(lambda: meaning_lines(state, kg)), [r.text() for r in state.rules[:RULES]]
 
     def candidates() -> list[str]:
         focus = [node for i in state.focus if (node := read_term(i, kg.profile)) is not None]
@@ -85,6 +86,17 @@ def turns_of(steps: Sequence[Step]) -> tuple[Turn, ...]:
     return tuple(Turn(s.thought, s.call, s.observation) for s in steps)
 
 
+def meaning_lines(state: State, kg: KnowledgeGraph) -> list[str]:
+    """Return one line for each class and each entity that the question names, classes first."""
+    lines, classes = list[str](), list[str]()
+    for node in dict.fromkeys(node for node, _ in _of_classes(state, kg).values()):
+        schema, id = schema_of(kg, node), kg.profile.short(node)
+        several = f"{schema.members}" if schema.is_whole else f"more than {schema.members}"
+        lines.append(f"{names(kg, [node])[node]}: {id} (class, {several} members)")
+        classes.append(id)
+    return [*lines, *entity_lines(kg, [e for e in state.linked if e.id not in classes])]
+
+
 def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str]:
     """Return one line for what a mention may mean: its node, and others where the linker is not sure.
 
@@ -110,13 +122,57 @@ def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str
 def around_lines(state: State, env: Environment, spent: Sequence[str]) -> list[str]:
     """Return the relations around the task-relevant entities, within the budget that `spent` hints share."""
     kg, budget = env.kg, (HINTS // LATER if state.standing else HINTS) - sum(map(len, spent))
-    facts = [NearbyFact(s.triple, s.through) for s in state.observation]
-    totals = {}
-    for topic in state.observed:  # cached since the observation
+    groups, totals, heads = class_groups(state, kg)
+    of_classes = _of_classes(state, kg)
+    facts = [NearbyFact(s.triple, s.through) for s in state.observation if s not in of_classes]
+    topics = [topic for topic in state.observed if topic not in groups]
+    for topic in topics:  # cached since the observation
         if (node := kg.profile.expand(topic)) is not None and (around := kg.relations(node)).outcome.ok:
             totals[topic] = len(around.forward) + len(around.backward)
-    groups = {topic: list[str]() for topic in totals} | grouped_lines(kg, facts, state.observed)
-    return within(kg, groups, budget, totals)
+    groups |= {topic: list[str]() for topic in topics if topic in totals} | grouped_lines(kg, facts, topics)
+    return within(kg, groups, budget, totals, heads)
+
+
+def _of_classes(state: State, kg: KnowledgeGraph) -> dict[ScoredTriple, tuple[IRI, IRI]]:
+    """Return the facts that were observed of members of classes, each with its class and member."""
+    found = dict[ScoredTriple, tuple[IRI, IRI]]()
+    for seen in state.observation:
+        is_a, ends = seen.through, (seen.triple.subject, seen.triple.object)
+        if is_a is None or is_a.relation.value not in kg.profile.type_predicates:
+            continue
+        if isinstance(is_a.object, IRI) and is_a.object not in ends:
+            found[seen] = is_a.object, is_a.subject
+    return found
+
+
+def class_groups(
+    state: State, kg: KnowledgeGraph
+) -> tuple[dict[str, list[str]], dict[str, int], dict[str, str]]:
+    """Return the relations of the members of each class that the question names, as lines by its id.
+
+    Each line has how many members have the relation, where not all, and a value in the form that actions
+    take. Then how many relations there are, and the heading of each class.
+    """
+    groups, totals, heads = dict[str, list[str]](), dict[str, int](), dict[str, str]()
+    short, seen = kg.profile.short, _of_classes(state, kg)
+    ends = [s.triple.object if s.triple.subject == x else s.triple.subject for s, (_, x) in seen.items()]
+    iris = [end for end in ends if isinstance(end, IRI)]
+    shown, kinds = names(kg, [*ends, *(node for node, _ in seen.values())]), node_types(kg, iris)
+    relations = [short(s.triple.relation) for s in seen]
+    read = dict(zip(relations, relation_names(kg, relations), strict=True))
+    for (fact, (node, member)), end, relation in zip(seen.items(), ends, relations, strict=True):
+        schema, out = schema_of(kg, node), fact.triple.subject == member  # kept since the observation
+        count = next((h.members for h in schema.held if h[:2] == (fact.triple.relation, out)), 0)
+        share = "" if count == schema.members else f", {count} of {schema.members}"
+        value = "a node without a name" if shown[end] == UNNAMED else with_id(kg, end, shown[end])
+        if isinstance(end, Literal):
+            value = write_node(end, kg.profile) if len(end.value) <= LONG else f'"{end.value[:LONG]}..."'
+        kind = f" ({', '.join(kinds[end])})" if isinstance(end, IRI) and kinds.get(end) else ""
+        line = f"{'->' if out else '<-'} {read[relation]}{share}: {value}{kind}"
+        groups.setdefault(short(node), []).append(line)
+        totals[short(node)] = len(schema.held)
+        heads[short(node)] = f"Members of {with_id(kg, node, shown[node])} have"
+    return groups, totals, heads
 
 
 def observation_lines(kg: KnowledgeGraph, state: State) -> list[str]:

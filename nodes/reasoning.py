@@ -72,7 +72,7 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
         bound = {v: None for v in bound if v in re.findall(r"\?\w+", state.program)}
     # Ids that steps and hints show: around the entities, and what else a mention may mean.
     hinted = [t for s in state.observation for t in (s.triple, s.through) if t is not None]
-    ends = (n for s in state.observation for n in (s.triple.subject, s.triple.object) if isinstance(n, IRI))
+    ends = (n for t in hinted for n in (t.subject, t.object) if isinstance(n, IRI))
     values = (i for s in standing for ids in s.feedback.ids.values() for i in ids)
     meanings = (c.id for e in state.linked for c in e.candidates)
     searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))

@@ -123,7 +123,7 @@ def _vocabulary(
     kg: KnowledgeGraph, text: str, kind: MatchKind, encoder: Encoder | None, limit: int, fill: bool
 ) -> list[Match]:
     """Classes or relations that a text may mean, by words and by vectors; `fill`: the nearest, if far."""
-    entries = _classes(kg) if kind == "class" else relations_of(kg)
+    entries = classes_of(kg) if kind == "class" else relations_of(kg)
     if not entries:
         return []
     norm = normalise(text)
@@ -178,7 +178,7 @@ def relations_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
     return remembered(kg, "vocabulary", "relations", read) or ()
 
 
-def _classes(kg: KnowledgeGraph) -> tuple[Entry, ...]:
+def classes_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
     """Return the classes of a KG that have instances, read once."""
 
     def read() -> tuple[Entry, ...]:
@@ -196,4 +196,4 @@ def class_words(kg: KnowledgeGraph) -> frozenset[str]:
     """The names of a graph's classes that are one word; none of a graph without a label index."""
     if kg.index is None:
         return frozenset()
-    return frozenset(n for of in _classes(kg) if " " not in (n := normalise(of.names[0])))
+    return frozenset(n for of in classes_of(kg) if " " not in (n := normalise(of.names[0])))

@@ -181,34 +181,35 @@ def within(
     groups: Mapping[str, Sequence[str]],
     characters: int,
     totals: Mapping[str, int] | None = None,
+    heads: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Return grouped lines under their topics, a line of each topic in turn until the characters are spent.
 
     Args:
-        totals: how many relations a topic has in all, where that is known: its heading says what is left out.
-            Of other topics the last line does.
+        totals: how many relations a topic has in all, where that is known: it is said below it how many of
+            them are left out. Of other topics the last line does.
+        heads: what stands above the lines of a topic in place of "Around ...".
     """
-    totals = totals or {}
+    totals, heads = totals or {}, heads or {}
     labels = kg.labels([node for topic in groups if (node := kg.profile.expand(topic)) is not None])
     names = {kg.profile.short(node): label for node, label in labels.items()}
     chosen: dict[str, list[str]] = {topic: [] for topic in groups}
-    left = 0
     in_turn = zip_longest(*([(topic, line) for line in lines] for topic, lines in groups.items()))
     for topic, line in filter(None, chain.from_iterable(in_turn)):
         characters -= len(line)
         if characters >= 0:
             chosen[topic].append(line)
-        else:
-            left += topic not in totals
-    shown = []
+    shown, others = list[str](), 0
     for topic, lines in chosen.items():
-        head = topic if names.get(topic, topic) == topic else f"{names[topic]} [{topic}]"
-        part = ""
-        if topic in totals:
-            part = ", all its" if len(lines) >= totals[topic] else f", {len(lines)} of its {totals[topic]}"
-            part += " relations"
+        left = max(totals.get(topic, 0), len(groups[topic])) - len(lines)
+        label = names.get(topic, topic)
+        head = heads.get(topic) or f"Around {topic if label == topic else f'{label} [{topic}]'}"
         if totals.get(topic) == 0:
-            shown.append(f"Around {head}: the graph has no facts about it.")
-        elif lines:
-            shown += [f"Around {head}{part}:", *lines]
-    return [*shown, *([f"... and {left} more relations"] if left else [])]
+            shown.append(f"{head}: the graph has no facts about it.")
+        elif topic in totals:
+            rest = [f"... {left} more relations"] if left else []
+            shown += [f"{head}{'' if left else ', all its relations'}:", *lines, *rest]
+        else:
+            others += left
+            shown += [f"{head}:", *lines] if lines else []
+    return [*shown, *([f"... and {others} more relations"] if others else [])]
