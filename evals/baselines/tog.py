@@ -28,9 +28,9 @@ from triplewise.evals.baselines import Graph, loop
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment, spent
+from triplewise.nodes.hints import memory_lines
 from triplewise.nodes.result import labels_of
 from triplewise.nodes.state import State, Verdict
-from triplewise.nodes.text import memory_lines
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import Term
