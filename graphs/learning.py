@@ -1,170 +1,418 @@
-"""Self-learning (SymAgent 4.3) as a LangGraph graph, and its runs in folders, gone on with after a kill.
+"""Self-learning (SymAgent 4.3): explore, refine, merge, update, validate, until nothing is gained.
 
-```
-START → validate ─┬─→ explore → refine → merge → update ─┬─→ validate
-                  └── gain negligible, or enough → END   └── nothing to learn from → END
-```
+The policy answers every question and is rewarded (explore), and makes each attempt anew (refine, 4.3.1). The
+better ones become the training set (merge, equation 7), the policy is trained on it (update, equation 8), and
+learning ends where it no longer gains on questions held out (validate, 4.3.2).
 
-The folder of a run holds `learn.json` (the configuration), `trajectories.jsonl` (explored and refined ones),
+A run is its folder: `learn.json` (the configuration), `trajectories.jsonl` (explored and refined ones),
 `validated.jsonl` (attempts at validation questions), `training-N.jsonl` (what iteration N trained on),
-`policy-N-*` (what came of it), `checkpoints.sqlite` (the state of the graph) and, in the end, `report.json`
-and `settings.yaml`.
+`policy-N-*` (what came of it), `report.json` (the state after each phase) and, in the end, `settings.yaml`.
+A run that was killed goes on from it: every phase finds there what it has done already.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
-from dataclasses import asdict
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 import yaml
-from langchain_core.runnables import RunnableConfig
-from langgraph.graph import START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
+from pydantic import BaseModel
 
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.presets import find_preset
-from triplewise.graphs.runs import open_saver
-from triplewise.nodes import learning as phases
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment
-from triplewise.nodes.learning import LearningConfig, LearningContext, LearningState
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.nodes.hints import opening, prompt_values, turns_of
+from triplewise.nodes.models import find_server, split_model
+from triplewise.nodes.prompting import load_prompt
+from triplewise.nodes.state import Answer, State
+from triplewise.tools.core.errors import ConfigurationError, DataError, RunError, UserError
 from triplewise.tools.core.files import exclusive, write_json, write_text
-from triplewise.tools.learning.questions import Question, read_questions, split
-from triplewise.tools.learning.trajectory import Journal
+from triplewise.tools.learning import exploration, trajectory
+from triplewise.tools.learning.questions import Question, read_questions, reward_of, short_answers, split
+from triplewise.tools.learning.trajectory import Journal, Opening, Origin, Trajectory, merge_pair
+from triplewise.tools.linking.linker import link
 
-CONFIG, CHECKPOINTS, REPORT, SETTINGS = "learn.json", "checkpoints.sqlite", "report.json", "settings.yaml"
-_THREAD: RunnableConfig = {"configurable": {"thread_id": "learn"}}
+CONFIG, REPORT, SETTINGS = "learn.json", "report.json", "settings.yaml"
+TRAJECTORIES, VALIDATED = "trajectories.jsonl", "validated.jsonl"
+JOBS = {"embedded": 1, "model": 8}
+
+Policy = Literal["embedded", "model"]
+Learner: TypeAlias = Callable[
+    [Sequence[Trajectory], Path, int, Mapping[str, Any], Callable[[str, int, int | None], object]],
+    dict[str, Any],
+]
+"""Updates a policy from trajectories (SymAgent 4.3.2), and returns the settings that use what was learned.
+
+Called with the training set, the update's own folder, the iteration (from 0), the settings that earlier
+updates have changed, and what reports progress. After a kill it goes on, and trains nothing twice.
+Raises `ConfigurationError` where the person has to do something first; the message says what.
+"""
+Report: TypeAlias = Callable[[str, int, int, int | None, str], object]
+"""Called with the phase, the iteration, how much is done, of how much, and a note, e.g. the mean reward."""
+_log = logging.getLogger(__name__)
 
 
-def after_validate(state: LearningState) -> Literal["explore", "__end__"]:
-    """Explore with the newest policy, or stop."""
-    return "__end__" if state.stopped else "explore"
+@dataclass(frozen=True, slots=True)
+class LearningConfig:
+    """What is to be learned, all plain JSON: kept in the folder, so that a run can go on from it alone.
 
-
-def after_update(state: LearningState) -> Literal["validate", "__end__"]:
-    """Validate what was learned; without anything learned, stop."""
-    return "__end__" if state.stopped else "validate"
-
-
-def build_self_learning(
-    *, checkpointer: Any = None
-) -> CompiledStateGraph[LearningState, LearningContext, Any, Any]:
-    """Compile the graph of self-learning.
-
-    With a checkpointer, a killed run goes on in the phase it was in, and inside it after the last question
-    that is in the journal.
+    Attributes:
+        questions: JSON lines to explore. validation: JSON lines to validate on; "" holds out `share` of them.
+        policy: what learns. preset, context: the agent, as `build_graph` and `Context` take them.
+        iterations: most rounds (table 6: 2). epsilon: a gain in mean F1 on the validation questions below
+            this is negligible and ends the run; 0.001 is less than one question in most sets.
+        jobs: questions at a time; 0 is the policy's own number. Results do not depend on it.
+        learner: settings of what updates the policy, e.g. those of LoRA.
     """
-    graph: StateGraph[LearningState, LearningContext, Any, Any] = StateGraph(
-        LearningState, context_schema=LearningContext
-    )
-    graph.add_node("validate", phases.validate)
-    graph.add_sequence([phases.explore, phases.refine, phases.merge, phases.update])
-    graph.add_edge(START, "validate")
-    graph.add_conditional_edges("validate", after_validate)
-    graph.add_conditional_edges("update", after_update)
-    return graph.compile(checkpointer=checkpointer, name="self-learning")
+
+    questions: str
+    validation: str = ""
+    share: float = 0.1
+    policy: Policy = "embedded"
+    preset: str = "agent"
+    context: dict[str, Any] = field(default_factory=dict)
+    iterations: int = 2
+    epsilon: float = 0.001
+    jobs: int = 0
+    seed: int = 0
+    learner: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.policy not in get_args(Policy):
+            raise ConfigurationError.unknown("policy", self.policy, get_args(Policy))
+        if self.iterations < 1:
+            raise ConfigurationError("iterations must be 1 at least")
+
+
+class LearningState(BaseModel):
+    """How far a run is.
+
+    Attributes:
+        iteration: updates of the policy so far. settings: of an agent that has the newest policy; best: of
+            the one that validated best.
+        scores: validation of each policy, the one before learning first.
+        rounds: what each iteration explored, refined, kept and trained on.
+        stopped: why the run ended, in words; empty while it goes on.
+    """
+
+    iteration: int = 0
+    settings: dict[str, Any] = {}
+    best: dict[str, Any] = {}
+    scores: list[dict[str, Any]] = []
+    rounds: list[dict[str, Any]] = []
+    stopped: str = ""
 
 
 def learn(
     config: LearningConfig | None,
     folder: Path,
     *,
-    learner: phases.Learner | None = None,
-    report: Callable[[phases.Progress], object] = lambda progress: None,
+    learner: Learner | None = None,
+    report: Report = lambda phase, iteration, done, total, note: None,
     notify: Callable[[str], None] = lambda message: None,
-) -> Iterator[LearningState]:
-    """Run self-learning, or go on with it: the state after each phase as it happens, and the final one.
+) -> LearningState:
+    """Run self-learning to its end, or go on with it, and return how it ended.
 
     Args:
         config: what to learn; None goes on with what the folder holds.
-        folder: where everything is kept.
         learner: what updates the policy, instead of the policy's own.
-        report: called with the progress of a phase. notify: called with a message for a person.
+        report: called with progress. notify: called with a message for a person.
 
     Raises:
         ConfigurationError: a configuration that cannot work, or a folder that holds another one.
         DataError: a file that cannot be read. RunError: a service failed; the run can be gone on with.
     """
-    busy = ConfigurationError(f"another process is learning in {folder}; wait for it to end")
     folder.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        stack.enter_context(exclusive(folder / "lock", busy))
-        config = _stored_config(config, folder)
-        defaults = find_preset(config.preset).settings
-        context = Context(**config.context).resolved(defaults)
-        if context.embedded != (config.policy == "embedded"):
+    busy = ConfigurationError(f"another process is learning in {folder}; wait for it to end")
+    with exclusive(folder / "lock", busy):
+        path = folder / CONFIG
+        try:
+            stored = LearningConfig(**json.loads(path.read_text("utf-8"))) if path.is_file() else config
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(f"cannot read what is learned here: {error}", path) from error
+        if stored is None:
+            raise ConfigurationError(f"there is no run to go on with in {folder}")
+        if config not in (None, stored):
             raise ConfigurationError(
-                f"policy {config.policy} cannot learn with --model {context.model}: the embedded policy acts "
-                "without a language model, the model policy with one"
+                f"{folder} holds a run with other settings; go on with it by --resume, or name another folder"
             )
-        opened = Environment(context)
-        if not context.embedded:
-            _ = opened.model
-        questions, validation = _read_questions(config)
-        learning = LearningContext(
-            config=config,
-            folder=folder,
-            questions=questions,
-            validation=validation,
-            journal=stack.enter_context(closing(Journal(folder / phases.TRAJECTORIES, notify))),
-            validated=stack.enter_context(closing(Journal(folder / phases.VALIDATED, notify))),
-            learner=learner or phases.learner_for(config, context, opened.kg),
-            build=build_graph,
-            defaults=defaults,
-            report=report,
-        )
+        run = SelfLearning(stored, folder, learner, report)
         # Stored once everything that it names could be opened.
-        write_text(folder / CONFIG, json.dumps(asdict(config), indent=1, ensure_ascii=False), private=True)
-        saver = open_saver(folder / CHECKPOINTS, notify)
-        stack.callback(saver.conn.close)
-        graph = build_self_learning(checkpointer=saver)
-        begun = bool(graph.get_state(_THREAD).values)
-        # No phase begins before the one before it is on disk.
-        options: Any = {"context": learning, "stream_mode": "values", "durability": "sync"}
-        for values in graph.stream(None if begun else {"iteration": 0}, _THREAD, **options):
-            yield LearningState.model_validate(values)
-        final = LearningState.model_validate(graph.get_state(_THREAD).values)
-        write_json(folder / REPORT, final.model_dump(), indent=1)
-        settings = {"preset": config.preset, **config.context, **final.best}
+        write_text(path, json.dumps(asdict(stored), indent=1, ensure_ascii=False), private=True)
+        with (
+            closing(Journal(folder / TRAJECTORIES, notify)) as journal,
+            closing(Journal(folder / VALIDATED, notify)) as validated,
+        ):
+            while not run.state.stopped:
+                if len(run.state.scores) == run.state.iteration:
+                    run.validate(validated)
+                else:
+                    explored = run.explore(journal)
+                    run.update(run.merge(explored, run.refine(journal, explored)))
+                write_json(folder / REPORT, run.state.model_dump(), indent=1)
+        settings = {"preset": stored.preset, **stored.context, **run.state.best}
         text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
         write_text(folder / SETTINGS, text, private=True)  # the URL of a server may hold a password
-        yield final
+        return run.state
 
 
-def _stored_config(config: LearningConfig | None, folder: Path) -> LearningConfig:
-    """Return the configuration to carry out. Raises `ConfigurationError` where the folder holds another."""
-    path = folder / CONFIG
-    if not path.is_file():
-        if config is None:
-            raise ConfigurationError(f"there is no run to go on with in {folder}")
-        return config
-    try:
-        stored = LearningConfig(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise DataError(f"cannot read what is learned here: {error}", path) from error
-    if config not in (None, stored):
+def learner_for(config: LearningConfig, context: Context, opened: Environment) -> Learner:
+    """Return what updates the policy. Raises `ConfigurationError` on settings that cannot work."""
+    if config.policy == "model" and (context.calling != "react" or context.history != "chat"):
         raise ConfigurationError(
-            f"{folder} holds a run with other settings; go on with it by --resume, or name another folder"
+            "the model policy learns from conversations of Thought and Action texts: it needs the settings "
+            "calling=react and history=chat"
         )
-    return stored
+    try:
+        if config.policy == "embedded":
+            from triplewise.tools.learning.encoder_training import train_encoder
+
+            return partial(train_encoder, kg=opened.kg, base=context.encoder, seed=config.seed)
+        from triplewise.tools.learning.model_training import LoraSettings, train_served_adapter
+    except ImportError as error:
+        raise ConfigurationError(
+            f"training needs {error.name}: install it with pip install 'triplewise[learn]'"
+        ) from error
+    provider, name = split_model(context.model)
+    if provider != "openai":
+        raise ConfigurationError(f"the model policy needs openai:NAME, served by vLLM, got {context.model!r}")
+    server = find_server(name, context.base_url, context.api_key_env)
+    if server.is_openai:
+        raise ConfigurationError(
+            "the model policy needs --base-url: the server (vLLM) that serves the model and its adapters"
+        )
+    settings = {"seed": config.seed, **config.learner}
+    base, lora = str(settings.pop("base_model", "") or name), LoraSettings.of(settings)
+    return partial(train_served_adapter, base=base, url=server.base_url, key=server.api_key, lora=lora)
 
 
-def _read_questions(config: LearningConfig) -> tuple[list[Question], list[Question]]:
-    """Read what to explore, and what to validate on. Raises `DataError` where a question is in both."""
-    questions = read_questions(Path(config.questions))
-    if not config.validation:
-        return split(questions, config.share, config.seed)
-    validation = read_questions(Path(config.validation))
-    texts = {q.question for q in questions}
-    if both := [q.question for q in validation if q.question in texts]:
-        raise DataError(
-            f"{len(both)} validation questions are among those to learn from, e.g. {both[0]!r}; "
-            "validation needs questions that were not seen",
-            config.validation,
+class SelfLearning:
+    """The phases of a run of self-learning, which move its state on.
+
+    Raises `ConfigurationError` or `DataError` where a policy cannot learn with the settings, or questions
+    cannot be read.
+    """
+
+    def __init__(self, config: LearningConfig, folder: Path, learner: Learner | None, report: Report) -> None:
+        self.config, self.folder, self.report = config, folder, report
+        self.state, path = LearningState(), folder / REPORT
+        if path.is_file():
+            self.state = LearningState.model_validate_json(path.read_bytes())
+        self._use_policy()
+        if self.context.embedded != (config.policy == "embedded"):
+            raise ConfigurationError(
+                f"policy {config.policy} cannot learn with --model {self.context.model}: the embedded policy "
+                "acts without a language model, the model policy with one"
+            )
+        if not self.context.embedded:
+            _ = self.env.model  # opened before anything is done
+        self.questions = read_questions(Path(config.questions))
+        if not config.validation:
+            self.questions, self.validation = split(self.questions, config.share, config.seed)
+        else:
+            self.validation, texts = (
+                read_questions(Path(config.validation)),
+                {q.question for q in self.questions},
+            )
+            if both := [q.question for q in self.validation if q.question in texts]:
+                raise DataError(
+                    f"{len(both)} validation questions are among those to learn from, e.g. {both[0]!r}; "
+                    "validation needs questions that were not seen",
+                    config.validation,
+                )
+        self.learner = learner or learner_for(config, self.context, self.env)
+
+    def _use_policy(self) -> None:
+        """Open what the newest policy acts with."""
+        context = Context(**{**self.config.context, **self.state.settings})
+        self.context = context.resolved(find_preset(self.config.preset).settings)
+        self.env = Environment(self.context)
+
+    def explore(self, journal: Journal) -> dict[str, Trajectory]:
+        """Return self-explored trajectories with their rewards (equation 6), one a question.
+
+        The embedded policy follows its first rule; a language model runs as the agent.
+        """
+
+        def attempt(question: Question, blank: Trajectory) -> Trajectory:
+            if self.context.embedded:
+                return exploration.explore(self.env.kg, self.env.encoder, question, blank)
+            return self.run(question, blank)
+
+        return self.attempt_all("explored", attempt, journal, self.questions)
+
+    def refine(self, journal: Journal, explored: Mapping[str, Trajectory]) -> dict[str, Trajectory]:
+        """Return refined trajectories, one for every explored one, given that one and its reward.
+
+        The policy is never shown a gold answer. A language model reads its earlier attempt in the prompt. The
+        embedded policy has no words to reflect on, so it does what they would come to: it follows rules that
+        it had not chosen.
+        """
+        prompt = load_prompt("_refine")
+
+        def attempt(question: Question, blank: Trajectory) -> Trajectory:
+            earlier = explored[question.id]
+            if self.context.embedded:
+                return exploration.refine(self.env.kg, self.env.encoder, question, earlier)
+            answers, reward = list(earlier.predicted), earlier.reward
+            shown = prompt.render("earlier", turns=earlier.turns, answers=answers, reward=reward)
+            return self.run(question, blank, shown)
+
+        return self.attempt_all("refined", attempt, journal, self.questions)
+
+    def merge(self, explored: Mapping[str, Trajectory], refined: Mapping[str, Trajectory]) -> Path:
+        """Write the training set of this iteration (equation 7), in the order of the questions."""
+        pairs = [merge_pair(explored[q.id], refined[q.id]) for q in self.questions]
+        training = [better for better in pairs if better is not None]
+        file = self.folder / f"training-{self.state.iteration + 1}.jsonl"
+        trajectory.write_trajectories(file, training)
+        figures_of_round = {
+            "iteration": self.state.iteration,
+            "explored": figures(explored),
+            "refined": figures(refined),
+            "kept": len(training),
+            "kept_refined": sum(t.origin == "refined" for t in training),
+        }
+        self.state.rounds = [*self.state.rounds[: self.state.iteration], figures_of_round]
+        return file
+
+    def update(self, file: Path) -> None:
+        """Train the policy on a training set (equation 8); without anything to learn from, the run ends."""
+        state, trajectories = self.state, trajectory.read_trajectories(file)
+        if not trajectories:
+            state.stopped = "no attempt found any right answer, so there is nothing to learn from"
+            return
+        # A policy is named by what it is made of: vectors and caches that go by its name are never stale.
+        ingredients = file.read_bytes() + repr(sorted(state.settings.items())).encode()
+        into = self.folder / f"policy-{state.iteration + 1}-{hashlib.sha256(ingredients).hexdigest()[:8]}"
+
+        def report(doing: str, done: int, total: int | None) -> None:
+            self.report("update", state.iteration, done, total, doing)
+
+        state.settings |= self.learner(trajectories, into, state.iteration, dict(state.settings), report)
+        state.rounds[-1]["trained"] = len(trajectories)
+        state.iteration += 1
+        self._use_policy()
+
+    def validate(self, journal: Journal) -> None:
+        """Score the present policy on questions held out, remember the best, and see whether to stop.
+
+        It is run before anything was learned too: that score is what the first gain is measured by.
+        """
+        state = self.state
+        found = figures(self.attempt_all("validated", self.run, journal, self.validation))
+        if all(found["f1"] > earlier["f1"] for earlier in state.scores):
+            state.best = dict(state.settings)
+        state.scores.append({"iteration": state.iteration, **found})
+        state.stopped = reason_to_stop(state.scores, self.config.iterations, self.config.epsilon)
+
+    def run(self, question: Question, blank: Trajectory, earlier: str | None = None) -> Trajectory:
+        """Run the agent on a question; a model is shown `earlier`, an attempt to improve on."""
+        # Without checkpoints: what is done is in the journal.
+        agent = build_graph(self.config.preset, checkpointer=False)
+        request = {"question": question.question, "entities": dict(question.entities)}
+        state = State.model_validate(agent.invoke(request, context=replace(self.context, earlier=earlier)))
+        answer: Answer = state.answer or Answer("not_found")
+        reward = reward_of(answer.values, answer.labels, short_answers(self.env.kg, question.answers))
+        shown = Opening("", "")
+        if not self.context.embedded:  # what the model was shown first, without any earlier attempt
+            shown = opening(self.env.prompt, prompt_values(state, self.env))
+        return replace(
+            blank,
+            status=answer.status,
+            entities={e.mention or e.label: e.id for e in state.linked},
+            predicted=reward.predicted,
+            reward=reward.recall,
+            f1=reward.f1,
+            turns=turns_of(state.steps),
+            system=shown.system,
+            prompt=shown.prompt,
         )
-    return questions, validation
+
+    def attempt_all(
+        self,
+        origin: Origin,
+        attempt: Callable[[Question, Trajectory], Trajectory],
+        journal: Journal,
+        questions: Sequence[Question],
+    ) -> dict[str, Trajectory]:
+        """Attempt every question that the journal has no trajectory of, and return those of all, by id.
+
+        Every trajectory is in the journal before it counts as done. An error is kept as the status of a
+        trajectory without reward, so that one question does not end the learning of thousands; not so those
+        that any question would meet (`RunError`, `UserError`): they are raised once the attempts under way
+        have ended.
+        """
+        iteration, done = self.state.iteration, journal.of(self.state.iteration, origin)
+        policy = self.context.encoder if self.context.embedded else self.context.model
+        rewards = [t.reward for t in done.values()]
+
+        def work(question: Question) -> float:
+            blank = question.attempt(iteration=iteration, origin=origin, policy=policy)
+            try:
+                unknown = self._unknown_entity(question)
+                made = replace(blank, status=unknown) if unknown else attempt(question, blank)
+            except (RunError, UserError):
+                raise
+            except Exception as error:  # noqa: BLE001 - reported and counted
+                made = replace(blank, status=f"crashed: {error!r}")
+            if made.status.startswith("crashed"):
+                _log.info("question %s: %s", question.id, made.status)
+            journal.append(made)
+            return made.reward
+
+        def report() -> None:
+            note = f"mean reward {sum(rewards) / len(rewards):.3f}" if rewards else ""
+            self.report(origin, iteration, len(rewards), len(questions), note)
+
+        report()
+        jobs = self.config.jobs or JOBS[self.config.policy]
+        with ThreadPoolExecutor(jobs, thread_name_prefix="attempt") as pool:
+            futures = [pool.submit(work, question) for question in questions if question.id not in done]
+            try:
+                for future in as_completed(futures):
+                    rewards.append(future.result())
+                    report()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return journal.of(iteration, origin)
+
+    def _unknown_entity(self, question: Question) -> str:
+        """Return the status of an attempt where the graph lacks an entity that the question comes with."""
+        if question.entities and self.context.db is None:
+            try:
+                link(question.question, self.env.kg, given=question.entities, encoder=self.env.encoder)
+            except ConfigurationError as error:
+                return f"crashed: {error}"
+        return ""
+
+
+def figures(trajectories: Mapping[str, Trajectory]) -> dict[str, float | int]:
+    """Return means over trajectories (0 without any): reward, F1, share with a reward; and their number."""
+    count = len(trajectories) or 1
+    return {
+        "questions": len(trajectories),
+        "reward": sum(t.reward for t in trajectories.values()) / count,
+        "f1": sum(t.f1 for t in trajectories.values()) / count,
+        "rewarded": sum(t.reward > 0 for t in trajectories.values()) / count,
+        "crashed": sum(t.status.startswith("crashed") for t in trajectories.values()),
+    }
+
+
+def reason_to_stop(scores: Sequence[Mapping[str, float]], rounds: int, epsilon: float) -> str:
+    """Return why to stop after these validations, in words; "" to go on."""
+    if len(scores) > 1 and (gain := scores[-1]["f1"] - scores[-2]["f1"]) < epsilon:
+        return f"the gain in validation F1 is negligible ({gain:+.4f}, less than {epsilon:g})"
+    if len(scores) > rounds:
+        return f"all {rounds} iterations are done" if rounds > 1 else "the iteration is done"
+    return ""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import typer
 
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import columns, out, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from triplewise.nodes.learning import LearningConfig, Progress
 
 PATHS = {"kg", "profile", "prompt", "seeds", "documents", "facts", "prices", "encoder", "db"}
 """Settings that may name a file or a folder."""
@@ -27,28 +23,21 @@ choices (list of chosen, offered, before: relations by id, ^ before one walked b
 commands = typer.Typer()
 
 
-@dataclass(frozen=True)
-class Training:
-    """What `LearningConfig` calls by the same names."""
-
+@o.command(commands, after=FORMAT)
+def learn(
+    options: o.RunOptions,
     policy: Literal["embedded", "model"] = o.option(
         "",
         "What learns: the embedded encoder (no language model, two cores, minutes), or a LoRA adapter "
         "of the language model (a GPU).",
         "embedded",
-    )
-    iterations: int = o.option("N", "Most rounds of exploring and training.", 2, min=1)
+    ),
+    iterations: int = o.option("N", "Most rounds of exploring and training.", 2, min=1),
     epsilon: float = o.option(
         "GAIN", "A gain in mean validation F1 below this is negligible and ends the run.", 0.001
-    )
-    jobs: int = o.option("N", "Questions at a time; 0: 1 (embedded policy) or 8 (model).", 0, min=0)
-    seed: int = o.option("N", "Of the held-out share, the attempts and the training.", 0)
-
-
-@o.command(commands, after=FORMAT)
-def learn(
-    options: o.RunOptions,
-    training: Training,
+    ),
+    jobs: int = o.option("N", "Questions at a time; 0: 1 (embedded policy) or 8 (model).", 0, min=0),
+    seed: int = o.option("N", "Of the held-out share, the attempts and the training.", 0),
     questions: Path | None = o.argument(
         "QUESTIONS",
         "JSON lines with `question`, `answers` (ids, literals or names), and optionally `id`, and "
@@ -88,61 +77,55 @@ def learn(
         raise ConfigurationError("--resume takes its questions and settings from the folder; leave them out")
     if not resume and questions is None:
         raise ConfigurationError("no questions; give a file of them, or --resume to go on with a run")
+    import yaml
+
+    from triplewise.graphs import learning
+    from triplewise.tools.learning.trajectory import read_trajectories
+
     config = None
     if questions is not None:
-        import yaml
-
-        from triplewise.nodes.learning import LearningConfig
-
-        context = ({"history": "chat"} if training.policy == "model" else {}) | options.context_settings()
+        context = ({"history": "chat"} if policy == "model" else {}) | options.context_settings()
         for name in PATHS & context.keys():  # it may be resumed from another folder
             if Path(context[name]).exists():
                 context[name] = str(Path(context[name]).resolve())
-        settings = dict(o.split_pair("--lora", pair, "epochs=1") for pair in lora or ())
-        learner = {name: yaml.safe_load(value) for name, value in settings.items()}
-        share = validation.replace(".", "", 1).isdigit()
-        config = LearningConfig(
+        pairs = dict(o.split_pair("--lora", pair, "epochs=1") for pair in lora or ())
+        settings = {name: yaml.safe_load(value) for name, value in pairs.items()}
+        is_share = validation.replace(".", "", 1).isdigit()
+        config = learning.LearningConfig(
             questions=str(questions.resolve()),
+            validation="" if is_share else str(Path(validation).resolve()),
+            share=float(validation) if is_share else 0.1,
+            policy=policy,
             preset=options.preset or o.DEFAULT_PRESET,
             context=context,
-            learner=({"base_model": base_model} if base_model else {}) | learner,
-            **vars(training),
-            **{"share": float(validation)} if share else {"validation": str(Path(validation).resolve())},
+            iterations=iterations,
+            epsilon=epsilon,
+            jobs=jobs,
+            seed=seed,
+            learner=({"base_model": base_model} if base_model else {}) | settings,
         )
-    _run(config, into)
-
-
-def _run(config: LearningConfig | None, into: Path) -> None:
-    """Run to the end, with a progress display, and print what came of it.
-
-    A line an iteration: mean rewards, shares with a reward, trajectories trained on, and the gain.
-    """
-    from triplewise.graphs.learning import SETTINGS
-    from triplewise.graphs.learning import learn as run_learning
-    from triplewise.nodes.learning import TRAJECTORIES, VALIDATED
-    from triplewise.tools.learning.trajectory import read_trajectories
-
     with progress_bars(f"what is done is kept; `triplewise learn --resume --into {into}` goes on") as show:
 
-        def report(now: Progress) -> None:
-            note = now.doing if now.reward is None else f"mean reward {now.reward:.3f}"
-            number = now.iteration + (now.phase != "validated")
-            show(f"{now.phase} {number}", now.done, now.total, f"{now.done} of {now.total}  {note}")
+        def report(phase: str, iteration: int, done: int, total: int | None, note: str) -> None:
+            number = iteration + (phase != "validated")
+            show(f"{phase} {number}", done, total, f"{done} of {total}  {note}")
 
-        *_, state = run_learning(config, into, report=report, notify=lambda m: say(m, "notice"))
+        state = learning.learn(config, into, report=report, notify=lambda text: say(text, "notice"))
+    # A line an iteration: mean rewards, shares with a reward, trajectories trained on, and the gain.
     scores = [f"{score['f1']:.3f}" for score in state.scores] + ["-", "-"]
     rows = []
     for number, done in enumerate(state.rounds):
-        rewards = (done.get("explored"), done.get("refined"))
-        cells = ((f"{r['reward']:.3f}", f"{r['rewarded']:.0%}") if r else ("-", "-") for r in rewards)
+        rewards = [
+            (f"{r['reward']:.3f}", f"{r['rewarded']:.0%}") for r in (done["explored"], done["refined"])
+        ]
         gain = f"{scores[number]} -> {scores[number + 1]}"
-        rows.append([str(number + 1), *chain(*cells), str(done.get("kept", "-")), gain])
+        rows.append([str(number + 1), *chain(*rewards), str(done["kept"]), gain])
     heads = ("iteration", "explored", "> 0", "refined", "> 0", "kept", "validation F1")
     out().print(columns(heads, rows, right=True))
-    files = (into / TRAJECTORIES, into / VALIDATED)
+    files = (into / learning.TRAJECTORIES, into / learning.VALIDATED)
     made = [t for file in files for t in read_trajectories(file)]
     if failed := {t.id: t for t in made if t.status.startswith("crashed")}:
         first = next(iter(failed.values()))
         why = f"e.g. {first.question!r}, {first.status}; all are in {files[0]} and {files[1].name}"
         say(f"{len(failed)} questions failed with an error, {why}", "notice")
-    say(f"{state.stopped}; settings of the best policy: {into / SETTINGS}")
+    say(f"{state.stopped}; settings of the best policy: {into / learning.SETTINGS}")

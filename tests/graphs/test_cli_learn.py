@@ -22,7 +22,7 @@ def films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Questions, a graph, and a learner that takes no time."""
     write_graph(tmp_path / "films.nt")
     write_questions(tmp_path / "questions.jsonl")
-    monkeypatch.setattr("triplewise.nodes.learning.learner_for", lambda *given: NoteLearner())
+    monkeypatch.setattr("triplewise.graphs.learning.learner_for", lambda *given: NoteLearner())
     return tmp_path
 
 

@@ -1,4 +1,4 @@
-"""Self-learning as a graph: its phases, and a kill in any of them."""
+"""Self-learning: its phases, and a kill in any of them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import pytest
 
 from tests.support.films import FILMS, write_graph, write_questions
 from tests.support.learning_kills import NoteLearner
-from triplewise.graphs.learning import build_self_learning, learn
-from triplewise.nodes.learning import LearningConfig, LearningState, Progress, reason_to_stop
+from triplewise.graphs.learning import LearningConfig, LearningState, learn, reason_to_stop
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.files import exclusive
 from triplewise.tools.learning.trajectory import Trajectory, read_trajectories
 
 ROOT = Path(__file__).parent.parent.parent
@@ -52,8 +52,8 @@ def config(films: Path, **values: Any) -> LearningConfig:
     )
 
 
-def run(films: Path, into: Path, learner: Any = None, **values: Any) -> list[LearningState]:
-    return list(learn(config(films, **values), into, learner=learner or NoteLearner()))
+def run(films: Path, into: Path, learner: Any = None, **values: Any) -> LearningState:
+    return learn(config(films, **values), into, learner=learner or NoteLearner())
 
 
 @pytest.fixture(scope="module")
@@ -62,21 +62,6 @@ def whole(films: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     into = tmp_path_factory.mktemp("whole") / "run"
     run(films, into)
     return into
-
-
-def test_the_graph_is_that_of_the_paper() -> None:
-    drawn = build_self_learning().get_graph()
-    edges = {(e.source, e.target) for e in drawn.edges}
-    assert edges == {
-        ("__start__", "validate"),
-        ("validate", "explore"),
-        ("validate", "__end__"),
-        ("explore", "refine"),
-        ("refine", "merge"),
-        ("merge", "update"),
-        ("update", "validate"),
-        ("update", "__end__"),
-    }
 
 
 def test_a_run_explores_refines_merges_updates_and_validates(whole: Path) -> None:
@@ -143,9 +128,9 @@ def test_results_do_not_depend_on_the_number_of_jobs(films: Path, whole: Path, t
 
 
 def test_a_run_that_has_ended_is_not_run_again(whole: Path) -> None:
-    told: list[Progress] = []
-    states = list(learn(None, whole, learner=NoteLearner(), report=told.append))
-    assert states[-1].stopped == "all 2 iterations are done"
+    told: list[tuple[Any, ...]] = []
+    state = learn(None, whole, learner=NoteLearner(), report=lambda *given: told.append(given))
+    assert state.stopped == "all 2 iterations are done"
     assert told == []
 
 
@@ -157,7 +142,7 @@ def test_refining_finds_what_no_word_of_the_question_says(films: Path, tmp_path:
     path.write_text(
         "".join(json.dumps({**r, "answers": [answers.get(r["id"], "x")]}) + "\n" for r in records)
     )
-    done = run(films, tmp_path, questions=str(path), iterations=1)[-1].rounds[0]
+    done = run(films, tmp_path, questions=str(path), iterations=1).rounds[0]
     assert done["refined"]["reward"] > 0.8 > done["explored"]["reward"]
 
 
@@ -171,7 +156,7 @@ class Worsener(NoteLearner):
 
 
 def test_learning_ends_without_a_gain_and_the_best_policy_is_kept(films: Path, tmp_path: Path) -> None:
-    state = run(films, tmp_path, Worsener(), epsilon=0.001)[-1]
+    state = run(films, tmp_path, Worsener(), epsilon=0.001)
     assert state.iteration == 1
     assert "the gain in validation F1 is negligible (-" in state.stopped
     assert state.settings == {"toolset": "explore", "max_steps": 1}
@@ -199,7 +184,7 @@ def test_without_any_reward_there_is_nothing_to_learn(films: Path, tmp_path: Pat
     path = tmp_path / "q.jsonl"
     records = [json.loads(line) for line in (films / "questions.jsonl").read_text().splitlines()]
     path.write_text("".join(json.dumps({**r, "answers": ["nobody"]}) + "\n" for r in records))
-    state = run(films, tmp_path / "run", questions=str(path))[-1]
+    state = run(films, tmp_path / "run", questions=str(path))
     assert "nothing to learn from" in state.stopped
     assert state.iteration == 0
 
@@ -209,7 +194,7 @@ def test_a_question_about_something_unknown_does_not_end_the_run(films: Path, tm
     records = [json.loads(line) for line in (films / "questions.jsonl").read_text().splitlines()]
     records[0]["entities"], records[1]["entities"] = {"Alien": "http://films.example/No"}, {"Nothing": None}
     path.write_text("".join(json.dumps(r) + "\n" for r in records))
-    state = run(films, tmp_path / "run", questions=str(path), iterations=1)[-1]
+    state = run(films, tmp_path / "run", questions=str(path), iterations=1)
     assert state.rounds[0]["explored"]["crashed"] + state.scores[0]["crashed"] == 2
     made = [*read_trajectories(tmp_path / "run" / "trajectories.jsonl")]
     made += read_trajectories(tmp_path / "run" / "validated.jsonl")
@@ -220,18 +205,19 @@ def test_a_question_about_something_unknown_does_not_end_the_run(films: Path, tm
 
 def test_what_cannot_be_learned_is_refused(films: Path, whole: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="holds a run with other settings"):
-        next(learn(config(films, seed=9), whole, learner=NoteLearner()))
+        learn(config(films, seed=9), whole, learner=NoteLearner())
     with pytest.raises(ConfigurationError, match="no run to go on with"):
-        next(learn(None, tmp_path / "none", learner=NoteLearner()))
+        learn(None, tmp_path / "none", learner=NoteLearner())
     with pytest.raises(DataError, match="validation questions are among those to learn from"):
         run(films, tmp_path / "seen", validation=str(films / "questions.jsonl"))
     with pytest.raises(ConfigurationError, match="cannot learn with --model embedded"):
         run(films, tmp_path / "model", policy="model")
-    first = learn(config(films), tmp_path / "one", learner=NoteLearner())
-    next(first)
-    with pytest.raises(ConfigurationError, match="another process is learning"):
-        next(learn(None, tmp_path / "one", learner=NoteLearner()))
-    del first
+    (tmp_path / "one").mkdir()
+    with (
+        exclusive(tmp_path / "one" / "lock", AssertionError()),
+        pytest.raises(ConfigurationError, match="another process is learning"),
+    ):
+        learn(config(films), tmp_path / "one", learner=NoteLearner())
 
 
 @pytest.mark.parametrize(

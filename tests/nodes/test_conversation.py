@@ -15,7 +15,8 @@ from triplewise.graphs.presets import find_preset
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.hints import opening, prompt_values
 from triplewise.nodes.state import State
-from triplewise.tools.learning.trajectory import Trajectory, Turn, training_records
+from triplewise.tools.learning.model_training import training_records
+from triplewise.tools.learning.trajectory import Trajectory, Turn
 
 REPLIES = [
     "Rules:",

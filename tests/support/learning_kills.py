@@ -18,11 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from triplewise.graphs.learning import learn
-from triplewise.nodes.learning import Attempts, LearningConfig, Progress
+from triplewise.graphs.learning import LearningConfig, SelfLearning, learn
 from triplewise.tools.learning import trajectory
 from triplewise.tools.learning.questions import Question
-from triplewise.tools.learning.trajectory import Journal, Trajectory, write_line
+from triplewise.tools.learning.trajectory import Journal, Origin, Trajectory, write_line
 
 
 def die() -> None:
@@ -55,22 +54,23 @@ class NoteLearner:
 
 def note_attempts(folder: Path) -> None:
     """Have every attempt noted when it begins."""
-    of_all = Attempts.of_all
+    attempt_all = SelfLearning.attempt_all
 
     def noting(
-        self: Attempts,
-        attempt: Callable[[Question], Trajectory],
+        self: SelfLearning,
+        origin: Origin,
+        attempt: Callable[[Question, Trajectory], Trajectory],
         journal: Journal,
         questions: Sequence[Question],
-    ) -> dict[str, float | int]:
-        def noted(question: Question) -> Trajectory:
+    ) -> dict[str, Trajectory]:
+        def noted(question: Question, blank: Trajectory) -> Trajectory:
             with (folder / "begun.jsonl").open("a") as file:
-                file.write(json.dumps([self.iteration, self.origin, question.id, os.getpid()]) + "\n")
-            return attempt(question)
+                file.write(json.dumps([blank.iteration, origin, question.id, os.getpid()]) + "\n")
+            return attempt(question, blank)
 
-        return of_all(self, noted, journal, questions)
+        return attempt_all(self, origin, noted, journal, questions)
 
-    Attempts.of_all = noting  # type: ignore[method-assign]
+    SelfLearning.attempt_all = noting  # type: ignore[method-assign]
 
 
 def tear(number: int) -> None:
@@ -104,12 +104,11 @@ def child(folder: Path, point: str) -> None:
     if kind == "merge":
         vars(trajectory)["write_trajectories"] = fatal_merge
 
-    def report(progress: Progress) -> None:
-        if [kind, *map(int, numbers)] == [progress.phase, progress.iteration, progress.done]:
+    def report(phase: str, iteration: int, done: int, total: int | None, note: str) -> None:
+        if [kind, *map(int, numbers)] == [phase, iteration, done]:
             die()
 
-    for _ in learn(config, folder / "run", learner=NoteLearner(kind == "update"), report=report):
-        continue
+    learn(config, folder / "run", learner=NoteLearner(kind == "update"), report=report)
 
 
 def main() -> None:

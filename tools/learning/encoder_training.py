@@ -12,63 +12,56 @@ import hashlib
 import random
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import datasets
 import numpy as np
+import torch
+import transformers
+from peft import LoraConfig
+from safetensors.numpy import save_file
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
+from torch.nn import functional
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import write_json
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.learning.model_training import Progress, progress_callback
 from triplewise.tools.learning.trajectory import Trajectory
 from triplewise.tools.parsing.similarity import walked_text
 from triplewise.tools.planning.seeds import masked
-from triplewise.tools.retrieval.encoder import (
-    ADAPTER,
-    EMBEDDED,
-    LEARNED,
-    WEIGHTS_SHA256,
-    Encoder,
-    LearnedEncoder,
-    open_encoder,
-    vectors_of,
-    weights_file,
-)
+from triplewise.tools.retrieval import encoder as encoders
 
-if TYPE_CHECKING:
-    import torch
-    from sentence_transformers import SentenceTransformer
-
-HELD_OUT = 0.15
-"""Share of the examples that choose the best epoch."""
-LEAST_SURE = 0.1
-"""A right path's similarity is taken to be this at least."""
+HELD_OUT = 0.15  # Share of the examples that choose the best epoch
+LEAST_SURE = 0.1  # A right path's similarity is taken to be this at least
 LEAST_EXAMPLES = 4
 LEAST_F1 = 0.1
 """Trajectories whose answers are worse teach nothing: their recall comes from reaching everything."""
 LONGER, NEGATIVES = 2, 5
 """Paths a question that go one relation beyond the right one, and paths not taken that are shown with it."""
-LAYERS, UPPER = 6, 2
-"""Layers of all-MiniLM-L6-v2, and how many of them learn, from the top."""
+LAYERS, UPPER = 6, 2  # Layers of all-MiniLM-L6-v2, and how many of them learn, from the top
 MODULES = r"attention\.self\.(query|key|value)|attention\.output\.dense|intermediate\.dense|output\.dense"
-RANK, ALPHA, DROPOUT = 16, 32, 0.05
-"""Of LoRA: its scale is alpha / rank."""
+RANK, ALPHA, DROPOUT = 16, 32, 0.05  # Of LoRA: its scale is alpha / rank
 EPOCHS, PATIENCE = 10, 3
 """Most passes, and those without a better one after which learning ends; the best on held-out questions is
 kept, or what learning started from if none is better."""
 BATCH, RATE = 16, 1e-3
 """Questions a step, whose paths are each other's negatives; peak learning rate, warmed up and decayed."""
-TEMPERATURE = 0.05
-"""Of the softmax over paths."""
+TEMPERATURE = 0.05  # Of the softmax over paths
 PATH_WEIGHT = 4.0
 """Weight of what is learned beside the score of single words: what held-out questions of WebQSP chose."""
 
 Chain = tuple[tuple[str, bool], ...]
 """Relations by short id, each with whether it is walked forward."""
+Progress = Callable[[str, int, int | None], object]
+"""Called with what is being done, how much of it is done, and of how much (None where that is unknown)."""
 
 
 class PathExample(NamedTuple):
@@ -89,60 +82,61 @@ def train_encoder(
     progress: Progress = lambda doing, done, total: None,
     *,
     kg: KnowledgeGraph,
-    base: str = EMBEDDED,
+    base: str = encoders.EMBEDDED,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Train the embedded encoder on relation choices: a `Learner`; minutes on two cores.
 
+    The folder appears complete or not at all: one that is there stays, and what a kill left is cleared away.
+    The same seed and iteration give the same encoder.
+
     Args:
         trajectories: merged ones (equation 7); those without choices or answers are left out.
-        into: the new encoder's folder, by which `open_encoder` opens it. It appears complete or not at all:
-            one that is there stays, and what a kill left is cleared away.
-        settings: their `encoder` was learned before, and learning goes on from it; else from `base`.
-        kg: has the words of the relations. seed: of the adapter, order, dropout and sampling; the same
-            encoder for the same seed and iteration.
+        settings: learning goes on from their `encoder`, which was learned before; else from `base`.
+        kg: has the words of the relations.
 
-    Raises:
-        ConfigurationError: too few trajectories to learn from, or a base that cannot learn.
+    Raises `ConfigurationError` on too few trajectories to learn from, or a base that cannot learn.
     """
     base, seed = str((settings or {}).get("encoder", base)), seed + iteration
     if into.is_dir():
         return {"encoder": str(into)}
-    encoder = open_encoder(base)
-    if base != EMBEDDED and not isinstance(encoder, LearnedEncoder):
-        raise ConfigurationError(f"encoder {base!r} cannot learn; only {EMBEDDED!r} and what it learned can")
+    encoder = encoders.open_encoder(base)
+    learned = encoder if isinstance(encoder, encoders.LearnedEncoder) else None
+    if base != encoders.EMBEDDED and learned is None:
+        raise ConfigurationError(
+            f"encoder {base!r} cannot learn; only {encoders.EMBEDDED!r} and what it learned can"
+        )
     examples = path_examples(trajectories, seed)
     if len(examples) < LEAST_EXAMPLES:
         raise ConfigurationError(
             f"only {len(examples)} of {len(trajectories)} trajectories chose relations and found answers, at "
             f"least {LEAST_EXAMPLES} are needed: give more questions, or a KG that holds their answers"
         )
-    learned, held_out = hold_out(examples, seed)
     progress("reading relations", 0, None)
-    train, validation = (training_rows(part, kg, encoder, seed) for part in (learned, held_out))
+    parts = hold_out(examples, seed)
+    train, validation = (training_rows(part, kg, encoder, seed) for part in parts)
     into.parent.mkdir(parents=True, exist_ok=True)
     for leftover in into.parent.glob(f".{into.name}-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=into.parent, prefix=f".{into.name}-") as folder:
         part = Path(folder) / into.name
-        part.mkdir()
-        _train_adapter(train, validation, part, base, seed, progress)
+        _train_adapter(train, validation, part, None if learned is None else Path(base), seed, progress)
         record = {
             "scale": ALPHA / RANK,
             "path_weight": PATH_WEIGHT,
             "sure": LEAST_SURE,
             "base": base,
-            "weights": WEIGHTS_SHA256,
+            "weights": encoders.WEIGHTS_SHA256,
             "seed": seed,
             "trajectories": len(trajectories),
-            "iteration": encoder.iteration + 1 if isinstance(encoder, LearnedEncoder) else 1,
+            "iteration": 1 if learned is None else learned.iteration + 1,
         }
-        write_json(part / LEARNED, record, indent=1)
-        trained = LearnedEncoder(part)
+        write_json(part / encoders.LEARNED, record, indent=1)
+        trained = encoders.LearnedEncoder(part)
         # The similarity that three in four right paths of held-out questions reach counts as sure.
-        right = [path_similarities(kg, trained, e.masked, [e.chosen])[0] for e in held_out]
+        right = [path_similarities(kg, trained, e.masked, [e.chosen])[0] for e in parts[1]]
         record["sure"] = max(LEAST_SURE, float(np.quantile(right, 0.25)))
-        write_json(part / LEARNED, record, indent=1)
+        write_json(part / encoders.LEARNED, record, indent=1)
         part.rename(into)
     return {"encoder": str(into)}
 
@@ -150,31 +144,25 @@ def train_encoder(
 def path_examples(trajectories: Iterable[Trajectory], seed: int = 0) -> list[PathExample]:
     """Return the examples of trajectories that chose relations and found answers, in their order."""
 
-    def step(choice: str) -> tuple[str, bool]:
-        return choice.removeprefix("^"), not choice.startswith("^")
+    def chain(*choices: str) -> Chain:
+        return tuple((choice.removeprefix("^"), not choice.startswith("^")) for choice in choices)
 
     useful = [t for t in trajectories if t.choices and t.f1 >= LEAST_F1]
-    steps = sorted({step(o) for t in useful for c in t.choices for o in c.offered})
+    steps = sorted({step for t in useful for c in t.choices for step in chain(*c.offered)})
     examples = []
     for trajectory in useful:
         # A second chain of the rule, from another topic entity, begins without a way there.
         first, *later = trajectory.choices
-        chain = [first, *takewhile(lambda choice: bool(choice.before), later)]
-        chosen = tuple(map(step, (*chain[-1].before, chain[-1].chosen)))
-        others = [tuple(map(step, (*choice.before, o))) for choice in chain for o in choice.offered]
-        draw = random.Random(f"{seed} {trajectory.id}")
-        others += [(*chosen, longer) for longer in draw.sample(steps, min(LONGER, len(steps)))]
+        choices = [first, *takewhile(lambda choice: bool(choice.before), later)]
+        chosen = chain(*choices[-1].before, choices[-1].chosen)
+        others = [chain(*choice.before, offered) for choice in choices for offered in choice.offered]
+        longer = random.Random(f"{seed} {trajectory.id}").sample(steps, min(LONGER, len(steps)))
+        others += [(*chosen, step) for step in longer]
         low = trajectory.question.casefold()
         starts = ((low.find(mention.casefold()), len(mention)) for mention in trajectory.entities if mention)
-        examples.append(
-            PathExample(
-                trajectory.question,
-                masked(trajectory.question, [(at, at + length) for at, length in starts if at >= 0]),
-                chosen,
-                tuple(path for path in dict.fromkeys(others) if path != chosen),
-                trajectory.f1,
-            )
-        )
+        text = masked(trajectory.question, [(at, at + length) for at, length in starts if at >= 0])
+        different = tuple(path for path in dict.fromkeys(others) if path != chosen)
+        examples.append(PathExample(trajectory.question, text, chosen, different, trajectory.f1))
     return examples
 
 
@@ -194,15 +182,16 @@ def hold_out(examples: Sequence[PathExample], seed: int) -> tuple[list[PathExamp
 
 
 def training_rows(
-    examples: Sequence[PathExample], kg: KnowledgeGraph, encoder: Encoder, seed: int
+    examples: Sequence[PathExample], kg: KnowledgeGraph, encoder: encoders.Encoder, seed: int
 ) -> list[dict[str, Any]]:
     """Return examples as texts: `question`, `path` (the chosen one), `negative_1` ..., and `label` (weight).
 
     Two thirds of the negatives are those nearest to the question by the encoder as it is now, the others are
     drawn; a question with fewer has its own path in their place, which gives no loss.
     """
-    relations = {r for e in examples for path in (e.chosen, *e.others) for r, _ in path}
-    texts = relation_texts(kg, sorted(relations))
+    texts = relation_texts(
+        kg, sorted({r for e in examples for path in (e.chosen, *e.others) for r, _ in path})
+    )
     rows = []
     for number, example in enumerate(examples):
         question, chosen = example.masked, walked_text(texts, example.chosen)
@@ -221,14 +210,10 @@ def training_rows(
 
 def model_with_adapter(learned: Path | None = None) -> SentenceTransformer:
     """Return all-MiniLM-L6-v2 with a LoRA adapter on its upper layers: a new one, or a learned encoder's."""
-    from peft import LoraConfig
-    from sentence_transformers import SentenceTransformer
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     # What is frozen gives the same vectors every time: dropout is the adapter's alone.
     model = SentenceTransformer(
-        str(weights_file().parent),
+        str(encoders.weights_file().parent),
         device="cpu",
         local_files_only=True,
         config_kwargs={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
@@ -244,61 +229,47 @@ def model_with_adapter(learned: Path | None = None) -> SentenceTransformer:
     return model
 
 
-def choice_loss(model: SentenceTransformer) -> torch.nn.Module:
-    """Return the loss of choosing a path: mean cross-entropy over questions, weighed by their labels.
+class ChoiceLoss(torch.nn.Module):
+    """The loss of choosing a path: mean cross-entropy over questions, weighed by their labels.
 
     A row of a batch is a question, its path, and negatives. Every path of the batch that reads otherwise than
     the chosen one is a negative, once.
     """
-    import torch
-    from torch.nn import functional
 
-    class ChoiceLoss(torch.nn.Module):
-        """The loss; `columns` are tokenised texts, the questions first, then their paths."""
+    def __init__(self, model: SentenceTransformer) -> None:
+        super().__init__()
+        self.model = model
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, columns: list[dict[str, torch.Tensor]], labels: torch.Tensor) -> torch.Tensor:
-            rows = len(labels)
-            longest = max(column["input_ids"].shape[1] for column in columns)
-            tokens, mask = (
-                torch.cat([functional.pad(c[key], (0, longest - c[key].shape[1])) for c in columns])
-                for key in ("input_ids", "attention_mask")
-            )
-            embedded = self.model({"input_ids": tokens, "attention_mask": mask})["sentence_embedding"]
-            vectors = functional.normalize(embedded, dim=-1)
-            scores = vectors[:rows] @ vectors[rows:].T / TEMPERATURE  # (questions, paths)
-            same = (tokens[rows:, None] == tokens[None, rows:]).all(-1)
-            left_out = same[:rows] | same.tril(-1).any(1)  # the chosen text, and what came before it
-            left_out.fill_diagonal_(False)
-            scores = scores.masked_fill(left_out, -torch.inf)
-            losses = functional.cross_entropy(scores, torch.arange(rows), reduction="none")
-            return (losses * labels).sum() / labels.sum()
-
-    return ChoiceLoss()
+    def forward(self, columns: list[dict[str, torch.Tensor]], labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss of tokenised texts, the questions first, then their paths."""
+        rows, longest = len(labels), max(column["input_ids"].shape[1] for column in columns)
+        tokens, mask = (
+            torch.cat([functional.pad(c[key], (0, longest - c[key].shape[1])) for c in columns])
+            for key in ("input_ids", "attention_mask")
+        )
+        embedded = self.model({"input_ids": tokens, "attention_mask": mask})["sentence_embedding"]
+        vectors = functional.normalize(embedded, dim=-1)
+        scores = vectors[:rows] @ vectors[rows:].T / TEMPERATURE  # (questions, paths)
+        same = (tokens[rows:, None] == tokens[None, rows:]).all(-1)
+        left_out = same[:rows] | same.tril(-1).any(1)  # the chosen text, and what came before it
+        left_out.fill_diagonal_(False)
+        scores = scores.masked_fill(left_out, -torch.inf)
+        losses = functional.cross_entropy(scores, torch.arange(rows), reduction="none")
+        return (losses * labels).sum() / labels.sum()
 
 
 def _train_adapter(
     train: list[dict[str, Any]],
     validation: list[dict[str, Any]],
     folder: Path,
-    base: str,
+    learned: Path | None,
     seed: int,
     progress: Progress,
 ) -> None:
     """Train, and write the adapter that has the least loss on held-out questions into the folder."""
-    import datasets
-    import torch
-    from safetensors.numpy import save_file
-    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-    from transformers import EarlyStoppingCallback, PrinterCallback
-
     datasets.disable_progress_bars()
-    checkpoints = folder / "checkpoints"
     arguments = SentenceTransformerTrainingArguments(
-        output_dir=str(checkpoints),
+        output_dir=str(folder / "checkpoints"),
         per_device_train_batch_size=BATCH,
         per_device_eval_batch_size=BATCH,
         num_train_epochs=EPOCHS,
@@ -319,31 +290,51 @@ def _train_adapter(
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = model_with_adapter(None if base == EMBEDDED else Path(base))
+        model = model_with_adapter(learned)
         before = {k: v.detach().clone() for k, v in model.get_adapter_state_dict().items()}
         trainer = SentenceTransformerTrainer(
             model=model,
             args=arguments,
             train_dataset=datasets.Dataset.from_list(train),
             eval_dataset=datasets.Dataset.from_list(validation),
-            loss=choice_loss(model),
-            callbacks=[progress_callback(progress), EarlyStoppingCallback(PATIENCE)],
+            loss=ChoiceLoss(model),
+            callbacks=[ProgressCallback(progress), transformers.EarlyStoppingCallback(PATIENCE)],
         )
-        trainer.remove_callback(PrinterCallback)
+        trainer.remove_callback(transformers.PrinterCallback)
         loss_before = trainer.evaluate()["eval_loss"]
         trainer.train()
         best = trainer.state.best_metric
         state = model.get_adapter_state_dict() if best is not None and best < loss_before else before
-    save_file({k: np.ascontiguousarray(v.detach().numpy()) for k, v in state.items()}, folder / ADAPTER)
+    save_file(
+        {k: np.ascontiguousarray(v.detach().numpy()) for k, v in state.items()}, folder / encoders.ADAPTER
+    )
     transformer: Any = model[0]
     next(iter(transformer.auto_model.peft_config.values())).save_pretrained(str(folder))
-    shutil.rmtree(checkpoints, ignore_errors=True)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
 def path_similarities(
-    kg: KnowledgeGraph, encoder: Encoder, question: str, paths: Sequence[Chain]
+    kg: KnowledgeGraph, encoder: encoders.Encoder, question: str, paths: Sequence[Chain]
 ) -> np.ndarray:
     """Return the cosines of a masked question and paths as wholes, shape (paths,)."""
     texts = relation_texts(kg, {relation for path in paths for relation, _ in path})
-    vectors = vectors_of(kg, encoder).vectors([walked_text(texts, path) for path in paths])
+    vectors = encoders.vectors_of(kg, encoder).vectors([walked_text(texts, path) for path in paths])
     return np.asarray(vectors @ encoder.encode([question])[0], np.float64)
+
+
+class ProgressCallback(transformers.TrainerCallback):
+    """Passes on the steps of a trainer, and the loss when it evaluates."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Pass on the steps."""
+        self.progress("training", state.global_step, state.max_steps)
+
+    on_step_end = on_train_begin
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Pass on the loss."""
+        loss = rest["metrics"]["eval_loss"]
+        self.progress(f"loss {loss:.3f} on held-out questions", state.global_step, state.max_steps)

@@ -8,16 +8,14 @@ everything, so among attempts it is recall plus F1 that decides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.learning.questions import Question, Reward, reward_of, short_answers
-from triplewise.tools.learning.trajectory import Choice, Origin, Trajectory, Turn
+from triplewise.tools.learning.questions import Question, reward_of, short_answers
+from triplewise.tools.learning.trajectory import Choice, Trajectory, Turn
 from triplewise.tools.parsing.chains import ChainGrower, edges_of, topics_of
-from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import Path
 from triplewise.tools.parsing.reading import derive
 from triplewise.tools.planning.paths import answers, grow, node_form, with_variables
@@ -27,97 +25,62 @@ ROWS = 1_000
 """Answers of a rule that are looked at."""
 
 
-def unrewarded(
-    question: Question, iteration: int, origin: Origin, policy: str, status: str = ""
-) -> Trajectory:
-    """Return an attempt at a question that found nothing."""
-    entities = {mention: node for mention, node in question.entities.items() if node}
-    return Trajectory(
-        question.id,
-        question.question,
-        question.answers,
-        entities,
-        iteration=iteration,
-        origin=origin,
-        policy=policy,
-        status=status,
+def explore(kg: KnowledgeGraph, encoder: Encoder, question: Question, blank: Trajectory) -> Trajectory:
+    """Return the embedded policy's own attempt, its first rule, made from one that found nothing."""
+    if not (rules := rules_for(kg, encoder, question)):
+        return blank
+    made = follow(kg, rules[0], blank)
+    return replace(made, choices=choices_of(kg, rules[0])) if made.reward else made
+
+
+def refine(kg: KnowledgeGraph, encoder: Encoder, question: Question, explored: Trajectory) -> Trajectory:
+    """Return the best of the next rules, given the first attempt; that itself where it was perfect."""
+    # The first attempt had a plan to make, a refined one knows it: so the refined is shorter (equation 7).
+    turns = tuple(t for t in explored.turns if t.call != "get_rules")
+    best, taken = replace(explored, origin="refined", turns=turns), None
+    if explored.f1 < 1.0 and not explored.status:
+        for rule in rules_for(kg, encoder, question)[1:]:
+            made = follow(kg, rule, best)
+            if made.reward + made.f1 > best.reward + best.f1:
+                best, taken = made, rule
+    return best if taken is None else replace(best, choices=choices_of(kg, taken))
+
+
+def rules_for(kg: KnowledgeGraph, encoder: Encoder, question: Question) -> list[Rule]:
+    """Return the chains around the entities of a question as rules, those that fit its words best first.
+
+    Raises `ConfigurationError` for an entity that the graph lacks.
+    """
+    read, _ = derive(question.question, kg, encoder, question.entities or None)
+    topics, found = topics_of(read), list[tuple[float, int, Path]]()
+    grower, short, rules = ChainGrower(read, topics, kg, encoder), kg.profile.short, list[Rule]()
+    for topic in topics:
+        (node,) = topic.mentions
+        found += [(chain.score, node, chain.path) for chain in grower.chains(topic)]
+    for _, node, path in sorted(found, key=lambda f: -f[0]):
+        steps = [Atom(short(iri), forward) for iri, forward in edges_of(read.index, path)]
+        rules.append(Rule(node_form(kg, short(read.index.terms[node])), with_variables(kg, steps)))
+    return rules
+
+
+def follow(kg: KnowledgeGraph, rule: Rule, attempt: Trajectory) -> Trajectory:
+    """Return the attempt made by following a rule, with the reward of its answers (equation 6)."""
+    terms, short = answers(kg, rule, ROWS), kg.profile.short
+    labels = kg.labels([term for term in terms if isinstance(term, IRI)])
+    values = [short(t) if isinstance(t, IRI) else str(getattr(t, "value", t)) for t in terms]
+    names = [labels.get(t, text) for t, text in zip(terms, values, strict=True)]
+    reward = reward_of(values, names, short_answers(kg, attempt.answers))
+    calls = ["get_rules"] if attempt.origin == "explored" else []
+    calls += [*(atom.arrow() for atom in rule.path), "finish"]
+    turns = tuple(Turn("", call, "") for call in calls)
+    return replace(
+        attempt,
+        predicted=reward.predicted,
+        reward=reward.recall,
+        f1=reward.f1,
+        turns=turns,
+        rule=rule.text(),
     )
-
-
-@dataclass
-class Explorer:
-    """Makes attempts with one encoder, which is the policy."""
-
-    kg: KnowledgeGraph
-    encoder: Encoder
-    iteration: int = 0
-
-    def explore(self, question: Question) -> Trajectory:
-        """Return the policy's own attempt: its first rule; a crashed one where the graph lacks an entity."""
-        try:
-            rules = self.rules(question)
-        except ConfigurationError as error:
-            return unrewarded(question, self.iteration, "explored", self.encoder.name, f"crashed: {error}")
-        if not rules:
-            return unrewarded(question, self.iteration, "explored", self.encoder.name)
-        return self._trajectory(question, rules[0], self.reward(question, rules[0]), "explored")
-
-    def refine(self, question: Question, explored: Trajectory) -> Trajectory:
-        """Return the best of the next rules, given the first attempt; that itself where it was perfect."""
-        turns = tuple(t for t in explored.turns if t.call != "get_rules")
-        best = replace(explored, origin="refined", turns=turns)
-        if explored.f1 == 1.0 or explored.status:
-            return best
-        for rule in self.rules(question)[1:]:
-            reward = self.reward(question, rule)
-            if reward.recall + reward.f1 > best.reward + best.f1:
-                best = self._trajectory(question, rule, reward, "refined")
-        return best
-
-    def rules(self, question: Question) -> list[Rule]:
-        """Return the chains around the entities of a question as rules, those that fit its words best first.
-
-        Raises `ConfigurationError` for an entity that the graph lacks.
-        """
-        read, _ = derive(question.question, self.kg, self.encoder, question.entities or None)
-        topics, found = topics_of(read), list[tuple[float, int, Path]]()
-        grower = ChainGrower(read, topics, self.kg, self.encoder)
-        for topic in topics:
-            (node,) = topic.mentions
-            found += [(chain.score, node, chain.path) for chain in grower.chains(topic)]
-        return [self._rule(read.index, node, path) for _, node, path in sorted(found, key=lambda f: -f[0])]
-
-    def _rule(self, index: GraphIndex, node: int, path: Path) -> Rule:
-        """Return a path of an index as a rule."""
-        short = self.kg.profile.short
-        steps = [Atom(short(iri), forward) for iri, forward in edges_of(index, path)]
-        return Rule(node_form(self.kg, short(index.terms[node])), with_variables(self.kg, steps))
-
-    def reward(self, question: Question, rule: Rule) -> Reward:
-        """Return the reward of a rule's answers (equation 6)."""
-        terms = answers(self.kg, rule, ROWS)
-        labels = self.kg.labels([term for term in terms if isinstance(term, IRI)])
-        values = [
-            self.kg.profile.short(t) if isinstance(t, IRI) else str(getattr(t, "value", t)) for t in terms
-        ]
-        names = [labels.get(t, text) for t, text in zip(terms, values, strict=True)]
-        return reward_of(values, names, short_answers(self.kg, question.answers))
-
-    def _trajectory(self, question: Question, rule: Rule, reward: Reward, origin: Origin) -> Trajectory:
-        """Return an attempt that follows a rule.
-
-        The first attempt has a plan to make, a refined one knows it: so the refined is shorter (equation 7).
-        """
-        planned = [Turn("", "get_rules", "")] if origin == "explored" else []
-        return replace(
-            unrewarded(question, self.iteration, origin, self.encoder.name),
-            predicted=reward.predicted,
-            reward=reward.recall,
-            f1=reward.f1,
-            turns=(*planned, *(Turn("", a.arrow(), "") for a in rule.path), Turn("", "finish", "")),
-            choices=choices_of(self.kg, rule) if reward.recall else (),
-            rule=rule.text(),
-        )
 
 
 def choices_of(kg: KnowledgeGraph, rule: Rule) -> tuple[Choice, ...]:
@@ -126,17 +89,15 @@ def choices_of(kg: KnowledgeGraph, rule: Rule) -> tuple[Choice, ...]:
     The embedded policy learns from them, as a language model learns from thoughts and actions. One query a
     hop. A hop whose relation the KG does not offer there (a gap) is left out.
     """
+
+    def text(atom: Atom) -> str:
+        iri = kg.profile.expand(atom.relation, relation=True)
+        return f"{'' if atom.forward else '^'}{atom.relation if iri is None else kg.profile.short(iri)}"
+
     choices, before = list[Choice](), tuple[str, ...]()
     for hop, atom in enumerate(rule.path):
-        offered = tuple(_step_text(kg, path[-1]) for path in grow(kg, rule.anchor, rule.path[:hop]))
-        chosen = _step_text(kg, atom)
-        if chosen in offered:
-            choices.append(Choice(chosen, tuple(dict.fromkeys(offered)), before))
-        before = (*before, chosen)
+        offered = dict.fromkeys(text(path[-1]) for path in grow(kg, rule.anchor, rule.path[:hop]))
+        if text(atom) in offered:
+            choices.append(Choice(text(atom), tuple(offered), before))
+        before = (*before, text(atom))
     return tuple(choices)
-
-
-def _step_text(kg: KnowledgeGraph, atom: Atom) -> str:
-    iri = kg.profile.expand(atom.relation, relation=True)
-    short = atom.relation if iri is None else kg.profile.short(iri)
-    return short if atom.forward else f"^{short}"

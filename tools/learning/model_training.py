@@ -10,26 +10,26 @@ import json
 import shlex
 import shutil
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
+
+import datasets
+import openai
+import peft
+import torch
+import transformers
+from trl.trainer.sft_config import SFTConfig
+from trl.trainer.sft_trainer import SFTTrainer
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import write_json
-from triplewise.tools.learning.trajectory import Trajectory, training_records
-
-Progress: TypeAlias = Callable[[str, int, int | None], object]
-"""Called with what is being done, how much of it is done, and of how much (None where that is unknown)."""
+from triplewise.tools.learning.encoder_training import Progress, ProgressCallback
+from triplewise.tools.learning.trajectory import Opening, Trajectory, conversation
 
 REPORT = "training.json"
 """Written last: the adapter in the same folder is then complete."""
-PLAIN_TEMPLATE = (
-    "{% for message in messages %}{{ message['content'] }}"
-    "{{ eos_token if message['role'] == 'assistant' }}{{ '\\n\\n' }}{% endfor %}"
-)
-"""The chat template for a model that comes without one; saved with the adapter, to be served with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class LoraSettings:
 
     Attributes:
         rank, alpha, dropout, targets: of the adapter. learning_rate: at its highest, with AdamW.
-        epochs: passes over the training set. batch: examples at once on a device; accumulation: batches for
-            one step. warmup: share of the steps in which the rate rises, before it falls as a cosine.
+        batch: examples at once on a device; accumulation: batches for one step.
+        warmup: share of the steps in which the rate rises, before it falls as a cosine.
         max_tokens: longest example. save_steps: steps between checkpoints, which a killed training goes on
             from. seed: of the adapter's first weights and of the order of examples.
     """
@@ -84,8 +84,6 @@ def train_served_adapter(
     name or folder: the model that the server at `url`, `http://HOST:PORT/v1`, serves. Where that lacks
     the adapter, a `ConfigurationError` says the command that starts it so, and how to go on.
     """
-    import openai
-
     before, name = str(settings.get("model", "")).removeprefix("openai:"), into.name
     previous = into.parent / before if before else None
     train_adapter(trajectories, into, base=base, previous=previous, settings=lora, progress=progress)
@@ -118,8 +116,8 @@ def train_adapter(
         base: the model, by hub name or folder. previous: an adapter to train on, instead of a new one.
 
     Returns the number of examples and steps, and the loss at the first and the last steps. Raises
-    `ConfigurationError` where the base model or the previous adapter cannot be loaded, or trl is missing, and
-    `DataError` where no trajectory has anything to learn.
+    `ConfigurationError` where the base model or the previous adapter cannot be loaded, and `DataError` where
+    no trajectory has anything to learn.
     """
     if (into / REPORT).is_file():
         done: dict[str, Any] = json.loads((into / REPORT).read_text(encoding="utf-8"))
@@ -156,45 +154,42 @@ def make_trainer(
 ) -> Any:
     """Make the `SFTTrainer` of an adapter, with its checkpoints in a folder of `into`; see `train_adapter`.
 
-    Each action is one record, a prompt and its completion, which any chat template can do; the loss is on
-    the completion alone (equation 8).
+    Each action is one record, a prompt and its completion; the loss is on the completion alone (equation 8).
     """
     # An observation may have as many characters as an example has tokens: about a quarter of it.
     records = [record for t in trajectories for record in training_records(t, settings.max_tokens)]
     if not records:
         raise DataError("no trajectory has a thought or an action to learn from", into)
-    trl, peft, datasets, transformers = map(_library, ("trl", "peft", "datasets", "transformers"))
-    import torch
-
     datasets.disable_progress_bars()
-    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     transformers.set_seed(settings.seed)
     cuda = torch.cuda.is_available()
     dtype = torch.bfloat16 if cuda and torch.cuda.is_bf16_supported() else torch.float32
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # peft uses what transformers will drop one day
-        try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(base)
-            model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
-            if previous is not None:
-                model = peft.PeftModel.from_pretrained(model, str(previous), is_trainable=True)
-            else:
-                adapter = peft.LoraConfig(
-                    r=settings.rank,
-                    lora_alpha=settings.alpha,
-                    lora_dropout=settings.dropout,
-                    target_modules=list(settings.targets),
-                    task_type="CAUSAL_LM",
-                )
+    adapter = peft.LoraConfig(
+        r=settings.rank,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        target_modules=list(settings.targets),
+        task_type="CAUSAL_LM",
+    )
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+        if not tokenizer.chat_template:
+            raise ValueError("it has no chat template, so it is not made for conversations")
+        # peft uses what transformers will drop one day
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):
+            model: Any = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+            if previous is None:
                 model = peft.get_peft_model(model, adapter)
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(
-                f"model {str(previous or base)!r} cannot be loaded ({error}); give --base-model a folder or "
-                "a name on the model hub"
-            ) from error
-    tokenizer.chat_template = tokenizer.chat_template or PLAIN_TEMPLATE
+            else:
+                model = peft.PeftModel.from_pretrained(model, str(previous), is_trainable=True)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"model {str(previous or base)!r} cannot be loaded ({error}); give --base-model a folder or "
+            "a name on the model hub"
+        ) from error
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.unk_token
-    config = trl.SFTConfig(
+    config = SFTConfig(
         output_dir=str(into / "checkpoints"),
         max_length=settings.max_tokens,
         per_device_train_batch_size=settings.batch,
@@ -217,41 +212,30 @@ def make_trainer(
         seed=settings.seed,
         data_seed=settings.seed,
     )
-    trainer = trl.SFTTrainer(
+    trainer = SFTTrainer(
         model=model,
         args=config,
         train_dataset=datasets.Dataset.from_list(records),
         processing_class=tokenizer,
-        callbacks=[progress_callback(progress)],
+        callbacks=[ProgressCallback(progress)],
     )
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
 
 
-def progress_callback(progress: Progress) -> Any:
-    """Return a callback for a transformers trainer that passes on how many steps are done."""
-    import transformers
+def training_records(trajectory: Trajectory, observation_limit: int) -> list[dict[str, Any]]:
+    """Return each action with what led to it, as trl learns: `prompt` (messages) and `completion` (one).
 
-    class ProgressCallback(transformers.TrainerCallback):
-        """Passes on each step, and the loss on held-out examples."""
-
-        def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-            progress("training", state.global_step, state.max_steps)
-
-        on_step_end = on_train_begin
-
-        def on_evaluate(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-            loss = rest["metrics"]["eval_loss"]
-            progress(f"loss {loss:.3f} on held-out questions", state.global_step, state.max_steps)
-
-    return ProgressCallback()
-
-
-def _library(name: str) -> Any:
-    """Import a library of the extra `learn`. Raises `ConfigurationError` if it is missing."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ConfigurationError(
-            f"training needs {name}: install it with pip install 'triplewise[learn]'"
-        ) from error
+    Replies without an action are left out with their observation, since a trajectory does not keep them
+    word for word. An observation is cut to `observation_limit` characters: it may list thousands of values,
+    and cutting one costs less than losing the steps behind it.
+    """
+    messages = conversation(Opening(trajectory.system, trajectory.prompt), trajectory.turns)
+    shown, records = messages[:2], []
+    for turn, reply, observation in zip(trajectory.turns, messages[2::2], messages[3::2], strict=True):
+        if turn.call:
+            records.append({"prompt": list(shown), "completion": [reply]})
+            text = observation["content"]
+            cut = text if len(text) <= observation_limit else f"{text[: observation_limit - 4]} ..."
+            shown += [reply, {**observation, "content": cut}]
+    return records

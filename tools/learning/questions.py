@@ -6,13 +6,14 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import json_lines
 from triplewise.tools.core.overlap import overlap
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.learning.trajectory import Trajectory
 from triplewise.tools.planning.seeds import question_parts
 
 
@@ -24,6 +25,11 @@ class Question:
     question: str
     entities: Mapping[str, str | None]
     answers: tuple[str, ...]
+
+    def attempt(self, **values: Any) -> Trajectory:
+        """Return an attempt at it that found nothing, with further attributes of a `Trajectory`."""
+        entities = {mention: node for mention, node in self.entities.items() if node}
+        return Trajectory(self.id, self.question, self.answers, entities, **values)
 
 
 def read_questions(path: Path) -> list[Question]:
@@ -62,10 +68,7 @@ def split(questions: Sequence[Question], share: float, seed: int) -> tuple[list[
 
 
 class Reward(NamedTuple):
-    """How good an attempt's answers are, and the answers in the form that the gold ones have.
-
-    `recall` is the reward of equation 6; all numbers are in [0, 1].
-    """
+    """Recall (the reward of equation 6) and F1 of an attempt's answers, and these in the gold ones' form."""
 
     recall: float
     f1: float
@@ -82,6 +85,5 @@ def reward_of(values: Sequence[str], labels: Sequence[str], gold: Sequence[str])
     if not gold:
         return Reward(0.0, 0.0, tuple(values))
     by_id, by_name = overlap(values, gold), overlap(labels, gold, "names")
-    if by_name.f1 > by_id.f1:
-        return Reward(by_name.recall, by_name.f1, tuple(labels))
-    return Reward(by_id.recall, by_id.f1, tuple(values))
+    best, predicted = (by_name, labels) if by_name.f1 > by_id.f1 else (by_id, values)
+    return Reward(best.recall, best.f1, tuple(predicted))

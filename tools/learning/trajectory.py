@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -19,6 +19,8 @@ from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import read_text, whole_file, writing
 
 Origin = Literal["explored", "refined", "validated"]
+Messages = list[dict[str, str]]
+"""Chat messages in OpenAI's form."""
 
 _STRICT = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 
@@ -36,12 +38,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A relation taken at one hop, and those that were offered there.
+    """A relation taken at one hop, all that were offered there, and those taken on the way there.
 
-    Attributes:
-        chosen: short id of the relation, `^` before one walked against its direction.
-        offered: all that could have been taken, the chosen one among them, in the same form.
-        before: the relations taken on the way there.
+    All are short ids, with `^` before a relation walked against its direction.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -56,15 +55,14 @@ class Trajectory:
     """One attempt at a question (SymAgent, equation 4) with its reward (equation 6).
 
     Attributes:
-        id: of the question. question: in plain language. entities: mention -> id.
-        answers: gold, ids or texts. predicted: the attempt's answers, in the same form.
-        reward: recall of the gold answers, in [0, 1]. f1: of both.
-        turns: in order; their number is the trajectory's length |s| in equation 7.
-        choices: relation choices on the way to the answer, where the policy has such.
+        id, question, entities, answers: the question; entities: mention -> id; answers: gold, ids or texts.
+        predicted: the attempt's answers in the same form. reward: their recall; f1: of both; in [0, 1].
+        turns: their number is the trajectory's length |s| in equation 7.
+        choices: of relations on the way to the answer, where the policy has such.
         system, prompt: what the model was shown first ("" for the embedded policy).
-        iteration: of self-learning, from 0. origin: how it came about. policy: model or encoder that acted.
+        iteration: of self-learning, from 0. policy: the model or encoder that acted.
         status: of the answer; `crashed: ...` where the run ended in an error.
-        rule: the rule that was followed to the answer, as text. ("" for a language model).
+        rule: the rule that was followed, as text ("" for a language model).
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -88,6 +86,18 @@ class Trajectory:
 
 
 _ADAPTER = TypeAdapter(Trajectory)
+
+
+def merge_pair(explored: Trajectory, refined: Trajectory) -> Trajectory | None:
+    """Return the better of two attempts at one question; None is `filtered` (equation 7).
+
+    The higher reward; of equal rewards above 0 the shorter trajectory. The equation does not say which if
+    they are as long: the one of higher F1, since a recall of 1 is also had by answering everything.
+    """
+    if explored.reward == refined.reward:
+        pair = (explored, refined)
+        return min(pair, key=lambda t: (len(t.turns), -t.f1)) if explored.reward > 0 else None
+    return explored if explored.reward > refined.reward else refined
 
 
 def write_line(trajectory: Trajectory) -> str:
@@ -117,11 +127,10 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
 
 
 class Journal:
-    """A file of trajectories that grows by one at a time; each is on disk before the next is begun.
+    """A file of trajectories, one of each question, iteration and origin, each on disk before the next.
 
-    There is one trajectory of each question, iteration and origin. A last line that was cut short by a kill
-    is taken off when the file is opened, and `notify` is called. Safe to use from threads. Raises `DataError`
-    where another line is broken, or the file cannot be written.
+    A last line that was cut short by a kill is taken off when the file is opened, and `notify` is called.
+    Safe to use from threads. Raises `DataError` where a line is broken, or the file cannot be written.
     """
 
     def __init__(self, path: Path, notify: Callable[[str], object] = lambda message: None) -> None:
@@ -152,12 +161,6 @@ class Journal:
             return {k[2]: t for k, t in self._trajectories.items() if k[:2] == (iteration, origin)}
 
 
-# -- a trajectory as a conversation: the form in which a model is trained, and in which it acts afterwards
-
-Messages = list[dict[str, str]]
-"""Chat messages in OpenAI's form."""
-
-
 class Opening(NamedTuple):
     """What a model is shown before its first step."""
 
@@ -166,27 +169,12 @@ class Opening(NamedTuple):
 
 
 def conversation(opening: Opening, turns: Sequence[Turn]) -> Messages:
-    """Return all messages up to the turn that is to be written next; turns are numbered from 1."""
+    """Return a trajectory as chat messages, up to the turn that is to be written next.
+
+    A model is trained on this form, and acts in it afterwards.
+    """
     texts = [("system", opening.system), ("user", opening.prompt)]
     for number, turn in enumerate(turns, 1):
         texts.append(("assistant", f"Thought {number}: {turn.thought}\nAction {number}: {turn.call}"))
         texts.append(("user", f"Observation {number}: {turn.observation}"))
     return [{"role": role, "content": content} for role, content in texts]
-
-
-def training_records(trajectory: Trajectory, observation_limit: int) -> list[dict[str, Any]]:
-    """Return each action with what led to it, as trl learns: `prompt` (messages) and `completion` (one).
-
-    Replies without an action are left out with their observation, since a trajectory does not keep them
-    word for word. An observation is cut to `observation_limit` characters: it may list thousands of values,
-    and cutting one costs less than losing the steps behind it.
-    """
-    messages = conversation(Opening(trajectory.system, trajectory.prompt), trajectory.turns)
-    shown, records = messages[:2], []
-    for turn, reply, observation in zip(trajectory.turns, messages[2::2], messages[3::2], strict=True):
-        if turn.call:
-            records.append({"prompt": list(shown), "completion": [reply]})
-            text = observation["content"]
-            cut = text if len(text) <= observation_limit else f"{text[: observation_limit - 4]} ..."
-            shown += [reply, {**observation, "content": cut}]
-    return records

@@ -17,14 +17,14 @@ from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.learning import encoder_training
 from triplewise.tools.learning.encoder_training import (
-    choice_loss,
+    ChoiceLoss,
     hold_out,
     model_with_adapter,
     path_examples,
     path_similarities,
     train_encoder,
 )
-from triplewise.tools.learning.exploration import Explorer
+from triplewise.tools.learning.exploration import explore, refine
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.trajectory import Choice, Trajectory
 from triplewise.tools.linking.linker import link
@@ -120,7 +120,7 @@ def test_another_way_to_say_the_chosen_path_is_no_negative(kg: KnowledgeGraph) -
     import torch
 
     model = model_with_adapter()
-    loss = choice_loss(model)
+    loss = ChoiceLoss(model)
     columns = [model.tokenize(["who made it", "who built it"]), model.tokenize(["maker", "maker"])]
     assert loss(columns, torch.ones(2)).item() == pytest.approx(0.0, abs=1e-6)
 
@@ -247,14 +247,14 @@ def test_the_policy_explores_refines_and_learns(kg: KnowledgeGraph, tmp_path: Pa
                  (kg.profile.short(_iri(f"{r}{n}")),))
         for n in range(4) for r in RELATIONS
     ]  # fmt: skip
-    explorer = Explorer(kg, open_encoder(EMBEDDED))
-    explored = [explorer.explore(q) for q in asked]
-    refined = [explorer.refine(q, t) for q, t in zip(asked, explored, strict=True)]
+    base = open_encoder(EMBEDDED)
+    explored = [explore(kg, base, q, q.attempt()) for q in asked]
+    refined = [refine(kg, base, q, t) for q, t in zip(asked, explored, strict=True)]
     assert all(r.reward >= e.reward and r.f1 >= e.f1 for r, e in zip(refined, explored, strict=True))
     assert all(r.f1 == 1.0 and r.choices[0].chosen.endswith(q.id.rstrip("0123456789"))
                for r, q in zip(refined, asked, strict=True))  # fmt: skip
     train_encoder(refined, tmp_path / "e", kg=kg)
-    learned = Explorer(kg, open_encoder(str(tmp_path / "e")))
+    learned = open_encoder(str(tmp_path / "e"))
     fresh = Question("new", f"what was Thing9 {ASKED['delta']}", {"Thing9": kg.profile.short(_iri("t9"))},
                      (kg.profile.short(_iri("delta9")),))  # fmt: skip
-    assert learned.explore(fresh).f1 == 1.0
+    assert explore(kg, learned, fresh, fresh.attempt()).f1 == 1.0

@@ -16,8 +16,10 @@ from triplewise.tools.core.errors import DataError
 from triplewise.tools.learning.trajectory import (
     Choice,
     Journal,
+    Origin,
     Trajectory,
     Turn,
+    merge_pair,
     read_trajectories,
     write_line,
     write_trajectories,
@@ -118,3 +120,31 @@ def test_a_broken_line_is_named(tmp_path: Path, line: str, place: str) -> None:
 def test_only_three_keys_are_needed(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"id": 7, "question": "who?", "answers": ["x", 1979]}\n')
     assert read_trajectories(tmp_path / "t.jsonl") == [Trajectory("7", "who?", ("x", "1979"))]
+
+
+rewards = st.one_of(st.just(0.0), st.just(1.0), st.floats(0, 1))
+lengths = st.integers(0, 6)
+
+
+def attempt(reward: float, length: int, origin: Origin) -> Trajectory:
+    turns = tuple(Turn(f"{origin} {n}", "", "") for n in range(length))
+    return Trajectory("q", "who?", ("a",), reward=reward, turns=turns, origin=origin)
+
+
+def of(origin: Origin) -> st.SearchStrategy[Trajectory]:
+    return st.builds(lambda reward, length: attempt(reward, length, origin), rewards, lengths)
+
+
+@given(of("explored"), of("refined"))
+def test_the_better_of_two_attempts_is_kept(explored: Trajectory, refined: Trajectory) -> None:
+    better = merge_pair(explored, refined)
+    if explored.reward > refined.reward:
+        assert better is explored
+    elif explored.reward < refined.reward:
+        assert better is refined
+    elif explored.reward > 0:
+        assert better in (explored, refined)
+        assert better is not None
+        assert len(better.turns) == min(len(explored.turns), len(refined.turns))
+    else:
+        assert better is None
