@@ -3,28 +3,25 @@
 A folder is read again when one of its files changes; the vectors of its passages are kept in the user's cache
 folder by what they are of, so that touching a file embeds nothing again. Nothing is written beside the
 documents. Wikipedia, or any other MediaWiki, is read online.
-
-Which passages are about an entity is settled by the words of its name; BM25 and vectors only order those.
-Where no entity is named, all passages are ranked by both.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
 from bs4 import BeautifulSoup
+from platformdirs import user_cache_path
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, DocumentsUnavailableError
 from triplewise.tools.core.facts import Passage
@@ -45,14 +42,9 @@ MOST_BYTES = 16 * 2**20
 """Bytes read of one file."""
 COMPARED = 50
 """Passages that are compared by vectors at least: those that BM25 puts first."""
-
 WIKIPEDIA = "wikipedia"
-REQUEST_SECONDS, SEARCH_SECONDS = 8.0, 25.0
-"""Seconds that one request, and one search with all its requests, may take."""
-PAGES, CHARACTERS = 3, 30_000
-"""Pages of one search, and characters read of one page."""
-REMEMBERED = 256
-"""Searches of a wiki whose pages are remembered, the least recent ones leave first."""
+REQUEST_SECONDS, PAGES, CHARACTERS, REMEMBERED = 8.0, 3, 30_000, 256
+"""Of a wiki: seconds of a request, pages of a search, characters read of a page, searches remembered."""
 AGENT = "triplewise (https://github.com/triplewise/triplewise)"
 
 _UNREAD = ("script", "style", "noscript", "template", "svg", "head", "iframe", "form", "nav")
@@ -66,10 +58,10 @@ _HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$", re.MULTILI
 _log = logging.getLogger(__name__)
 
 
-@runtime_checkable
-class Documents(Protocol):
+class Documents(ABC):
     """Passages that can be searched by the name of an entity and what is asked of it."""
 
+    @abstractmethod
     def find(
         self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
     ) -> tuple[Passage, ...]:
@@ -83,13 +75,13 @@ class Documents(Protocol):
         Raises:
             DocumentsUnavailableError: the service that has them does not answer.
         """
-        ...
 
 
-class PassageIndex:
-    """Documents made of passages, searchable. Safe to use from many threads; built where it is first needed.
+class PassageIndex(Documents):
+    """Documents made of passages. Safe to use from many threads; built where it is first needed.
 
-    Their vectors, by the embedded encoder, are kept in a folder; None for nowhere.
+    Which passages are about an entity is settled by the words of its name; BM25 and vectors, which are kept
+    in the folder, only order those. Where no entity is named, all passages are ranked by both.
     """
 
     def __init__(self, passages: Sequence[Passage], folder: Path | None = None) -> None:
@@ -98,10 +90,7 @@ class PassageIndex:
     def find(
         self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
     ) -> tuple[Passage, ...]:
-        """Return passages that bear the name or an alias in title or text, best first; see `Documents.find`.
-
-        Where no passage has a name in full, those that have all its words do.
-        """
+        """Return passages that have the name or an alias in full, else those that have all its words."""
         names = [n for n in (name, *aliases) if n.strip()]
         query = " ".join(filter(None, (name, relation, question)))
         if not self.passages or not query:
@@ -109,11 +98,8 @@ class PassageIndex:
 
         def named(ways: Sequence[Sequence[str]]) -> list[int]:
             """Places of the passages that have all parts of one of the ways to write the name."""
-            return [
-                i
-                for i, text in enumerate(self._texts)
-                if any(all(f" {part} " in text for part in way) for way in ways)
-            ]
+            texts = enumerate(self._texts)
+            return [i for i, t in texts if any(all(f" {part} " in t for part in way) for way in ways)]
 
         with self._lock:
             places = np.arange(len(self.passages))
@@ -146,6 +132,82 @@ class PassageIndex:
         return Bm25([text.split() for text in self._texts])
 
 
+class RetrieverDocuments(Documents):
+    """Any LangChain retriever as documents: its passages that name the entity, in its order.
+
+    It is given the name and the relation together, or the question where there is no name.
+    """
+
+    def __init__(self, retriever: BaseRetriever) -> None:
+        self._retriever = retriever
+
+    def find(
+        self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
+    ) -> tuple[Passage, ...]:
+        """Return passages about an entity, best first; see `Documents.find`."""
+        query = " ".join(filter(None, (name, relation))) or question
+        names, named = [n.casefold() for n in (name, *aliases) if n], []
+        for document in self._retriever.invoke(query) if query else ():
+            text, title = document.page_content, str(document.metadata.get("title", ""))
+            if not names or any(n in f"{title} {text}".casefold() for n in names):
+                named.append(Passage(text, title, str(document.metadata.get("source", ""))))
+        return tuple(named[:limit])
+
+
+class WikipediaDocuments(Documents):
+    """Pages of a MediaWiki, fetched by the name of an entity when they are asked for. Keeps nothing on disk.
+
+    `url` is the address of its API.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._searches = LRUCache[str, PassageIndex](REMEMBERED)
+
+    def find(
+        self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
+    ) -> tuple[Passage, ...]:
+        """Return passages of the pages about an entity; all of a page that is titled by it are about it."""
+        topic = name.strip() or question.strip()
+        if not topic:
+            return ()
+        index = self._searches.get(normalise(topic))
+        if index is None:
+            index = self._searches[normalise(topic)] = PassageIndex(self._fetch(topic))
+        return index.find(name, relation, question, aliases, limit)
+
+    def _fetch(self, topic: str) -> list[Passage]:
+        """Search the wiki, and fetch the pages it finds."""
+        server, found = urlsplit(self.url).hostname, list[Passage]()
+        headers = {"User-Agent": AGENT}
+        try:
+            with httpx.Client(headers=headers, follow_redirects=True, timeout=REQUEST_SECONDS) as http:
+
+                def query(**parameters: str | int) -> Any:
+                    parameters |= {"action": "query", "format": "json"}
+                    return http.get(self.url, params=parameters).raise_for_status().json()["query"]
+
+                for hit in query(list="search", srsearch=topic, srlimit=PAGES)["search"]:
+                    title = str(hit["title"])
+                    page = query(titles=title, prop="extracts|info", explaintext=1, inprop="url", redirects=1)
+                    (page,) = page["pages"].values()
+                    # Headings (`== Career ==`) become paragraphs of their own.
+                    lines = (line.strip() for line in page.get("extract", "")[:CHARACTERS].split("\n"))
+                    content = "\n\n".join(s.strip("= ") if s.startswith("==") else s for s in lines)
+                    found += [Passage(p, title, str(page.get("fullurl", ""))) for p in passages(content)]
+        except httpx.HTTPError as error:
+            raise DocumentsUnavailableError(
+                f"{server} cannot be reached ({type(error).__name__}): check the network, or set documents "
+                "to a folder of text files, which needs none"
+            ) from error
+        except (ValueError, LookupError, TypeError, AttributeError, httpx.InvalidURL) as error:
+            raise DocumentsUnavailableError(
+                f"{server} gave no usable answer ({type(error).__name__}); check that {self.url} is a "
+                "MediaWiki's API"
+            ) from error
+        return found
+
+
 def open_documents(source: str | Path | Documents | BaseRetriever) -> Documents:
     """Open the documents of a source; a folder and a wiki are opened once per process.
 
@@ -161,7 +223,7 @@ def open_documents(source: str | Path | Documents | BaseRetriever) -> Documents:
     if not isinstance(source, str | Path):
         return source if isinstance(source, Documents) else RetrieverDocuments(source)
     if isinstance(source, str) and (source == WIKIPEDIA or source.startswith(f"{WIKIPEDIA}:")):
-        return open_wikipedia(source)
+        return _open_wiki(source)
     folder = Path(source).expanduser().resolve()
     if not folder.is_dir():
         raise DataError(
@@ -173,9 +235,9 @@ def open_documents(source: str | Path | Documents | BaseRetriever) -> Documents:
         if file.suffix.lower() in ENDINGS and not any(part.startswith(".") for part in path.parts):
             with suppress(OSError):  # gone meanwhile, or a link to nowhere
                 facts = file.stat()
-                if S_ISREG(facts.st_mode):
+                if file.is_file():
                     states[path.as_posix()] = facts.st_size, facts.st_mtime_ns
-                elif not S_ISDIR(facts.st_mode):  # reading a pipe would wait for ever
+                elif not file.is_dir():  # reading a pipe would wait for ever
                     _log.warning("left out: %s is a pipe or a device, no file", file)
     if not states:
         endings = f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
@@ -183,27 +245,34 @@ def open_documents(source: str | Path | Documents | BaseRetriever) -> Documents:
     return _open_folder(folder, tuple(sorted(states.items())))
 
 
-def cache_folder() -> Path:
-    """Return where the vectors of documents are kept."""
-    from platformdirs import user_cache_path
-
-    return user_cache_path("triplewise") / "documents"
+@lru_cache(maxsize=8)
+def _open_wiki(source: str) -> WikipediaDocuments:
+    url = source.partition(":")[2] or "en"
+    if url.replace("-", "").isalpha() and len(url) <= 12:
+        url = f"https://{url.lower()}.wikipedia.org/w/api.php"
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(
+            f"documents {source} names neither a language nor the address of a MediaWiki API; give "
+            f"{WIKIPEDIA}, {WIKIPEDIA}:de, or {WIKIPEDIA}:https://wiki.example.org/w/api.php"
+        )
+    return WikipediaDocuments(url)
 
 
 @lru_cache(maxsize=4)
 def _open_folder(folder: Path, states: tuple[tuple[str, tuple[int, int]], ...]) -> PassageIndex:
     """The documents of a folder in one state of its files."""
-    passages, errors = list[Passage](), list[DataError]()
+    found, errors = list[Passage](), list[DataError]()
     for name, _ in states:
         try:
             title, *texts = read_file(folder / name)
-            passages += [Passage(text, title, name) for text in texts]
+            found += [Passage(text, title, name) for text in texts]
         except DataError as error:
             errors.append(error)
             _log.warning("left out: %s", error)
     if len(errors) == len(states):
         raise errors[0]
-    return PassageIndex(passages, cache_folder() / "vectors")
+    return PassageIndex(found, user_cache_path("triplewise") / "documents" / "vectors")
 
 
 def read_file(file: Path) -> list[str]:
@@ -218,38 +287,35 @@ def read_file(file: Path) -> list[str]:
             _log.warning("%s: only its first %d MiB are read", file, MOST_BYTES // 2**20)
             # A character that was cut in two is left out.
             data = data[:MOST_BYTES].decode("utf-8", "ignore").encode()
-        title, text = "", "" if file.suffix.lower() in HTML else data.decode("utf-8-sig")
+        title, text = _visible(data) if file.suffix.lower() in HTML else ("", data.decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise unreadable(file, error) from error
-    if file.suffix.lower() in HTML:
-        title, text = _visible(data, file)
-    elif "\x00" in text:
+    except (RecursionError, ValueError, AssertionError) as error:
+        raise DataError(f"cannot read the document as HTML: {type(error).__name__}", file) from error
+    if "\x00" in text and file.suffix.lower() not in HTML:
         raise DataError("cannot read the document as text: it holds zero bytes, as binary files do", file)
-    elif file.suffix.lower() == ".md":
+    if file.suffix.lower() == ".md":
         title = heading[1] if (heading := _HEADING.search(text[:2000])) else ""
         text = _HEADING.sub(lambda m: f"\n\n{m[1]}\n\n", text)
     title = " ".join(title.split()) or " ".join(re.sub(r"[_-]+", " ", file.stem).split())
     return [title[:200], *passages(text)]
 
 
-def _visible(data: bytes, file: Path) -> tuple[str, str]:
+def _visible(data: bytes) -> tuple[str, str]:
     """Title and visible text of a page: blank lines around blocks, a semicolon between cells of a row."""
-    try:
-        page = BeautifulSoup(data, "html.parser")
-        heading = page.title or page.find("h1")
-        title = heading.get_text() if heading is not None else ""
-        for tag in page.find_all(_UNREAD):
-            tag.decompose()
-        for node in page.find_all(string=True):
-            node.replace_with(type(node)(re.sub(r"\s+", " ", node)))
-        for tag in page.find_all(_BLOCKS):
-            tag.insert_before("\n\n")
-            tag.append("\n\n")
-        for tag in page.select("td + td, th + th, th + td, td + th"):
-            tag.insert_before(" ; ")
-        return title, page.get_text()
-    except (RecursionError, ValueError, AssertionError) as error:
-        raise DataError(f"cannot read the document as HTML: {type(error).__name__}", file) from error
+    page = BeautifulSoup(data, "html.parser")
+    heading = page.title or page.find("h1")
+    title = heading.get_text() if heading is not None else ""
+    for tag in page.find_all(_UNREAD):
+        tag.decompose()
+    for node in page.find_all(string=True):
+        node.replace_with(type(node)(re.sub(r"\s+", " ", node)))
+    for tag in page.find_all(_BLOCKS):
+        tag.insert_before("\n\n")
+        tag.append("\n\n")
+    for tag in page.select("td + td, th + th, th + td, td + th"):
+        tag.insert_before(" ; ")
+    return title, page.get_text()
 
 
 def passages(text: str) -> Iterator[str]:
@@ -272,102 +338,3 @@ def passages(text: str) -> Iterator[str]:
             passage = ""
     if passage:
         yield passage
-
-
-class RetrieverDocuments:
-    """Any LangChain retriever as documents: its passages that name the entity, in its order.
-
-    It is given the name and the relation together, or the question where there is no name.
-    """
-
-    def __init__(self, retriever: BaseRetriever) -> None:
-        self._retriever = retriever
-
-    def find(
-        self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
-    ) -> tuple[Passage, ...]:
-        """Return passages about an entity, best first; see `Documents.find`."""
-        query = " ".join(filter(None, (name, relation))) or question
-        names = [n.casefold() for n in (name, *aliases) if n]
-        named = []
-        for document in self._retriever.invoke(query) if query else ():
-            text, title = document.page_content, str(document.metadata.get("title", ""))
-            if not names or any(n in f"{title} {text}".casefold() for n in names):
-                named.append(Passage(text, title, str(document.metadata.get("source", ""))))
-        return tuple(named[:limit])
-
-
-class WikipediaDocuments:
-    """Pages of a MediaWiki, fetched by the name of an entity when they are asked for. Keeps nothing on disk.
-
-    `url` is the address of its API.
-    """
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self._searches = LRUCache[str, PassageIndex](REMEMBERED)
-
-    def find(
-        self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
-    ) -> tuple[Passage, ...]:
-        """Return passages of the pages about an entity, best first; see `Documents.find`.
-
-        All passages of a page that is titled by the entity are about it.
-        """
-        topic = name.strip() or question.strip()
-        if not topic:
-            return ()
-        index = self._searches.get(normalise(topic))
-        if index is None:
-            index = self._searches[normalise(topic)] = PassageIndex(self._fetch(topic))
-        return index.find(name, relation, question, aliases, limit)
-
-    def _fetch(self, topic: str) -> list[Passage]:
-        """Search the wiki, and fetch the pages it finds."""
-        server, end, found = urlsplit(self.url).hostname, time.monotonic() + SEARCH_SECONDS, list[Passage]()
-
-        def query(**parameters: str | int) -> Any:
-            if (seconds := min(REQUEST_SECONDS, end - time.monotonic())) <= 0:
-                raise httpx.ReadTimeout(f"no answer within {SEARCH_SECONDS:g} s")
-            parameters |= {"action": "query", "format": "json"}
-            return http.get(self.url, params=parameters, timeout=seconds).raise_for_status().json()["query"]
-
-        try:
-            with httpx.Client(headers={"User-Agent": AGENT}, follow_redirects=True) as http:
-                hits = query(list="search", srsearch=topic, srlimit=PAGES)["search"]
-                for title in [str(hit["title"]) for hit in hits]:
-                    page = query(titles=title, prop="extracts|info", explaintext=1, inprop="url", redirects=1)
-                    (page,) = page["pages"].values()
-                    # Headings (`== Career ==`) become paragraphs of their own.
-                    lines = (line.strip() for line in page.get("extract", "")[:CHARACTERS].split("\n"))
-                    content = "\n\n".join(s.strip("= ") if s.startswith("==") else s for s in lines)
-                    found += [Passage(p, title, str(page.get("fullurl", ""))) for p in passages(content)]
-        except httpx.HTTPError as error:
-            raise DocumentsUnavailableError(
-                f"{server} cannot be reached ({type(error).__name__}): check the network, or set documents "
-                "to a folder of text files, which needs none"
-            ) from error
-        except (ValueError, LookupError, TypeError, AttributeError, httpx.InvalidURL) as error:
-            raise DocumentsUnavailableError(
-                f"{server} gave no usable answer ({type(error).__name__}); check that {self.url} is a "
-                "MediaWiki's API"
-            ) from error
-        return found
-
-
-@lru_cache(maxsize=8)
-def open_wikipedia(source: str) -> WikipediaDocuments:
-    """Return the wiki a source names: `wikipedia`, `wikipedia:LANGUAGE`, `wikipedia:URL of an API`.
-
-    Raises `ConfigurationError` on what is neither a language nor an address.
-    """
-    url = source.partition(":")[2] or "en"
-    if url.replace("-", "").isalpha() and len(url) <= 12:
-        url = f"https://{url.lower()}.wikipedia.org/w/api.php"
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError(
-            f"documents {source} names neither a language nor the address of a MediaWiki API; give "
-            f"{WIKIPEDIA}, {WIKIPEDIA}:de, or {WIKIPEDIA}:https://wiki.example.org/w/api.php"
-        )
-    return WikipediaDocuments(url)

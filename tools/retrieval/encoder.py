@@ -5,9 +5,8 @@ network, and the process imports neither torch nor transformers. Its graph (`min
 user's cache folder (some 20 kB) and says where in the file of the weights each of them lies. A folder that
 self-learning made is that encoder with what it has learned; any other name is a sentence-transformers model.
 
-The vectors of a KG's texts are kept beside it (`VectorStore`), so that nothing is embedded twice across
-questions and processes. Only texts of a KG or of documents belong there: those of people are embedded by the
-encoder itself and leave no trace on disk.
+The vectors of texts of a KG or of documents are kept (`VectorStore`), so that nothing is embedded twice.
+Texts of people are embedded by the encoder itself and leave no trace on disk.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from hashlib import blake2b
 from importlib import resources
 from itertools import groupby
 from pathlib import Path
@@ -48,18 +48,14 @@ LEARNED, ADAPTER = "encoder.json", "adapter_model.safetensors"
 """Files of a folder with what the embedded encoder has learned."""
 CACHED_TEXTS = 50_000
 """Texts whose vectors an encoder keeps in memory (1.5 kB each at 384 dimensions)."""
-HUB_SECONDS = 5.0
-"""Seconds the model hub may take to answer."""
+HUB_SECONDS, WAIT = 5.0, 30.0
+"""Seconds the model hub may take to answer, and to wait while another process writes."""
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 GRAPH_VERSION, DIMENSION, MAX_TOKENS = 3, 384, 256
-BATCH = 64
-"""Texts embedded at once, all of as many tokens: padding would be computed too."""
+BATCH, CHUNK = 64, 4096
+"""Texts embedded at once, and between two writes of `add`: what a kill can cost."""
 FOLDER, FORMAT = "vectors", 3
 """Where a KG's folder keeps its vectors, and the format of the files; part of their name."""
-CHUNK = 4096
-"""Texts embedded between two writes of `add`: what a kill can cost."""
-WAIT = 30.0
-"""Seconds to wait while another process writes."""
 
 _SCHEMA = """
 PRAGMA journal_mode = WAL;
@@ -127,12 +123,8 @@ class CachingEncoder(ABC):
 class EmbeddedEncoder(CachingEncoder):
     """all-MiniLM-L6-v2 on ONNX Runtime: 384 dimensions, texts cut at 256 tokens, works offline.
 
-    Args:
-        cached: number of texts whose vectors are kept in memory. name: by which it is opened.
-        learned: tensors, by name, that stand in for the published ones.
-
-    Raises:
-        DataError: the weights are missing or not the published ones.
+    `learned`: tensors, by name, that stand in for the published ones. Raises `DataError` where the weights
+    are missing or not the published ones.
     """
 
     def __init__(
@@ -149,12 +141,10 @@ class EmbeddedEncoder(CachingEncoder):
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
         ids = [e.ids for e in self._tokenizer.encode_batch(list(texts))]
         vectors = np.empty((len(ids), DIMENSION), np.float32)
-
-        def length(i: int) -> int:
-            return len(ids[i])
-
-        for _, alike in groupby(sorted(range(len(ids)), key=length), length):
-            for batch in map(list, batches(alike, BATCH)):
+        order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+        # Texts of one length make a batch: padding would be computed too.
+        for _, alike in groupby(order, lambda i: len(ids[i])):
+            for batch in batches(alike, BATCH):
                 tokens = np.array([ids[i] for i in batch], np.int32)
                 feed = {"tokens": tokens, "segments": np.zeros_like(tokens), "mask": np.ones_like(tokens)}
                 vectors[batch] = self._session.run(None, feed)[0]
@@ -165,15 +155,13 @@ class LearnedEncoder(EmbeddedEncoder):
     """The embedded encoder with what it has learned (`triplewise.tools.learning`): LoRA, merged when opened.
 
     A folder holds the adapter as peft writes it (some 1 MB), and `encoder.json`: how that was made. The
-    weights of the installed package stay as they are; the merged ones run as fast, without torch.
+    merged weights run as fast as the installed ones, without torch.
 
     Attributes:
         path_weight: weight of the similarity of question and path beside the score of single words.
         sure: similarity that most right paths have; the softmax of the training says nothing of its size.
-        iteration: of self-learning.
 
-    Raises:
-        DataError: the folder is incomplete, damaged, or made for other weights.
+    Raises `DataError` where the folder is incomplete, damaged, or made for other weights.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -321,7 +309,7 @@ def _session(learned: Mapping[str, np.ndarray]) -> InferenceSession:
     # The graph is written in fused operators already; optimising it again only delays the start.
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in learned.items()}
-    for name, value in values.items():
+    for name, value in values.items():  # which have to outlive the session's making
         options.add_initializer(name, value)
     return ort.InferenceSession(_graph(), options, providers=["CPUExecutionProvider"])
 
@@ -336,18 +324,15 @@ def _graph() -> bytes:
         if weights.is_file():
             return path.read_bytes()
     try:
-        with weights.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        with weights.open("rb") as stream:
+            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"the weights of all-MiniLM-L6-v2 cannot be read; {_REINSTALL}", weights) from error
     if sha256 != WEIGHTS_SHA256:
-        raise DataError(
-            f"these are not the published weights of all-MiniLM-L6-v2 (sha256 {sha256}); {_REINSTALL}",
-            weights,
-        )
+        message = f"these are not the published weights of all-MiniLM-L6-v2 (sha256 {sha256}); {_REINSTALL}"
+        raise DataError(message, weights)
     graph = build_graph(weights)
-    # An unwritable cache only costs the next process its 0.2 s.
-    with suppress(OSError), whole_file(path) as file:
+    with suppress(OSError), whole_file(path) as file:  # without it, the next process takes 0.2 s longer
         file.write(graph)
     return graph
 
@@ -376,12 +361,9 @@ def build_graph(weights: Path) -> bytes:
 class VectorStore:
     """Unit vectors of texts by one encoder, each embedded once. Safe to use from many threads.
 
-    They lie in an SQLite file that any number of processes share, by a digest of the text: a kill or a power
-    cut costs an embedding, never a wrong vector. Without a folder, or where it cannot be written, new vectors
-    are only what the encoder itself remembers.
-
-    Attributes:
-        encoder: makes the vectors. path: the file; None for a store without a folder.
+    They lie in an SQLite file (`path`) that processes share, by a digest of the text: a kill or a power cut
+    costs an embedding, never a wrong vector. Without a folder, or where it cannot be written, new vectors are
+    only what the encoder itself remembers.
     """
 
     def __init__(self, encoder: Encoder, folder: Path | None = None) -> None:
@@ -408,11 +390,19 @@ class VectorStore:
         vectors = np.empty((len(texts), self.dimension), np.float32)
         vectors[is_kept] = kept
         if missing := [texts[i] for i in np.flatnonzero(~is_kept).tolist()]:
-            distinct = list(dict.fromkeys(missing))
-            encoded = np.asarray((encoder or self.encoder).encode(distinct), np.float32)
-            place = {text: i for i, text in enumerate(distinct)}
+            place = {text: i for i, text in enumerate(dict.fromkeys(missing))}
+            encoded = np.asarray((encoder or self.encoder).encode(list(place)), np.float32)
             vectors[~is_kept] = encoded[[place[text] for text in missing]]
-            self._keep(distinct, encoded)
+            try:
+                if self._database is not None and self._is_writable:
+                    with self._lock, self._database:
+                        self._database.execute("BEGIN IMMEDIATE")
+                        rows = (row.astype("<f4").tobytes() for row in encoded)
+                        keyed = zip(_digests(list(place)).tolist(), rows, strict=True)
+                        self._database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", keyed)
+            except sqlite3.Error as error:
+                self._is_writable = False
+                _log.warning("vectors cannot be kept in %s (%s): they are made again", self.path, error)
         return vectors
 
     def find(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -442,18 +432,6 @@ class VectorStore:
             progress(done := done + len(portion))
         return new
 
-    def _keep(self, texts: Sequence[str], vectors: np.ndarray) -> None:
-        rows = [row.astype("<f4").tobytes() for row in vectors]
-        try:
-            if self._database is not None and self._is_writable:
-                with self._lock, self._database:
-                    self._database.execute("BEGIN IMMEDIATE")
-                    keyed = zip(_digests(texts).tolist(), rows, strict=True)
-                    self._database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", keyed)
-        except sqlite3.Error as error:
-            self._is_writable = False
-            _log.warning("vectors cannot be kept in %s (%s): they are made again", self.path, error)
-
 
 def file_stem(encoder: Encoder) -> str:
     """Return how the names of an encoder's files begin; they change with its weights."""
@@ -472,8 +450,7 @@ def file_stem(encoder: Encoder) -> str:
 
 def _digests(texts: Sequence[str]) -> np.ndarray:
     """Return 64-bit digests, int64 of shape (n,)."""
-    digest = hashlib.blake2b
-    parts = [digest(t.encode("utf-8", "surrogatepass"), digest_size=8).digest() for t in texts]
+    parts = [blake2b(t.encode("utf-8", "surrogatepass"), digest_size=8).digest() for t in texts]
     return np.frombuffer(b"".join(parts), "<i8")
 
 

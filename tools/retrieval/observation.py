@@ -12,10 +12,9 @@ are plain SPARQL 1.1: every engine answers alike, samples included.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from typing import NamedTuple
 
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, whole_number
 from triplewise.tools.kg import protocol
@@ -26,10 +25,8 @@ from triplewise.tools.retrieval.ranking import Pair, PairRanker, tail_text, way_
 
 BUNDLE_CAP, SAMPLES = 50_000, 20
 """Bundles whose size is asked for, and samples that are taken, at most by one query."""
-BUNDLES, SAMPLED = 400, 40
-"""Bundles read at most where not everything can be read, and samples drawn at most, in a turn."""
-MEDIATORS = 300
-"""Mediators read through at most in a turn."""
+BUNDLES, SAMPLED, MEDIATORS = 400, 40, 300
+"""Bundles read where not everything can be, samples drawn, and mediators read through, at most in a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,41 +48,30 @@ class ObserveSettings:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredFact:
+class ScoredFact(NamedTuple):
     """A fact of the observation subgraph and its cosine to the question; two facts where a mediator joins."""
 
     hops: tuple[Triple, ...]
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(NamedTuple):
     """The observation subgraph, best first, and what was left out of sight, in words."""
 
     facts: tuple[ScoredFact, ...] = ()
     cuts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A candidate for the observation: a fact, or two that a mediator joins; how its way and end read."""
+class Candidate(NamedTuple):
+    """A fact, or two that a mediator joins; the same in an order of its own, from either end; as texts."""
 
     hops: tuple[Hop, ...]
+    key: tuple[Triple, ...]
     pair: Pair
-
-    @property
-    def key(self) -> tuple[Triple, ...]:
-        """The facts in an order that is the same from either end."""
-        return tuple(sorted((h.triple for h in self.hops), key=lambda t: t.n3()))
 
 
 def observe(
-    kg: KnowledgeGraph,
-    question: str,
-    entities: Sequence[Term],
-    encoder: Encoder,
-    settings: ObserveSettings,
+    kg: KnowledgeGraph, question: str, entities: Sequence[Term], encoder: Encoder, settings: ObserveSettings
 ) -> Observation:
     """The observation subgraph around task-relevant entities (Algorithm 1, whose lines the comments name).
 
@@ -93,7 +79,7 @@ def observe(
     entities nor nodes. A fact that was appended is no candidate again, and no node is observed twice.
     """
     ranker = PairRanker(kg, question, encoder)
-    neighbourhood, around = Neighbourhood(kg, ranker.closeness, settings), dict[Term, list[Candidate]]()
+    neighbourhood, around = _Neighbourhood(kg, ranker, settings), dict[Term, list[Candidate]]()
     subgraphs: dict[Term, dict[tuple[Triple, ...], ScoredFact]] = {entity: {} for entity in entities}
     observed: dict[Term, list[Term]] = {entity: [entity] for entity in subgraphs}  # lines 1 to 4
     visited: dict[Term, set[Term]] = {entity: set() for entity in subgraphs}
@@ -102,10 +88,11 @@ def observe(
         around |= neighbourhood.candidates([node for node in nodes if node not in around])  # lines 6 to 8
         for entity, subgraph in subgraphs.items():
             near = {c.key: c for node in observed[entity] for c in around[node] if c.key not in subgraph}
-            keys, candidates = list(near), list(near.values())
+            candidates = list(near.values())
             top_n = ranker.best([c.pair for c in candidates], settings.width)  # lines 9 to 12
             for i, score in top_n:  # line 13
-                subgraph[keys[i]] = ScoredFact(tuple(h.triple for h in candidates[i].hops), score)
+                fact = tuple(hop.triple for hop in candidates[i].hops)
+                subgraph[candidates[i].key] = ScoredFact(fact, score)
             top_p = top_n[: max(1, round(len(top_n) * settings.keep / 100))]  # line 14
             visited[entity].update(observed[entity])
             tails = dict.fromkeys(candidates[i].hops[-1].far for i, _ in top_p)  # line 15
@@ -113,30 +100,19 @@ def observe(
     facts = dict[tuple[Triple, ...], ScoredFact]()
     for subgraph in subgraphs.values():
         facts = subgraph | facts
-    return Observation(tuple(sorted(facts.values(), key=lambda f: -f.score)), neighbourhood.cuts)
+    return Observation(tuple(sorted(facts.values(), key=lambda f: -f.score)), tuple(neighbourhood.cuts))
 
 
-class Neighbourhood:
-    """The neighbourhood of entities of a KG, read with a few queries a turn, whatever their number.
+class _Neighbourhood:
+    """The neighbourhood of entities, read with a few queries a turn within the KG's own time-out.
 
-    `closeness` of relation texts to the question, float32 of shape (n,), decides what is left out where there
-    is too much. All of it is read within the KG's own time-out.
+    Where there is too much, what is far from the question is left out: `cuts` says so, in words.
     """
 
-    def __init__(
-        self,
-        kg: KnowledgeGraph,
-        closeness: Callable[[Sequence[str]], np.ndarray],
-        settings: ObserveSettings,
-    ) -> None:
-        self._kg, self._closeness, self._settings = kg, closeness, settings
+    def __init__(self, kg: KnowledgeGraph, ranker: PairRanker, settings: ObserveSettings) -> None:
+        self._kg, self._ranker, self._settings = kg, ranker, settings
         self._deadline = Deadline(kg.timeout)
-        self._cuts: dict[str, None] = {}
-
-    @property
-    def cuts(self) -> tuple[str, ...]:
-        """Descriptions of what was left out so far."""
-        return tuple(self._cuts)
+        self.cuts: dict[str, None] = {}
 
     def candidates(self, nodes: Sequence[Term]) -> dict[Term, list[Candidate]]:
         """The candidates around each of the nodes (the update step)."""
@@ -144,18 +120,19 @@ class Neighbourhood:
         if not nodes:
             return candidates
         short, is_mediator = self._kg.profile.short, self._kg.profile.is_mediator
-        facts = self.facts(nodes)
+        facts = self._facts(nodes)
         labels = self._kg.labels(f.far for f in facts)
         joins = [f for f in facts if is_mediator(f.far, labels.get(f.far))]
         mediators = list(dict.fromkeys(f.far for f in joins))
         if len(mediators) > MEDIATORS:
-            close = self._closeness_of({f.triple.relation for f in joins})
+            close = self._closeness({f.triple.relation for f in joins})
             order = sorted(joins, key=lambda f: (-close[f.triple.relation], f.far.n3()))
-            cut = f"{MEDIATORS} of {len(mediators):,} nodes that only join others were read through"
-            self._cuts[cut] = None
+            self.cuts[f"{MEDIATORS} of {len(mediators):,} nodes that only join others were read through"] = (
+                None
+            )
             mediators = list(dict.fromkeys(f.far for f in order))[:MEDIATORS]
         beyond: dict[Term, list[Hop]] = {}
-        for fact in self.facts(mediators) if mediators else ():
+        for fact in self._facts(mediators) if mediators else ():
             beyond.setdefault(fact.near, []).append(fact)
         labels |= self._kg.labels(f.far for onward in beyond.values() for f in onward)
         ways: list[tuple[Hop, ...]] = []
@@ -168,16 +145,17 @@ class Neighbourhood:
         for way in ways:
             relation = " ".join(way_text(texts[short(f.triple.relation)], f.forward) for f in way)
             pair = relation, tail_text(self._kg, way[-1].far, labels)
-            candidates[way[0].near].append(Candidate(way, pair))
+            key = tuple(sorted((f.triple for f in way), key=Triple.n3))
+            candidates[way[0].near].append(Candidate(way, key, pair))
         return candidates
 
-    def facts(self, nodes: Sequence[Term]) -> list[Hop]:
+    def _facts(self, nodes: Sequence[Term]) -> list[Hop]:
         """Facts around nodes: all of them, or those of the closest relations, large bundles as samples."""
-        most, seed, short = self._settings.facts, self._settings.seed, self._kg.profile.short
+        most, seed = self._settings.facts, self._settings.seed
         sizes, trouble = bundle_sizes(self._kg, nodes, self._settings.direction, self._deadline)
         counts: Mapping[Bundle, int] = sizes
         if sum(sizes.values()) > most:
-            close = self._closeness_of({b.relation for b in sizes})
+            close = self._closeness({b.relation for b in sizes})
             order = sorted(sizes, key=lambda b: (-close[b.relation], b.place))[: min(BUNDLES, most)]
             # The largest common size with which the bundles have at most `most` facts; at least 1.
             caps = range(1, max((sizes[b] for b in order), default=1) + 1)
@@ -185,22 +163,22 @@ class Neighbourhood:
             dropped = set([b for b in order if sizes[b] > level][SAMPLED:])
             counts = {b: min(sizes[b], level) for b in order if b not in dropped}
             if left_out := sum(size for b, size in sizes.items() if b not in counts):
-                self._cuts[f"{left_out:,} facts of relations far from the question were left out"] = None
+                self.cuts[f"{left_out:,} facts of relations far from the question were left out"] = None
             if sampled := sorted((b for b in counts if counts[b] < sizes[b]), key=lambda b: -sizes[b]):
-                named = ", ".join(f"{short(b.relation)} {sizes[b]:,}" for b in sampled[:3])
+                named = ", ".join(f"{self._kg.profile.short(b.relation)} {sizes[b]:,}" for b in sampled[:3])
                 more = f" and {len(sampled) - 3} more" if len(sampled) > 3 else ""
-                self._cuts[
-                    f"of large relations {level:,} facts each were drawn by seed {seed}: {named}{more}"
-                ] = None
+                drawn = f"of large relations {level:,} facts each were drawn by seed {seed}: {named}{more}"
+                self.cuts[drawn] = None
         facts, worse = read_bundles(self._kg, counts, sizes, seed, self._deadline)
         if trouble := trouble or worse:
-            self._cuts[f"not all facts could be read ({trouble})"] = None
+            self.cuts[f"not all facts could be read ({trouble})"] = None
         return facts
 
-    def _closeness_of(self, relations: Iterable[IRI]) -> dict[IRI, float]:
+    def _closeness(self, relations: Iterable[IRI]) -> dict[IRI, float]:
+        """How like the question the texts of relations are."""
         names = {relation: self._kg.profile.short(relation) for relation in sorted(relations)}
         texts = relation_texts(self._kg, names.values())
-        scores = self._closeness([texts[name].label for name in names.values()])
+        scores = self._ranker.closeness([texts[name].label for name in names.values()])
         return dict(zip(names, scores.tolist(), strict=True))
 
 
@@ -221,9 +199,9 @@ class Bundle:
 def bundle_sizes(
     kg: KnowledgeGraph, nodes: Sequence[Term], direction: Direction, deadline: Deadline
 ) -> tuple[dict[Bundle, int], str]:
-    """How many facts each bundle around the nodes has, without relations that the profile excludes.
+    """How many facts each bundle around the nodes has, and, if not all is known, why ("" if it is).
 
-    One query for up to 500 nodes. Returns what is known and, if that is not all, why ("" if it is).
+    Relations that the profile excludes have none. One query for up to 500 nodes.
     """
     queries, nodes = [], list(dict.fromkeys(nodes))
     for batch in batches(nodes, protocol.BATCH):
@@ -255,11 +233,8 @@ def read_bundles(
 ) -> tuple[list[Hop], str]:
     """The facts of bundles as hops from their nodes, sorted, and why some are missing ("" if none are).
 
-    Args:
-        kg: where they are.
-        counts: how many facts of each bundle. sizes: how many it has; where that is more, a sample is drawn.
-        seed: of the samples. The same facts come from every engine that holds the same triples.
-        deadline: of all queries together.
+    `counts` facts of each bundle are read; where its size is more, a sample is drawn by the seed: the same
+    facts from every engine that holds the same triples.
     """
     order, queries = sorted(counts, key=lambda b: b.place), list[str]()
     head = "SELECT ?n ?p ?o ?q ?s WHERE"  # node, relation out, object, relation in, subject
@@ -291,20 +266,15 @@ def read_bundles(
             hops.add(Hop.between(node, out, obj, True))
         elif node is not None and isinstance(into, IRI) and isinstance(subject, IRI):
             hops.add(Hop.between(node, into, subject, False))
-
-    def place(hop: Hop) -> tuple[str, bool, str, str, str]:  # an order that does not depend on the engine
-        triple = hop.triple
-        return hop.near.n3(), not hop.forward, triple.relation.value, triple.subject.value, triple.object.n3()
-
-    return sorted(hops, key=place), problem
+    # An order that does not depend on the engine: IRIs by their text, literals as they are written.
+    return sorted(hops, key=lambda h: (h.near.n3(), not h.forward, h.triple.relation, h.far.n3())), problem
 
 
 def _rows(
     kg: KnowledgeGraph, queries: Iterable[str], limit: int, deadline: Deadline
 ) -> tuple[list[tuple[Term | None, ...]], str]:
     """The rows of some queries, and why they are not all there are."""
-    rows: list[tuple[Term | None, ...]] = []
-    problem = ""
+    rows, problem = list[tuple[Term | None, ...]](), ""
     for sparql in queries:
         result = kg.query(sparql, timeout=deadline.left, limit=limit)
         if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):

@@ -12,15 +12,14 @@ and is not guessed again.
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.core.terms import Literal, Term
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches
@@ -28,33 +27,23 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import Encoder, static_vectors, vectors_of
 
 T = TypeVar("T")
-CUT = 40
-"""How many relations the paper keeps."""
+CUT = 40  # Relations that the paper keeps
 DEFAULT = "sentence-transformers"
 """The paper's best strategy on two of its three benchmarks (table 7), and the one that needs no server."""
 METHODS = ("none", "hybrid", DEFAULT, "openai")
 """The strategies of table 7; `openai` is the paper's own."""
-FUSION_DAMPING = 60
-"""Reciprocal rank fusion's usual constant: how little the very first ranks weigh more than the next."""
-
 Pair = tuple[str, str]
 """The texts of a relation and a tail."""
-Progress = Callable[[str, int, int | None], None]
-"""Called with a stage, how much of it is done, and of how much (None where that is not known)."""
-
 ROUNDS, COLD_ROUNDS = (2,) * 4, (10,) * 7
 """Candidates encoded in each round for each one that is wanted, with vectors of tails present and without.
 
 Chosen on training questions of WebQSP and 50,000 texts of Wikidata."""
 RELATION_WEIGHT = 0.6
 """Weight of a relation's vector beside its tail's where their sum stands for that of both texts together."""
-MISSING_TAILS = 300
-"""Tails without vectors that are encoded so that all have one."""
-PORTION = 5_000
-"""Facts read between two reports of `make_vectors`."""
+MISSING_TAILS = 300  # Tails without vectors that are encoded so that all have one
+PORTION = 5_000  # Facts read between two reports of `make_vectors`
 
-_RIDGE, _COLD_RIDGE = 0.3, 0.1
-_SEED = 20240401
+_RIDGE, _COLD_RIDGE, _SEED = 0.3, 0.1, 20240401
 
 
 class Bm25:
@@ -78,14 +67,10 @@ class Bm25:
 def fuse(rankings: Sequence[np.ndarray]) -> np.ndarray:
     """Reciprocal rank fusion (Cormack et al., 2009) of scores of the same texts, float64 of shape (texts,).
 
-    Scores of different scales meet as ranks. Equal scores share a rank, so that texts without a common word
-    are not told apart by their order.
+    Equal scores share a rank, so that texts without a common word are not told apart by their order.
     """
-    total = np.zeros(len(rankings[0]))
-    for scores in rankings:
-        rank = np.searchsorted(np.sort(-scores), -scores)
-        total += 1.0 / (FUSION_DAMPING + rank)
-    return total
+    ranks = (np.searchsorted(np.sort(-scores), -scores) for scores in rankings)
+    return np.asarray(sum(1.0 / (60 + rank) for rank in ranks))
 
 
 def rank_relations(
@@ -100,18 +85,13 @@ def rank_relations(
     """Ids of the `cut` relations that fit the question best; ordered also where there are no more than that.
 
     Args:
-        question: in plain language.
         relations: id and text of each candidate; equal scores keep this order.
         method: `none` (the order given), `sentence-transformers` (cosine of the encoder's vectors), `openai`
-            (the same, with an encoder that asks an embedding server) or `hybrid` (BM25 and vectors,
-            fused by rank).
-        encoder: needed by all but `none`.
-        shuffle_seed: shuffles what is kept, as the paper does so that order hints at nothing;
-            None leaves it best first.
+            (the same, with an encoder that asks an embedding server) or `hybrid` (BM25 and vectors, fused).
+        shuffle_seed: shuffles what is kept, as the paper does so that order hints at nothing.
         kg: whose store keeps the vectors of relation texts.
 
-    Raises:
-        ConfigurationError: unknown method, or no encoder for one that needs it.
+    Raises `ConfigurationError` on an unknown method, or where there is no encoder for one that needs it.
     """
     if method not in METHODS:
         raise ConfigurationError.unknown("relation ranking", method, METHODS)
@@ -216,51 +196,30 @@ def tail_text(kg: KnowledgeGraph, far: Term, labels: Mapping[Term, str]) -> str:
     return readable(far) if isinstance(far, Literal) else labels.get(far) or kg.profile.short(far)
 
 
-class VectorReport(NamedTuple):
-    """How many texts of relations and ends have vectors, how many of these are new, and the seconds taken."""
-
-    texts: int
-    new: int
-    seconds: float
-
-
 def make_vectors(
-    folder: Path, kg: KnowledgeGraph, encoder: Encoder, progress: Progress = lambda stage, done, total: None
-) -> VectorReport:
+    folder: Path, kg: KnowledgeGraph, encoder: Encoder, progress: Callable[[str, int, int | None], None]
+) -> tuple[int, int]:
     """Make the vectors of a loaded KG's relations and ends, in its folder; what is there is not made again.
 
-    Args:
-        folder: of the loaded graph. kg: the same graph, opened. encoder: makes the vectors.
-        progress: called with the progress.
+    `progress` is called with a stage, how much of it is done, and of how much (None where that is unknown).
+    Returns how many texts have vectors, and how many of these are new.
     """
-    start, store = time.perf_counter(), vectors_of(kg, encoder)
-    texts = sorted({text for pair in _pairs(folder, kg, progress) for text in pair})
-    new = store.add(texts, lambda done: progress("vectors of relations and ends", done, len(texts)))
-    return VectorReport(len(texts), new, time.perf_counter() - start)
-
-
-def _pairs(folder: Path, kg: KnowledgeGraph, progress: Progress) -> Iterator[Pair]:
-    """Yield every fact in both directions as texts, straight from the store: its relation and its far end."""
     import pyoxigraph as ox
 
     from triplewise.tools.kg.open import STORE
     from triplewise.tools.kg.rdf import from_ox, safe_iri
 
-    def ways() -> Iterator[tuple[IRI, bool, Term]]:
-        excluded: dict[object, bool] = {}
-        for quad in ox.Store.read_only(str(folder / STORE)):
-            relation = safe_iri(quad.predicate.value)
-            if quad.predicate not in excluded:
-                excluded[quad.predicate] = kg.profile.excludes(relation)
-            for forward, end in ((True, quad.object), (False, quad.subject)):
-                if not excluded[quad.predicate] and (far := from_ox(end)) is not None:
-                    yield relation, forward, far
-
-    short, done = kg.profile.short, 0
-    for portion in batches(ways(), PORTION):
-        labels = kg.labels(far for _, _, far in portion)
-        names = relation_texts(kg, {short(relation) for relation, _, _ in portion})
-        for relation, forward, far in portion:
-            yield way_text(names[short(relation)], forward), tail_text(kg, far, labels)
-        done += len(portion)
-        progress("texts of facts", done, None)
+    texts, short, store = set[str](), kg.profile.short, vectors_of(kg, encoder)
+    for number, quads in enumerate(batches(ox.Store.read_only(str(folder / STORE)), PORTION), 1):
+        relations = {quad.predicate: safe_iri(quad.predicate.value) for quad in quads}
+        kept = {p: short(r) for p, r in relations.items() if not kg.profile.excludes(r)}
+        names = relation_texts(kg, set(kept.values()))
+        used = [quad for quad in quads if quad.predicate in kept]
+        for forward, ends in ((True, {q.object for q in used}), (False, {q.subject for q in used})):
+            terms = [term for end in ends if (term := from_ox(end)) is not None]
+            labels = kg.labels(terms)
+            texts |= {tail_text(kg, term, labels) for term in terms}
+            texts |= {way_text(text, forward) for text in names.values()}
+        progress("texts of facts", number * PORTION, None)
+    new = store.add(sorted(texts), lambda done: progress("vectors of relations and ends", done, len(texts)))
+    return len(texts), new

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, zip_longest
 from operator import itemgetter
+from typing import NamedTuple
 
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, whole_number
 from triplewise.tools.kg.literals import readable
@@ -27,8 +27,7 @@ LONG = 60
 """Characters above which a value is clipped."""
 
 
-@dataclass(frozen=True, slots=True)
-class NearbyFact:
+class NearbyFact(NamedTuple):
     """A fact one hop from an entity, or one of a mediator that the hop `through` leads to."""
 
     triple: Triple
@@ -74,32 +73,23 @@ def facts_by_relation(
     rows = kg.query(f"SELECT ?i ?v WHERE {{ {' UNION '.join(parts)} }}", limit=len(parts) * most).rows
     numbered = [(n, v) for number, v in rows if (n := whole_number(number, len(sides))) is not None and v]
     hops = [
-        Hop.between(node, relation, value, forward).triple
+        Hop.between(node, sides[i][0], value, sides[i][1])
         for i, value in sorted(numbered, key=itemgetter(0))
-        for relation, forward in [sides[i]]
-        if forward or isinstance(value, IRI)
+        if sides[i][1] or isinstance(value, IRI)
     ]
-    inner = _mediator_facts(kg, [t.object if t.subject == node else t.subject for t in hops], node)
-    facts = []
-    for hop in hops:
-        own = inner.get(hop.object if hop.subject == node else hop.subject, ())
-        facts += [NearbyFact(triple, hop) for triple in own] or [NearbyFact(hop)]
-    return facts
-
-
-def _mediator_facts(kg: KnowledgeGraph, values: Iterable[Term], node: Term) -> dict[Term, list[Triple]]:
-    """The facts of the mediators among some values, but for those that lead back to the node."""
-    nodes = [v for v in dict.fromkeys(values) if isinstance(v, IRI)]
-    labels = kg.labels(nodes)
-    mediators = [v for v in nodes if kg.profile.is_mediator(v, labels.get(v))]
-    facts: dict[Term, list[Triple]] = {}
-    if mediators:
+    nodes = [hop.far for hop in hops if isinstance(hop.far, IRI)]
+    labels, held = kg.labels(nodes), dict[Term, list[Triple]]()
+    if mediators := [n for n in dict.fromkeys(nodes) if kg.profile.is_mediator(n, labels.get(n))]:
         sparql = f"SELECT ?m ?r ?v WHERE {{ VALUES ?m {{ {terms_n3(mediators)} }} ?m ?r ?v }}"
         for m, r, v in kg.query(sparql, limit=WITHIN).rows:
             if not isinstance(m, IRI) or not isinstance(r, IRI) or v is None or v == node:
                 continue
             if not kg.profile.excludes(r):
-                facts.setdefault(m, []).append(Triple(m, r, v))
+                held.setdefault(m, []).append(Triple(m, r, v))
+    facts = []
+    for hop in hops:
+        own = [NearbyFact(triple, hop.triple) for triple in held.get(hop.far, ())]
+        facts += own or [NearbyFact(hop.triple)]
     return facts
 
 
@@ -109,17 +99,14 @@ def grouped_lines(
     """Return topic (short id) -> its relations in the order of the facts: `-> P36 (capital): Tokyo [Q1490]`.
 
     `->` leaves the topic, `<-` arrives at it; what a mediator holds stands in braces. Facts that touch no
-    topic are left out; of several topics, a fact is about the first.
-
-    Args:
-        most: values shown of a relation, and how many there are; 0 takes the facts for a sample.
+    topic are left out; of several topics, a fact is about the first. `most`: values shown of a relation, and
+    how many there are; 0 takes the facts for a sample.
     """
     profile, names = kg.profile, dict[str, str]()
     if profile.relation_text == "label":  # their ids say nothing
         used = dict.fromkeys(profile.short(t.relation) for f in facts for t in (f.through, f.triple) if t)
         names = {short: text.label for short, text in relation_texts(kg, used).items()}
-    ends = dict.fromkeys(n for f in facts for n in (f.triple.subject, f.triple.object))
-    labels = kg.labels([t for t in ends if isinstance(t, IRI)])
+    labels = kg.labels([n for f in facts for n in (f.triple.subject, f.triple.object) if isinstance(n, IRI)])
 
     def relation(triple: Triple) -> str:
         short = profile.short(triple.relation)
@@ -142,7 +129,6 @@ def grouped_lines(
         listed = ", ".join(f"{{{'; '.join(own[:HELD])}}}" if own else value(v) for v, own in first)
         return f"{head}: {listed}{rest if len(values) > shown else ''}"
 
-    place = {topic: i for i, topic in enumerate(topics)}
     groups: dict[str, dict[str, dict[Term, list[str]]]] = {topic: {} for topic in topics}
     for fact in facts:
         hop = fact.through or fact.triple
@@ -150,8 +136,7 @@ def grouped_lines(
             profile.short(hop.object): ("<-", hop.subject),
             profile.short(hop.subject): ("->", hop.object),
         }
-        near = min((id for id in sides if id in place), key=place.__getitem__, default=None)
-        if near is None:
+        if (near := next((topic for topic in groups if topic in sides), None)) is None:
             continue
         arrow, far = sides[near]
         own = groups[near].setdefault(f"{arrow} {relation(hop)}", {}).setdefault(far, [])
@@ -168,8 +153,7 @@ def topics_of(kg: KnowledgeGraph, facts: Sequence[NearbyFact], first: Sequence[s
     """Return topics under which all facts can be grouped: the first ones, then ends that many facts share."""
     hops = [fact.through or fact.triple for fact in facts]
     sides = [(kg.profile.short(hop.subject), kg.profile.short(hop.object)) for hop in hops]
-    counts = Counter(id for pair in sides for id in pair)
-    topics = dict.fromkeys(first)
+    counts, topics = Counter(chain.from_iterable(sides)), dict.fromkeys(first)
     for pair in sides:
         if not topics.keys() & set(pair):
             topics[max(pair, key=counts.__getitem__)] = None
@@ -185,10 +169,9 @@ def within(
 ) -> list[str]:
     """Return grouped lines under their topics, a line of each topic in turn until the characters are spent.
 
-    Args:
-        totals: how many relations a topic has in all, where that is known: it is said below it how many of
-            them are left out. Of other topics the last line does.
-        heads: what stands above the lines of a topic in place of "Around ...".
+    `totals`: how many relations a topic has in all, where that is known: below it stands how many of them are
+    left out; of other topics the last line says so. `heads`: what stands above the lines of a topic in place
+    of "Around ...".
     """
     totals, heads = totals or {}, heads or {}
     labels = kg.labels([node for topic in groups if (node := kg.profile.expand(topic)) is not None])
