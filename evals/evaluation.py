@@ -30,9 +30,9 @@ from triplewise.evals.tasks import TASKS
 from triplewise.graphs.presets import VARIANTS
 from triplewise.nodes.context import Context
 from triplewise.tools.core.addresses import hide_secrets
+from triplewise.tools.core.configuration import find_part
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import exclusive, state_folder
-from triplewise.tools.core.parts import find_part
 
 _ELSEWHERE = ("base_url", "api_key_env")
 """Settings that say where a model is, not which."""

@@ -1,6 +1,6 @@
 """Scorers and metrics of question answering over knowledge graphs, named as the field names them.
 
-All are strict: see `triplewise.tools.core.values` for when two values are the same. Think-on-Graph's public
+All are strict: see `triplewise.tools.core.overlap` for when two values are the same. Think-on-Graph's public
 scripts, and work that builds on them, match substrings and report the share as "Exact Match" or "Hits@1": it
 is neither, and not comparable with ours. A question that crashed scores 0.
 """
@@ -18,9 +18,8 @@ from inspect_ai.solver import TaskState
 
 from triplewise.evals.solver import Run
 from triplewise.tools.core.errors import KGUnavailableError
-from triplewise.tools.core.overlap import NOTHING, Overlap, best_overlap, overlap
+from triplewise.tools.core.overlap import NOTHING, Compare, Overlap, best_overlap, overlap, read_value
 from triplewise.tools.core.terms import IRI, Literal
-from triplewise.tools.core.values import Compare, read_value
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.protocol import batches
 

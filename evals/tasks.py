@@ -32,8 +32,8 @@ from triplewise.evals.training import entities_of, seeds_of
 from triplewise.nodes.sql import require_model
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import Record
+from triplewise.tools.core.overlap import Compare
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.core.values import Compare
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.learning.questions import short_answers
 from triplewise.tools.linking.linker import without_brackets

@@ -8,8 +8,8 @@ from typing import Any
 
 from triplewise.nodes import act, answer, correct, inspect, link, observe, plan, reflect, sql
 from triplewise.nodes.phase import Phase
+from triplewise.tools.core.configuration import find_part
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.parts import find_part
 
 VARIANTS: Mapping[str, Mapping[str, Phase]] = {
     "link": {**link.VARIANTS, "database": sql.start},

@@ -20,9 +20,9 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.state import State, Usage
 from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.addresses import whole_url
+from triplewise.tools.core.configuration import find_part
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
-from triplewise.tools.core.parts import find_part
 from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile, open_kg
 from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid

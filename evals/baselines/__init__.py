@@ -20,8 +20,8 @@ from langgraph.graph.state import CompiledStateGraph
 from triplewise.graphs import PRESETS, Context, State, build_graph
 from triplewise.graphs.presets import VARIANTS, Preset
 from triplewise.tools.actions import MODEL_TOOLSETS
+from triplewise.tools.core.configuration import find_part
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.parts import find_part
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
 

@@ -36,9 +36,9 @@ from triplewise.nodes.state import State
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError, ConfigurationError
 from triplewise.tools.core.names import normalise
+from triplewise.tools.core.overlap import normal_text
 from triplewise.tools.core.rules import Rule, path_text
 from triplewise.tools.core.terms import Term, Triple
-from triplewise.tools.core.values import normal_text
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.mining import Plan, PlanSettings, seed_rules

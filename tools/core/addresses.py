@@ -30,12 +30,9 @@ from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import YamlDocument
 from triplewise.tools.core.secrets import HIDDEN, remember
 
-REMEMBERED = 256
-"""URLs whose secrets a process remembers; the earliest given ones are forgotten."""
-
+REMEMBERED = 256  # URLs whose secrets a process remembers; the earliest given ones are forgotten
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Names of this machine that no other machine reaches."""
-
 T = TypeVar("T")
 
 _PASSWORD = re.compile(r"(\w://[^/?#\s:@]*:)([^/?#\s]*)@")
@@ -46,21 +43,16 @@ _whole: dict[str, str] = {}
 def split_url(url: str, what: str = "endpoint", example: str = "http://localhost:8890/sparql") -> SplitResult:
     """Return the parts of a URL of http or https, none of which can be read wrongly.
 
-    Args:
-        what: the setting it is given as. example: one that works.
-
-    Raises:
-        ConfigurationError: it is not one, or its host or port cannot be; the message shows no password.
+    `what` is the setting it is given as, `example` one that works. Raises `ConfigurationError`, which shows
+    no password, where it is not one, or its host or port cannot be.
     """
     import httpx  # takes its time
 
     try:
         parts = urlsplit(url)
         reason = "" if parts.scheme in ("http", "https") and parts.hostname else "it needs http:// and a host"
-        if re.search(r"\s", parts.netloc):
-            reason = "a blank in its host"
-        _ = httpx.URL(url).host  # checks the host as the client that will connect does
-        _ = parts.port
+        reason = "a blank in its host" if re.search(r"\s", parts.netloc) else reason
+        _ = httpx.URL(url).host, parts.port  # checks the host as the client that will connect does
     except (ValueError, httpx.InvalidURL) as error:
         reason = str(error) or "its host cannot be read"
     if reason:
@@ -127,11 +119,8 @@ def login_headers(url: str) -> dict[str, str]:
 
     Environment variables are called TRIPLEWISE_HOST_TOKEN, or TRIPLEWISE_HOST_USER and _PASSWORD, and
     TRIPLEWISE_HOST_HEADERS (`Name: value`, one a line, sent too), with the host in capitals, `_` for its
-    dots and the colon of its port, `__` for its hyphens.
-
-    Raises:
-        ConfigurationError: a variable that the configuration names is not set, or one holds no headers.
-        DataError: the configuration or .netrc cannot be read.
+    dots and the colon of its port, `__` for its hyphens. Raises `ConfigurationError` where a variable that
+    the configuration names is not set, or one holds no headers; `DataError` where a file cannot be read.
     """
     headers = _login(url) | read_headers(_variable_of(url, "HEADERS").splitlines())
     remember(*headers.values(), *(value.partition(" ")[2] for value in headers.values()))
@@ -142,13 +131,12 @@ def _login(url: str) -> dict[str, str]:
     parts = split_url(url)
     if parts.username is not None and parts.password != HIDDEN:
         return _basic(unquote(parts.username), unquote(parts.password or ""))
-    places = _places(url)
+    places, sections = _places(url), read_section("endpoints")
     for place in places:
         if token := os.environ.get(_variable_name(place, "TOKEN")):
             return {"Authorization": f"Bearer {token}"}
         if user := os.environ.get(_variable_name(place, "USER")):
             return _basic(user, _variable_of(url, "PASSWORD"))
-    sections = read_section("endpoints")
     if place := next((place for place in places if place in sections), ""):
         path = configuration_file() or ""
         login = YamlDocument(sections[place], path, None).read_as(EndpointLogin)
@@ -170,11 +158,8 @@ def keep_login(
 ) -> None:
     """Keep a login for the host of a URL in the environment of this process; "" for what is not given.
 
-    Args:
-        ask_password: called where the environment has no password for the host. headers: each `Name: value`.
-
-    Raises:
-        ConfigurationError: two logins, a user without a password, or a malformed header.
+    `ask_password` is called where the environment has none; `headers` are each `Name: value`. Raises
+    `ConfigurationError` on two logins, a user without a password, or a malformed header.
     """
     names = {part: _variable_name(_places(url)[0], part) for part in ("TOKEN", "USER", "PASSWORD", "HEADERS")}
     if (user and token) or ((user or token) and split_url(url).username is not None):

@@ -8,19 +8,21 @@ model = "openai:gpt-4o-mini"
 [server.kg]                    # what clients of a server may choose, by name (graphs/studio.py)
 films = "/data/films"
 ```
-
-It is the file that the environment variable TRIPLEWISE_CONFIG names, else `triplewise.toml` in the working
-folder, else the one in the user's configuration folder.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from triplewise.tools.core.errors import DataError, did_you_mean
+from platformdirs import user_config_path
+
+from triplewise.tools.core.errors import ConfigurationError, DataError, did_you_mean
 from triplewise.tools.core.files import read_text
 
 VARIABLE, NAME = "TRIPLEWISE_CONFIG", "triplewise.toml"
@@ -28,7 +30,10 @@ SECTIONS = ("endpoints", "server", "settings")
 
 
 def configuration_file() -> Path | None:
-    """Return the configuration file, None without one. Raises `DataError` if the one named is missing."""
+    """Return the configuration file, None without one. Raises `DataError` if the one named is missing.
+
+    It is the file that the environment variable names, else the first of `places` that there is.
+    """
     if named := os.environ.get(VARIABLE):
         if not (path := Path(named)).is_file():
             raise DataError(f"no such configuration file; correct {VARIABLE}, or unset it", path)
@@ -38,8 +43,6 @@ def configuration_file() -> Path | None:
 
 def places() -> tuple[Path, Path]:
     """Return where a configuration file is looked for: the working folder, the user's folder."""
-    from platformdirs import user_config_path
-
     return Path(NAME).absolute(), user_config_path("triplewise") / NAME
 
 
@@ -57,5 +60,32 @@ def read_section(name: str) -> dict[str, Any]:
     for section, table in tables.items():
         if section not in SECTIONS or not isinstance(table, dict):
             raise DataError(f"unknown section [{section}]{did_you_mean(section, SECTIONS)}", path)
-    section_table: dict[str, Any] = tables.get(name, {})
-    return section_table
+    return dict(tables.get(name, {}))
+
+
+def find_part(what: str, given: Any, legal: Mapping[str, Any], kind: Callable[[Any], bool]) -> Any:
+    """Return the part that is given: by its name, as `module:name` (one's own, imported now), or itself.
+
+    Modules in the working folder are found too, after all that are installed. Raises `ConfigurationError`
+    on an unknown name, a module that cannot be imported, or something else altogether.
+
+    Args:
+        what: what it is, for messages. legal: the shipped ones by name. kind: whether a value is such a part.
+    """
+    part = given
+    if isinstance(given, str):
+        if given in legal:
+            return legal[given]
+        module, _, name = given.partition(":")
+        if not module or not name:
+            unknown = ConfigurationError.unknown(what, given, legal)
+            raise ConfigurationError(f"{unknown}; or give module:name of your own")
+        if "" not in sys.path and "." not in sys.path:
+            sys.path.append(".")
+        try:
+            part = getattr(import_module(module), name)
+        except (ImportError, AttributeError, SyntaxError) as error:
+            raise ConfigurationError(f"{what} {given!r} cannot be imported: {error}") from error
+    if not kind(part):
+        raise ConfigurationError(f"{given!r} is no {what}, but a {type(part).__name__}")
+    return part

@@ -25,8 +25,7 @@ from typing import Any
 
 from triplewise.tools.core.secrets import redact
 
-LISTED = 20
-"""Legal names up to which all are listed where an unknown one was given."""
+LISTED = 20  # Legal names up to which all are listed where an unknown one was given
 
 
 class TriplewiseError(Exception):
@@ -68,10 +67,8 @@ class DataError(UserError):
 class ActionError(TriplewiseError):
     """The agent's reply cannot be carried out as written.
 
-    Args:
-        code: machine-readable cause, matched by guidelines (`arity`, `bad_operator`, ...).
-        message: the interpreter's own words (what the `raw` correction mode shows).
-        detail: plain JSON values that guideline templates may name.
+    Guidelines match the code (`arity`, `bad_operator`, ...), and their templates may name the details, plain
+    JSON values; the `raw` correction mode shows the message.
     """
 
     def __init__(self, code: str, message: str, **detail: Any) -> None:

@@ -14,12 +14,7 @@ FactStatus = Literal["proposed", "accepted", "rejected"]
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a document.
-
-    Attributes:
-        text: what is read. title: of the document, in words.
-        source: file path relative to its folder, or URL.
-    """
+    """A piece of a document with its title, and its source: a path relative to its folder, or a URL."""
 
     text: str
     title: str = ""
@@ -28,12 +23,9 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class RawTriple:
-    """A triple as it was read from text, not aligned to the KG yet (SymAgent, figure 6).
+    """A triple as it was read from a sentence of a passage, not aligned to the KG yet (SymAgent, figure 6).
 
-    Attributes:
-        subject, relation, object: in words, or ids where the reader was shown them.
-        sentence: the sentence it was read from. passage: where that stands.
-        confidence: in [0, 1].
+    Its parts are words, or ids where the reader was shown them; the confidence is in [0, 1].
     """
 
     subject: str

@@ -20,17 +20,11 @@ from filelock import FileLock, Timeout
 from triplewise.tools.core.errors import DataError, did_you_mean
 
 T = TypeVar("T")
-
 Record = dict[str, Any]
-
-LONGEST_LINE = 16 * 2**20
-"""Characters that no line of a text file may have more of."""
-MOST_NODES = 500_000
-"""Values of a YAML file, those that its aliases stand for counted each time."""
+LONGEST_LINE = 16 * 2**20  # Characters that no line of a text file may have more of
+MOST_NODES = 500_000  # Values of a YAML file, those that its aliases stand for counted each time
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError)
 """What opening or reading a text file may raise."""
-BAD_YAML = (yaml.YAMLError, ValueError, RecursionError)
-"""What a text that is not YAML raises, impossible dates and endless depth included."""
 TO_UTF8 = "save it as UTF-8, e.g. by `iconv -f LATIN1 -t UTF-8`"
 
 
@@ -67,10 +61,7 @@ class YamlDocument:
         return line + 1 if is_block and line is not None else line
 
     def read_as(self, kind: type[T], *keys: Any) -> T:
-        """What it holds, or the part that keys and indices lead to, checked by pydantic.
-
-        Args:
-            kind: a model, a dataclass, or any other type that pydantic can check.
+        """What it holds, or the part that keys and indices lead to, as any type that pydantic can check.
 
         Raises `DataError` on the first thing that is wrong, an unknown key before all: file, line and key.
         """
@@ -122,7 +113,7 @@ def parse_yaml(text: str, path: Path | str) -> YamlDocument:
                     keys.add(key.value if isinstance(key, yaml.ScalarNode) else None)
                     nodes.append(value)
         return YamlDocument(None if root is None else loader.construct_document(root), path, root)
-    except BAD_YAML as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # e.g. impossible dates, endless depth
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
         raise DataError(f"not YAML: {problem}", path, mark.line + 1 if mark else None) from error
@@ -153,10 +144,9 @@ def read_text(path: Path) -> str:
 
 def unreadable(path: Path, error: Exception) -> DataError:
     """What opening or reading a text file failed with, and what to do about it."""
-    if not isinstance(error, UnicodeDecodeError):
-        return DataError(f"cannot be read to its end: {getattr(error, 'strerror', None) or error}", path)
-    byte = f"byte 0x{error.object[error.start]:02x}"
-    return DataError(f"not UTF-8 text ({byte}); {TO_UTF8}", path)
+    if isinstance(error, UnicodeDecodeError):
+        return DataError(f"not UTF-8 text (byte 0x{error.object[error.start]:02x}); {TO_UTF8}", path)
+    return DataError(f"cannot be read to its end: {getattr(error, 'strerror', None) or error}", path)
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -174,10 +164,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, Record]]:
-    """The objects of a JSON-lines file with their 1-based line numbers.
-
-    Raises `DataError`, naming file and line, if a line is not a JSON object.
-    """
+    """The objects of a JSON-lines file with their 1-based line numbers; `DataError` on another line."""
     for number, line in lines_of(path):
         try:
             data = json.loads(line)
@@ -209,11 +196,9 @@ def kept_json(folders: Sequence[Path], name: str, days: float, make: Callable[[]
     `days` is how long it is good; `make` gives what is to be kept, None where nothing is.
     """
     path = next((folder / name for folder in folders if is_writable(folder)), None)
-    try:
+    with suppress(OSError, ValueError):
         if path is not None and time.time() - path.stat().st_mtime < days * 86_400:
             return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        pass  # it is made anew
     value = make()
     if path is not None and value is not None:
         write_json(path, value)
@@ -268,8 +253,7 @@ def is_writable(folder: Path) -> bool:
 def exclusive(path: Path, busy: Exception | Callable[[], object]) -> Iterator[None]:
     """Hold the lock of a file, which is made for it and removed afterwards; it ends with the process.
 
-    Where another process has it, `busy` is raised, or called before the wait for that one begins. Raises
-    `OSError` where the file cannot be made.
+    Where another process has it, `busy` is raised, or called before the wait for that one begins.
     """
     lock = FileLock(path)
     try:

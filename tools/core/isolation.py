@@ -40,49 +40,6 @@ class Ended(TimeoutError):  # noqa: N818 - it says what happened to the call
     """The call took too long or too much memory and was ended; the message says which."""
 
 
-class _Process:
-    """One process, which answers one call after the other."""
-
-    def __init__(self, target: str, arguments: tuple[str, ...]) -> None:
-        ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "triplewise.tools.core.isolation", str(theirs.fileno())]
-        with theirs:
-            # In a session of its own, so that Ctrl-C reaches the parent alone.
-            self._child = subprocess.Popen(
-                [*command, str(MEMORY), target, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        self._connection = Connection(ours.detach())
-        try:
-            self.receive(time.monotonic() + STARTING, None)  # it says when it is ready
-        except BaseException:
-            self.kill()
-            raise
-
-    def call(self, request: object, end: float, within: Within | None) -> Any:
-        """Return the reply to a request. Raises TimeoutError, and OSError or EOFError where it ended."""
-        self._connection.send(request)
-        return self.receive(end, within)
-
-    def receive(self, end: float, within: Within | None) -> Any:
-        """Return its next message; raises as `call` does."""
-        while not self._connection.poll(min(_LOOK, max(0.0, end - time.monotonic()))):
-            if time.monotonic() >= end or (within is not None and within.passed):
-                raise TimeoutError
-        return self._connection.recv()
-
-    def kill(self) -> None:
-        """End it now."""
-        self._child.kill()
-        self._connection.close()
-        self._child.wait()
-
-
 class IsolatedCalls:
     """Answers requests in processes of their own, which start when they are first needed.
 
@@ -96,17 +53,12 @@ class IsolatedCalls:
         self._target, self._arguments = target, arguments
         self._idle: list[_Process] = []
         self._turns = threading.BoundedSemaphore(PROCESSES)
-        self._end = weakref.finalize(self, _kill_all, self._idle)
-
-    def close(self) -> None:
-        """End the processes."""
-        self._end()
+        self.close = weakref.finalize(self, _end_all, self._idle)
 
     def run(self, request: object, seconds: float, within: Within | None = None) -> Any:
         """Return the reply to a request.
 
-        Raises:
-            Ended: it took longer than `seconds`, or more than `MEMORY` bytes, or `within` is spent.
+        Raises `Ended` where it took more than `seconds` or `MEMORY` bytes, or `within` is spent.
         """
         end, late = time.monotonic() + seconds, f"no answer within {seconds:g} s"
         while not self._turns.acquire(timeout=min(_LOOK, max(0.0, end - time.monotonic()))):
@@ -115,12 +67,13 @@ class IsolatedCalls:
         process = None
         try:
             process = self._idle.pop() if self._idle else _Process(self._target, self._arguments())
-            reply = process.call(request, end, within)
+            process.connection.send(request)
+            reply = process.receive(end, within)
             self._idle.append(process)
             return reply
         except (OSError, EOFError) as error:
             if process is not None:
-                process.kill()
+                process.end()
             if isinstance(error, TimeoutError):
                 raise Ended(f"{late}; ask for less, or allow more time") from None
             raise Ended(f"the query took more than {MEMORY >> 20} MiB of memory; ask for less") from None
@@ -128,9 +81,47 @@ class IsolatedCalls:
             self._turns.release()
 
 
-def _kill_all(processes: list[_Process]) -> None:
+class _Process:
+    """One process, which answers one call after the other."""
+
+    def __init__(self, target: str, arguments: tuple[str, ...]) -> None:
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", "triplewise.tools.core.isolation", str(theirs.fileno()), str(MEMORY)]
+        with theirs:
+            # In a session of its own, so that Ctrl-C reaches the parent alone.
+            self._child = subprocess.Popen(
+                [*command, target, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self.connection = Connection(ours.detach())
+        try:
+            self.receive(time.monotonic() + STARTING, None)  # it says when it is ready
+        except BaseException:
+            self.end()
+            raise
+
+    def receive(self, end: float, within: Within | None) -> Any:
+        """Return its next message. Raises TimeoutError, and OSError or EOFError where it has ended."""
+        while not self.connection.poll(min(_LOOK, max(0.0, end - time.monotonic()))):
+            if time.monotonic() >= end or (within is not None and within.passed):
+                raise TimeoutError
+        return self.connection.recv()
+
+    def end(self) -> None:
+        """End it now."""
+        self._child.kill()
+        self.connection.close()
+        self._child.wait()
+
+
+def _end_all(processes: list[_Process]) -> None:
     while processes:
-        processes.pop().kill()
+        processes.pop().end()
 
 
 def _serve(connection: Connection, memory: int, target: str, arguments: list[str]) -> None:

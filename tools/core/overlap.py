@@ -1,16 +1,59 @@
-"""Agreement of a set of answers with a set of gold answers: precision, recall, F1, Hits@1, exact match.
+"""When two answers are the same, and how far a set of answers agrees with a set of gold answers.
 
-Where gold and answer are both empty they agree (all figures 1); where only one is, they have nothing in
-common (all 0). None is no answer; an empty text is one. Duplicates count once, and order matters to Hits@1
-alone.
+Strict: a name is not its id unless it is known to be one of its names, a part of a text is not the text, a
+less precise date is not the date. Where gold and answer are both empty they agree (all figures 1); where only
+one is, they have nothing in common (all 0). None is no answer; an empty text is one. Duplicates count once,
+and order matters to Hits@1 alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+import calendar
+import math
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from triplewise.tools.core.values import CONVERTED, Compare, Names, Value, read_value, same
+if TYPE_CHECKING:
+    from pint import UnitRegistry
+
+Compare = Literal["ids", "names"]
+"""`ids`: values are ids or literals, read by their form. `names`: every value is a name, however it looks."""
+Names = Mapping[str, Collection[str]]
+"""Entity id -> the names it is known by; what is a key is an entity, also without any name."""
+TOLERANCE, CONVERTED = 1e-6, 1e-5
+"""Relative difference at which two numbers are still the same, unless both are whole, and two quantities with
+units, some of which have two definitions (survey and international acre)."""
+NOT_A_NUMBER = "not a number"
+"""The key of NaN, which is the same as nothing, not even itself."""
+
+_LONGEST = 60  # Characters of a text that is still read as a number
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?[\d.,]*\d([eE][+-]?\d{1,3})?)"
+    # Without a space, one letter is more often something else: "1950s", "200k", "3d".
+    r"(?:\s+(?P<unit>[%°A-Za-zµμΩ].{0,40})|(?P<attached>[%°].{0,10}|[A-Za-zµμ]{2}.{0,40}))"
+)
+_UNIT = re.compile(
+    r"[A-Za-zµμ°Ω]+([ .·-][A-Za-zµμ°Ω]+){0,3}([²³]|\^[23])?(/[A-Za-zµμ]+([²³]|\^[23])?)?",
+)
+_YEAR = re.compile(r"[+-]?\d{4,}")
+_DATE = re.compile(
+    r"(?P<year>[+-]?\d{4,})(-(?P<month>\d{2})(-(?P<day>\d{2})"
+    r"([T ](?P<time>\d{2}:\d{2}(:\d{2})?)(\.\d+)?)?)?)?(?P<zone>Z|[+-]\d{2}:\d{2})?"
+)
+_MONTHS = {name.lower(): number for number, name in enumerate(calendar.month_name) if name}
+_WORDED = re.compile(
+    r"(?:(?P<day>\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?)?(?P<month>[A-Za-z]+)"
+    r"(?:\s+(?P<second>\d{1,2})(?:st|nd|rd|th)?)?,?\s+(?P<year>\d{4})"
+)
+_TERM = re.compile(r'"(?P<text>.*)"(@[A-Za-z0-9-]+|\^\^\S+)', re.DOTALL)
+_BOOLEANS = {"true": "true", "yes": "true", "false": "false", "no": "false"}
 
 
 class Overlap(NamedTuple):
@@ -27,11 +70,35 @@ NOTHING = Overlap(0.0, 0.0, 0.0, 0.0, 0.0)
 """The overlap of a question that crashed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An answer value as it is compared.
+
+    Attributes:
+        key: equal for values that are written differently but are the same beyond doubt ("2" and "2.0").
+        names: normalised texts that it goes by, its own among them.
+        entity: whether it is known to be the id of something: two ids are compared as such, never by name.
+        number: what it reads as, if a number; an int for a whole one. quantity: the same in base units with
+            what it measures, if it has a unit.
+        date: year, month, day, time, second, as far as it goes, if a date. instant: the same in UTC, if it
+            has a time and a time zone.
+    """
+
+    key: str
+    names: frozenset[str] = frozenset()
+    entity: bool = False
+    number: float | None = None
+    quantity: tuple[float, str] | None = None
+    date: tuple[str, ...] = ()
+    instant: tuple[str, ...] = ()
+
+
 def overlap(
     answers: Iterable[Any], gold: Iterable[Any], compare: Compare = "ids", names: Names | None = None
 ) -> Overlap:
     """Compare a question's answers, best first, with its gold answers, as sets; see `read_value`."""
-    given, expected = _distinct(answers, compare, names), _distinct(gold, compare, names)
+    read = ((read_value(v, compare, names) for v in values if v is not None) for values in (answers, gold))
+    given, expected = (list({value.key: value for value in values}.values()) for values in read)
     if not given or not expected:
         return Overlap(1.0, 1.0, 1.0, 1.0, 1.0) if not given and not expected else NOTHING
     right = _members(given, expected)
@@ -53,15 +120,8 @@ def best_overlap(
     """
     given = list(answers)
     overlaps = [overlap(given, gold, compare, names) for gold in gold_sets]
-    best = max(overlaps, key=lambda o: o.f1)
-    return best._replace(
-        hits_at_1=max(o.hits_at_1 for o in overlaps), exact_match=max(o.exact_match for o in overlaps)
-    )
-
-
-def _distinct(values: Iterable[Any], compare: Compare, names: Names | None) -> list[Value]:
-    read = (read_value(value, compare, names) for value in values if value is not None)
-    return list({value.key: value for value in read}.values())
+    hits, exact = (max(o[i] for o in overlaps) for i in (3, 4))
+    return max(overlaps, key=lambda o: o.f1)._replace(hits_at_1=hits, exact_match=exact)
 
 
 def _members(values: Sequence[Value], others: Sequence[Value], turned: bool = False) -> list[bool]:
@@ -86,9 +146,159 @@ def _members(values: Sequence[Value], others: Sequence[Value], turned: bool = Fa
 def _handles(value: Value) -> list[str]:
     """Return texts of which two values that are the same share one at least, the surest first."""
     handles = [value.key, *(f"name {name}" for name in value.names)]
-    quantity = value.quantity.magnitude if value.quantity is not None else None
-    for kind, number in (("number", value.number), ("quantity", quantity)):
+    for kind, number in (("number", value.number), ("quantity", value.quantity and value.quantity[0])):
         # Two roundings, wider apart than any tolerance: no limit between two rounded values separates both.
         if number is not None:
             handles += [f"{kind} {number * (1 + way * CONVERTED):.4g}" for way in (-2, 2)]
     return handles + [f"year {date[0]}" for date in (value.date, value.instant) if date]
+
+
+def same(answer: Value, gold: Value) -> bool:
+    """Whether an answer means what the gold value means.
+
+    - Two ids: if they are the same id. An id and a name: if it is one of the id's names.
+    - Numbers: whole ones exactly, others within `TOLERANCE`. With units on both sides: in base units; with a
+      unit on one side only: by their value as written.
+    - Dates: the answer's must have at least the gold one's precision. Times of known zones are compared as
+      moments; a zone that only one side gives is not looked at.
+    - Booleans: true and yes, false and no; 1 and 0 are numbers.
+    - NaN is never right.
+    """
+    if NOT_A_NUMBER in (answer.key, gold.key):
+        return False
+    if answer.key == gold.key:
+        return True
+    if answer.entity and gold.entity:
+        return False
+    has_instants = bool(answer.instant and gold.instant)
+    ours, theirs = (v.instant if has_instants else v.date for v in (answer, gold))
+    if (theirs and ours[: len(theirs)] == theirs) or not answer.names.isdisjoint(gold.names):
+        return True
+    if answer.quantity is not None and gold.quantity is not None:
+        (one, dimension), (other, measured) = answer.quantity, gold.quantity
+        return dimension == measured and math.isclose(one, other, rel_tol=CONVERTED)
+    if answer.number is None or gold.number is None:
+        return False
+    if isinstance(answer.number, int) and isinstance(gold.number, int):
+        return answer.number == gold.number
+    return math.isclose(answer.number, gold.number, rel_tol=TOLERANCE)
+
+
+def read_value(value: Any, compare: Compare = "ids", names: Names | None = None) -> Value:
+    """An answer or gold value (text, number or boolean) in the form in which it is compared.
+
+    Args:
+        value: a text as SPARQL results, N-Triples ("2"^^xsd:integer) or people write it.
+        compare: whether it is read by its form. names: other names of entities; in them it is an entity.
+    """
+    text = str(value)
+    if isinstance(value, float) and math.isnan(value):
+        return Value(NOT_A_NUMBER)
+    if names is not None and text in names:
+        normal_names = frozenset(normal_text(name) for name in (text, *names[text]))
+        return Value(f"text {normal_text(text)}", normal_names, entity=compare == "ids")
+    text = text.strip()
+    if compare == "ids" and text.startswith('"') and (term := _TERM.fullmatch(text)):
+        text = term["text"]
+    own_name = frozenset({normal_text(text)})
+    by_form = _by_form(text, own_name) if compare == "ids" else None
+    return by_form or Value(f"text {normal_text(text)}", own_name)
+
+
+def normal_text(text: str) -> str:
+    """A text without differences of case, spacing, or Unicode composition."""
+    return " ".join(unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).split())
+
+
+def _by_form(text: str, names: frozenset[str]) -> Value | None:
+    """A boolean, number, quantity or date; None for any other text."""
+    if text in ("NaN", "nan"):
+        return Value(NOT_A_NUMBER)
+    if (boolean := _BOOLEANS.get(text.casefold())) is not None:
+        return Value(f"boolean {boolean}", names)
+    if text[:1].isascii() and not text[:1].isalpha():
+        if (number := _number(text)) is not None:
+            year = (str(int(text)),) if _YEAR.fullmatch(text) else ()
+            return Value(f"number {number!r}", names, number=number, date=year)
+        if (match := _DATE.fullmatch(text)) and (match["month"] or match["zone"]):
+            date, instant = _iso_date(match)
+            return Value(f"date {date!r} {instant!r}", names, date=date, instant=instant)
+        match = _QUANTITY.fullmatch(text)
+        if match and (number := _number(match["number"])) is not None:
+            unit = " ".join((match["unit"] or match["attached"]).split())
+            if quantity := _in_base_units(number, unit):
+                return Value(f"quantity {quantity!r}", names, number=number, quantity=quantity)
+    # An English date: "1 May 1980", "May 1st, 1980", "May 1980".
+    if (match := _WORDED.fullmatch(text)) and not (match["day"] and match["second"]):
+        month, day = _MONTHS.get(match["month"].lower()), match["day"] or match["second"]
+        if month is not None and (day is None or 1 <= int(day) <= 31):
+            date = (str(int(match["year"])), f"{month:02}", *([f"{int(day):02}"] if day else []))
+            return Value(f"date {date!r} ()", names, date=date)
+    return None
+
+
+def _number(text: str) -> float | None:
+    """A finite number, commas between thousands or not; an int if it is whole."""
+    if len(text) > _LONGEST:
+        return None
+    if _GROUPED.fullmatch(text):
+        text = text.replace(",", "")
+    if not _NUMBER.fullmatch(text):
+        return None
+    if text.lstrip("+-").isdigit():
+        return int(text)
+    number = float(text)
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def _iso_date(match: re.Match[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Year, month, day, time, second as far as they say something; the same in UTC, () where that is unknown.
+
+    Midnight is what engines add to a day, "00" what some dumps write for a month or day that is not known.
+    """
+    days = [part for part in (match["month"], match["day"]) if part and part != "00"]
+    clock, zone = match["time"] or "", match["zone"]
+    times = [] if clock in ("", "00:00", "00:00:00") else [clock[:5]]
+    times += [clock[6:]] if times and clock[6:] not in ("", "00") else []
+    date = (str(int(match["year"])), *days, *times)
+    if not zone or not times:
+        return date, ()
+    try:
+        local = f"{match['year']}-{match['month']}-{match['day']}T{clock}{zone}"
+        moment = datetime.fromisoformat(local).astimezone(UTC)
+    except (ValueError, OverflowError):  # a year that no calendar here has
+        return date, ()
+    second = (f"{moment:%S}",) if moment.second else ()
+    return date, (str(moment.year), f"{moment:%m}", f"{moment:%d}", f"{moment:%H:%M}", *second)
+
+
+@lru_cache(maxsize=10_000)
+def _in_base_units(number: float, unit: str) -> tuple[float, str] | None:
+    """A number in base units, and what the unit ("km", "square kilometres", "km/h", "°F") measures.
+
+    None for what is no unit. Where the writing is unknown as it stands, small letters are tried.
+    """
+    if unit == "%" or unit.casefold() in ("percent", "per cent"):
+        return number, "percent"
+    # Only plain names, products and small powers reach pint's parser: it would work out any expression.
+    if not _UNIT.fullmatch(unit):
+        return None
+    from pint.errors import PintError
+
+    for writing in dict.fromkeys((unit, unit.lower() if len(unit) > 1 else unit)):
+        try:
+            quantity = _registry().Quantity(float(number), writing).to_base_units()
+        except (PintError, TypeError, ValueError, AttributeError, OverflowError):
+            continue
+        return float(quantity.magnitude), str(quantity.dimensionality)
+    return None
+
+
+@cache
+def _registry() -> UnitRegistry[Any]:
+    """Return pint's units: half a second of imports, so only where a text may be a quantity."""
+    import pint
+
+    return pint.UnitRegistry()

@@ -28,17 +28,13 @@ Path: TypeAlias = tuple[Atom, ...]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A path from a topic entity: a chain of relations, walked over simple paths only.
+    """A path from a topic entity (`anchor`, a short id; "" for a rule of any), over simple paths only.
 
     Attributes:
-        anchor: short id of the topic entity; "" for a rule of any.
-        path: the chain.
         keeps_topic: whether the topic entity itself may be an answer, as in seed questions that count it.
-        support: seed questions whose answers it reproduces.
-        precision, recall: mean over its seeds, in [0, 1].
+        support: seed questions whose answers it reproduces. precision, recall: mean over these, in [0, 1].
         evidence: how far seed questions speak for it, in [0, 1]: their F1, by how like the question they are.
-        score: what rules are ordered by.
-        provenance: where it comes from, in words.
+        score: what rules are ordered by. provenance: where it comes from, in words.
     """
 
     anchor: str
@@ -70,8 +66,8 @@ class Rule:
     def differing(self) -> tuple[tuple[str, str], ...]:
         """Variables that must differ from an earlier node (a variable as `?name`), for paths to be simple.
 
-        Closed paths are simple (SymAgent 4.1 samples them by breadth-first search): where a relation is
-        walked there and back, a node differs from the one two steps before; and answers are not the topic.
+        As in SymAgent 4.1: where a relation is walked there and back, a node differs from the one two steps
+        before; and answers are not the topic.
         """
         nodes, path = [self.anchor, *(f"?{a.variable}" for a in self.path)], self.path
         back = [
@@ -89,24 +85,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class DroppedRule:
-    """A rule that was thought of and is not handed on, with the reason.
-
-    Attributes:
-        text: the rule in one line, as it was proposed or mined. reason, provenance: in words.
-        anchor: short id of the topic entity, "" where it is about none.
-        relations: short ids in its text, for whoever shows labels.
-    """
+    """A rule that was thought of and is not handed on, with the reason, and the short ids in its text."""
 
     text: str
     reason: str
     provenance: str = ""
     anchor: str = ""
     relations: tuple[str, ...] = ()
-
-
-def dropped(rule: Rule, reason: str) -> DroppedRule:
-    """A rule that is dropped."""
-    return DroppedRule(rule.text(), reason, rule.provenance, rule.anchor, rule.relations)
 
 
 def path_text(path: Path) -> str:

@@ -14,12 +14,9 @@ from contextlib import suppress
 from functools import cache
 from urllib.parse import quote
 
-HIDDEN = "***"
-"""What stands for a secret."""
-SHORTEST = 6
-"""Characters of a secret; shorter ones would hide ordinary words."""
-REMEMBERED = 256
-"""Secrets that a process knows; the least recently given ones are forgotten."""
+HIDDEN = "***"  # What stands for a secret
+SHORTEST = 6  # Characters of a secret; shorter ones would hide ordinary words
+REMEMBERED = 256  # Secrets that a process knows; the least recently given ones are forgotten
 LOGGERS = ("httpx", "httpcore", "openai", "langchain_core", "triplewise")
 
 _ENVIRONMENT = re.compile(r".*(API_KEY|_TOKEN|_SECRET|PASSWORD)\Z")

@@ -11,12 +11,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from platformdirs import user_data_path
+
 from triplewise.tools.core.addresses import without_login
 from triplewise.tools.core.files import writing
 from triplewise.tools.core.names import normalise
 
 Kind = Literal["ratings", "names"]
 DEMO = "demo"
+RATING = ("question", "program", "rating", "answer")
 
 
 def graph_key(source: str | Path) -> str:
@@ -24,21 +27,17 @@ def graph_key(source: str | Path) -> str:
     text = str(source)
     if text == DEMO:
         return text
-    if "://" in text:
-        return without_login(text)
-    return str(Path(text).expanduser().resolve())
+    return without_login(text) if "://" in text else str(Path(text).expanduser().resolve())
 
 
 def keep(kind: Kind, source: str | Path | None, **record: Any) -> Path:
     """Keep a record of a graph (None: of one without a name, to be read by people only); return the file.
 
-    Raises:
-        DataError: the file cannot be written.
+    Raises `DataError` where the file cannot be written.
     """
-    path = _file(kind)
+    path = user_data_path("triplewise") / f"{kind}.jsonl"
     about = {"time": datetime.now(UTC).isoformat(timespec="seconds")}
-    if source is not None:
-        about["source"] = graph_key(source)
+    about |= {} if source is None else {"source": graph_key(source)}
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as file:
@@ -49,38 +48,29 @@ def keep(kind: Kind, source: str | Path | None, **record: Any) -> Path:
 def names_of(source: str | Path) -> dict[str, tuple[str, ...]]:
     """Return the names that relations of a graph were given, by the id of the relation."""
     names: dict[str, dict[str, None]] = {}
-    for record in _records("names", source):
+    for record in _records("names", source, "relation", "name"):
         names.setdefault(record["relation"], {})[record["name"]] = None
     return {relation: tuple(given) for relation, given in names.items()}
 
 
 def ratings_of(source: str | Path, question: str) -> dict[str, str]:
     """Return `right` or `wrong` by the program that was rated as an answer to a question, the last word."""
-    asked = normalise(question)
-    return {
-        r["program"]: r["rating"] for r in _records("ratings", source) if normalise(r["question"]) == asked
-    }
+    rated = _records("ratings", source, *RATING)
+    return {r["program"]: r["rating"] for r in rated if normalise(r["question"]) == normalise(question)}
 
 
 def right_answers(source: str | Path) -> tuple[dict[str, Any], ...]:
     """Return the questions whose answers were marked right, with `answer` and `entities`, each once."""
-    last = {(normalise(r["question"]), r["program"]): r for r in _records("ratings", source)}
+    last = {(normalise(r["question"]), r["program"]): r for r in _records("ratings", source, *RATING)}
     return tuple(r for r in last.values() if r["rating"] == "right")
 
 
-def _records(kind: Kind, source: str | Path) -> list[dict[str, Any]]:
+def _records(kind: Kind, source: str | Path, *needed: str) -> list[dict[str, Any]]:
     """The whole records of a graph; a broken line is left out."""
-    path, key, records = _file(kind), graph_key(source), list[dict[str, Any]]()
-    needed = {"relation", "name"} if kind == "names" else {"question", "program", "rating", "answer"}
+    path, key, records = user_data_path("triplewise") / f"{kind}.jsonl", graph_key(source), []
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         with suppress(ValueError, AttributeError):
             record = json.loads(line)
-            if record.keys() >= needed | {"source"} and record["source"] == key:
+            if record.keys() >= {*needed, "source"} and record["source"] == key:
                 records.append(record)
     return records
-
-
-def _file(kind: Kind) -> Path:
-    from platformdirs import user_data_path
-
-    return user_data_path("triplewise") / f"{kind}.jsonl"

@@ -13,8 +13,6 @@ RDFS = "http://www.w3.org/2000/01/rdf-schema#"
 _ILLEGAL_IN_IRI = re.compile(r'[\x00-\x20<>"{}|^`\\]')
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-
 _BREAKS = re.compile(r"[\t-\r\x1c-\x1e\x85\u2028\u2029]+")
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Characters that steer a terminal, end a line, or turn the direction in which what follows is shown."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeVar
 
-from triplewise.tools.core.rules import Atom, DroppedRule, Path, Rule, dropped, path_text
+from triplewise.tools.core.rules import Atom, DroppedRule, Path, Rule, path_text
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, text
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome
 from triplewise.tools.linking.linker import LinkedEntity
@@ -312,7 +312,7 @@ def seed_plan(
             grounded.append(replace(rule, provenance=f"{rule.provenance}, {GAP}"))
         else:
             reason = f"no grounding: the graph has nothing at {path_text(rule.path)} from the entity"
-            reasons.append(dropped(rule, reason))
+            reasons.append(DroppedRule(rule.text(), reason, rule.provenance, rule.anchor, rule.relations))
     return Plan(tuple(share_places(grounded, settings.rules)), tuple(reasons))
 
 

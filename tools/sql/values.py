@@ -10,7 +10,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
 
-from triplewise.tools.core.values import read_value
+from triplewise.tools.core.overlap import read_value
 
 ColumnKind = Literal["text", "number", "date", "boolean", "other"]
 Value = str | int | float | bool | None

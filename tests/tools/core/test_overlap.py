@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.tools.core.overlap import best_overlap, overlap
-from triplewise.tools.core.values import read_value, same
+from triplewise.tools.core.overlap import best_overlap, overlap, read_value, same
 
 ALL = (1.0, 1.0, 1.0, 1.0, 1.0)
 NONE = (0.0, 0.0, 0.0, 0.0, 0.0)
