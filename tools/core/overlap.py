@@ -120,8 +120,9 @@ def best_overlap(
     """
     given = list(answers)
     overlaps = [overlap(given, gold, compare, names) for gold in gold_sets]
-    hits, exact = (max(o[i] for o in overlaps) for i in (3, 4))
-    return max(overlaps, key=lambda o: o.f1)._replace(hits_at_1=hits, exact_match=exact)
+    return max(overlaps, key=lambda o: o.f1)._replace(
+        hits_at_1=max(o.hits_at_1 for o in overlaps), exact_match=max(o.exact_match for o in overlaps)
+    )
 
 
 def _members(values: Sequence[Value], others: Sequence[Value], turned: bool = False) -> list[bool]:
