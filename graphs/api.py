@@ -35,40 +35,41 @@ Settings = TypedDict("Settings", {  # noqa: UP013 - several on a line
 }, total=False)  # fmt: skip
 """The settings of `Context` but for `kg`, as keyword arguments."""
 
+
+class Asked(Settings, total=False):
+    """What a question is asked with besides the graph: settings, a preset, and entities known already."""
+
+    preset: str
+    entities: Entities | None
+
+
 _graph: Any = lru_cache(maxsize=16)(build_graph)
 
 
-def _run(question: str, entities: Entities | None) -> dict[str, Any]:
-    """Return what a graph is invoked with. Raises `ConfigurationError` for values of a wrong type."""
+def _run(question: str, kg: Any, asked: Mapping[str, Any]) -> tuple[Any, dict[str, Any], Context]:
+    """Return graph, input and context of a run. Raises `ConfigurationError` for values of a wrong type."""
+    settings = dict(asked)
+    preset, entities = settings.pop("preset", "agent"), settings.pop("entities", None) or {}
     if not isinstance(question, str):
         raise ConfigurationError(f"a question is a text, got {question!r}")
-    given: Any = entities or {}
-    if not isinstance(given, Mapping) or not all(
-        isinstance(mention, str) and isinstance(id_, str | None) for mention, id_ in given.items()
+    if not isinstance(entities, Mapping) or not all(
+        isinstance(mention, str) and isinstance(id_, str | None) for mention, id_ in entities.items()
     ):
-        raise ConfigurationError(
-            f'entities: a mapping of mention to id, e.g. {{"Alien": "Q103569"}}, got {entities!r}'
-        )
-    return {"question": question, "entities": dict(given)}
+        message = f'entities: a mapping of mention to id, e.g. {{"Alien": "Q103569"}}, got {entities!r}'
+        raise ConfigurationError(message)
+    run = {"question": question, "entities": dict(entities)}
+    return _graph(preset), run, Context(kg=kg, **settings)
 
 
-def ask(
-    question: str,
-    kg: Any = "demo",
-    *,
-    preset: str = "agent",
-    entities: Entities | None = None,
-    **settings: Unpack[Settings],
-) -> Answer:
+def ask(question: str, kg: Any = "demo", **asked: Unpack[Asked]) -> Answer:
     """Answer a question.
 
     Args:
         question: in plain language.
         kg: `demo`, a loaded folder, an RDF file or folder, an endpoint URL, a `KnowledgeGraph`, or an rdflib
             graph.
-        preset: see `triplewise presets`.
-        entities: mention -> id of those that are known already.
-        **settings: of `Context`, e.g. `model="openai:gpt-4o-mini"`, `min_confidence=0.8`.
+        **asked: `preset` (see `triplewise presets`), `entities` known already (mention -> id), and settings
+            of `Context`, e.g. `model="openai:gpt-4o-mini"`, `min_confidence=0.8`.
 
     Returns:
         An `Answer`: its `status` (answered, unsure, not_found, budget_spent) with the `reason`; the answers
@@ -79,33 +80,20 @@ def ask(
         ConfigurationError: a setting that cannot work. DataError: no such graph.
         ModelUnavailableError, KGUnavailableError: a model or an endpoint that does not answer.
     """
-    run = _run(question, entities)
-    answer: Answer = _graph(preset).invoke(run, context=Context(kg=kg, **settings))["answer"]
+    graph, run, context = _run(question, kg, asked)
+    answer: Answer = graph.invoke(run, context=context)["answer"]
     return answer
 
 
-async def aask(
-    question: str,
-    kg: Any = "demo",
-    *,
-    preset: str = "agent",
-    entities: Entities | None = None,
-    **settings: Unpack[Settings],
-) -> Answer:
+async def aask(question: str, kg: Any = "demo", **asked: Unpack[Asked]) -> Answer:
     """Answer a question in a coroutine, many at a time; as `ask`."""
-    run = _run(question, entities)
-    state = await _graph(preset).ainvoke(run, context=Context(kg=kg, **settings))
-    answer: Answer = state["answer"]
+    graph, run, context = _run(question, kg, asked)
+    answer: Answer = (await graph.ainvoke(run, context=context))["answer"]
     return answer
 
 
 def ask_many(
-    questions: Iterable[str],
-    kg: Any = "demo",
-    *,
-    jobs: int = 4,
-    preset: str = "agent",
-    **settings: Unpack[Settings],
+    questions: Iterable[str], kg: Any = "demo", *, jobs: int = 4, **asked: Unpack[Asked]
 ) -> Iterator[Answer]:
     """Answer questions, `jobs` at a time; yield the answers in the order of the questions.
 
@@ -119,7 +107,7 @@ def ask_many(
 
     def one(question: str) -> Answer:
         try:
-            return ask(question, kg, preset=preset, **settings)
+            return ask(question, kg, **asked)
         except QuestionError as error:
             return Answer("not_found", text=f"Not found: {error}.", reason=str(error))
 
@@ -131,14 +119,9 @@ def ask_many(
 
 
 def stream(
-    question: str,
-    kg: Any = "demo",
-    *,
-    preset: str = "agent",
-    entities: Entities | None = None,
-    **settings: Unpack[Settings],
+    question: str, kg: Any = "demo", **asked: Unpack[Asked]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each phase with its update of the state as it happens; the last is `answer`. As `ask`."""
-    run = _run(question, entities)
-    for update in _graph(preset).stream(run, context=Context(kg=kg, **settings), stream_mode="updates"):
+    graph, run, context = _run(question, kg, asked)
+    for update in graph.stream(run, context=context, stream_mode="updates"):
         yield from update.items()

@@ -24,15 +24,8 @@ from triplewise.tools.actions import Toolset
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError, TriplewiseError
 from triplewise.tools.core.taught import keep
 from triplewise.tools.core.terms import IRI, Literal, Triple, whole_number
-from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg import KnowledgeGraph, vocabulary
 from triplewise.tools.kg.infer import ENGINE_SPACES
-from triplewise.tools.kg.vocabulary import (
-    add_name,
-    node_descriptions,
-    node_labels,
-    relation_texts,
-    triple_labels,
-)
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.linking.linker import link
 from triplewise.tools.linking.search import Match, node_types, search_kg
@@ -52,7 +45,6 @@ ENTITIES, HELD, VALUES, NEAR = 2, 8, 3, 3
 """Entities, relations of each, and values of these that are shown where nothing was found; near names."""
 EXAMPLES, TRIED, ROWS, SAMPLED = 6, 24, 200, 40
 """Questions made from a graph, and tried at most; facts read of a relation; relations shown of a sample."""
-
 LONGEST_NAME = 80
 """Most characters of a name that is given to a relation."""
 
@@ -101,9 +93,8 @@ class Cure(BaseModel):
 class Held(BaseModel):
     """What a graph holds around a question that it does not answer surely.
 
-    Attributes:
-        words: of the question that no relation covers. entities: facts about what it names, nearest first.
-        near: what is called most like the question's words, where it names no entity.
+    `words` are covered by no relation; `entities` are facts about what the question names, `near` is what is
+    called most like it where it names nothing.
     """
 
     words: str = ""
@@ -116,8 +107,7 @@ class Held(BaseModel):
 class ServedGraph:
     """A graph that questions are asked of, opened with everything that its runs work with.
 
-    Attributes:
-        context: settings as they were given. settings: those of the preset filled in.
+    `context` are the settings as they were given, `settings` with those of the preset.
     """
 
     context: Context
@@ -129,12 +119,7 @@ class ServedGraph:
 
     @classmethod
     def open(cls, preset: str, settings: Mapping[str, Any]) -> ServedGraph:
-        """Open graph and model at once, to fail early.
-
-        Raises:
-            ConfigurationError, DataError: a graph or model that cannot be opened.
-            KGUnavailableError: an endpoint that does not answer.
-        """
+        """Open graph and model at once, to fail early: `UserError`, or `KGUnavailableError`."""
         context = Context(**settings)
         env = Environment(context.resolved(find_preset(preset).settings))
         opened = cls(context, env.context, preset, env.kg, env.encoder, env.toolset)
@@ -175,35 +160,27 @@ def find_entity(kg: KnowledgeGraph, text: str) -> tuple[IRI, LinkedNode]:
         others = [Named(id=c.id, label=c.label) for c in linked.candidates if c.id != linked.id]
     return node, LinkedNode(
         id=kg.profile.short(node),
-        label=node_labels(kg, [node])[node],
-        description=node_descriptions(kg, [node]).get(node, ""),
+        label=vocabulary.node_labels(kg, [node])[node],
+        description=vocabulary.node_descriptions(kg, [node]).get(node, ""),
         types=node_types(kg, [node]).get(node, ()),
         others=tuple(others),
     )
 
 
 def facts_around(
-    kg: KnowledgeGraph,
-    encoder: Encoder,
-    entity: str,
-    about: str = "",
-    values: int = 0,
-    most: int | None = None,
+    kg: KnowledgeGraph, encoder: Encoder, entity: str, about: str = "", values: int = 0, most: int = 10**9
 ) -> EntityFacts:
-    """Return some relations of an entity, all for None, with some values of each; the nearest to words first.
+    """Return some relations of an entity, nearest to the words `about` first, with some values of each.
 
-    Raises:
-        ConfigurationError: there is no such entity.
+    Raises `ConfigurationError`: there is no such entity.
     """
     node, linked = find_entity(kg, entity)
     counts = _relation_counts(kg, node)
-    sides = list(counts)[:most]
-    if about:
-        sides = closest_relations(kg, about, list(counts), encoder, most or len(counts))
+    sides = closest_relations(kg, about, list(counts), encoder, most) if about else list(counts)[:most]
     facts = facts_by_relation(kg, node, sides, values) if sides and values else []
     # What an entity is called; a mediator, by what it holds.
     names: dict[Side, dict[str, list[str]]] = {side: {} for side in sides}
-    labels = triple_labels(kg, [fact.triple for fact in facts], exact=False)
+    labels = vocabulary.triple_labels(kg, [fact.triple for fact in facts], exact=False)
     for fact, (subject, relation, obj) in zip(facts, labels, strict=True):
         hop = fact.through or fact.triple
         out = hop.subject == node
@@ -211,15 +188,13 @@ def facts_around(
         id = end.value if isinstance(end, Literal) else kg.profile.short(end)
         name = f"{relation}: {obj}" if fact.through else name
         names[hop.relation, out].setdefault(id, []).append(name)
-    ids, relations = {side: kg.profile.short(side[0]) for side in sides}, []
-    texts = relation_texts(kg, list(ids.values()))
-    for side, ends in names.items():
+    texts = vocabulary.relation_texts(kg, [kg.profile.short(relation) for relation, _ in sides])
+    relations = []
+    for (iri, out), ends in names.items():
         shown = tuple(Named(id=end, label="; ".join(parts)) for end, parts in ends.items())
-        direction: OneOf["out", "in"] = "out" if side[1] else "in"
-        label, count = texts[ids[side]].label, counts[side]
-        relations.append(
-            RelationFacts(id=ids[side], label=label, direction=direction, count=count, values=shown)
-        )
+        id, direction = kg.profile.short(iri), "out" if out else "in"
+        about_it: Any = {"direction": direction, "count": counts[iri, out], "values": shown}
+        relations.append(RelationFacts(id=id, label=texts[id].label, **about_it))
     left = len(counts) - len(sides)
     notice = f"{left} more relations: say what it is `about`, or call `relations`" if left else ""
     return EntityFacts(entity=linked, relations=tuple(relations), notice=notice)
@@ -246,10 +221,8 @@ def _relation_counts(kg: KnowledgeGraph, node: IRI) -> dict[Side, int | None]:
 def held_around(state: State, kg: KnowledgeGraph, encoder: Encoder, source: str = "") -> Held | None:
     """Return what a graph holds around a question without a sure answer, and what may help; None for others.
 
-    None too where the graph does not answer: it is shown next to an answer, which stands without it.
-
-    Args:
-        source: what the graph was opened by, for the commands that help.
+    None too where the graph does not answer: it is shown next to an answer, which stands without it. `source`
+    is what the graph was opened by, for the commands that help.
     """
     answer = state.answer
     if answer is None or answer.status not in ("not_found", "unsure") or answer.sql:
@@ -261,26 +234,18 @@ def held_around(state: State, kg: KnowledgeGraph, encoder: Encoder, source: str 
     uncovered = next((r.uncovered for r in state.readings if r.uncovered), ())
     named = " ".join(entity.mention for entity in state.linked).split()
     words = " ".join(w for w in answer.unaccounted or uncovered if w not in named) or content
-    near: tuple[Match, ...] = ()
-    entities = list[EntityFacts]()
+    shape, near, held = kg.profile, tuple[Match, ...](), list[EntityFacts]()
+    naming = {shape.short(IRI(p)) for p in (*shape.label_predicates, *shape.type_predicates)}
     try:
         if not state.linked:
             near = search_kg(kg, words, encoder=encoder, limit=NEAR) if words else ()
         for linked in state.linked[:ENTITIES]:
-            entities.append(facts_around(kg, encoder, linked.id, content or state.question, VALUES, HELD))
+            facts = facts_around(kg, encoder, linked.id, content or state.question, VALUES, HELD)
+            shown = tuple(r for r in facts.relations if r.id not in naming)
+            held.append(facts.model_copy(update={"relations": shown, "notice": ""}))
     except TriplewiseError:
         return None
-    naming = {kg.profile.short(IRI(p)) for p in (*kg.profile.label_predicates, *kg.profile.type_predicates)}
-    shown = [tuple(r for r in around.relations if r.id not in naming) for around in entities]
-    around = zip(entities, shown, strict=True)
-    held = tuple(e.model_copy(update={"relations": relations, "notice": ""}) for e, relations in around)
-    first = next((relation.id for relations in shown for relation in relations), "")
-    return Held(words=words, entities=held, near=near, cures=_cures(state, kg, source, words, first))
-
-
-def _cures(state: State, kg: KnowledgeGraph, source: str, words: str, relation: str) -> tuple[Cure, ...]:
-    """Return the commands that may help, as they are typed."""
-    cures = []
+    cures, relation = [], next((r.id for facts in held for r in facts.relations), "")
     if relation and words:
         text = f'Where a relation means "{words}", give it that name, once and for all'
         option = ["--kg", source] if source and source != "demo" else []
@@ -293,7 +258,7 @@ def _cures(state: State, kg: KnowledgeGraph, source: str, words: str, relation: 
         line = {"question": state.question, "answers": ["..."], "entities": [mention]}
         text = "Or answer two such questions in a file, a line of JSON each, and ask with --seeds FILE"
         cures.append(Cure(text=text, command=json.dumps(line, ensure_ascii=False)))
-    return tuple(cures)
+    return Held(words=words, entities=tuple(held), near=near, cures=tuple(cures))
 
 
 def name_relation(kg: KnowledgeGraph, source: str, relation: str, name: str) -> tuple[str, Path]:
@@ -307,7 +272,7 @@ def name_relation(kg: KnowledgeGraph, source: str, relation: str, name: str) -> 
     if iri is None or not kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean:
         raise ConfigurationError(f"the graph has no relation {relation!r}; see `triplewise kg info`")
     place = keep("names", source, relation=kg.profile.short(iri), name=name)
-    add_name(kg, kg.profile.short(iri), name)
+    vocabulary.add_name(kg, kg.profile.short(iri), name)
     return kg.profile.short(iri), place
 
 
@@ -320,7 +285,7 @@ def schema_of(kg: KnowledgeGraph, encoder: Encoder) -> dict[str, Any]:
         return {"graph": kg.name, **asdict(SchemaCard.of_index(index))}
     sample = [t for t in sample_of(kg) if not kg.profile.excludes(t.relation)]
     counts = Counter(kg.profile.short(t.relation) for t in sample)
-    texts = relation_texts(kg, [relation for relation, _ in counts.most_common(SAMPLED)])
+    texts = vocabulary.relation_texts(kg, [relation for relation, _ in counts.most_common(SAMPLED)])
     relations = [{"id": r, "names": [t.label, *t.aliases], "facts": counts[r]} for r, t in texts.items()]
     return {"graph": kg.name, "classes": [], "relations": relations, "is_whole": False}
 
@@ -336,22 +301,20 @@ def sample_of(kg: KnowledgeGraph, most: int = 2_000) -> list[Triple]:
     return [Triple(*row) for row in iris]
 
 
-Example: TypeAlias = tuple[str, set[str]]
-"""A question with the ids or values that are right."""
-
-
 def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
     """Return questions made from a graph in this process that are answered as the graph has it."""
     index = None if kg.is_remote else GraphIndex.whole(kg, encoder)
     if index is None:
         return []
     card, questions = SchemaCard.of_index(index), list[str]()
-    iris = [
-        (r, kg.profile.expand(r.id, relation=True))
+    single = [
+        (r, iri)
         for r in card.relations
-        if r.names and " / " not in r.id and not r.id.startswith("^")  # no path over two
+        if r.names
+        and " / " not in r.id
+        and not r.id.startswith("^")  # no path over two
+        and (iri := kg.profile.expand(r.id, relation=True)) is not None
     ]
-    single = [(relation, iri) for relation, iri in iris if iri is not None]
     counts = ((f"How many {_plural(c.names[0])} are there?", {str(c.members)}) for c in card.classes)
     values = (_value_question(kg, *pair) for pair in single)
     highest = (_superlative_question(kg, *pair) for pair in single)
@@ -369,7 +332,7 @@ def _plural(noun: str) -> str:
     return f"{noun[:-1]}ies" if noun.endswith("y") else noun if noun.endswith("s") else f"{noun}s"
 
 
-def _value_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> Example | None:
+def _value_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> tuple[str, set[str]] | None:
     """Return a question for the value of a relation, or for who has it where it reads like a verb."""
     label, first, short = card.names[0], card.names[0].partition(" ")[0], kg.profile.short
     is_verb = first in ("has", "is") or label.rpartition(" ")[2] in lexicon().prepositions
@@ -388,7 +351,9 @@ def _value_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> Ex
     return f"What {be} the {label} of {labels[subject]}?", {short(o) for s, o in facts if s == subject}
 
 
-def _superlative_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> Example | None:
+def _superlative_question(
+    kg: KnowledgeGraph, card: RelationCard, relation: IRI
+) -> tuple[str, set[str]] | None:
     """Return a question for what has the highest value of a number."""
     if card.kind != "number" or not card.domains:
         return None

@@ -17,15 +17,7 @@ from typing import Annotated, Any, TypeAlias
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
-from triplewise.graphs.around import (
-    DESCRIBED,
-    EntityFacts,
-    LinkedNode,
-    Named,
-    ServedGraph,
-    facts_around,
-    find_entity,
-)
+from triplewise.graphs import around
 from triplewise.graphs.build import build_graph
 from triplewise.nodes.state import Answer, AnswerStatus
 from triplewise.tools.actions.terms import triple_lines
@@ -69,8 +61,8 @@ class SearchResult(BaseModel):
 class PathsResult(BaseModel):
     """Paths of facts between two entities, shortest first. `notice` says if there may be more."""
 
-    source: LinkedNode
-    target: LinkedNode
+    source: around.LinkedNode
+    target: around.LinkedNode
     paths: tuple[tuple[str, ...], ...]
     notice: str = ""
 
@@ -79,7 +71,7 @@ class QueryResult(BaseModel):
     """Rows of a SELECT by variable, or the `boolean` of an ASK. `notice` says if rows were cut off."""
 
     variables: tuple[str, ...] = ()
-    rows: tuple[dict[str, Named], ...] = ()
+    rows: tuple[dict[str, around.Named], ...] = ()
     boolean: bool | None = None
     notice: str = ""
 
@@ -91,7 +83,9 @@ class AssistantTools:
     """
 
     def __init__(self, kg: Any = "demo", preset: str = "agent", **settings: Any) -> None:
-        self.served = ServedGraph.open(preset, {**settings, "kg": kg, "interactive": False, "review": False})
+        self.served = around.ServedGraph.open(
+            preset, {**settings, "kg": kg, "interactive": False, "review": False}
+        )
         self.graph: Any = build_graph(preset)
         self.kg, self.context, self._encoder = self.served.kg, self.served.context, self.served.encoder
         self.all = (self.ask, self.search, self.describe, self.relations, self.paths, self.query)
@@ -118,13 +112,13 @@ class AssistantTools:
         entity: Entity,
         about: Annotated[str, Field(description="Words; the relations that fit them come first.")] = "",
         values: Annotated[int, Field(ge=1, le=50, description="Values of each relation.")] = 10,
-    ) -> EntityFacts:
+    ) -> around.EntityFacts:
         """Describe an entity: label, description, classes, and its facts by relation, in both directions."""
-        return facts_around(self._session(), self._encoder, entity, about, values, DESCRIBED)
+        return around.facts_around(self._session(), self._encoder, entity, about, values, around.DESCRIBED)
 
-    def relations(self, entity: Entity) -> EntityFacts:
+    def relations(self, entity: Entity) -> around.EntityFacts:
         """List all relations of an entity in both directions, with the number of its facts by each."""
-        return facts_around(self._session(), self._encoder, entity)
+        return around.facts_around(self._session(), self._encoder, entity)
 
     def paths(
         self,
@@ -135,7 +129,8 @@ class AssistantTools:
     ) -> PathsResult:
         """Find how two entities are connected: the paths of facts between them, shortest first."""
         kg = self._session()
-        (start, linked_source), (end, linked_target) = find_entity(kg, source), find_entity(kg, target)
+        start, linked_source = around.find_entity(kg, source)
+        end, linked_target = around.find_entity(kg, target)
         result = kg.paths(start, end, hops, limit=limit)
         triples = [hop.triple for path in result.paths for hop in path]
         lines = iter(triple_lines(kg, triples, len(triples)))
@@ -180,11 +175,8 @@ def tools_for(
 ) -> list[BaseTool]:
     """Return LangChain tools over a knowledge graph: ask, search, describe, relations, paths, query.
 
-    A tool's message is JSON, its artifact the same as an object. Errors of a call are messages too.
-
-    Args:
-        prefix: of the tools' names, e.g. `films_`, for an agent with several graphs.
-        kg, preset, settings, and what is raised: as of `ask`.
+    A tool's message is JSON, its artifact the same as an object; errors of a call are messages too. A
+    `prefix` of their names tells graphs apart, e.g. `films_`; the rest, and what is raised, is as of `ask`.
     """
     return [
         StructuredTool.from_function(

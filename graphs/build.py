@@ -25,10 +25,10 @@ QueryAgent's algorithm 1 is the loop of act, inspect and correct:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from copy import copy
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
@@ -41,8 +41,6 @@ from triplewise.nodes.phase import Phase, PhaseNode
 from triplewise.nodes.review import choose, review
 from triplewise.nodes.state import Input, State, Working
 from triplewise.tools.kg.protocol import Outcome
-
-MachineBuilder: TypeAlias = StateGraph[State, Context, Any, Any]
 
 RECURSION_LIMIT = 1_000
 """Node runs a question may take; the budgets of the context end it long before."""
@@ -79,9 +77,16 @@ def after_choose(state: State) -> Literal["another entity", "done"]:
     return "another entity" if state.answer is None else "done"
 
 
-_INSPECTED: dict[Hashable, str] = {"error": "correct", "facts to review": "review", "progress": "reflect"}
 BRANCHES: dict[str, tuple[Callable[..., str], dict[Hashable, str]]] = {
-    "inspect": (after_inspect, {**_INSPECTED, "finished, or budget spent": "answer"}),
+    "inspect": (
+        after_inspect,
+        {
+            "error": "correct",
+            "facts to review": "review",
+            "progress": "reflect",
+            "finished, or budget spent": "answer",
+        },
+    ),
     "reflect": (after_reflect, {"new focus": "observe", "same focus": "act"}),
     "answer": (after_answer, {"unsure": "choose", "done": END}),
     "choose": (after_choose, {"another entity": "plan", "done": END}),
@@ -100,8 +105,7 @@ def build_graph(
 
     Args:
         preset: a name of `PRESETS`, `module:name` of one's own, or a `Preset`.
-        checkpointer: any LangGraph checkpointer, which gives back the types of the state;
-            None for none, as `langgraph dev` wants it.
+        checkpointer: any LangGraph checkpointer, which gives back the types of the state; None for none.
         context_schema: what makes the settings of a run from those that a server's client sends.
         **phases: phase name -> variant name, `module:name`, or a callable `(state, runtime) -> update` or
             `(state) -> update`, `async` or not.
@@ -112,29 +116,20 @@ def build_graph(
     """
     chosen = find_preset(preset)
     # Inputs and outputs are dictionaries; their keys are those of `Input` and `State`.
-    graph: MachineBuilder = StateGraph(State, context_schema=context_schema, input_schema=Input)
-    for name, phase in choose_phases(chosen, phases).items():
-        add_phase(graph, name, phase, chosen.settings)
-    add_phase(graph, "review", review, chosen.settings)
-    add_phase(graph, "choose", choose, chosen.settings)
+    graph = StateGraph[State, Context, Any, Any](State, context_schema=context_schema, input_schema=Input)
+    nodes = {**choose_phases(chosen, phases), "review": review, "choose": choose}
+    for name, phase in nodes.items():
+        graph.add_node(name, PhaseNode(phase, chosen.settings, name), input_schema=Working)
     for start, end in pairwise((START, "link", "plan", "observe", "act", "inspect")):
         graph.add_edge(start, end)
     graph.add_edge("correct", "act")
     graph.add_edge("review", "reflect")
     for name, (router, places) in BRANCHES.items():
         graph.add_conditional_edges(name, router, places)
-    return compile_graph(graph, preset if isinstance(preset, str) else "own", checkpointer)
-
-
-def add_phase(graph: MachineBuilder, name: str, phase: Phase, settings: Mapping[str, Any]) -> None:
-    """Add a phase to a graph whose state is `State`."""
-    graph.add_node(name, PhaseNode(phase, settings, name), input_schema=Working)
-
-
-def compile_graph(graph: MachineBuilder, name: str, checkpointer: Any = None) -> QuestionGraph:
-    """Compile a graph of phases; streams show the state without the environment of the run."""
+    name = preset if isinstance(preset, str) else "own"
     compiled: Any = graph.compile(checkpointer=with_types(checkpointer), name=name)
     compiled.__class__ = QuestionGraph
+    # Streams show the state without the environment of the run.
     shown: QuestionGraph = compiled.copy({"stream_channels": compiled.output_channels})
     return shown.with_config(recursion_limit=RECURSION_LIMIT)
 
@@ -180,7 +175,6 @@ class QuestionGraph(CompiledStateGraph[State, Context, Any, Any]):
 
 
 def _with_limit(config: Any) -> Any:
-    """Return one config or a list of them, with the limit where none is given."""
     if isinstance(config, list):
         return [_with_limit(c) for c in config]
     return {"recursion_limit": RECURSION_LIMIT, **(config or {})}

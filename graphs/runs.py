@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 UNFINISHED = 20
 """Most unfinished runs that are remembered."""
+SQLITE = b"SQLite format 3\0"
 
 Notify = Callable[[str], None]
 
@@ -36,10 +37,8 @@ Notify = Callable[[str], None]
 class RunRequest:
     """Everything it takes to begin a run, or to go on with one, as plain JSON.
 
-    Attributes:
-        context: the settings that were given. folder: where relative paths in them start from.
-        named: whether the user named the thread; its checkpoints then stay when the run has ended.
-        chat: whether it is a conversation, which never ends: its note and checkpoints stay.
+    `context` are the settings that were given, `folder` is where relative paths in them start from. The
+    checkpoints of a thread that the user `named` stay when the run has ended; a `chat` never ends.
     """
 
     question: str
@@ -53,18 +52,10 @@ class RunRequest:
 
 
 class Checkpoints:
-    """The checkpoint file and the notes beside it. `saver` is None where nothing can be written.
+    """The checkpoint file, the user's own for None, and the notes beside it. `place` is shown to people.
 
-    A damaged file is set aside with a notice, and a new one is begun.
-
-    Attributes:
-        place: where they are, to be shown to people. errors: what is raised where they fail.
-
-    Args:
-        path: None is the file in the user's state folder.
-
-    Raises:
-        DataError: the file is something else altogether.
+    A damaged file is set aside with a notice, and a new one is begun; `saver` is None where nothing can be
+    written. Raises `DataError`: the file is something else altogether.
     """
 
     saver: SqliteSaver | PostgresSaver | None = None
@@ -75,7 +66,8 @@ class Checkpoints:
 
         file = path or user_state_path("triplewise") / "checkpoints.sqlite"
         self.place, self.notes = str(file), file.with_suffix(".runs")
-        if path is not None and path.exists() and not _is_sqlite(path):
+        # Damage further inside is no matter.
+        if path is not None and path.exists() and not (path.is_file() and _begin(path) in (SQLITE, b"")):
             raise DataError("is no checkpoint file; name another one with --checkpoints", path)
         try:
             if path is None:
@@ -86,7 +78,7 @@ class Checkpoints:
             notify(f"{file} cannot be written ({error}): this run could not be resumed if it were killed")
 
     def close(self) -> None:
-        """Close the file or connection."""
+        """Close what is open."""
         if self.saver is not None:
             self.saver.conn.close()
 
@@ -94,8 +86,7 @@ class Checkpoints:
     def running(self, request: RunRequest) -> Iterator[None]:
         """Hold the run's note, locked. It stays only if the run was cut off, by a failure or an interrupt.
 
-        Raises:
-            ConfigurationError: another process runs the thread. RunError: the checkpoints failed.
+        Raises `ConfigurationError`: another process runs the thread; `RunError`: the checkpoints failed.
         """
         if self.saver is None:
             yield
@@ -114,9 +105,8 @@ class Checkpoints:
                 if not request.chat:
                     self._end(request)
         except BlockingIOError as error:
-            raise ConfigurationError(
-                f"another process is running thread {request.thread!r}; wait for it to end"
-            ) from error
+            message = f"another process is running thread {request.thread!r}; wait for it to end"
+            raise ConfigurationError(message) from error
         except self.errors as error:
             what = f"the checkpoints in {self.place} failed ({error})"
             raise RunError(f"{what}; mend that and use --resume, or do without: --no-checkpoints") from error
@@ -132,10 +122,9 @@ class Checkpoints:
             yield
 
     def unfinished(self, thread: str | None = None, chat: bool = False) -> RunRequest:
-        """Return the newest run that was cut off, or the newest conversation; or the one of a thread.
+        """Return the newest run or conversation that was cut off, or that of a thread.
 
-        Raises:
-            ConfigurationError: there is none; lists the threads that can be resumed.
+        Raises `ConfigurationError`: there is none; lists the threads that can be resumed.
         """
         requests = {r.thread: r for r in self._cut_off() if r.chat == chat}
         if thread in requests:
@@ -179,13 +168,8 @@ class Checkpoints:
 class PostgresCheckpoints(Checkpoints):
     """Checkpoints and notes in PostgreSQL: any worker goes on with the run of one that was killed.
 
-    A note is a row. The worker at it holds an advisory lock, which ends with the worker's connection.
-
-    Args:
-        url: of the database; what it leaves out comes from `PGPASSWORD`, `~/.pgpass` and the like.
-
-    Raises:
-        ConfigurationError: the driver is missing, or the database lets nobody in.
+    A note is a row. The worker at it holds an advisory lock, which ends with the worker's connection. Raises
+    `ConfigurationError`: the driver is missing, or the database lets nobody in.
     """
 
     def __init__(self, url: str) -> None:
@@ -251,12 +235,9 @@ def open_checkpoints(place: str | None, notify: Notify) -> Checkpoints:
     return Checkpoints(Path(place) if place else None, notify)
 
 
-def _is_sqlite(path: Path) -> bool:
-    """Whether a file is a database, or empty; damage further inside is no matter."""
-    if not path.is_file():
-        return False
+def _begin(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(16) in (b"SQLite format 3\0", b"")
+        return file.read(len(SQLITE))
 
 
 def _locked(note: Path) -> AbstractContextManager[None]:

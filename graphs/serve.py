@@ -17,7 +17,9 @@ from typing import Any
 from uuid import uuid4
 
 import yaml
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.runtime import Runtime
 from langgraph.types import Command
 from pydantic import TypeAdapter, ValidationError
 from sse_starlette import EventSourceResponse
@@ -36,40 +38,28 @@ from triplewise.graphs.build import build_graph
 from triplewise.graphs.console import csv_text
 from triplewise.graphs.page import render_docs, render_service
 from triplewise.graphs.trace import DOING, trace_of
-from triplewise.nodes.converse import SURE, rewrite
-from triplewise.nodes.environment import Environment
-from triplewise.nodes.state import State
+from triplewise.nodes.converse import KEPT, SURE, Conversation, Exchange, read
+from triplewise.nodes.state import Answer, State
 from triplewise.tools.core.addresses import LOOPBACK, host_of
 from triplewise.tools.core.errors import KGUnavailableError, RunError, TriplewiseError
 from triplewise.tools.core.taught import keep
-from triplewise.tools.parsing.follow_up import FollowUp, Rewrite, Turn, with_names
+from triplewise.tools.parsing.follow_up import Rewrite, Turn, with_names
 from triplewise.tools.pyql.raw_sparql import run_query
 
 MOST_CHARACTERS, MOST_BYTES, MOST_ROWS = 2_000, 64_000, 1_000
 """Most characters of a question, bytes of a body, and rows of a query by hand."""
 MOST_WAITING = 32
 """Questions that may wait for their turn; beyond that the service is busy."""
-HELD_RUNS, KEPT_TURNS = 128, 10
-"""Runs that can still be rated and gone on with, and conversations; questions remembered of one."""
-
-
-class RefusedError(TriplewiseError):
-    """A request that is not carried out, with its HTTP status."""
-
-    def __init__(self, status: int, message: str) -> None:
-        self.status = status
-        super().__init__(message)
+HELD_RUNS = 128
+"""Runs that can still be rated and gone on with, and conversations."""
 
 
 class Service:
     """Answers requests; `app` is the ASGI application.
 
-    Args:
-        main: the graph of the page and of `/api`.
-        datasets: id -> the graph of a TEXT2SPARQL dataset; without any, `main` stands for each.
-        jobs: questions and queries that are worked on at a time; others wait.
-        local: whether it listens on this machine alone, and answers to no other name.
-        examples: questions that the page offers.
+    `main` is the graph of the page and of `/api`; `datasets` are those of the TEXT2SPARQL challenge by id,
+    for which `main` stands where there are none. `jobs` questions and queries are worked on at a time.
+    `local`: it listens on this machine alone, and answers to no other name. The page offers the `examples`.
     """
 
     def __init__(
@@ -81,7 +71,6 @@ class Service:
         examples: Sequence[str] = (),
     ) -> None:
         self.main, self.datasets, self._local = main, datasets, local
-        self._context = main.context.changed(interactive=False, review=False)
         self._model = "no language model" if main.context.embedded else str(main.context.model)
         self._examples, self._schema, self._reads_schema = examples, dict[str, Any](), asyncio.Lock()
         self._saver = InMemorySaver()
@@ -89,12 +78,9 @@ class Service:
         self._graph: Any = build_graph(main.preset, checkpointer=self._saver)
         self._turns, self._jobs, self._present = asyncio.Semaphore(jobs), jobs, 0
         self._runs: dict[str, Mapping[str, Any]] = {}
-        self._talks: dict[str, list[Turn]] = {}
-        page, docs = (
-            _html(*render_service(main.kg.name, self._model, examples)),
-            _html(*render_docs(described())),
-        )
-        both = ["GET", "POST"]
+        self._talks: dict[str, tuple[Exchange, ...]] = {}
+        page = _html(*render_service(main.kg.name, self._model, examples))
+        docs, both = _html(*render_docs(described())), ["GET", "POST"]
         self.app = Starlette(
             routes=[
                 Route("/", lambda request: page),
@@ -119,9 +105,9 @@ class Service:
 
     async def _ask(self, request: Request) -> Response:
         given = await _given(request)
-        state = await self._answer(self.main, _question(given))
+        state, _ = await self._answer(self.main, _question(given))
         document = await asyncio.to_thread(self.main.document, state)
-        if _form(given) == "csv":
+        if _is_csv(given):
             rows = zip(document["answer"], document["iris"], document["labels"], strict=True)
             return _csv(("value", "iri", "label"), rows)
         return JSONResponse(document)
@@ -142,10 +128,9 @@ class Service:
         served = self.datasets.get(dataset) if self.datasets else self.main
         if served is None:
             known = ", ".join(self.datasets)
-            raise RefusedError(404, f"unknown dataset {dataset!r}; this server has: {known}")
-        state = await self._answer(served, question)
-        query = state.answer.sparql if state.answer else ""
-        return JSONResponse({"dataset": dataset, "question": question, "query": query})
+            raise HTTPException(404, f"unknown dataset {dataset!r}; this server has: {known}")
+        _, answer = await self._answer(served, question)
+        return JSONResponse({"dataset": dataset, "question": question, "query": answer.sparql})
 
     async def _stream(self, request: Request) -> Response:
         """Send each phase of a run as it happens, then its trace, and what may be picked if it is unsure."""
@@ -159,14 +144,14 @@ class Service:
         given = await _given(request)
         sparql = given.get("query")
         if not isinstance(sparql, str) or not sparql.strip():
-            raise RefusedError(400, 'no query: send {"query": "SELECT ..."}')
+            raise HTTPException(400, 'no query: send {"query": "SELECT ..."}')
+        is_csv, timeout = _is_csv(given), self.main.context.query_timeout
+        run = partial(run_query, self.main.kg.session(), sparql, timeout=timeout, limit=MOST_ROWS)
         async with self._turn():
-            timeout = self.main.context.query_timeout
-            run = partial(run_query, self.main.kg.session(), sparql, timeout=timeout, limit=MOST_ROWS)
             result = await asyncio.to_thread(run)
-        if _form(given) == "csv" and "variables" in result:
+        if is_csv and "variables" in result:
             names = result["variables"]
-            rows = [[(row.get(name) or {}).get("value", "") for name in names] for row in result["rows"]]
+            rows = ([(row.get(name) or {}).get("value", "") for name in names] for row in result["rows"])
             return _csv(names, rows)
         return JSONResponse(result)
 
@@ -174,26 +159,25 @@ class Service:
         """Keep a person's word on an answer; it teaches where only this machine is listened to."""
         body = await _given(request)
         if (answered := self._runs.get(str(body.get("run")))) is None:
-            raise RefusedError(404, "no such run here any more; ask the question again")
+            raise HTTPException(404, "no such run here any more; ask the question again")
         if (rating := body.get("rating")) not in ("right", "wrong"):
-            raise RefusedError(400, f'rating: "right" or "wrong", got {rating!r}')
+            raise HTTPException(400, f'rating: "right" or "wrong", got {rating!r}')
         source = self.main.source if self._local and answered["program"] else None
-        about = {"graph": self.main.kg.name, "model": self._model}
-        await asyncio.to_thread(partial(keep, "ratings", source, rating=rating, **about, **answered))
+        about = {"rating": rating, "graph": self.main.kg.name, "model": self._model}
+        await asyncio.to_thread(partial(keep, "ratings", source, **about, **answered))
         return JSONResponse({"rating": rating, "teaches": source is not None})
 
     async def _name(self, request: Request) -> Response:
         """Give a relation of the graph another name, which is kept in its profile."""
         body = await _given(request)
         if not self._local or not self.main.source:
-            raise RefusedError(
-                403, "relations are named on the machine that serves the graph, by `triplewise kg name`"
-            )
-        asked = (str(body.get(key) or "").strip() for key in ("relation", "name"))
-        named = partial(name_relation, self.main.kg.session(), self.main.source, *asked)
-        relation, _ = await asyncio.to_thread(named)
+            where = "on the machine that serves the graph, by `triplewise kg name`"
+            raise HTTPException(403, f"relations are named {where}")
+        relation, name = (" ".join(str(body.get(key) or "").split()) for key in ("relation", "name"))
+        kg, source = self.main.kg.session(), self.main.source
+        named, _ = await asyncio.to_thread(name_relation, kg, source, relation, name)
         self._schema = {}
-        return JSONResponse({"relation": relation, "name": " ".join(str(body["name"]).split())})
+        return JSONResponse({"relation": named, "name": name})
 
     async def _events(self, given: Mapping[str, Any]) -> AsyncIterator[tuple[str, Any]]:
         """Yield name and data of the events of a new run, or of one that goes on with a picked reading."""
@@ -204,11 +188,11 @@ class Service:
         try:
             if "run" in given:
                 if not (await self._graph.aget_state(config)).next:
-                    raise RefusedError(404, "this run waits for no choice any more; ask the question again")
+                    raise HTTPException(404, "this run waits for no choice any more; ask the question again")
                 start: Any = Command(resume=str(given.get("pick", "0")))
             else:
-                turns = () if given.get("alone") else self._talks.get(talk, ())
-                asked = await self._read(_question(given), turns)
+                earlier = () if given.get("alone") else self._talks.get(talk, ())
+                asked = await self._read(_question(given), earlier)
                 start = {"question": asked.question, "entities": dict(asked.entities)}
             context = self.main.context.changed(interactive=True, review=False)
             async with self._turn():
@@ -228,8 +212,8 @@ class Service:
             about = {"run": run, "asked": given.get("question", ""), "teaches": self._local}
             held_data = held.model_dump() if held is not None else None
             yield "answer", {**about, "trace": trace, "choices": choices, "held": held_data}
-        except TriplewiseError as error:
-            yield "failed", {"error": str(error)}
+        except (TriplewiseError, HTTPException) as error:
+            yield "failed", {"error": getattr(error, "detail", str(error))}
         finally:
             if choices is None:
                 self._saver.delete_thread(run)
@@ -252,55 +236,50 @@ class Service:
             del self._runs[oldest]
             self._saver.delete_thread(oldest)
         if talk:
-            turn = Turn(state.question, entities, answer.values, answer.labels)
-            turn, turns = with_names(turn, self.main.kg.session()), self._talks.pop(talk, [])
-            self._talks[talk] = [*(t for t in turns if t.question != turn.question), turn][-KEPT_TURNS:]
+            turn = with_names(Turn(state.question, entities), self.main.kg.session())
+            others = [e for e in self._talks.pop(talk, ()) if e.question != turn.question]
+            self._talks[talk] = (*others, Exchange(turn.question, dict(turn.entities), answer))[-KEPT:]
             if len(self._talks) > HELD_RUNS:
                 del self._talks[next(iter(self._talks))]
 
-    async def _read(self, text: str, turns: Sequence[Turn]) -> Rewrite:
+    async def _read(self, text: str, earlier: tuple[Exchange, ...]) -> Rewrite:
         """Return what a message asks that may lean on earlier ones: of several readings the surest."""
-        if not turns:
+        if not earlier:
             return Rewrite(text, {})
-        rewrites = await asyncio.to_thread(self._rewrites, text, turns)
-        ranked = []
+        runtime = Runtime(context=self.main.settings)
+        message = Conversation(messages=[HumanMessage(text)], exchanges=earlier)
+        update: Any = (await asyncio.to_thread(read, message, runtime)).update
+        if "question" not in update:
+            if update["unclear"]:
+                raise HTTPException(400, update["messages"][0].text)
+            # Why, show the query: both are on the page.
+            return Rewrite(earlier[-1].question, earlier[-1].entities)
+        first, ranked = Rewrite(update["question"], update["entities"]), []
+        rewrites: list[Rewrite] = [first, *update["rewrites"]]
         for asked in rewrites if len(rewrites) > 1 else ():
-            answer = (await self._answer(self.main, asked.question, asked.entities)).answer
-            assert answer is not None, "a run that ends has an answer"
+            _, answer = await self._answer(self.main, asked.question, asked.entities)
             rank = answer.status == "answered", bool(answer.values), answer.confidence or 0.0
             ranked.append((rank, asked))
             if rank[0] and (answer.confidence is None or answer.confidence >= SURE):
                 break
-        return max(ranked, key=lambda pair: pair[0])[1] if ranked else rewrites[0]
-
-    def _rewrites(self, text: str, turns: Sequence[Turn]) -> Sequence[Rewrite]:
-        env = Environment(self._context)
-        message = FollowUp(text, turns, env.kg, env.encoder)
-        if message.is_alone:
-            return (Rewrite(text, {}),)
-        if message.purpose != "question":  # its proof and its query are on the page
-            return (Rewrite(turns[-1].question, turns[-1].entities),)
-        rewrites = message.rewrites if env.context.embedded else rewrite(message, list(turns), env)[1]
-        if not rewrites:
-            what = f"what {message.reference.match[0]!r} stands for" if message.reference else "what is asked"
-            raise RefusedError(400, f"I cannot tell {what}. Give the name, or ask in full.")
-        return rewrites
+        return max(ranked, key=lambda pair: pair[0])[1] if ranked else first
 
     async def _answer(
-        self, served: ServedGraph, question: str, entities: Mapping[str, str | None] | None = None
-    ) -> State:
-        """Return the state that a question ends in."""
+        self, served: ServedGraph, question: str, entities: Mapping[str, str] | None = None
+    ) -> tuple[State, Answer]:
+        """Return the state that a question ends in, and its answer."""
         context = served.context.changed(interactive=False, review=False)
         async with self._turn():
             run = {"question": question, "entities": dict(entities or {})}
-            values = await self._graph_alone.ainvoke(run, context=context)
-        return State.model_validate(values)
+            state = State.model_validate(await self._graph_alone.ainvoke(run, context=context))
+        assert state.answer is not None, "a run that ends has an answer"
+        return state, state.answer
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Wait for a turn. Raises `RefusedError` where too many wait already."""
+        """Wait for a turn. Raises `HTTPException` where too many wait already."""
         if (waiting := self._present - self._jobs) >= MOST_WAITING:
-            raise RefusedError(503, f"busy: {waiting} others wait already; try again in a minute")
+            raise HTTPException(503, f"busy: {waiting} others wait already; try again in a minute")
         self._present += 1
         try:
             async with self._turns:
@@ -312,9 +291,8 @@ class Service:
 class SameOrigin:
     """Refuses what pages of other sites ask for, which a browser would carry out and only hide the reply of.
 
-    Args:
-        hosts: the names that the server answers to; () for any. It keeps a name that another site points
-            at this machine from passing for the server's own.
+    The server answers to the names `hosts`, () for any: a name that another site points at this machine must
+    not pass for the server's own.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] = ()) -> None:
@@ -336,20 +314,20 @@ class SameOrigin:
 
 
 def _question(given: Mapping[str, Any]) -> str:
-    """Return the question of a request. Raises `RefusedError` without one, or if it is too long."""
+    """Return the question of a request. Raises `HTTPException` without one, or if it is too long."""
     question = given.get("question", "")
     question = question.strip() if isinstance(question, str) else ""
     if not question or len(question) > MOST_CHARACTERS:
         message = f"`question` needs 1 to {MOST_CHARACTERS:,} characters, got {len(question):,}"
-        raise RefusedError(400, message)
+        raise HTTPException(400, message)
     return question
 
 
-def _form(given: Mapping[str, Any]) -> str:
-    """Return the form in which a reply is wanted. Raises `RefusedError` for one that there is not."""
+def _is_csv(given: Mapping[str, Any]) -> bool:
+    """Whether a reply is wanted as CSV. Raises `HTTPException` for a form that there is not."""
     if (form := given.get("format", "json")) not in ("json", "csv"):
-        raise RefusedError(400, f"format: json or csv, got {form!r}")
-    return str(form)
+        raise HTTPException(400, f"format: json or csv, got {form!r}")
+    return bool(form == "csv")
 
 
 def _csv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> Response:
@@ -361,20 +339,19 @@ def _html(text: str, policy: str) -> Response:
 
 
 async def _given(request: Request) -> Mapping[str, Any]:
-    """Return the parameters of a GET, or the JSON object of a POST. Raises `RefusedError` for others."""
+    """Return the parameters of a GET, or the JSON object of a POST. Raises `HTTPException` for others."""
     if request.method == "GET":
         return dict(request.query_params)
-    # A reader of its own, for a body may be sent without its length.
     content = bytearray()
-    async for chunk in request.stream():
+    async for chunk in request.stream():  # a body may be sent without its length
         content += chunk
         if len(content) > MOST_BYTES:
-            raise RefusedError(400, f"the body is longer than {MOST_BYTES:,} bytes")
+            raise HTTPException(400, f"the body is longer than {MOST_BYTES:,} bytes")
     try:
         return TypeAdapter(dict[str, Any]).validate_json(content)
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
-        raise RefusedError(400, f"the body needs to be a JSON object: {reason}") from error
+        raise HTTPException(400, f"the body needs to be a JSON object: {reason}") from error
 
 
 @cache
@@ -407,7 +384,7 @@ def _failure(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
     status = 503 if isinstance(error, KGUnavailableError) else 502 if isinstance(error, RunError) else 400
-    return JSONResponse({"error": str(error)}, getattr(error, "status", status))
+    return JSONResponse({"error": str(error)}, status)
 
 
 def _detail(phase: str, update: Mapping[str, Any]) -> str:

@@ -23,11 +23,11 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any, TypeAlias, get_type_hints
+from typing import Any, TypeAlias
 
 from langgraph.graph.state import CompiledStateGraph
 from langgraph_sdk.runtime import ServerRuntime
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
@@ -50,21 +50,31 @@ from triplewise.tools.core.errors import (
     did_you_mean,
 )
 
-KINDS = get_type_hints(Context)
-HARMLESS = {f.name: [f.default] for f in fields(Context) if f.default is not MISSING} | {
-    "guidelines": [[]],
+HARMLESS = {f.name: [[] if f.default is MISSING else f.default] for f in fields(Context)} | {
     "toolset": [None, *TOOLSETS],
     "seeds": [None, "none"],
     "ranking": ["none", "hybrid", "sentence-transformers"],
 }
 """Values of `RESOURCES` settings that name nothing outside: their defaults, above all."""
+GROUPS = {
+    "Graph": "kg profile db query_timeout row_limit connections label_batch reuse_answers",
+    "Model": "model base_url api_key_env calling max_actions temperature reasoning_effort max_reply_tokens "
+    "model_timeout model_retries prices history earlier cascade",
+    "Agent": "toolset prompt guidelines verify_corrections encoder ranking ranking_model relation_cut "
+    "shuffle_seed",
+    "Plan": "seeds seed_count plan_hops plan_rules",
+    "Observation": "observe_depth observe_width observe_keep observe_direction reflect_limit draw_seed",
+    "Documents": "documents facts overlay review",
+    "Answer": "min_confidence interactive calibration guess closed_world",
+    "Budget": "max_steps max_corrections max_model_calls max_tokens max_queries max_seconds",
+}
+"""The settings in the order that Studio shows, each with its group before its name."""
 
 
 def read_allowed() -> dict[str, dict[str, Any]]:
     """Return what clients may choose: setting -> name -> the settings it stands for.
 
-    Raises:
-        DataError: the section is written wrongly; names the setting.
+    Raises `DataError`: the section is written wrongly; names the setting.
     """
     allowed: dict[str, dict[str, Any]] = {}
     for setting, names in read_section("server").items():
@@ -73,23 +83,20 @@ def read_allowed() -> dict[str, dict[str, Any]]:
             raise DataError(f"{message}{did_you_mean(setting, RESOURCES)}", configuration_file())
         for name, meant in names.items():
             settings = meant if isinstance(meant, dict) else {setting: meant}
-            if unknown := sorted(set(settings) - set(KINDS)):
+            if unknown := sorted(set(settings) - set(HARMLESS)):
                 message = f"[server.{setting}] {name}: unknown setting {unknown[0]!r}"
-                raise DataError(f"{message}{did_you_mean(unknown[0], KINDS)}", configuration_file())
+                raise DataError(f"{message}{did_you_mean(unknown[0], HARMLESS)}", configuration_file())
             allowed.setdefault(setting, {})[name] = settings
     return allowed
 
 
-def admit(requested: Mapping[str, Any], allowed: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def admit(requested: Mapping[str, Any], allowed: Mapping[str, Mapping[str, Any]]) -> Context:
     """Return the settings that a client gets for those it requests.
 
-    Raises:
-        ConfigurationError: a setting that is unknown, of a wrong type, or that the operator does not allow.
+    Raises `ConfigurationError`: one is unknown, of a wrong type, or not allowed by the operator.
     """
     plain, named = dict[str, Any](), dict[str, Any]()
     for name, value in requested.items():
-        if name not in KINDS:
-            raise ConfigurationError(f"unknown setting {name!r}{did_you_mean(name, KINDS)}")
         names = allowed.get(name, {})
         if isinstance(value, str) and value in names:
             named |= names[value]
@@ -100,12 +107,8 @@ def admit(requested: Mapping[str, Any], allowed: Mapping[str, Mapping[str, Any]]
                 f'NAME = "VALUE" under [server.{name}] in {NAME}, and clients choose it by NAME'
             )
         else:
-            try:
-                plain[name] = TypeAdapter(KINDS[name]).validate_python(value, strict=True)
-            except ValidationError as error:
-                message = error.errors()[0]["msg"].lower()
-                raise ConfigurationError(f"setting {name}: {message}, got {value!r}") from error
-    return plain | named
+            plain[name] = value
+    return Context(**plain | named)
 
 
 ALLOWED = read_allowed()
@@ -116,7 +119,7 @@ class ServedContext(Context):
 
     def __new__(cls, **requested: Any) -> Context:  # type: ignore[misc]
         """Return the settings of the run."""
-        return Context(**admit(requested, ALLOWED))
+        return admit(requested, ALLOWED)
 
 
 Graph: TypeAlias = CompiledStateGraph[Any, Context, Any, Any]
@@ -124,6 +127,20 @@ Graph: TypeAlias = CompiledStateGraph[Any, Context, Any, Any]
 
 class ServedGraph(CompiledStateGraph[Any, Context, Any, Any]):
     """A machine whose errors are of the kinds whose words the server shows: of others it says nothing."""
+
+    def get_context_jsonschema(self) -> dict[str, Any]:
+        """Return the settings as Studio shows them: in groups, with what clients may choose as enums."""
+        schema: dict[str, Any] = super().get_context_jsonschema() or {}
+        left, shown = schema.get("properties", {}), dict[str, Any]()
+        for group, names in GROUPS.items():
+            for name in names.split():
+                if (setting := left.pop(name, None)) is None:
+                    continue
+                if name in RESOURCES:
+                    setting = {key: setting[key] for key in ("default", "description") if key in setting}
+                    setting["enum"] = [*HARMLESS[name], *ALLOWED.get(name, {})]
+                shown[name] = setting | {"title": f"{group}: {name}"}
+        return schema | {"properties": shown | left}
 
     async def astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """Yield what the machine does. Raises `ValueError` for `UserError`, `RuntimeError` for `RunError`."""

@@ -32,20 +32,13 @@ SCRIPTS = ("base.js", "terms.js", "code.js", "network.js", "question.js", "list.
 SERVICE_SCRIPTS = (*SCRIPTS[:5], "service.js")
 """The script of the web service's page, which draws an answer as the page of a run does."""
 
-_GENERATOR, _BEGIN = b'<meta name="generator" content="triplewise">', 4_096
-"""What stands among the first bytes of every page."""
-
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table.
+    """A cell of a table: `text`, a `detail` in small type under it, and a `note` that is set under the table.
 
-    Attributes:
-        text: what it says. detail: a second line in small type, e.g. the model of a published figure.
-        published: whether the figure is another's. best: whether to set it off in its row or column.
-        low, high: confidence interval in the unit of `text`, or None; shown under it.
-        number: value to sort by, where `text` is no number. link: `run` or `run/question` to open.
-        note: a footnote to the cell, set under the table.
+    `published`: the figure is another's. `best`: to be set off. `low`, `high`: confidence interval in the
+    unit of `text`. `number`: to sort by, where `text` is none. `link`: `run` or `run/question` to open.
     """
 
     text: str
@@ -71,15 +64,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question of a run.
+    """One question of a run: `id` is unique in it, `gold` are the right answers as text, as far as known.
 
-    Attributes:
-        id: unique in its run. question: in plain language.
-        gold: right answers as text; empty where nobody knows them. answer: what was answered, as labels.
-        status: answered, unsure, not_found, budget_spent, or crashed.
-        score: in [0, 1] by the task's own metric; None where there is no gold.
-        error_class: why it went wrong, "" if it did not. tags: to filter by, e.g. `2-hop`.
-        trace: the run as `triplewise.graphs.trace.trace_of` tells it; {} where none was kept.
+    `answer`: labels. `status`: of an `Answer`, or crashed. `score`: in [0, 1] by the task's own metric.
+    `error_class`: why it went wrong. `tags`: to filter by. `trace`: as `trace_of` has it, {} for none.
     """
 
     id: str
@@ -95,12 +83,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class RunBlock:
-    """The questions of one run, in the order they were asked.
-
-    Attributes:
-        name: unique on the page, and part of links to it. metric: what `score` measures, e.g. `F1`.
-        about: provenance to print, in order; a mapping or list is shown as JSON.
-    """
+    """The questions of a run; `name` is unique on the page, `about` its provenance, `metric` e.g. `F1`."""
 
     name: str
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -110,7 +93,7 @@ class RunBlock:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page; `notes` are said before anything else, e.g. that a graph is partial."""
+    """A page; `notes` stand before anything else, e.g. that a graph is partial."""
 
     title: str
     subtitle: str = ""
@@ -142,11 +125,7 @@ def render_page(page: Page) -> str:
 
 
 def render_service(graph: str, model: str, examples: Sequence[str]) -> tuple[str, str]:
-    """Return the page of the web service as HTML, and the content security policy to send with it.
-
-    Args:
-        graph: name of the graph that is asked. model: in words. examples: questions to try.
-    """
+    """Return the page of the web service as HTML, and the content security policy to send with it."""
     script, style = _script(SERVICE_SCRIPTS), f"\n{_read('page.css')}\n{_read('service.css')}\n"
     policy = (
         f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; connect-src 'self'; "
@@ -173,11 +152,7 @@ def write_page(path: Path | str, page: Page) -> Path:
 
 
 def check_place(path: Path) -> None:
-    """Check that a page can be written there, before anything long begins.
-
-    Raises:
-        DataError: the folder is missing or cannot be written, or the path is a folder.
-    """
+    """Check that a page can be written there, before anything long begins. Raises `DataError` if not."""
     folder = path.parent
     if path.is_dir():
         raise DataError("is a folder; name a file in it, e.g. run.html", path)
@@ -188,12 +163,12 @@ def check_place(path: Path) -> None:
 
 
 def check_page(path: Path) -> None:
-    """Check besides that no file is lost but a page of ours. Raises `DataError` as `check_place`."""
+    """Check as `check_place`, and that no file is lost but a page of ours, by its first bytes."""
     check_place(path)
     if path.is_file():
         with path.open("rb") as file:
-            begin = file.read(_BEGIN)
-        if begin and _GENERATOR not in begin:
+            begin = file.read(4_096)
+        if begin and b'<meta name="generator" content="triplewise">' not in begin:
             raise DataError("is no page of triplewise, and is not overwritten; name another file", path)
 
 
@@ -219,6 +194,10 @@ def _columns_in_words(table: Table) -> set[int]:
     return {i for i, text in texts if re.search(r"\w", text)} - figures
 
 
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
 def _blocks(page: Page) -> Iterator[dict[str, str]]:
     """Yield the blocks of data that the page's script reads: of a run its list, then its traces.
 
@@ -226,11 +205,8 @@ def _blocks(page: Page) -> Iterator[dict[str, str]]:
     same bytes. What JSON does not know, as a path, is written as its text; half a surrogate pair becomes `?`.
     """
 
-    def as_json(value: Any) -> str:
-        return json.dumps(value, ensure_ascii=False, default=str)
-
     def block(id: str, value: Any) -> dict[str, str]:
-        packed = gzip.compress(as_json(value).encode(errors="replace"), 6, mtime=0)
+        packed = gzip.compress(_as_json(value).encode(errors="replace"), 6, mtime=0)
         return {"id": id, "data": base64.b64encode(packed).decode()}
 
     def first(values: Sequence[str]) -> list[str]:
@@ -242,7 +218,7 @@ def _blocks(page: Page) -> Iterator[dict[str, str]]:
         for q in run.questions:
             plain = {name: getattr(q, name) for name in ("id", "question", "status", "score", "tags")}
             listed.append(plain | {"gold": first(q.gold), "answer": first(q.answer), "error": q.error_class})
-        about = [(n, value if isinstance(value, str) else as_json(value)) for n, value in run.about.items()]
+        about = [(n, value if isinstance(value, str) else _as_json(value)) for n, value in run.about.items()]
         index = {"name": run.name, "metric": run.metric, "chunk": CHUNK, "about": about, "questions": listed}
         yield block(f"run-{number}", index)
         for at in range(0, len(run.questions), CHUNK):
@@ -265,9 +241,8 @@ def _digest(content: str) -> str:
 
 def _render(name: str, **values: Any) -> str:
     """Render a template, which escapes all but what it marks as safe."""
-    from jinja2 import Environment, FunctionLoader
+    import jinja2
 
-    environment = Environment(
-        autoescape=True, loader=FunctionLoader(_read), trim_blocks=True, lstrip_blocks=True
-    )
+    loader = jinja2.FunctionLoader(_read)
+    environment = jinja2.Environment(autoescape=True, loader=loader, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template(name).render(values)

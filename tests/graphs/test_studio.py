@@ -11,8 +11,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 import httpx
@@ -258,6 +260,17 @@ def test_a_page_of_another_origin_is_refused(origin: str, status: int, server: s
 def test_a_server_of_this_machine_answers_to_no_other_name(host: str, status: int, server: str) -> None:
     reply = httpx.post(f"{server}/assistants/search", json={}, headers={"host": host}, trust_env=False)
     assert reply.status_code == status
+
+
+def test_settings_come_in_groups_with_what_may_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sorted(" ".join(studio.GROUPS.values()).split()) == sorted(f.name for f in fields(Context))
+    monkeypatch.setattr(studio, "ALLOWED", {"kg": {"films": {"kg": "films.nt"}}})
+    graph = studio.served("agent")(SimpleNamespace(execution_runtime=None))
+    shown = graph.get_context_jsonschema()["properties"]
+    assert list(shown)[:2] == ["kg", "profile"]
+    assert (shown["kg"]["title"], shown["kg"]["enum"]) == ("Graph: kg", ["demo", "films"])
+    assert shown["toolset"]["enum"][:2] == [None, "pyql"]
+    assert shown["max_steps"]["title"] == "Budget: max_steps"
 
 
 def test_every_setting_that_takes_any_text_is_the_operators_to_allow() -> None:
