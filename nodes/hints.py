@@ -20,6 +20,7 @@ from triplewise.tools.actions.explore import CHARACTERS
 from triplewise.tools.actions.terms import UNNAMED, names, relation_names, with_id
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 from triplewise.tools.learning.trajectory import Opening, Turn
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
@@ -127,10 +128,16 @@ def around_lines(state: State, env: Environment, spent: Sequence[str]) -> list[s
     facts = [NearbyFact(s.triple, s.through) for s in state.observation if s not in of_classes]
     topics = [topic for topic in state.observed if topic not in groups]
     for topic in topics:  # cached since the observation
-        if (node := kg.profile.expand(topic)) is not None and (around := kg.relations(node)).outcome.ok:
+        around = kg.relations(node) if (node := kg.profile.expand(topic)) is not None else None
+        if around is not None and around.outcome in (Outcome.ROWS, Outcome.EMPTY):
             totals[topic] = len(around.forward) + len(around.backward)
-    groups |= {topic: list[str]() for topic in topics if topic in totals} | grouped_lines(kg, facts, topics)
-    return within(kg, groups, budget, totals, heads)
+    groups |= {topic: list[str]() for topic in topics if topic in totals}
+    groups |= grouped_lines(kg, facts, topics, counted=True)
+    used = set(re.findall(r"[^\s(),]+", state.program))  # what the query uses stays in sight
+    kept = {
+        t: sorted(ls, key=lambda line: line.split()[1].strip(":,") not in used) for t, ls in groups.items()
+    }
+    return within(kg, kept, budget, totals, heads)
 
 
 def _of_classes(state: State, kg: KnowledgeGraph) -> dict[ScoredTriple, tuple[IRI, IRI]]:

@@ -8,6 +8,7 @@ import pytest
 from langgraph.runtime import Runtime
 
 from triplewise.graphs import Context, State
+from triplewise.nodes import hints
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.hints import prompt_values
 from triplewise.nodes.link import link
@@ -22,7 +23,9 @@ GRAPH = """
 :Rua a :City ; rdfs:label "Rua" ; :inState :Orrin ; :founded "1999-01-01"^^xsd:date ; :walled true .
 :Tel a :City ; rdfs:label "Tel" ; :inState :Orrin ; :foundedBy :Ada .
 :Ume a :City ; rdfs:label "Ume" ; :inState :Orrin .
-:Orrin a :State ; rdfs:label "Orrin" . :State rdfs:label "state" . :Ada a :Founder ; rdfs:label "Ada" .
+:Vik a :City ; rdfs:label "Vik" ; :inState :Orrin . :Wex a :City ; rdfs:label "Wex" ; :inState :Orrin .
+:Orrin a :State ; rdfs:label "Orrin" ; :visit [], [] .
+:State rdfs:label "state" . :Ada a :Founder ; rdfs:label "Ada" .
 """
 
 
@@ -50,10 +53,10 @@ def shown(graph: str, question: str) -> tuple[list[str], list[str]]:
 
 def test_a_noun_brings_its_class_and_what_members_have(graph: str) -> None:
     meanings, around = shown(graph, "Which cities are walled?")
-    assert meanings == ["city: City (class, 3 members)"], "not Salt Harbour City"
+    assert meanings == ["city: City (class, 5 members)"], "not Salt Harbour City"
     assert around[0] == "Members of city [City] have, all its relations:"
-    assert '-> walled, 1 of 3: "true"^^xsd:boolean' in around
-    assert '-> founded, 1 of 3: "1999-01-01"^^xsd:date' in around
+    assert '-> walled, 1 of 5: "true"^^xsd:boolean' in around
+    assert '-> founded, 1 of 5: "1999-01-01"^^xsd:date' in around
     assert "-> inState: Orrin (state)" in around
 
 
@@ -65,6 +68,28 @@ def test_what_hints_show_of_a_class_may_be_used(graph: str) -> None:
 
 def test_the_next_hop_is_shown_where_the_question_needs_it(graph: str) -> None:
     _, around = shown(graph, "What in Orrin is walled?")
-    assert '-> walled, 1 of 3: "true"^^xsd:boolean' in around
+    assert '-> walled, 1 of 5: "true"^^xsd:boolean' in around
     _, around = shown(graph, "In which state is Tel?")
     assert not any("walled" in line for line in around if "Orrin" in line)
+
+
+def test_what_is_cut_and_what_has_no_name_is_counted(graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, around = shown(graph, "What is in Orrin?")
+    assert any(line.startswith("<- inState: ") and line.endswith(", ... 1 more") for line in around)
+    assert any(line.startswith("-> visit: 2 without a name, e.g. ") for line in around)
+    assert "Around Orrin, all its relations:" in around
+    monkeypatch.setattr(hints, "HINTS", 100)
+    _, around = shown(graph, "What is in Orrin?")
+    assert around[0] == "Around Orrin:"
+    assert around[-1] == f"... {5 - len(around)} more relations"
+
+
+def test_facts_that_link_what_is_named_come_first(graph: str) -> None:
+    _, around = shown(graph, "Did Ada found Tel?")
+    assert around[1] in ("<- foundedBy: Tel", "-> foundedBy: Ada")
+
+
+def test_what_the_query_uses_stays_in_sight(graph: str) -> None:
+    state, env = observed(graph, "What is in Orrin?")
+    lines = hints.around_lines(state.model_copy(update={"program": "add_fact(Orrin, visit, ?v)"}), env, [])
+    assert lines[1].startswith("-> visit")

@@ -7,7 +7,7 @@ that exists, its direction, and what it leads to, with ids. Three queries an ent
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import NamedTuple
@@ -23,6 +23,7 @@ RELATIONS, VALUES, MEDIATORS = 16, 4, 2
 """Relations of an entity that are looked at, and values, or mediators, of each that are shown."""
 WITHIN, HELD = 120, 6
 """Facts read about the mediators among the values, and facts of one that are shown."""
+COUNTED = 1_000  # values of a relation that are counted
 LONG = 60
 """Characters above which a value is clipped."""
 
@@ -37,14 +38,44 @@ class NearbyFact(NamedTuple):
 def surroundings(
     kg: KnowledgeGraph, question: str, nodes: Iterable[Term], encoder: Encoder
 ) -> list[NearbyFact]:
-    """Return some facts of the relations around each node that fit a question best, best relation first."""
-    facts = []
+    """Return some facts of the relations around each node that fit a question best, best relation first.
+
+    Facts that link two of the nodes come before all others.
+    """
+    nodes = list(nodes)
+    facts = [NearbyFact(triple) for triple in links_between(kg, nodes)]
     for node in nodes:
         around = kg.relations(node)
         sides = [*((r, True) for r in around.forward), *((r, False) for r in around.backward)]
         chosen = closest_relations(kg, question, sides, encoder, RELATIONS)
         facts += facts_by_relation(kg, node, chosen, VALUES + 1) if chosen else []
     return facts
+
+
+def links_between(kg: KnowledgeGraph, nodes: Iterable[Term]) -> list[Triple]:
+    """Return facts whose subject and object are both among some nodes."""
+    iris = [n for n in nodes if isinstance(n, IRI)]
+    if len(iris) < 2:
+        return []
+    values = f"VALUES ?x {{ {terms_n3(iris)} }} VALUES ?y {{ {terms_n3(iris)} }}"
+    result = kg.query(f"SELECT DISTINCT ?x ?r ?y WHERE {{ {values} ?x ?r ?y }}", limit=WITHIN)
+    return [
+        Triple(x, r, y)
+        for x, r, y in (sorted(result.rows, key=str) if result.outcome.ok else ())
+        if isinstance(x, IRI) and isinstance(r, IRI) and y is not None and not kg.profile.excludes(r)
+    ]
+
+
+def value_counts(kg: KnowledgeGraph, node: Term, sides: Sequence[tuple[IRI, bool]]) -> list[int]:
+    """Return how many values each of some relations of a node has; `COUNTED` stands for so many and more."""
+    parts = []
+    for i, (relation, forward) in enumerate(sides):
+        pattern = f"{node.n3()} {relation.n3()} ?v" if forward else f"?v {relation.n3()} {node.n3()}"
+        some = f"{{ SELECT ?v WHERE {{ {pattern} }} LIMIT {COUNTED} }}"
+        parts.append(f"{{ SELECT ({i} AS ?i) (COUNT(?v) AS ?n) WHERE {{ {some} }} }}")
+    result = kg.query(f"SELECT ?i ?n WHERE {{ {' UNION '.join(parts)} }}")
+    counts = {whole_number(i): whole_number(n) for i, n in (result.rows if result.outcome.ok else ())}
+    return [counts.get(i) or 0 for i in range(len(sides))]
 
 
 def closest_relations(
@@ -94,13 +125,18 @@ def facts_by_relation(
 
 
 def grouped_lines(
-    kg: KnowledgeGraph, facts: Sequence[NearbyFact], topics: Sequence[str], most: int = 0
+    kg: KnowledgeGraph,
+    facts: Sequence[NearbyFact],
+    topics: Sequence[str],
+    most: int = 0,
+    counted: bool = False,
 ) -> dict[str, list[str]]:
     """Return topic (short id) -> its relations in the order of the facts: `-> P36 (capital): Tokyo [Q1490]`.
 
-    `->` leaves the topic, `<-` arrives at it; what a mediator holds stands in braces. Facts that touch no
-    topic are left out; of several topics, a fact is about the first. `most`: values shown of a relation, and
-    how many there are; 0 takes the facts for a sample.
+    `->` leaves the topic, `<-` arrives at it; what a mediator holds stands in braces; other nodes without a
+    name are counted. Facts that touch no topic are left out; of several topics, a fact is about the first.
+    `most`: values shown of a relation, and how many there are; 0 takes the facts for a sample, of which
+    `counted` asks how many more there are.
     """
     profile, names = kg.profile, dict[str, str]()
     if profile.relation_text == "label":  # their ids say nothing
@@ -122,31 +158,64 @@ def grouped_lines(
         short = profile.short(term)
         return f"{text} [{short}]" if text not in ("", short) else short
 
-    def line(head: str, values: Mapping[Term, Sequence[str]]) -> str:
-        shown = most or (MEDIATORS if any(values.values()) else VALUES)  # mediators take more words
-        rest = f", ... ({len(values)} in all)" if most else ", ..."
-        first = list(values.items())[:shown]  # a mediator is shown by what it holds
-        listed = ", ".join(f"{{{'; '.join(own[:HELD])}}}" if own else value(v) for v, own in first)
-        return f"{head}: {listed}{rest if len(values) > shown else ''}"
+    def is_nameless(term: Term) -> bool:
+        return profile.is_mediator(term, labels.get(term) if isinstance(term, IRI) else None)
 
     groups: dict[str, dict[str, dict[Term, list[str]]]] = {topic: {} for topic in topics}
+    sides: dict[str, dict[str, tuple[IRI, bool]]] = {topic: {} for topic in topics}
     for fact in facts:
         hop = fact.through or fact.triple
-        sides = {
+        ends = {
             profile.short(hop.object): ("<-", hop.subject),
             profile.short(hop.subject): ("->", hop.object),
         }
-        if (near := next((topic for topic in groups if topic in sides), None)) is None:
+        if (near := next((topic for topic in groups if topic in ends), None)) is None:
             continue
-        arrow, far = sides[near]
-        own = groups[near].setdefault(f"{arrow} {relation(hop)}", {}).setdefault(far, [])
+        arrow, far = ends[near]
+        head = f"{arrow} {relation(hop)}"
+        sides[near][head] = hop.relation, arrow == "->"
+        own = groups[near].setdefault(head, {}).setdefault(far, [])
         if fact.through is not None:
             own.append(f"{relation(fact.triple)}: {value(fact.triple.object)}")
-    return {
-        topic: [line(head, values) for head, values in relations.items()]
-        for topic, relations in groups.items()
-        if relations
-    }
+    lines = dict[str, list[str]]()
+    for topic, relations in groups.items():
+        full = [head for head, values in relations.items() if len(values) > MEDIATORS] if counted else []
+        node = profile.expand(topic) if full else None
+        counts = [] if node is None else value_counts(kg, node, [sides[topic][head] for head in full])
+        in_all = dict(zip(full, counts, strict=False))
+        if relations:
+            lines[topic] = [
+                f"{head}: {_listed(values, value, is_nameless, most, in_all.get(head, 0))}"
+                for head, values in relations.items()
+            ]
+    return lines
+
+
+def _listed(
+    values: Mapping[Term, Sequence[str]],
+    value: Callable[[Term], str],
+    is_nameless: Callable[[Term], bool],
+    most: int,
+    in_all: int,
+) -> str:
+    """Return the values of a relation in a line; a mediator by what it holds, other nameless nodes by number.
+
+    in_all: how many there are where the values are a sample; 0 where that is not known.
+    """
+    shown = most or (MEDIATORS if any(values.values()) else VALUES)  # mediators take more words
+    nameless = [v for v, own in values.items() if not own and is_nameless(v)]
+    first = [(v, own) for v, own in values.items() if v not in nameless][:shown]
+    listed = [f"{{{'; '.join(own[:HELD])}}}" if own else value(v) for v, own in first]
+    if len(first) < shown and nameless:
+        listed.append(f"{len(nameless)} without a name{'' if first else f', e.g. {value(nameless[0])}'}")
+        first += [(v, ()) for v in nameless]
+    left = max(in_all, len(values)) - len(first)
+    if left and most:
+        listed.append(f"... ({len(values)} in all)")
+    elif left:
+        number = f" {left:,}{' or' if in_all == COUNTED else ''} more" if in_all else ""
+        listed.append(f"...{number}")
+    return ", ".join(listed)
 
 
 def topics_of(kg: KnowledgeGraph, facts: Sequence[NearbyFact], first: Sequence[str]) -> list[str]:
