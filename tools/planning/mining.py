@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeVar
@@ -32,22 +32,16 @@ from triplewise.tools.planning.seeds import Match, Mined, Quality, Seed, SeedInd
 
 Item = TypeVar("Item")
 
-GAP = "with a gap in the graph"
-"""How the provenance of a rule ends that only documents can complete."""
-LEAST_F1 = 0.25
-"""Paths that reproduce less than this share of a seed's answers are no rule for it."""
+GAP = "with a gap in the graph"  # how the provenance of a rule ends that only documents can complete
+LEAST_F1 = 0.25  # of the answers of a seed that a path reproduces, to be a rule for it
+LEAST_SIMILARITY = 0.25  # of seeds that say anything about a question
 SIMILARITY_POWER, F1_POWER = 4.0, 2.0
 """How fast the weight of a seed falls with its BM25 score, and the evidence of a path with its F1."""
-PRIOR_SUPPORT = 0.5
-"""Seeds whose evidence is withheld: one seed may be met by chance."""
-LEAST_SIMILARITY = 0.25
-"""Seeds that are less similar to the question say nothing about it."""
+PRIOR_SUPPORT = 0.5  # seeds whose evidence is withheld: one may be met by chance
 SAMPLES, ANSWERS = 4, 2
-"""Seeds mined of those that share one masked text; answers of a seed from which closed paths are searched,
-of all of which precision and recall are."""
+"""Seeds mined of those that share one masked text; answers of each from which closed paths are searched."""
 FRONTIER, HALVES, PATHS = 4_000, 200, 24
-"""Nodes of a half path that is kept, for nothing precise runs through more; half paths of each length that
-grow on; closed paths evaluated a seed, shortest first."""
+"""Most nodes of a half path, half paths of each length that grow on, closed paths evaluated a seed."""
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _DATE = re.compile(r"-?\d{4,}-\d\d(?:-\d\d)?(?:T[\d:.]+(?:Z|[-+]\d\d:\d\d)?)?")
 _NUMERIC = ("integer", "decimal", "double", "float", "gYear", "string")
@@ -56,11 +50,9 @@ _TEMPORAL = ("date", "dateTime", "gYearMonth", "string")
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
-    """Sizes of a plan.
+    """Sizes of a plan: groups of seeds read, rules returned, relations of the longest path.
 
-    Attributes:
-        seed_count: groups of seeds read. rules: rules returned. hops: longest path, in relations.
-        documents: whether documents may fill a gap of the KG: a rule that leads nowhere then stays a plan.
+    `documents`: whether they may fill a gap of the KG; a rule that leads nowhere then stays a plan.
     """
 
     seed_count: int = 5
@@ -71,7 +63,7 @@ class PlanSettings:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The rules of a question, best first, and those that were thought of and dropped, with the reasons."""
+    """The rules of a question, best first, and those that were dropped, with the reasons."""
 
     rules: tuple[Rule, ...] = ()
     dropped: tuple[DroppedRule, ...] = ()
@@ -93,18 +85,11 @@ class Miner:
         qualities: dict[Path, list[Quality]] = defaultdict(list)
         for path, quality in chain.from_iterable(of_seed.items() for of_seed in mined):
             qualities[path].append(quality)
-        rules = [
-            Rule(
-                "",
-                path,
-                keeps_topic=sum(q.returns for q in of_path) < 0,
-                support=len(of_path),
-                precision=sum(q.precision for q in of_path) / len(mined),
-                recall=sum(q.recall for q in of_path) / len(mined),
-                score=sum(q.f1 for q in of_path) / len(mined),
-            )
-            for path, of_path in qualities.items()
-        ]
+        rules, n = list[Rule](), len(mined)
+        for path, of in qualities.items():
+            precision, recall = sum(q.precision for q in of) / n, sum(q.recall for q in of) / n
+            score, keeps_topic = sum(q.f1 for q in of) / n, sum(q.returns for q in of) < 0
+            rules.append(Rule("", path, keeps_topic, len(of), precision, recall, score=score))
         return sorted(rules, key=lambda rule: (-round(rule.score, 6), len(rule.path), rule.path))
 
     def choose(self, seeds: Sequence[Seed]) -> list[Seed]:
@@ -120,10 +105,7 @@ class Miner:
         return [items[i] for i in sorted(draw.sample(range(len(items)), count))]
 
     def of_seed(self, seed: Seed) -> Mined:
-        """Return the paths of one seed with their quality; {} if its entities are not in the KG.
-
-        The search starts at the first topic that the KG knows.
-        """
+        """Return the paths of one seed, from its first topic that the KG knows, with their quality."""
         if seed not in self._mined:
             anchor = next(iter(self.anchors(seed).values()), "")
             ends = [end for answer in seed.answers for end in self.resolve(answer)[:1]]
@@ -147,13 +129,12 @@ class Miner:
             terms: list[Term] = [e.iri for e in entries if e.label == name] or [e.iri for e in entries]
             iri = kg.profile.expand(name)
             # An id that reads like a value counts only if the KG has it.
-            if not terms and iri is not None and not (is_value and not kg.neighbours(iri, limit=1).triples):
+            if not terms and iri is not None and (not is_value or kg.neighbours(iri, limit=1).triples):
                 terms = [iri]
             if not terms and is_value:  # literals of the KG that write it
                 terms += [Literal(name, XSD + kind) for kind in (_NUMERIC if is_number else _TEMPORAL)]
-                terms += [Literal(f"{name}T00:00:00Z", XSD + "dateTime")] * (
-                    not is_number and "T" not in name
-                )
+                if not is_number and "T" not in name:
+                    terms.append(Literal(f"{name}T00:00:00Z", XSD + "dateTime"))
                 terms.append(text(name, kg.profile.language))
                 terms = [t for t in terms if kg.query(f"ASK {{ ?s ?p {t.n3()} }}").boolean]
             self._resolved[name] = tuple(terms)
@@ -174,7 +155,7 @@ class Miner:
             for path in grown:
                 result = paths.run(self.kg, Rule(anchor, path, keeps_topic=True), limit=FRONTIER)
                 if result.outcome is Outcome.ROWS:
-                    reached[path] = frozenset(paths.answers_in(result))
+                    reached[path] = frozenset(result.column(result.variables[0]))
                     frontier.append(path)
         reaching = Counter(path for end in ends for path in self._meet(reached, end))
         # In an incomplete graph no path may lead to all of them: then those that lead to one.
@@ -193,7 +174,7 @@ class Miner:
             triples = tuple(chain.from_iterable(parts))
         around = defaultdict[Atom, set[Term]](set)
         for t in triples:
-            name = paths.relation_form(self.kg, self.kg.profile.short(t.relation))
+            name = paths.node_form(self.kg, self.kg.profile.short(t.relation), True)
             if t.object == end:
                 around[Atom(name, True)].add(t.subject)
             if t.subject == end:
@@ -206,19 +187,16 @@ class Miner:
     def _judge(self, anchor: str, path: Path, gold: set[Term]) -> Quality | None:
         """Return how well a path reproduces the answers from its anchor; None where it leads nowhere.
 
-        A result that was cut counts as large as the cap. The topic itself counts only where it is an answer:
-        a closed path that comes back to its start is no path.
+        A result that was cut counts as large as the cap. The topic itself counts only where it is an answer
+        (then `returns` is -1, and 1 where it is none): a path back to its start is no path.
         """
-        right, cap, topic = (
-            set(map(_comparable, gold)),
-            max(200, 20 * len(gold)),
-            self.kg.profile.expand(anchor),
-        )
+        right, cap = set(map(_comparable, gold)), max(200, 20 * len(gold))
+        topic = self.kg.profile.expand(anchor)
         rule = Rule(anchor, paths.with_variables(self.kg, path), keeps_topic=True)
         result = paths.run(self.kg, rule, limit=cap)
         if result.outcome is Outcome.EMPTY:
             return None
-        values, returns = set(map(_comparable, paths.answers_in(result))), 0
+        values, returns = set(map(_comparable, result.column(result.variables[0]))), 0
         if topic in values:
             returns = -1 if topic in right else 1
             values -= {topic} - right
@@ -250,8 +228,8 @@ def seed_rules(
     return list(best.values())
 
 
-def _of_topic(miner: Miner, anchor: str, matches: Sequence[Match]) -> list[Rule]:
-    """Return the rules of matched groups of seeds from one topic entity, with their evidence."""
+def _of_topic(miner: Miner, anchor: str, matches: Sequence[Match]) -> Iterator[Rule]:
+    """Yield the rules of matched groups of seeds from one topic entity, with their evidence."""
     scores, first, total = defaultdict[Path, float](float), dict[Path, tuple[Rule, Match]](), 0.0
     for match in (m for m in matches if m.similarity >= LEAST_SIMILARITY):
         mined = miner.mine(match.seeds)
@@ -264,13 +242,11 @@ def _of_topic(miner: Miner, anchor: str, matches: Sequence[Match]) -> list[Rule]
                 first[rule.path] = rule, match
         if mined and match.score == 1.0 and mined[0].score > 0.9 and mined[0].support > 2:
             break
-    rules = []
     for path, (rule, match) in first.items():
         evidence = match.similarity * scores[path] / total
         like = f'{rule.support} seed questions like "{match.text}", F1 {rule.score:.2f}'
         why = f"reproduces the answers of {like}"
-        rules.append(replace(rule, anchor=anchor, evidence=evidence, score=evidence, provenance=why))
-    return rules
+        yield replace(rule, anchor=anchor, evidence=evidence, score=evidence, provenance=why)
 
 
 def seed_chains(
@@ -298,10 +274,7 @@ def seed_plan(
     seeds: SeedIndex,
     settings: PlanSettings,
 ) -> Plan:
-    """Return the first rules of seed questions that lead somewhere from their topic, and those that do not.
-
-    With documents the latter stay, marked as having a gap. One query a rule.
-    """
+    """Return the first rules of seed questions that lead somewhere; with documents the others have a gap."""
     grounded, reasons = list[Rule](), list[DroppedRule]()
     for rule in seed_rules(question, linked, kg, seeds, settings.seed_count):
         if len(grounded) == settings.rules * (2 if settings.documents else 1):
@@ -313,7 +286,7 @@ def seed_plan(
         else:
             reason = f"no grounding: the graph has nothing at {path_text(rule.path)} from the entity"
             reasons.append(DroppedRule(rule.text(), reason, rule.provenance, rule.anchor, rule.relations))
-    return Plan(tuple(share_places(grounded, settings.rules)), tuple(reasons))
+    return Plan(share_places(grounded, settings.rules), tuple(reasons))
 
 
 def has_gap(rule: Rule) -> bool:
@@ -321,12 +294,9 @@ def has_gap(rule: Rule) -> bool:
     return rule.provenance.endswith(GAP)
 
 
-def share_places(rules: Sequence[Rule], limit: int) -> list[Rule]:
-    """Return the first rules, in order, at most `limit`, where neither kind takes the place of the other.
-
-    Rules with a gap have half of the places, more where there are not enough others.
-    """
+def share_places(rules: Sequence[Rule], limit: int) -> tuple[Rule, ...]:
+    """Return the first rules, at most `limit`; those with a gap have half of the places, or what is left."""
     gaps, whole = ([r for r in rules if has_gap(r) is gap] for gap in (True, False))
     gaps = gaps[: max(limit - len(whole), limit // 2)]
     chosen = [*gaps, *whole[: limit - len(gaps)]]
-    return [rule for rule in rules if rule in chosen]
+    return tuple(rule for rule in rules if rule in chosen)

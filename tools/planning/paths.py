@@ -16,22 +16,16 @@ from triplewise.tools.pyql.program import PyQL, fresh
 from triplewise.tools.pyql.text import read_node, read_relation, write_iri
 
 
-def node_form(kg: KnowledgeGraph, short: str) -> str:
-    """Return the form of a short id that is safe as an argument of an action."""
-    iri = kg.profile.expand(short)
-    return short if iri is None else write_iri(iri, kg.profile)
-
-
-def relation_form(kg: KnowledgeGraph, short: str) -> str:
-    """Return the same for a relation."""
-    iri = kg.profile.expand(short, relation=True)
-    return short if iri is None else write_iri(iri, kg.profile, relation=True)
+def node_form(kg: KnowledgeGraph, short: str, relation: bool = False) -> str:
+    """Return the form of a short id, of a node or a relation, that is safe as an argument of an action."""
+    iri = kg.profile.expand(short, relation=relation)
+    return short if iri is None else write_iri(iri, kg.profile, relation=relation)
 
 
 def make_atom(kg: KnowledgeGraph, relation: str, forward: bool, before: Iterable[Atom] = ()) -> Atom:
     """Return an atom for a short relation id, with a readable variable that those before it do not have."""
     name = slug(end_type(relation_texts(kg, [relation])[relation], forward)) or "x"
-    return Atom(relation_form(kg, relation), forward, fresh(name, [atom.variable for atom in before]))
+    return Atom(node_form(kg, relation, True), forward, fresh(name, [atom.variable for atom in before]))
 
 
 def with_variables(kg: KnowledgeGraph, path: Iterable[Atom]) -> Path:
@@ -47,8 +41,7 @@ def rule_program(kg: KnowledgeGraph, rule: Rule) -> PyQL:
     profile, program, start = kg.profile, PyQL(), rule.anchor
     for atom in rule.path:
         end = f"?{atom.variable}"
-        subject, object_ = (start, end) if atom.forward else (end, start)
-        nodes = read_node(subject, profile), read_node(object_, profile)
+        nodes = [read_node(node, profile) for node in ((start, end) if atom.forward else (end, start))]
         program = program.add_fact(nodes[0], read_relation(atom.relation, profile), nodes[1])
         start = end
     for name, node in rule.differing:
@@ -77,11 +70,7 @@ def leads_somewhere(kg: KnowledgeGraph, rule: Rule) -> bool:
 
 def answers(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> tuple[Term, ...]:
     """Return the values a rule leads to, () where it leads nowhere."""
-    return answers_in(run(kg, rule, limit))
-
-
-def answers_in(result: Result) -> tuple[Term, ...]:
-    """Return the values in the result of a rule."""
+    result = run(kg, rule, limit)
     return result.column(result.variables[0]) if result.rows else ()
 
 
@@ -94,9 +83,11 @@ def grow(kg: KnowledgeGraph, anchor: str, *paths: Path) -> list[Path]:
             reads.append(partial(kg.relations, Variable(path[-1].variable), where))
         else:
             reads.append(partial(Relations, Outcome.EMPTY) if start is None else partial(kg.relations, start))
-    short, steps = kg.profile.short, list[tuple[Path, str, bool]]()
-    for path, near in zip(paths, kg.together(reads), strict=True):
-        steps += [(path, short(r), True) for r in near.forward]
-        steps += [(path, short(r), False) for r in near.backward]
-    relation_texts(kg, [r for _, r, _ in steps])  # all at once; `make_atom` asks for one
-    return [(*path, make_atom(kg, r, forward, path)) for path, r, forward in steps]
+    steps = [
+        (path, kg.profile.short(relation), forward)
+        for path, near in zip(paths, kg.together(reads), strict=True)
+        for forward, relations in ((True, near.forward), (False, near.backward))
+        for relation in relations
+    ]
+    relation_texts(kg, [relation for _, relation, _ in steps])  # all at once; `make_atom` asks for one
+    return [(*path, make_atom(kg, relation, forward, path)) for path, relation, forward in steps]

@@ -43,20 +43,15 @@ def demonstrate(
 ) -> list[dict[str, object]]:
     """Return the seed questions most like a question, one of each structure, with their own mined paths.
 
-    Each is a `question` and its `rules`: closed paths from its entity to its answers, best first. The seed
-    with the clearest path of its group is shown; a group in which none has any is left out.
+    Each is a `question` and its `rules`, best first: of its group, the seed with the clearest path.
     """
     miner, demonstrations = Miner(kg, seeds), list[dict[str, object]]()
     for match in seeds.groups_like(question, linked, settings.seed_count):
         others = [s for s in match.seeds if s.question != question]  # never the question itself
-        mined = list[tuple[str, dict[Path, float]]]()
-        for seed in miner.choose(others) if others else ():
-            f1 = {path: q.f1 for path, q in miner.of_seed(seed).items() if q.f1 >= LEAST_F1}
-            mined += [(seed.question, f1)] if f1 else []
-        if mined:
-            text, f1 = max(mined, key=lambda pair: max(pair[1].values()))
-            best = sorted(f1, key=lambda path: (-round(f1[path], 6), len(path), path))[:DEMONSTRATED]
-            rules = tuple(path_text(path) for path in best)
+        mined = [(s.question, {p: q.f1 for p, q in miner.of_seed(s).items()}) for s in miner.choose(others)]
+        text, f1 = max(mined, key=lambda found: max(found[1].values(), default=0), default=("", {}))
+        best = sorted((p for p in f1 if f1[p] >= LEAST_F1), key=lambda p: (-round(f1[p], 6), len(p), p))
+        if rules := tuple(map(path_text, best[:DEMONSTRATED])):
             demonstrations.append({"question": without_brackets(text), "rules": rules})
     return demonstrations
 
@@ -89,11 +84,8 @@ def with_proposals(
     """Return a plan of what a model proposed, then of what was mined; figures of mined rules go to proposals.
 
     Args:
-        mined: the plan without the model; its relations are known to exist.
-        proposals: paths as `parse_paths` reads them, the likeliest first.
-        settings: the longest path, the most rules (those with a gap do not take the places of all others),
-            and whether documents may fill a gap: a proposal of relations that the KG has, though not here,
-            then stays a plan.
+        proposals: paths as `parse_paths` reads them, the likeliest first. Where documents may fill a gap, one
+            of relations that the KG has, though not here, stays a plan.
         shown: whether the model saw the mined rules: where a proposal of its own holds, those that it did not
             take and no seed question supports are left out.
     """
@@ -111,7 +103,7 @@ def with_proposals(
             figures = {"support": rule.support, "precision": rule.precision, "recall": rule.recall}
             rules[rule.key] = replace(same, provenance=why, **figures)  # type: ignore[arg-type]
     best = share_places([*rules.values(), *others], settings.rules)
-    return Plan(tuple(best), (*grounder.dropped, *mined.dropped))
+    return Plan(best, (*grounder.dropped, *mined.dropped))
 
 
 class _Walk(NamedTuple):
@@ -120,6 +112,11 @@ class _Walk(NamedTuple):
     path: Path = ()
     similarity: float = 1.0
     notes: tuple[str, ...] = ()
+
+    def then(self, step: _Walk) -> _Walk:
+        """Return it with another step behind it."""
+        similarity = self.similarity * step.similarity
+        return _Walk((*self.path, *step.path), similarity, self.notes + step.notes)
 
     def rule(self, anchor: str, note: str = "") -> Rule:
         """Return the rule that it is, with its similarity for a score and where it comes from."""
@@ -134,7 +131,6 @@ class _Grounder:
         self, kg: KnowledgeGraph, encoder: Encoder, anchors: Sequence[str], settings: PlanSettings
     ) -> None:
         self._kg, self._encoder, self._anchors, self._settings = kg, encoder, anchors, settings
-        self._least = thresholds_of(encoder).alike
         self._steps: dict[tuple[str, Path], list[Atom]] = {}
         self.dropped: list[DroppedRule] = []
 
@@ -145,32 +141,35 @@ class _Grounder:
             return self._drop(proposal, f"longer than {hops} relations (plan_hops)")
         walked = [(anchor, self._walk(anchor, names)) for anchor in self._anchors]
         whole = [walk.rule(a) for a, walks in walked for walk in walks if len(walk.path) == len(names)]
-        if rules := [rule for rule in whole if paths.leads_somewhere(self._kg, rule)]:
-            return rules
         if whole:
-            return self._drop(proposal, "no grounding: it only leads back to where it came from")
+            rules = [rule for rule in whole if paths.leads_somewhere(self._kg, rule)]
+            return rules or self._drop(proposal, "no grounding: it only leads back to where it came from")
         anchor, (walk, *_) = max(walked, key=lambda pair: len(pair[1][0].path))
-        return self._with_gap(proposal, anchor, walk, names[len(walk.path) :])
+        path, (lacking, is_backwards) = walk.path, names[len(walk.path)]
+        for name, backwards in names[len(path) :]:  # it has a gap: a plan with documents, if all exists
+            if (step := self._elsewhere(name, backwards)) is None:
+                return self._drop(proposal, f"no grounding: the graph has no relation like {name!r}", anchor)
+            atom = paths.make_atom(self._kg, step.path[0].relation, not backwards, walk.path)
+            walk = walk.then(step._replace(path=(atom,)))
+        if self._settings.documents:
+            return [walk.rule(anchor, f", {GAP}")]
+        place = "behind " + path_text(path) if path else "at the entity"
+        missing = f"the graph has no {'^' * is_backwards}{lacking} {place}"
+        return self._drop(proposal, f"no grounding: {missing}, and no documents are configured", anchor)
 
     def _walk(self, anchor: str, names: Sequence[tuple[str, bool]]) -> list[_Walk]:
         """Return the walks that lead furthest, likeliest first."""
         walks = [_Walk()]
         for name in names:
-            longer = [
-                _Walk((*walk.path, *step.path), walk.similarity * step.similarity, walk.notes + step.notes)
-                for walk in walks
-                for step in self._match(name, self._around(anchor, walk.path))
-            ]
+            longer = list[_Walk]()
+            for walk in walks:
+                if (key := (anchor, walk.path)) not in self._steps:
+                    self._steps[key] = [path[-1] for path in paths.grow(self._kg, anchor, walk.path)]
+                longer += [walk.then(step) for step in self._match(name, self._steps[key])]
             if not longer:
                 break
             walks = sorted(longer, key=lambda walk: -walk.similarity)[:PARTIAL]
         return walks
-
-    def _around(self, anchor: str, path: Path) -> list[Atom]:
-        """Return the steps that the KG has behind a path."""
-        if (key := (anchor, path)) not in self._steps:
-            self._steps[key] = [longer[-1] for longer in paths.grow(self._kg, anchor, path)]
-        return self._steps[key]
 
     def _match(self, name: tuple[str, bool], steps: Sequence[Atom]) -> list[_Walk]:
         """Return the steps that a name may mean, best first; [] where it is like none of them.
@@ -180,62 +179,45 @@ class _Grounder:
         """
         text, is_backwards = name
         allowed = [a for a in steps if not (is_backwards and a.forward)]
+        if not allowed:
+            return []
         explained, words = _EXPLAINED.match(text), _key(text)
-        forms = {paths.relation_form(self._kg, t) for t in (text, explained[1] if explained else text)}
+        forms = {paths.node_form(self._kg, t, True) for t in (text, explained[1] if explained else text)}
         docs = relation_texts(self._kg, [text, *(a.relation for a in allowed)])
-        texts = [[*texts_of(docs[a.relation], a.forward)[:1], docs[a.relation].label] for a in allowed]
-        texts = [[*some, *docs[a.relation].aliases] for some, a in zip(texts, allowed, strict=True)]
+        read = [docs[a.relation] for a in allowed]
+        names = [
+            [*texts_of(doc, a.forward)[:1], doc.label, *doc.aliases]
+            for a, doc in zip(allowed, read, strict=True)
+        ]
         # The id of a relation elsewhere in the KG reads as its label.
-        cosines = (
-            similarities(self._kg, self._encoder, texts, [docs[text].label or text])[:, 0] if allowed else ()
-        )
-        found = list[_Walk]()
-        for atom, own, cosine in zip(allowed, texts, cosines, strict=True):
-            keys, likeness, read_as = list(map(_key, own)), float(cosine), f"{text!r} read as {atom.relation}"
+        cosines = similarities(self._kg, self._encoder, names, [docs[text].label or text])[:, 0].tolist()
+        least, found = thresholds_of(self._encoder).alike, list[_Walk]()
+        for atom, own, cosine in zip(allowed, names, cosines, strict=True):
+            keys, note = list(map(_key, own)), f"{text!r} read as {atom.relation}"
             if atom.relation in forms:
-                found.append(_Walk((atom,), 1.0))
+                found.append(_Walk((atom,)))
             elif words in keys:
-                found.append(_Walk((atom,), 1.0, (f"{read_as} by its name",)))
-            elif any(set(key) <= set(words) for key in keys) or likeness >= self._least:
-                likeness = max(likeness, self._least)
-                found.append(
-                    _Walk((atom,), min(likeness, 0.99), (f"{read_as} by similarity {likeness:.2f}",))
-                )
+                found.append(_Walk((atom,), 1.0, (f"{note} by its name",)))
+            elif cosine >= least or any(set(key) <= set(words) for key in keys):
+                alike = max(cosine, least)
+                found.append(_Walk((atom,), min(alike, 0.99), (f"{note} by similarity {alike:.2f}",)))
         best = max((step.similarity for step in found), default=0.0)
         found = [s for s in found if s.similarity >= (1.0 if best == 1.0 else NEARLY * best)]
         return sorted(found, key=lambda step: -step.similarity)
 
-    def _with_gap(
-        self, proposal: Sequence[str], anchor: str, walk: _Walk, ahead: Sequence[tuple[str, bool]]
-    ) -> list[Rule]:
-        """Return a proposal that the graph follows only so far: a plan with documents, if all exists."""
-        (lacking, is_backwards), path = ahead[0], walk.path
-        for name, backwards in ahead:
-            step = self._elsewhere(name, backwards)
-            if step is None:
-                return self._drop(proposal, f"no grounding: the graph has no relation like {name!r}", anchor)
-            atom = paths.make_atom(self._kg, step.path[0].relation, not backwards, walk.path)
-            similarity = walk.similarity * step.similarity
-            walk = _Walk((*walk.path, atom), similarity, walk.notes + step.notes)
-        if self._settings.documents:
-            return [walk.rule(anchor, f", {GAP}")]
-        place = "behind " + path_text(path) if path else "at the entity"
-        missing = f"the graph has no {'^' * is_backwards}{lacking} {place}"
-        return self._drop(proposal, f"no grounding: {missing}, and no documents are configured", anchor)
-
     def _elsewhere(self, name: str, is_backwards: bool) -> _Walk | None:
         """Return a relation that the KG has, though not where it is needed: by its id, or among those met."""
-        form = paths.relation_form(self._kg, name)
+        form = paths.node_form(self._kg, name, True)
         iri = self._kg.profile.expand(form, relation=True)
         if iri is not None and self._kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean:
             return _Walk((Atom(form, not is_backwards),))
         met = {a.relation for atoms in self._steps.values() for a in atoms} | {*self._kg.profile.relations}
-        atoms = [Atom(paths.relation_form(self._kg, r), not is_backwards) for r in sorted(met)]
+        atoms = [Atom(paths.node_form(self._kg, r, True), not is_backwards) for r in sorted(met)]
         return next(iter(self._match((name, is_backwards), atoms)), None)
 
     def _drop(self, proposal: Sequence[str], reason: str, anchor: str = "") -> list[Rule]:
         """Note why a proposal is no rule; returns none."""
-        names = tuple(paths.relation_form(self._kg, _read_name(text)[0]) for text in proposal)
+        names = tuple(paths.node_form(self._kg, _read_name(text)[0], True) for text in proposal)
         relations = tuple(n for n in names if self._kg.profile.expand(n, relation=True) is not None)
         self.dropped.append(DroppedRule(f"[{', '.join(proposal)}]", reason, PROPOSED, anchor, relations))
         return []

@@ -1,91 +1,59 @@
 """Seed questions mined once and kept for a KG, so that no later question mines them again.
 
-One SQLite file for each graph: the questions with their masked text, and what those gave that were drawn. It
-lies where the graph's other derived things do (a folder made by `triplewise kg load`, else the user's cache
-folder), never beside a user's own file. Each seed is written when it is mined, so what is broken off goes on
-where it was; until all are, the file is not used.
+One JSON-lines file for each graph: what it was made of, then each seed that was drawn, with its masked text
+and the paths it gave. Each is written to a file next to it as soon as it is mined, so what is broken off goes
+on where it was; the file of that name is always complete.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import astuple
-from importlib import resources
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError, QueryFailedError
-from triplewise.tools.core.files import is_writable
+from triplewise.tools.core.files import exclusive, is_writable, json_lines, write_text, writing
 from triplewise.tools.core.rules import Atom
-from triplewise.tools.core.taught import right_answers
-from triplewise.tools.kg.open import DEMO, MANIFEST, graph_files, is_store
+from triplewise.tools.core.taught import graph_key, right_answers
+from triplewise.tools.kg.open import MANIFEST, graph_files, is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, memory_of
 from triplewise.tools.planning import seeds as s
 from triplewise.tools.planning.mining import Miner
+from triplewise.tools.retrieval.ranking import Progress
 
-FORMAT = 7
-Progress = Callable[[str, int, int | None], None]  # Called with stage, done, total
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS about (version TEXT, hops INTEGER, seed INTEGER, is_complete INTEGER);
-CREATE TABLE IF NOT EXISTS seeds (masked TEXT, seed TEXT, paths TEXT);
-CREATE INDEX IF NOT EXISTS by_text ON seeds (masked);
-"""
+FORMAT = 8
 _lock = Lock()
 
 
-class SeedFile(Mapping[str, Sequence[s.Seed]]):
-    """A file of indexed seeds: seeds by masked text, read when needed. Raises `DataError` if damaged.
+class _Kept(NamedTuple):
+    """What a file keeps: of which seed files and how far mined, seeds by masked text, their paths."""
 
-    Attributes:
-        version: of the seed files. caps: how far they were mined. is_complete: whether all are.
-        mined: what the seeds gave that were read so far.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path, self.mined = path, dict[s.Seed, s.Mined]()
-        self._connection = sqlite3.connect(path, check_same_thread=False)
-        about = self._rows("SELECT * FROM about") or [("", 0, 0, 0)]
-        self.version, self.caps, self.is_complete = about[0][0], s.Caps(*about[0][1:3]), bool(about[0][3])
-        self._texts = dict.fromkeys(row[0] for row in self._rows("SELECT masked FROM seeds ORDER BY rowid"))
-
-    def _rows(self, sql: str, *values: str) -> list[Any]:
-        try:
-            return self._connection.execute(sql, values).fetchall()
-        except sqlite3.Error as error:
-            raise _unusable(self._path, error) from error
-
-    def __getitem__(self, masked: str) -> Sequence[s.Seed]:
-        if masked not in self._texts:
-            raise KeyError(masked)
-        seeds = list[s.Seed]()
-        for written, paths in self._rows("SELECT seed, paths FROM seeds WHERE masked = ?", masked):
-            seeds.append(seed := _read_seed(written))
-            if paths is not None:
-                found = ((tuple(Atom(*a) for a in path), q) for path, *q in json.loads(paths))
-                self.mined[seed] = {path: s.Quality(*quality) for path, quality in found}
-        return seeds
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
-
-    def __len__(self) -> int:
-        return len(self._texts)
+    about: dict[str, Any]
+    groups: dict[str, list[s.Seed]]
+    mined: dict[s.Seed, s.Mined]
 
 
-def _unusable(path: Path, error: Exception) -> DataError:
-    return DataError(f"{error}; remove it and index the seeds again", path)
-
-
-def _read_seed(written: str) -> s.Seed:
-    question, *parts = json.loads(written)
-    return s.Seed(question, *map(tuple, parts))
+def _read(path: Path, whole: bool = True) -> _Kept:
+    """Read a file, to its end or (not `whole`) as far as it was written. Raises `DataError` if damaged."""
+    kept = _Kept({}, {}, {})
+    try:
+        for _, row in json_lines(path):
+            if not kept.about:
+                kept.about.update(row)
+                continue
+            question, *parts = row["seed"]
+            seed = s.Seed(question, *map(tuple, parts))
+            steps = ((tuple(Atom(*atom) for atom in atoms), q) for atoms, *q in row["paths"])
+            kept.mined[seed] = {path: s.Quality(*quality) for path, quality in steps}
+            kept.groups.setdefault(row["masked"], []).append(seed)
+    except (DataError, LookupError, TypeError, ValueError) as error:
+        if whole:
+            raise DataError(f"{error}; remove it and index the seeds again", path) from error
+    return kept
 
 
 def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: s.Caps) -> s.SeedIndex | None:
@@ -96,69 +64,57 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: s.Caps) -
             people marked right.
         caps: how far mining goes; seeds kept under other caps are read, but mined anew.
     """
-    version, right = path and _version(path), right_answers(source) if path is None else ()
+    files, version = _files(path)
+    right = () if path else right_answers(source)
     taught = [s.Seed(r["question"], (*(e := r["entities"]),), (*r["answer"],), (*e.values(),)) for r in right]
     taught = [seed for seed in taught if seed.spans and seed.answers]
-    place = next((f for f in _places(source, kg) if f.is_file() and f.stat().st_size), None)
+    place = next((f for f in _places(source, kg) if f.is_file()), None)
     key, indexes = (place, place and place.stat().st_mtime_ns, version, caps, *taught), memory_of(kg, "seeds")
     with _lock:
         if key not in indexes:
-            kept = None if place is None else SeedFile(place)
-            if kept is not None and not (kept.is_complete and version in (None, kept.version)):
-                kept = None
-            groups: Any = kept if kept is not None else {} if path is None else _grouped(path, kg)
-            if taught:
-                more = s.group_seeds(taught).items()
-                groups = ChainMap({text: [*groups.get(text, ()), *of] for text, of in more}, groups)
-            mined = kept.mined if kept is not None and kept.caps == caps else {}
-            indexes[key] = s.SeedIndex(groups, caps, mined) if groups else None
+            kept = _Kept({}, {}, {}) if place is None else _read(place)
+            if path and version != kept.about.get("version"):
+                kept = _Kept({}, _grouped(files, kg, path), {})
+            for text, of in (s.group_seeds(taught) if taught else {}).items():
+                kept.groups[text] = [*kept.groups.get(text, ()), *of]
+            mined = kept.mined if kept.about.get("caps") == [*caps] else {}
+            indexes[key] = s.SeedIndex(kept.groups, caps, mined) if kept.groups else None
         found: s.SeedIndex | None = indexes[key]
         return found
 
 
-def _grouped(path: str, kg: KnowledgeGraph) -> dict[str, list[s.Seed]]:
-    """Return the seeds of files by masked text, topics by the names that the questions have."""
-    return s.group_seeds(s.with_names(chain.from_iterable(map(s.read_seeds, _files(path))), kg), path)
-
-
-def _files(path: str) -> list[Path]:
-    """Return the files that a setting names, joined by commas."""
-    return [Path(p.strip()).expanduser() for p in path.split(",") if p.strip()]
-
-
-def _version(path: str) -> str:
-    """Return what tells one version of seed files from another. Raises `DataError` if one is missing."""
+def _files(path: str | None) -> tuple[list[Path], str]:
+    """Return the files that a setting names, and what tells them from others. Raises `DataError`."""
+    files = [Path(p.strip()).expanduser() for p in (path or "").split(",") if p.strip()]
     try:
-        return _versions(_files(path))
+        return files, _versions(files)
     except OSError as error:
         raise DataError(f"cannot read seed questions: {error.strerror or error}", path) from error
-
-
-def _places(source: str, kg: KnowledgeGraph) -> list[Path]:
-    """Return where the seeds of a graph may be kept: under another name when the graph has changed.
-
-    Of an endpoint only the address is known: after it has changed, index the seeds again.
-    """
-    path = Path(source).expanduser()
-    if source == DEMO:
-        path = Path(str(resources.files("triplewise.tools.kg"))) / "demo" / "demo.nt.gz"
-    if path.is_dir() and is_store(path):
-        content = (path / MANIFEST).read_text("utf-8")
-    else:
-        content = _versions(graph_files(path)) if path.exists() else kg.name
-    name = hashlib.sha256(f"{content} {kg.profile.name}".encode()).hexdigest()[:16]
-    return [cache / s.FOLDER / f"{name}-v{FORMAT}.sqlite" for cache in kg.cache_dirs]
 
 
 def _versions(files: Iterable[Path]) -> str:
     return " ".join(f"{f.resolve()} {f.stat().st_size} {f.stat().st_mtime_ns}" for f in files)
 
 
-class IndexReport(NamedTuple):
-    """What indexing did: the file, usable seed questions and their different structures, and those mined.
+def _grouped(files: Iterable[Path], kg: KnowledgeGraph, name: str) -> dict[str, list[s.Seed]]:
+    """Return the seeds of files by masked text, topics by the names that the questions have."""
+    return s.group_seeds(s.with_names(chain.from_iterable(map(s.read_seeds, files)), kg), name)
 
-    `empty` are those without any path: their entities are not in the graph, or nothing leads to the answers.
+
+def _places(source: str, kg: KnowledgeGraph) -> list[Path]:
+    """Return where the seeds of a graph may be kept: under another name when its files have changed.
+
+    Of an endpoint only the address is known: after it has changed, index the seeds again.
     """
+    path = Path(source).expanduser()
+    files = [path / MANIFEST] if is_store(path) else graph_files(path) if path.exists() else []
+    identity = f"{graph_key(source)} {kg.profile.name} {_versions(files)}"
+    name = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    return [cache / s.FOLDER / f"{name}-v{FORMAT}.jsonl" for cache in kg.cache_dirs]
+
+
+class IndexReport(NamedTuple):
+    """The file; usable seed questions, their different structures, those mined, and those without a path."""
 
     path: Path
     seeds: int
@@ -168,61 +124,52 @@ class IndexReport(NamedTuple):
 
 
 def index_seeds(
-    path: str,
-    source: str,
-    kg: KnowledgeGraph,
-    caps: s.Caps,
-    progress: Progress = lambda stage, done, total: None,
+    path: str, source: str, kg: KnowledgeGraph, caps: s.Caps, progress: Progress = lambda *_: None
 ) -> IndexReport:
-    """Mine seed questions and keep what they give for the graph, in place of what was kept before.
-
-    What was broken off goes on.
-
-    Args:
-        path: seed files joined by commas. source: what the graph was opened by.
+    """Mine the seed questions of files (`path`, joined by commas) for a graph, and keep what they give.
 
     Raises:
-        ConfigurationError: nowhere to keep it.
-        DataError: a seed file that cannot be used, a full disk. KGUnavailableError: nobody answers.
+        ConfigurationError: nowhere to keep it. KGUnavailableError: nobody answers.
+        DataError: a seed file that cannot be used, a full disk.
     """
     place = next((f for f in _places(source, kg) if is_writable(f.parent)), None)
     if place is None:
         raise ConfigurationError(f"there is no folder to keep the seeds of {kg.name} in")
-    groups, about = _grouped(path, kg), (_version(path), *astuple(caps))
+    files, version = _files(path)
+    groups, about = _grouped(files, kg, path), {"version": version, "caps": [*caps]}
+    part, lock = Path(f"{place}.part"), Path(f"{place}.lock")
     miner = Miner(kg, s.SeedIndex({}, caps))
     chosen = {seed: text for text, seeds in groups.items() for seed in miner.choose(seeds)}
-    try:
+    busy = DataError("another process indexes the seeds of this graph", place)
+    with writing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(place, isolation_level=None)) as file:
-            file.executescript(_SCHEMA)
-            if file.execute("SELECT version, hops, seed FROM about").fetchone() != about:
-                rows = ((text, json.dumps(astuple(seed))) for text, of in groups.items() for seed in of)
-                file.execute("BEGIN IMMEDIATE")
-                file.execute("DELETE FROM about")
-                file.execute("DELETE FROM seeds")
-                file.executemany("INSERT INTO seeds (masked, seed) VALUES (?, ?)", rows)
-                file.execute("INSERT INTO about VALUES (?, ?, ?, 0)", about)
-                file.execute("COMMIT")
-            mined = "SELECT seed, paths FROM seeds WHERE paths IS NOT NULL"
-            done = {_read_seed(row[0]) for row in file.execute(mined)}
-            for number, (seed, text) in enumerate(chosen.items()):
-                progress("mining seed questions", number, len(chosen))
-                if seed not in done:  # each is kept at once
-                    row = json.dumps(_paths_of(miner, seed)), text, json.dumps(astuple(seed))
-                    file.execute("UPDATE seeds SET paths = ? WHERE masked = ? AND seed = ?", row)
-            file.execute("UPDATE about SET is_complete = 1")
-            gave = [row[1] for row in file.execute(mined)]
-    except (sqlite3.Error, OSError) as error:
-        raise _unusable(place, error) from error
-    return IndexReport(place, sum(map(len, groups.values())), len(groups), len(gave), gave.count("[]"))
+        with exclusive(lock, busy):
+            earlier = (_read(file, whole=False) for file in (part, place) if file.exists())
+            done = next((found.mined for found in earlier if found.about == about), {})
+            kept = (_line(chosen[seed], seed, found) for seed, found in done.items())
+            write_text(part, "".join([json.dumps(about) + "\n", *kept]))
+            with part.open("a", encoding="utf-8") as file:
+                for number, (seed, text) in enumerate(chosen.items()):
+                    progress("mining seed questions", number, len(chosen))
+                    if seed not in done:
+                        done[seed] = _mined(miner, seed)
+                        file.write(_line(text, seed, done[seed]))
+                        file.flush()
+            part.replace(place)
+    empty = sum(not found for found in done.values())
+    return IndexReport(place, sum(map(len, groups.values())), len(groups), len(done), empty)
 
 
-def _paths_of(miner: Miner, seed: s.Seed) -> list[Any]:
-    """Return the paths of a seed as they are written; none where the graph does not answer in time."""
+def _mined(miner: Miner, seed: s.Seed) -> s.Mined:
+    """Return the paths of a seed; none where the graph does not answer in time."""
     try:
-        mined = miner.of_seed(seed)
+        return miner.of_seed(seed)
     except QueryFailedError as error:
         if error.outcome == Outcome.UNAVAILABLE:
             raise KGUnavailableError(f"{error}; run the same command again to go on") from error
-        return []
-    return [[[(a.relation, a.forward) for a in path], *astuple(q)] for path, q in mined.items()]
+        return {}
+
+
+def _line(text: str, seed: s.Seed, mined: s.Mined) -> str:
+    paths = [[[(atom.relation, atom.forward) for atom in path], *q] for path, q in mined.items()]
+    return json.dumps({"masked": text, "seed": seed, "paths": paths}) + "\n"

@@ -6,13 +6,13 @@ before they are compared, and seeds with the same masked text are kept together.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain, combinations, pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,32 +25,21 @@ from triplewise.tools.language.text import tokenise
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.retrieval.ranking import Bm25
 
-MENTION = "entity"  # Stands for a mention in a masked text
-FOLDER = "seeds"  # Where a KG's folder keeps seeds that were mined ahead
-BATCH = 500  # Seeds whose topics are named at once
-_TOPICS = ("topic_entity", "entities", "entity")
-_STRUCTURE = frozenset(
-    ("many", "not", "no", "never", "without", "or")
-)  # Stop words that change what is asked
+MENTION = "entity"  # stands for a mention in a masked text
+FOLDER = "seeds"  # where a KG's folder keeps seeds that were mined ahead
+BATCH = 500  # seeds whose topics are named at once
+_STRUCTURE = frozenset({"many", "not", "no", "never", "without", "or"})  # stop words that change a question
 
 
-@dataclass(frozen=True, slots=True)
-class Caps:
+class Caps(NamedTuple):
     """How far mining goes: `hops` of the longest path; `seed` of samples drawn where there is too much."""
 
     hops: int = 3
     seed: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Seed:
-    """A question whose answers are known.
-
-    Attributes:
-        topics: its entities as the question writes them, or by name or id.
-        answers: ids, names, or values.
-        ids: of the topics, in their order, where the file gives them besides.
-    """
+class Seed(NamedTuple):
+    """A question with answers (ids, names or values); `topics`: its entities by mention, name or id."""
 
     question: str
     topics: tuple[str, ...]
@@ -74,15 +63,8 @@ class Seed:
         return spans
 
 
-@dataclass(frozen=True, slots=True)
-class Quality:
-    """How well a path reproduces the answers of one seed.
-
-    Attributes:
-        precision, recall: of the answers.
-        returns: whether the path also leads back to the topic although that is no answer (1), or the topic is
-            an answer (-1); 0 if it does not come back.
-    """
+class Quality(NamedTuple):
+    """How well a path reproduces the answers of one seed; `returns`: see `Miner`."""
 
     precision: float
     recall: float
@@ -95,15 +77,11 @@ class Quality:
         return 2 * self.precision * self.recall / total if total else 0.0
 
 
-Mined: TypeAlias = dict[RelationPath, Quality]  # What one seed gave when it was mined
+Mined: TypeAlias = dict[RelationPath, Quality]  # what one seed gave
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A group of seeds with the same masked text, and how alike it is to the question (`similarity_of`).
-
-    `score`: BM25, relative to the best group.
-    """
+class Match(NamedTuple):
+    """A group of seeds with one masked text; its BM25 score relative to the best; see `similarity_of`."""
 
     text: str
     seeds: tuple[Seed, ...]
@@ -115,10 +93,7 @@ class Match:
 class SeedIndex:
     """BM25 over the masked texts of one graph's seed questions; unigrams and bigrams, stop words kept.
 
-    Attributes:
-        groups: seeds by their masked text.
-        caps: how far they are mined.
-        mined: what seeds gave that were mined, so that none is mined twice.
+    `groups`: seeds by their masked text; `mined`: what seeds gave, so that none is mined twice.
     """
 
     groups: Mapping[str, Sequence[Seed]]
@@ -134,38 +109,34 @@ class SeedIndex:
 
         A group with exactly the same masked text stands first with score 1.
         """
-        wording = masked(question, list(spans))
+        wording = masked(question, spans)
         scores = self._index.scores(_terms(wording))
         order = np.argsort(-scores, kind="stable")[:k]
         best = float(scores[order[0]]) or 1.0
-        ranked = {self._texts[i]: float(scores[i]) / best for i in order}
-        if wording in self.groups:
-            ranked = {wording: 1.0} | {t: score for t, score in ranked.items() if t != wording}
-        return tuple(
-            Match(t, tuple(self.groups[t]), score, similarity_of(wording, t))
-            for t, score in ranked.items()
-            if score > 0
-        )
+        ranked = {wording: 1.0} if wording in self.groups else {}
+        for i in order:
+            ranked.setdefault(self._texts[i], float(scores[i]) / best)
+        found = ((text, score) for text, score in ranked.items() if score > 0)
+        return tuple(Match(t, tuple(self.groups[t]), score, similarity_of(wording, t)) for t, score in found)
 
     def matches(
         self, question: str, linked: Sequence[LinkedEntity], k: int
     ) -> list[tuple[LinkedEntity, tuple[Match, ...]]]:
-        """Return the groups most like a question with one of its entities masked, or with two of them.
+        """Return the groups most like a question with two of its entities masked, then with one.
 
-        Two stand first, each pair under the entity that comes first in the question, and are matched with
-        seeds that have two.
+        Two are matched with seeds that have two, under the entity that comes first in the question.
         """
         matches = list[tuple[LinkedEntity, tuple[Match, ...]]]()
         placed = sorted((e for e in linked if e.start >= 0), key=lambda e: e.start)
-        for one, other in itertools.combinations(placed, 2):
-            ranked = self.search(question, [(e.start, e.end) for e in (one, other)], k)
+        for one, other in combinations(placed, 2):
+            ranked = self.search(question, [(one.start, one.end), (other.start, other.end)], k)
             if both := tuple(m for m in ranked if m.text.split().count(MENTION) > 1):
                 matches.append((one, both))
         return matches + [(e, self.search(question, [(e.start, e.end)], k)) for e in linked]
 
     def groups_like(self, question: str, linked: Sequence[LinkedEntity], k: int) -> list[Match]:
         """Return the k groups most like a question, whichever of its entities are masked, best first."""
-        found = itertools.chain.from_iterable(of for _, of in self.matches(question, linked, k))
+        found = chain.from_iterable(of for _, of in self.matches(question, linked, k))
         best = {match.text: match for match in sorted(found, key=lambda m: m.score)}
         return sorted(best.values(), key=lambda m: -m.score)[:k]
 
@@ -183,19 +154,17 @@ def masked(question: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 def _terms(masked_text: str) -> list[str]:
-    """Return words and word pairs."""
     words = masked_text.split()
-    return [*words, *(f"{a} {b}" for a, b in itertools.pairwise(words))] or [""]
+    return [*words, *(f"{a} {b}" for a, b in pairwise(words))] or [""]
 
 
 @lru_cache(maxsize=4_096)
 def _content(masked_text: str) -> frozenset[str]:
     """Return what a masked question says: stems of its content words, and pairs of neighbours among them."""
-    words = [kinds[word][0] if word in (kinds := lexicon().kinds) else word for word in masked_text.split()]
-    stop = lexicon().stop
+    kinds, stop = lexicon().kinds, lexicon().stop
+    words = [kinds[word][0] if word in kinds else word for word in masked_text.split()]
     stems = [w if w == MENTION else root(w) for w in words if w not in stop or w in _STRUCTURE]
-    pairs = (f"{a} {b}" for a, b in itertools.pairwise(stems))
-    return frozenset((*stems, *pairs)) - {MENTION}
+    return frozenset((*stems, *(f"{a} {b}" for a, b in pairwise(stems)))) - {MENTION}
 
 
 def similarity_of(masked_text: str, other: str) -> float:
@@ -220,17 +189,13 @@ def group_seeds(seeds: Iterable[Seed], name: str = "seeds") -> dict[str, list[Se
         if (spans := seed.spans) and seed.answers:
             groups.setdefault(masked(seed.question, spans), []).append(seed)
     if not groups:
-        raise DataError(
-            "no usable seed question: none has answers and a topic entity named in its text", name
-        )
+        reason = "no usable seed question: none has answers and a topic entity named in its text"
+        raise DataError(reason, name)
     return groups
 
 
 def read_seeds(path: Path) -> Iterator[Seed]:
-    """Return the seeds of a JSON-lines file (plain or .gz); see `question_parts` for its lines.
-
-    Raises `DataError`, naming the line, if a line is none.
-    """
+    """Return the seeds of a JSON-lines file (plain or .gz) of lines as `question_parts` reads them."""
     for number, record in json_lines(path):
         question, entities, answers = question_parts(record, path, number)
         ids = tuple(id_ for id_ in entities.values() if id_)
@@ -246,13 +211,10 @@ def question_parts(
     a name or an id, a list of them, or a mapping mention -> id. Raises `DataError`, with file and line, else.
     """
     if not isinstance(answers := record.get("answers"), list) or "question" not in record:
-        raise DataError(
-            "not a question with answers; a line needs question, a list of answers, and topic_entity or "
-            f"entities: {record}",
-            path,
-            line,
-        )
-    entities: Any = next((record[k] for k in _TOPICS if record.get(k) is not None), [])
+        needs = "a line needs question, a list of answers, and topic_entity or entities"
+        raise DataError(f"not a question with answers; {needs}: {record}", path, line)
+    given = (record.get(key) for key in ("topic_entity", "entities", "entity"))
+    entities: Any = next((e for e in given if e is not None), [])
     if not isinstance(entities, dict):
         entities = dict.fromkeys(entities if isinstance(entities, list) else [entities])
     return (
@@ -264,17 +226,13 @@ def question_parts(
 
 
 def with_names(seeds: Iterable[Seed], kg: KnowledgeGraph) -> Iterator[Seed]:
-    """Return seeds; those whose topic is given by an id alone get the name that their question has for it.
-
-    One query for the labels of some hundred; a question that has another name for it stays as it is.
-    """
+    """Return seeds; those whose topic is given by an id alone get the name that their question has for it."""
     for batch in batches(seeds, BATCH):
         ids = {i: kg.profile.expand(i) for s in batch if not s.spans for i in s.topics}
         labels = kg.labels([iri for iri in ids.values() if iri is not None])
         names = {i: labels.get(iri, "") for i, iri in ids.items() if iri is not None}
         for seed in batch:
-            lower = seed.question.lower()
-            named = {n: i for i in seed.topics if (n := names.get(i, "")) and n.lower() in lower}
-            if named and not seed.spans:
-                seed = replace(seed, topics=tuple(named), ids=tuple(named.values()))
-            yield seed
+            lower, found = seed.question.lower(), ((names.get(i, ""), i) for i in seed.topics)
+            named = {name: i for name, i in found if name and name.lower() in lower}
+            is_named = bool(named) and not seed.spans
+            yield seed._replace(topics=tuple(named), ids=tuple(named.values())) if is_named else seed
