@@ -2,9 +2,8 @@
 
 Names are found by the label index of the KG: exact spans first, near names for what is quoted or capitalised
 and matched none. A span weighs more the rarer its words are, and where capitals agree with the label; words
-that questions use to say what is asked ("name", "director") and names of classes ("city" before Salt Lake
-City) weigh little. Which node of that name is meant is decided by capitals, popularity, and, where an encoder
-is given, by how well label and description fit the question.
+that say what is asked ("director") and names of classes ("city") weigh little. Which node of a name is meant
+is decided by capitals, popularity, and how well label and description fit the question.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import takewhile, zip_longest
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ import numpy as np
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import Span, normalise, span_at, tokens
 from triplewise.tools.core.terms import IRI, Literal, Term
-from triplewise.tools.kg.labels import Candidate, Entry, SpanMatch, similarity
+from triplewise.tools.kg.labels import Entry, SpanMatch, similarity
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import singulars
@@ -32,26 +31,21 @@ from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
 _NEAR, _NEARER = 0.79, 0.87
-"""A near name is taken for a mention from this score on; the second where a part of it is a name in full."""
-_BETTER_KNOWN = 3.0
-"""How many times better known (on a log scale) a longer name must be to be preferred to an exact one."""
-_LEAST_LETTERS = 4  # Shorter texts have too many near names
-_CONTEXT, _IN_CONTEXT = 0.3, 6
-"""Weight of the similarity of question and candidate (label, description), and candidates compared so."""
+"""Least score of a near name that is taken for a mention, and of one a part of which is a name in full."""
+_BETTER_KNOWN = 3.0  # how many times better known (log scale) a longer name must be than the exact one
+_LEAST_LETTERS = 4  # shorter texts have too many near names
+_CONTEXT, _IN_CONTEXT = 0.3, 6  # weight of the question in the choice of a node; nodes compared with it
 _TAKEN, _DOUBTFUL = 0.75, 0.2
 """A span of the first weight is a mention, one below the second never; between them if there is no other."""
-
 _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 _QUOTES = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
-_JOINING = frozenset(
-    {"of", "the", "and", "de", "la", "von", "van", "der", "du", "da", "in", "for", "on", "to"}
-)
+_JOINING = re.compile(r"of|the|and|de|la|von|van|der|du|da|in|for|on|to|[-.&']|['’]s", re.IGNORECASE)
 _VALUE = {"function": 0.05, "common": 0.3, "number": 0.6, "other": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
 class EntityCandidate:
-    """A node that a mention may mean. `score` is 0 to 1; `kind`: given, exact, alias, or fuzzy."""
+    """A node that a mention may mean; `score`: 0 to 1; `kind`: given, exact, alias, or fuzzy."""
 
     id: str
     label: str
@@ -63,11 +57,9 @@ class EntityCandidate:
 
 @dataclass(frozen=True, slots=True)
 class LinkedEntity:
-    """A mention of the question with the node it is taken to mean, by short id and label.
+    """A mention as the question writes it, its positions or -1, and the node it is taken to mean.
 
-    Attributes:
-        mention: as the question writes it. start, end: its character positions, or -1.
-        score: 0 to 1. candidates: all candidates, best first.
+    `candidates`: all that it may mean, best first.
     """
 
     mention: str
@@ -98,18 +90,14 @@ def link(
 
     Args:
         question: the question, optionally with its mentions in [brackets] or "quotes".
-        kg: the graph. One without a label index is asked for the exact labels of all spans at once, and for
-            near names by its own full text, where it has one.
         given: mention -> id or typed literal (`"1.0"^^xsd:float`), taken as it is (None: have the mention
             linked). Nothing else is linked then.
         encoder: chooses among candidates of the same name by the context of the question.
         limit: candidates kept a mention.
 
     Raises:
-        ConfigurationError: a given id that the graph does not know, or a given mention that nothing is called
-            like; lists near ones.
-        KGUnavailableError: a graph without a label index did not answer, which is not the same as knowing
-            no such entity.
+        ConfigurationError: a given id or mention that the graph does not know; lists near ones.
+        KGUnavailableError: a graph without a label index did not answer.
     """
     linker = _Linker(kg, question, encoder, limit)
     if given:
@@ -147,26 +135,24 @@ class _Linker:
     """Links the mentions of one question; `_cased`: it has capitals behind its first word (end: `_first`)."""
 
     def __init__(self, kg: KnowledgeGraph, question: str, encoder: Encoder | None, limit: int) -> None:
-        self._kg, self._names, self._text = kg, kg.names, question
+        self._kg, self._names, self._text, self._classes = kg, kg.names, question, class_words(kg)
         self._encoder, self._limit, self._quoted = encoder, limit, _marked(_QUOTES, question)
-        self._classes = class_words(kg)
-        words = [token for token in tokens(question) if token.word]
-        self._first = words[0].end if words else 0
-        # A first word written as a name counts too: `iPhone`, `USA`.
-        self._cased = any(map(_has_capital, [*(w.text[1:] for w in words[:1]), *(w.text for w in words[1:])]))
+        self._near = partial(self._names.search, limit=20, near=True)
+        first = next((token for token in tokens(question) if token.word), None)
+        self._first = first.end if first else 0
+        # Inside the first word, capitals tell a name too: `iPhone`, `USA`.
+        self._cased = _has_capital(question[first.start + 1 :] if first else "")
 
     def _kind(self, word: str) -> str:
         kind = kind_of(word, self._text, self._kg.profile)
-        is_class = kind == "other" and not self._classes.isdisjoint(singulars(word))
-        return "common" if is_class else kind
+        return "common" if kind == "other" and not self._classes.isdisjoint(singulars(word)) else kind
 
     def mentions(self) -> tuple[_Mention, ...]:
-        """Return the question's mentions that do not overlap, heaviest first.
+        """Return mentions that do not overlap, heaviest first: quoted, then in full, then near names.
 
-        They are what is quoted, then names found in full, then near names of what looks like a name; where
-        none is heavy enough, the best one.
+        Where none is heavy enough, it is the best one.
         """
-        matches = (self._weigh(match) for match in self._names.spans(self._text, self._asked))
+        matches = map(self._weigh, self._names.spans(self._text, self._requested))
         ranked = sorted(matches, key=lambda m: (-m.weight, m.span.start))
         result = [m for span in self._quoted if (m := self.named(span)) is not None]
         for mention in ranked:
@@ -197,7 +183,7 @@ class _Linker:
         window = self._text[max(span.start - 4, 0) : span.end + 4]
         written = max((entry.text for entry in entries if entry.text in window), key=len, default="")
         most = math.log1p(max(entry.popularity for entry in entries)) or 1.0
-        best: dict[IRI, tuple[float, str, Entry]] = {}
+        of_node: dict[IRI, tuple[float, str, Entry]] = {}
         for entry in entries:
             norm, kind = normalise(entry.text), "alias" if entry.alias else "exact"
             if norm != span.norm:
@@ -205,9 +191,9 @@ class _Linker:
             else:
                 name = 1.0 if entry.text == written else 0.6 if _same_case(span.text, entry.text) else 0.4
             score = 0.6 * name + 0.4 * math.log1p(entry.popularity) / most
-            if score > best.get(entry.iri, (0.0,))[0]:
-                best[entry.iri] = (score, kind, entry)
-        ranked = sorted(best.values(), key=lambda s: (-s[0], s[2].iri.value))
+            if score > of_node.get(entry.iri, (0.0,))[0]:
+                of_node[entry.iri] = (score, kind, entry)
+        ranked = sorted(of_node.values(), key=lambda s: (-s[0], s[2].iri.value))
         scores = np.array([score for score, _, _ in ranked])
         if self._encoder is not None and len(ranked) > 1:  # what the question is about decides among the best
             texts = [f"{e.label}, {e.description}" if e.description else e.label for _, _, e in ranked]
@@ -220,9 +206,8 @@ class _Linker:
             for s, (_, kind, e) in zip(scores.tolist(), ranked, strict=True)
         ]
         found = tuple(sorted(candidates, key=lambda c: -c.score)[: self._limit])
-        return LinkedEntity(
-            span.text, span.start, span.end, found[0].id, found[0].label, found[0].score, found
-        )
+        best = found[0]
+        return LinkedEntity(span.text, span.start, span.end, best.id, best.label, best.score, found)
 
     def given(self, mention: str, id_: str | None) -> LinkedEntity:
         """Return an entity that the caller names; a mention without an id may be an id itself."""
@@ -233,7 +218,7 @@ class _Linker:
             if (named := self.named(Span(start, end, mention, normalise(mention)))) is not None:
                 return self.linked(named)
             node = profile.expand(mention)
-            label = self._kg.labels([node]).get(node, "") if node is not None else ""
+            label = self._kg.labels([node]).get(node) if node is not None else None
             if label and node is not None and self._exists(node):  # the question has its name, if any
                 return self.given(label, profile.short(node))
             raise self._unknown(f"nothing in {self._kg.name} is called {mention!r}", mention)
@@ -251,9 +236,8 @@ class _Linker:
         """Return the error of an entity that is not there, with those of near names."""
         short = self._kg.profile.short
         near = ", ".join(f"{c.label} ({short(c.entry.iri)})" for c in self._near(mention)[:5])
-        return ConfigurationError(
-            f"{what}; near ones: {near}" if near else f"{what}; check the id's spelling and the profile"
-        )
+        hint = f"near ones: {near}" if near else "check the id's spelling and the profile"
+        return ConfigurationError(f"{what}; {hint}")
 
     def _longer(self, mention: _Mention) -> list[Entry]:
         """Return far better known nodes whose name goes on where the question has a part: `Goethe`."""
@@ -280,9 +264,6 @@ class _Linker:
         best = max((c.score for c in candidates), default=0.0)
         return tuple(c.entry for c in candidates if c.score >= best - 0.1)
 
-    def _near(self, text: str) -> tuple[Candidate, ...]:
-        return self._names.search(text, limit=20, near=True)
-
     def _exists(self, term: Term) -> bool:
         """Return whether the graph has a term."""
         by_id = self._kg.profile.entity_text == "local"  # ids read as names, whether or not they exist
@@ -292,11 +273,10 @@ class _Linker:
         subject = "" if isinstance(term, Literal) else f"{{ {node} ?p ?o }} UNION "
         return self._kg.query(f"ASK {{ {subject}{{ ?s ?q {node} }} }}").boolean is True
 
-    def _asked(self, span: Span) -> bool:
+    def _requested(self, span: Span) -> bool:
         """Return whether the graph is asked for a span: without index, for rare words and capitals only."""
-        kinds = [self._kind(word) for word in span.norm.split()]
-        rare = "other" in kinds or "number" in kinds or _has_capital(span.text)
-        return self._kg.index is not None or rare
+        kinds = {self._kind(word) for word in span.norm.split()}
+        return self._kg.index is not None or _has_capital(span.text) or bool(kinds & {"other", "number"})
 
     def _weigh(self, match: SpanMatch) -> _Mention:
         """Return a span that is a name, with its weight."""
@@ -304,9 +284,8 @@ class _Linker:
         kinds = [self._kind(word) for word in _word_forms(span.text)]
         weight = sum(_VALUE[kind] for kind in kinds if kind != "common")
         weight += min(_VALUE["common"] * kinds.count("common"), 0.6)
-        if not kinds:
-            is_sign = any(entry.text == span.text for entry in entries) and span.text not in "?.!,;:-"
-            weight = 0.5 if is_sign else 0
+        if not kinds and span.text not in "?.!,;:-":  # a sign
+            weight = 0.5 * any(entry.text == span.text for entry in entries)
         agree = any(_same_case(span.text, entry.text) for entry in entries)
         capital = _has_capital(span.text) and span.end > self._first and len(span.norm) > 1
         if agree and (capital or "number" in kinds):
@@ -333,7 +312,7 @@ class _Linker:
             is_name = _has_capital(word) or word.isdigit() if self._cased else kind == "other"
             if token.word and is_name and not is_opening:
                 start, end = (token.start if start < 0 else start), token.end
-            elif start < 0 or not (word.lower() in _JOINING or word in ("-", ".", "&", "'s", "’s", "'")):
+            elif start < 0 or not _JOINING.fullmatch(word):
                 places.append((start, end))
                 start = -1
         runs = [span_at(self._text, a, b) for a, b in [*places, (start, end)] if a >= 0]

@@ -1,8 +1,7 @@
 """Search: from a text to the entities, classes and relations of a KG, by words and by meaning.
 
-One implementation serves the action `search` and `triplewise search`. Names are compared by their words (the
-label index and rapidfuzz). Classes and relations, of which a KG has few, are compared by the vectors of their
-labels and descriptions too; the two rankings are fused by rank.
+Names are compared by their words; classes and relations, of which a KG has few, by the vectors of their
+labels and descriptions too. The two rankings are fused by rank.
 """
 
 from __future__ import annotations
@@ -26,23 +25,18 @@ from triplewise.tools.retrieval.ranking import fuse
 MatchKind = OneOf["entity", "class", "relation"]
 KINDS: tuple[MatchKind, ...] = ("entity", "class", "relation")
 
-MOST_CLASSES, MOST_RELATIONS = 20_000, 20_000
-"""Classes and relations of a KG that are read at most; a KG with more is searched among these."""
+MOST_READ = 20_000  # classes and relations of a KG that are read; one with more is searched among these
 FEW_RELATIONS, LONGEST_LOOK = 1_000, 5.0
 """Relations of an endpoint that are read, and the seconds it has to list them; of one with more, none are."""
-LEAST_ALIKE = 0.7  # How alike names must be by their words to be shown where vectors do not speak for them
-OUTLYING = 3.0
-"""How many standard deviations above the mean of a KG's vocabulary a vector must lie to stand out."""
-MOST_BEHIND = 0.3  # How much less alike than the best name another may be to be shown
-TYPES = 2  # Classes shown of a node
+LEAST_ALIKE = 0.7  # likeness of names by their words from which they are shown whatever vectors say
+OUTLYING = 3.0  # standard deviations above the mean of the vocabulary from which a vector stands out
+MOST_BEHIND = 0.3  # how much less alike than the best name another may be to be shown
+TYPES = 2  # classes shown of a node
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Something a text may mean: its short id, label, description, and the labels of its classes.
-
-    `score` orders the matches of one kind; it is no probability. What is not `close` is merely the nearest.
-    """
+    """Something a text may mean. `score` orders those of one kind; what is not `close` is the nearest."""
 
     id: str
     label: str
@@ -65,14 +59,10 @@ def search_kg(
     encoder: Encoder | None = None,
     limit: int = 8,
 ) -> tuple[Match, ...]:
-    """Return what a text may mean, best first within each kind, kinds in the order of `KINDS`.
+    """Return what a name or a description may mean: at most `limit` of each kind, best first.
 
-    Args:
-        kg: one without a label index is asked for exact labels, and by its own full text where it has one.
-        text: a name or a description, in any spelling.
-        kinds: what is looked for. Of a single kind the nearest are given; of several, what stands out.
-        encoder: compares classes and relations by meaning too; None compares words only.
-        limit: matches of each kind.
+    Of a single kind the nearest are given; of several, what stands out. An encoder compares classes and
+    relations by meaning too.
     """
     matches: list[Match] = []
     for kind in KINDS if normalise(text) else ():
@@ -98,14 +88,10 @@ def _entities(kg: KnowledgeGraph, text: str, limit: int) -> list[Match]:
 
 def node_types(kg: KnowledgeGraph, nodes: Sequence[IRI]) -> dict[IRI, tuple[str, ...]]:
     """Return the labels of some classes of each node, with two queries for all of them."""
-    links = kg.profile.type_links
-    if not nodes or not links:
-        return {}
-    values = " ".join(node.n3() for node in nodes)
+    links, values = kg.profile.type_links, " ".join(node.n3() for node in nodes)
     types_by_node: dict[IRI, list[IRI]] = {}
-    for node, type_ in kg.query(
-        f"SELECT DISTINCT ?x ?t WHERE {{ VALUES ?x {{ {values} }} ?x {links} ?t }}"
-    ).rows:
+    sparql = f"SELECT DISTINCT ?x ?t WHERE {{ VALUES ?x {{ {values} }} ?x {links} ?t }}"
+    for node, type_ in kg.query(sparql).rows if values and links else ():
         if isinstance(node, IRI) and isinstance(type_, IRI):
             types_by_node.setdefault(node, []).append(type_)
     shown = {node: sorted(types)[:TYPES] for node, types in types_by_node.items()}
@@ -141,11 +127,8 @@ def _vocabulary(
     for i in order:
         form = (entries[i].id.rpartition(":")[2], entries[i].names[0].partition(" (")[0])
         forms[form] = min(forms.get(form, i), i, key=lambda j: len(entries[j].id))
-    matches = []
-    for i in list(forms.values())[:limit]:
-        id_, names, about = entries[i]
-        matches.append(Match(id_, names[0], kind, float(scores[i]), about, close=bool(shown[i])))
-    return matches
+    found = [(entries[i], float(scores[i]), bool(shown[i])) for i in list(forms.values())[:limit]]
+    return [Match(e.id, e.names[0], kind, score, e.description, (), close) for e, score, close in found]
 
 
 class Entry(NamedTuple):
@@ -163,10 +146,8 @@ def relations_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
     """
 
     def read() -> tuple[Entry, ...] | None:
-        every, most, seconds = "SELECT DISTINCT ?p WHERE { ?s ?p ?o }", MOST_RELATIONS, kg.timeout
-        if kg.is_remote:  # nobody waits long for what an endpoint is too large to say
-            most, seconds = FEW_RELATIONS, min(seconds, LONGEST_LOOK)
-        result = kg.query(every, limit=most, timeout=seconds)
+        limit, seconds = (FEW_RELATIONS, min(kg.timeout, LONGEST_LOOK)) if kg.is_remote else (MOST_READ, None)
+        result = kg.query("SELECT DISTINCT ?p WHERE { ?s ?p ?o }", limit=limit, timeout=seconds)
         if kg.is_remote and result.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED):
             return () if result.outcome is Outcome.TRUNCATED else None  # a time-out is not remembered
         iris = (row[0] for row in result.rows)
@@ -182,11 +163,9 @@ def classes_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
     """Return the classes of a KG that have instances, read once."""
 
     def read() -> tuple[Entry, ...]:
-        links = kg.profile.type_links
-        if not links:
-            return ()
-        result = kg.query(f"SELECT DISTINCT ?c WHERE {{ ?x {links} ?c }}", limit=MOST_CLASSES)
-        names = _class_names(kg, [row[0] for row in result.rows if isinstance(row[0], IRI)])
+        sparql = f"SELECT DISTINCT ?c WHERE {{ ?x {kg.profile.type_links} ?c }}"
+        rows = kg.query(sparql, limit=MOST_READ).rows if kg.profile.type_links else ()
+        names = _class_names(kg, [row[0] for row in rows if isinstance(row[0], IRI)])
         return tuple(Entry(kg.profile.short(c), (name,)) for c, name in names.items())
 
     return remembered(kg, "vocabulary", "classes with instances", read)
@@ -194,6 +173,5 @@ def classes_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
 
 def class_words(kg: KnowledgeGraph) -> frozenset[str]:
     """The names of a graph's classes that are one word; none of a graph without a label index."""
-    if kg.index is None:
-        return frozenset()
-    return frozenset(n for of in classes_of(kg) if " " not in (n := normalise(of.names[0])))
+    names = (normalise(of.names[0]) for of in (classes_of(kg) if kg.index is not None else ()))
+    return frozenset(name for name in names if " " not in name)
