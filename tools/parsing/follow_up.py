@@ -55,11 +55,10 @@ class _Reference(NamedTuple):
 
 
 class _Antecedent(NamedTuple):
-    """What a word may stand for: a text, its names -> ids, labels of its types, whether it is many."""
+    """What a word may stand for: a text, its names -> ids, whether it is many."""
 
     text: str
     entities: Mapping[str, str]
-    types: frozenset[str] = frozenset()
     many: bool = False
 
 
@@ -185,26 +184,17 @@ class FollowUp:
         """Yield the question before about what the message names, or of its topic what the message names."""
         if self._names:
             name = self._names[0]
-            known, types = {name.mention: name.id}, self._types(name.id)[1]
+            known = {name.mention: name.id}
             words = re.findall(r"[^\W\d]+", part.replace(name.mention, " ").lower())
             if not lexicon().stop.issuperset(words) and not self._is_clause:
                 yield self._rewrite(f"What is {part}", known)
-            # "Which is the highest mountain in Europe? How high is it? And in Asia?": like with like
-            places = [(t, m) for t in self._turns for m in t.entities if m in t.question]
-            places.sort(key=lambda place: self._types(place[0].entities[place[1]])[1].isdisjoint(types))
-            for other, mention in [place for place in places if place[0] is places[0][0]][:2]:
-                yield self._rewrite(other.question.replace(mention, name.mention, 1), known)
+            for mention in [m for m in turn.entities if m in turn.question][:2]:
+                yield self._rewrite(turn.question.replace(mention, name.mention, 1), known)
             if _is_preposition(part):
                 yield self._rewrite(f"{previous} {part}", known)
         elif self.reference is None:
             for antecedent in self._topics if part else ():
                 yield self._rewrite(f"What is {part} of {antecedent.text}", antecedent.entities)
-        elif self.reference.possessive and not re.match(rf"(?:what|who) {_VERB}", previous.lower()):
-            # "Where was Goethe born? And his wife?" asks for her birthplace.
-            for antecedent in self._antecedents(self.reference.kind):
-                text = _replace(part, self.reference, antecedent)
-                for mention in set(antecedent.entities) & set(turn.entities):
-                    yield self._rewrite(previous.replace(mention, text, 1), antecedent.entities)
 
     def _about_topic(self) -> Iterator[Rewrite]:
         """Yield a question that names nothing: with "the book" for one, as it is, and about each topic."""
@@ -213,7 +203,9 @@ class FollowUp:
             noun, end = definite[1].lower().removesuffix("s"), definite.end()
             same = {noun, *(w for words in section("things").values() if noun in words for w in words)}
             for antecedent in self._antecedents("any"):
-                if not antecedent.types.isdisjoint(same):
+                if not same.isdisjoint(
+                    label for i in antecedent.entities.values() for label in self._types(i)
+                ):
                     named = f"{text[: definite.start()]}{antecedent.text}{text[end:]}"
                     yield self._rewrite(named, antecedent.entities)
         yield self._rewrite(self._message)
@@ -238,27 +230,27 @@ class FollowUp:
                 for pattern, phrase in section("follow_up")["noun_phrases"]:
                     if not count:
                         text, count = re.subn(f"^{pattern}", phrase, text, flags=re.IGNORECASE)
-                yield _Antecedent(text, turn.entities, self._types(nodes[0][1])[1], True)
+                yield _Antecedent(text, turn.entities, True)
                 return
             topics = [pair for pair in turn.entities.items() if not self._is_class(pair[0])]
             fitting = list[_Antecedent]()
             for name, id_ in [*(nodes if len(nodes) == 1 else ()), *topics]:
-                kinds, types = self._types(id_)
+                kinds = self._kinds(id_)
                 is_apt = not kinds.isdisjoint((kind, "")) if kind in ("person", "place") else True
                 if is_apt and not (kind == "thing" and "person" in kinds):
-                    fitting.append(_Antecedent(name, {name: id_}, types))
+                    fitting.append(_Antecedent(name, {name: id_}))
             if kind not in ("set", "any") and len(fitting) > 1 and len(nodes) != 1:
                 return
             yield from fitting
 
-    def _types(self, id_: str) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the kinds of an entity (person, place, ..., "" for no other) and labels of its types."""
+    def _types(self, id_: str) -> list[str]:
         iri = self._kg.profile.expand(id_)
-        labels = [text.lower() for text in (node_types(self._kg, [iri]).get(iri, ()) if iri else ())]
-        least = thresholds_of(self._encoder).named
-        return frozenset(nearest_kinds(words_encoder(self._encoder), labels, least) or [""]), frozenset(
-            labels
-        )
+        return [text.lower() for text in (node_types(self._kg, [iri]).get(iri, ()) if iri else ())]
+
+    def _kinds(self, id_: str) -> set[str]:
+        """Return the kinds of an entity: person, place, ..., "" for no other."""
+        least, encoder = thresholds_of(self._encoder).named, words_encoder(self._encoder)
+        return set(nearest_kinds(encoder, self._types(id_), least) or [""])
 
     def _is_class(self, mention: str) -> bool:
         return mention == mention.lower() and bool(find_classes(self._kg, mention))

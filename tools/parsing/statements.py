@@ -51,17 +51,12 @@ def form_of(text: str) -> Form:
     """
     if slot_of(text) is not None:
         return "slot"
-    words = _words_of(text)
-    if not text.rstrip(" \"'”").endswith((".", "!")) or len(words) < 3:
+    words, is_ended = _words_of(text), text.rstrip(" \"'”").endswith((".", "!"))
+    if not is_ended or len(words) < 3 or _LATE_ORDER.search(text.casefold()):
         return "question"
     late = words[0] in word_list("phrase_prepositions") or words[0] == "please"
-    opening = words[1] if late else words[0]
-    if _LATE_ORDER.search(text.casefold()):
-        return "question"
-    asks = opening in word_list("asking") | word_list("orders") or (
-        not late and opening in word_list("verbs")
-    )
-    return "question" if asks else "claim"
+    asks = word_list("asking") | word_list("orders") | (frozenset() if late else word_list("verbs"))
+    return "question" if words[late] in asks else "claim"
 
 
 def slot_of(text: str) -> tuple[str, str] | None:
@@ -73,13 +68,13 @@ def slot_of(text: str) -> tuple[str, str] | None:
 def decides(text: str) -> bool:
     """Whether a text is answered by true or false: a claim, or a question that begins with its verb."""
     first = re.match(r"\W*([\w'’]++)(?! you\b)", text.casefold())
-    verbs = word_list("verbs")
-    return form_of(text) == "claim" or bool(first and first[1].replace("’", "'") in verbs)
+    is_verb = first is not None and first[1].replace("’", "'") in word_list("verbs")
+    return is_verb or form_of(text) == "claim"
 
 
 def denies(text: str) -> bool:
     """Whether a text says that something is not so ("was never married", "isn't")."""
-    return any(_is_denial(word) for word in _words_of(text))
+    return any(map(_is_denial, _words_of(text)))
 
 
 def _is_denial(word: str) -> bool:
@@ -108,40 +103,23 @@ def claim_readings(
     """Return readings of yes or no that decide a claim, best first: one that holds proves it, or contradicts.
 
     A claim that denies ("was never married to") is read as what it denies. Confidence is not calibrated.
-
-    Args:
-        closed_world: what is not linked in the KG is not linked at all. Then a claim that nothing decides is
-            likely where the KG links all that it names, by whatever relation (provenance `LINKED`).
+    `closed_world`: what is not linked in the KG is not linked at all. Then a claim that nothing decides is
+    likely where the KG links all that it names, by whatever relation (provenance `LINKED`).
     """
     topics = [iri for entity in linked if (iri := kg.profile.expand(entity.id)) is not None]
     index = index_for(kg, encoder, claim, lambda: [*topics, *candidate_nodes(claim, kg, encoder)])
-    question, given = ground(claim, index), ground(claim, index, linked)
-    anchors = [a for a in given.of_kind("entity") if ("ent_given", 1.0) in a.features]
-    known = [_Named((a.start, a.end), a.mentions) for a in anchors]
+    anchors = ground(claim, index, linked).of_kind("entity")
+    known = [_Named((a.start, a.end), a.mentions) for a in anchors if ("ent_given", 1.0) in a.features]
+    check = _Check(ground(claim, index), kg, encoder, [name.span for name in known])
     names = list(known)
-    for name in _other_names(question):
+    for name in check.other_names():
         if not any(name.span[0] < n.span[1] and n.span[0] < name.span[1] for n in names):
             names.append(name)
-    check, readings = _Check(question, kg, encoder, [name.span for name in known]), list[Reading]()
+    readings = list[Reading]()
     for topic in known:
         found = check.judged(topic, [name for name in names if name.span != topic.span], closed_world)
         readings += [r for query, score, why in found for r in _written(query, index, kg, score, why)]
     return tuple(sorted(readings, key=lambda r: -r.score))
-
-
-def _other_names(question: Question) -> Iterator[_Named]:
-    """Yield what a claim names in full: entities, the longest names first, then numbers and dates."""
-    nodes = dict[Span, frozenset[int]]()
-    for anchor in question.of_kind("entity", "literal"):
-        if anchor.features[0][0] in ("ent_exact", "ent_alias", "ent_norm", "ent_literal"):
-            span = (anchor.start, anchor.end)
-            nodes[span] = nodes.get(span, frozenset()) | anchor.nodes
-    for span in sorted(nodes, key=lambda s: s[0] - s[1]):
-        yield _Named(span, nodes[span])
-    for anchor in question.of_kind("value"):
-        if isinstance(anchor.meaning, Number):
-            literals = members(anchor.meaning, question.index)
-            yield _Named((anchor.start, anchor.end), literals, anchor.meaning)
 
 
 _Judged: TypeAlias = tuple[Query, float, str]
@@ -156,25 +134,36 @@ class _Check:
         self._thresholds = thresholds_of(encoder)
         self._table = step_similarities(question, range(question.n), self._thresholds.same)
 
+    def other_names(self) -> Iterator[_Named]:
+        """Yield what a claim names in full: entities, the longest names first, then numbers and dates."""
+        nodes = dict[Span, frozenset[int]]()
+        for anchor in self._question.of_kind("entity", "literal"):
+            if anchor.features[0][0] in ("ent_exact", "ent_alias", "ent_norm", "ent_literal"):
+                span = (anchor.start, anchor.end)
+                nodes[span] = nodes.get(span, frozenset()) | anchor.nodes
+        yield from (_Named(span, nodes[span]) for span in sorted(nodes, key=lambda s: s[0] - s[1]))
+        for anchor in self._question.of_kind("value"):
+            if isinstance(number := anchor.meaning, Number):
+                yield _Named((anchor.start, anchor.end), members(number, self._index), number)
+
     def judged(self, topic: _Named, names: Sequence[_Named], closed: bool) -> list[_Judged]:
         """Return what proves the claim about a topic, else contradicts it, else in a closed world likely."""
         (node,), index = topic.nodes, self._index
         of, proofs, settled = Nodes(topic.nodes), self._classes(node), set[Span]()
         against, likely = list[tuple[Span, _Judged]](), list[_Judged]()
-        for number in sorted(steps_at(index, topic.nodes).tolist(), key=lambda step: step & 1):
-            relation, direction = step = (number >> 1, -1 if number & 1 else 1)
-            values = index.apply(relation, direction, topic.nodes)
+        for step in sorted(_steps(index, topic.nodes), key=lambda step: -step[1]):
+            values = index.apply(*step, topic.nodes)
             for name in names:
                 both = values & name.nodes - topic.nodes
                 to = name.number or Nodes(frozenset((min(both or name.nodes),)))
-                query = Exists(And(of, Image(((relation, -direction),), to)))
+                query = Exists(And(of, Image(((step[0], -step[1]),), to)))
                 score = self._fit(topic, name, step, both)
                 if both:
                     settled.add(name.span)
                     likely += [] if self._names_more(name) else [(query, 0.0, LINKED)]
                 if both and score > 0:
                     proofs.append((query, score, "the graph holds this fact"))
-                elif score > 0 and self._excludes(node, step, values, name):
+                elif score > 0 and self._excludes(step, values, name):
                     why = "the graph has another value for a relation that has one"
                     against.append((name.span, (query, score, why)))
         contradicted = [judged for span, judged in against if span not in settled]
@@ -188,10 +177,9 @@ class _Check:
     def _rest(self, *spans: Span) -> list[int]:
         """Return the content tokens of what a claim says besides the entities it is about and some names."""
         inside = {i for span in (*self._spans, *spans) for i in range(*span)}
-        words, stop = self._question.words, lexicon().stop
-        found = (i for i in range(self._question.n) if i not in inside and words[i] not in stop)
-        texts = [token.text.lower() for token in self._question.tokens]
-        return [i for i in found if words[i][0].isalpha() and not _is_denial(texts[i])]
+        words, tokens, stop = self._question.words, self._question.tokens, lexicon().stop
+        rest = (i for i in range(self._question.n) if i not in inside and words[i] not in stop)
+        return [i for i in rest if words[i][0].isalpha() and not _is_denial(tokens[i].text.lower())]
 
     def _fit(self, topic: _Named, name: _Named, step: Step, both: frozenset[int]) -> float:
         """Return how well a fact says all of the claim; 0 where the claim says something else, or more."""
@@ -221,7 +209,7 @@ class _Check:
                 found.append((query, self._thresholds.named, "the graph holds the classes in between"))
         return found
 
-    def _excludes(self, topic: int, step: Step, values: frozenset[int], name: _Named) -> bool:
+    def _excludes(self, step: Step, values: frozenset[int], name: _Named) -> bool:
         """Return whether the topic's values rule out what the claim says, whichever node it means.
 
         It is a value that the relation takes somewhere, and none of the topic's, nor near one of them and so
@@ -232,12 +220,16 @@ class _Check:
             return False
         if name.number is not None:  # years are compared with dates, other numbers with numbers
             return relation.dtype == (name.number.kind or "number") and values <= index.value.keys()
-        near = frozenset(n for n in values if not index.is_literal[n])
-        reached = set[int]()
-        for number in steps_at(index, near).tolist():
-            once = index.apply(number >> 1, -1 if number & 1 else 1, near)
-            reached |= once | index.apply(number >> 1, -1 if number & 1 else 1, once)
+        near, reached = frozenset(n for n in values if not index.is_literal[n]), set[int]()
+        for around in _steps(index, near):
+            once = index.apply(*around, near)
+            reached |= once | index.apply(*around, once)
         return bool(near) and bool(name.nodes & relation.objects) and name.nodes.isdisjoint(reached)
+
+
+def _steps(index: GraphIndex, nodes: frozenset[int]) -> list[Step]:
+    """Return the relations of nodes with their directions."""
+    return [(number >> 1, -1 if number & 1 else 1) for number in steps_at(index, nodes).tolist()]
 
 
 def _written(
@@ -253,12 +245,9 @@ def _written(
 def slot_readings(
     relation: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, encoder: Encoder
 ) -> tuple[Reading, ...]:
-    """Return readings that fill a slot, best first; () where the KG has no such relation of the entity.
+    """Return readings that fill a slot: the relation of an entity by its name; () where the KG has none.
 
-    Nothing calibrates their confidence.
-
-    Args:
-        relation: its name, as the slot has it. linked: the slot's entity.
+    The best first; nothing calibrates their confidence.
     """
     readings = list[Reading]()
     for topic in [iri for entity in linked if (iri := kg.profile.expand(entity.id)) is not None]:
@@ -279,25 +268,17 @@ def _matches(
 
     A name that the KG has for a relation of other entities means that one: "capital" is not "capital of".
     """
-    key = normalise(_NOTE.sub("", relation))
-    steps: list[Step] = [(n >> 1, -1 if n & 1 else 1) for n in steps_at(index, (node,)).tolist()]
+    key, steps, rels = normalise(_NOTE.sub("", relation)), _steps(index, frozenset((node,))), index.rels
     # Backward, a relation has a name only if it has one of its own that way.
-    named = [
-        (step, name)
-        for step in steps
-        for name in (index.rels[step[0]].names if step[1] > 0 else index.rels[step[0]].inverse)
-    ]
+    own = ((step, rels[step[0]].names if step[1] > 0 else rels[step[0]].inverse) for step in steps)
+    named = [(step, name) for step, names in own for name in names]
     if same := {step: (step, name, 1.0) for step, name in named if normalise(name) == key}:
-        forward = [found for step, found in same.items() if step[1] > 0]
-        return forward or list(same.values())
-    elsewhere = {r.i for r in index.rels if key in map(normalise, r.names)}
+        return [found for step, found in same.items() if step[1] > 0] or list(same.values())
+    elsewhere = {r.i for r in rels if key in map(normalise, r.names)}
     if not named or elsewhere:
         # A relation that arrives at an entity may say as much of the other one, as "spouse" does.
-        return [
-            (step, f"{index.rels[step[0]].names[0]} (of the other one)", 1.0)
-            for step in steps
-            if step[0] in elsewhere and is_mutual(kg, index.rels[step[0]].path[0][0])
-        ]
+        mutual = (s for s in steps if s[0] in elsewhere and is_mutual(kg, rels[s[0]].path[0][0]))
+        return [(step, f"{rels[step[0]].names[0]} (of the other one)", 1.0) for step in mutual]
     column = similarities(kg, encoder, [[name] for _, name in named], [relation])[:, 0].tolist()
     least, matches = thresholds_of(encoder).same, dict[Step, tuple[Step, str, float]]()
     for similarity, (step, name) in sorted(zip(column, named, strict=True), key=lambda pair: -pair[0]):
