@@ -101,10 +101,10 @@ class FollowUp:
     def __init__(
         self, message: str, turns: Sequence[Turn], kg: KnowledgeGraph, encoder: Encoder, unclear: str = ""
     ) -> None:
-        self._kg, self._encoder, self._unclear = kg, encoder, unclear
-        self._turns, self._message = list(turns[-REMEMBERED:])[::-1], " ".join(message.split())
-        opening = _match("opening", self._message)
-        self._text = self._message[opening.end() if opening else 0 :].strip(" ?.!,")
+        self._kg, self._encoder, self.unclear = kg, encoder, unclear
+        self._turns, self.message = list(turns[-REMEMBERED:])[::-1], " ".join(message.split())
+        opening = _match("opening", self.message)
+        self._text = self.message[opening.end() if opening else 0 :].strip(" ?.!,")
         self._phrase = _match("phrase", self._text)  # the words that ask, and what follows them
         self._rest = self._text[self._phrase.end() if self._phrase else 0 :].strip()
         linked = link(self._text, kg, encoder=encoder) if self._text else ()
@@ -123,10 +123,10 @@ class FollowUp:
     @property
     def rewrites(self) -> tuple[Rewrite, ...]:
         """Questions that the message may mean, the likeliest first; () where nothing tells."""
-        if self._unclear and self._names and not self._is_clause and (lacking := _reference(self._unclear)):
+        if self.unclear and self._names and not self._is_clause and (lacking := _reference(self.unclear)):
             name = self._names[0]
             named = _Antecedent(name.mention, {name.mention: name.id})
-            return (self._rewrite(_replace(self._unclear, lacking, named), named.entities),)
+            return (self._rewrite(_replace(self.unclear, lacking, named), named.entities),)
         distinct: dict[str, Rewrite] = {}
         for rewrite in self._readings():
             distinct.setdefault(rewrite.question.casefold(), rewrite)
@@ -136,7 +136,7 @@ class FollowUp:
         turns, reference, is_bare = self._turns, self.reference, _whole("empty", self._rest)
         if reference is None and (self.is_alone or not turns):
             if turns or self._phrase is None or not is_bare:
-                yield self._rewrite(self._message)
+                yield self._rewrite(self.message)
             return
         if turns:
             yield from self._of_previous(turns[0], turns[0].question.rstrip(" ?.!"), is_bare)
@@ -208,7 +208,7 @@ class FollowUp:
                 ):
                     named = f"{text[: definite.start()]}{antecedent.text}{text[end:]}"
                     yield self._rewrite(named, antecedent.entities)
-        yield self._rewrite(self._message)
+        yield self._rewrite(self.message)
         for antecedent in self._topics:
             yield self._rewrite(f"{text[:end]} of {antecedent.text}{text[end:]}", antecedent.entities)
 
