@@ -21,9 +21,9 @@ from triplewise.tools.core.rules import Atom
 from triplewise.tools.core.taught import graph_key, right_answers
 from triplewise.tools.kg.open import MANIFEST, graph_files, is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, memory_of
+from triplewise.tools.kg.rdf import Progress
 from triplewise.tools.planning import seeds as s
 from triplewise.tools.planning.mining import Miner
-from triplewise.tools.retrieval.ranking import Progress
 
 FORMAT = 8
 _lock = Lock()
