@@ -1,7 +1,6 @@
 """Which guideline fits a step: detection and distinction of errors (QueryAgent 3.3, Algorithm 1 line 11).
 
 Guidelines are read from YAML files, and checked in full when they are (the shipped ones, by the tests).
-
 A file is a list of mappings:
 
 ```yaml
@@ -47,7 +46,6 @@ Severity = OneOf["error", "note"]
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 TOOLSETS: Final = ("pyql", "explore", "symbolic", "agentbench", "sql", "select", "sparql")
 """The package's own toolsets; the first is the one taken where none is named."""
-
 SHIPPED: Final = (
     *("sql.yaml", "sparql.yaml", "agentbench.yaml", "interpreter.yaml", "interpreter_memory.yaml"),
     *("memory.yaml", "kb_memory.yaml", "kb.yaml", "fallback.yaml"),
@@ -73,16 +71,15 @@ def _toolset(name: str) -> str:
 
 def _fields_of(owner: str) -> BeforeValidator:
     """Refuse fields that feedback or memory has not; a number of `answers` stands for that many of them."""
-    legal = FIELDS[owner]
 
     def check(written: Any) -> Any:
         if not isinstance(written, dict):
             return written
-        if unknown := next((name for name in written if name not in legal), None):
-            raise ValueError(f"no field {unknown!r}{did_you_mean(str(unknown), legal)}")
-        if type(count := written.get("answers")) is int:
-            return {**written, "answers": [f"answer {i}" for i in range(1, count + 1)]}
-        return written
+        if unknown := next((name for name in written if name not in FIELDS[owner]), None):
+            raise ValueError(f"no field {unknown!r}{did_you_mean(str(unknown), FIELDS[owner])}")
+        count = written.get("answers")
+        answers = {"answers": [f"answer {i}" for i in range(1, count + 1)]} if type(count) is int else {}
+        return {**written, **answers}
 
     return BeforeValidator(check)
 
@@ -102,7 +99,7 @@ class Example(BaseModel):
 
 
 class _Entry(BaseModel):
-    """A guideline as a file has it; see `Guideline`."""
+    """A guideline as a file has it."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
@@ -117,14 +114,9 @@ class _Entry(BaseModel):
 
 
 class Guideline(_Entry):
-    """One situation that ERASER recognises, and what to do about it.
+    """One situation that ERASER recognises, and what to do about it; `own` if it is the user's.
 
-    Attributes:
-        when: Jinja expression: true where the situation is present.
-        guideline: Jinja template of the text.
-        paper: table or figure of QueryAgent it comes from, "" if it is ours.
-        toolset: names of the toolsets whose steps it judges, one's own too; empty for all.
-        path, line: where it is written. own: whether that is a file of the user's.
+    `trigger` and `text` are `when` and `guideline` compiled, when first used: most texts of a run never are.
     """
 
     path: str
@@ -137,16 +129,14 @@ class Guideline(_Entry):
         given = self.example.model_dump(include={"question", "budget_left", "actions", "step"})
         return {**given, "toolset": self.toolset[0]} if self.toolset else given
 
-    # Compiled when first used: most texts of a run never are.
-
     @cached_property
     def trigger(self) -> TemplateExpression:
-        """`when`, compiled."""
+        """The expression that is true where the situation is present."""
         return environment().compile_expression(self.when, undefined_to_none=False)
 
     @cached_property
     def text(self) -> Template:
-        """The text as a template."""
+        """The template of the text."""
         return environment().from_string(self.guideline)
 
 
@@ -155,12 +145,10 @@ class Match:
     """The guideline that fits a step.
 
     Attributes:
-        id, source: which guideline, and the environments whose feedback it needs (table 8).
         severity: `error`: the step is rolled back and the text is its observation; `note`: the step
             stands and the text is appended to its observation.
         text: what the agent is told; for a note, the texts of all notes that fit, one a line.
         reason: the same for a person: what is wrong, without what to do about it.
-        own: whether it is one of the user's own.
     """
 
     id: str
@@ -233,22 +221,19 @@ class Guidelines:
         """Run every example: one sentence for each that is not caught and worded as it expects."""
         problems = []
         for g in self._all:
-            where = f"{g.path}:{g.line}: {g.id}"
             ids = self.triggered(g.example.feedback, g.example.memory, **g.given)
             match = self.match(g.example.feedback, g.example.memory, **g.given)
-            text = match.text if match else ""
+            text, problem = match.text if match else "", ""
             if g.id not in ids:
-                problems.append(f"{where}: its example does not trigger it: fix `when` or the example")
+                problem = "its example does not trigger it: fix `when` or the example"
             elif ids[0] != g.id:
-                problems.append(
-                    f"{where}: its example is caught by {ids[0]} first: narrow one of the two, or move it up"
-                )
+                problem = f"its example is caught by {ids[0]} first: narrow one of the two, or move it up"
             elif lacks := ", ".join(repr(part) for part in g.example.expect if part not in text):
-                problems.append(f"{where}: the text lacks {lacks}; it reads: {text}")
+                problem = f"the text lacks {lacks}; it reads: {text}"
+            problems += [f"{g.path}:{g.line}: {g.id}: {problem}"] if problem else []
         return tuple(problems)
 
     def _triggered(self, values: dict[str, Any], toolset: str) -> Iterator[Guideline]:
-        """Yield the guidelines whose situation is present."""
         for guideline in self._ranked:
             try:
                 if (not guideline.toolset or toolset in guideline.toolset) and guideline.trigger(values):
@@ -257,7 +242,6 @@ class Guidelines:
                 self._report(guideline, "when", error)
 
     def _render(self, guideline: Guideline, values: dict[str, Any]) -> str:
-        """Return the text of a guideline."""
         try:
             text = guideline.text.render(values)
         except _ODD_INPUT as error:
@@ -274,14 +258,9 @@ class Guidelines:
 
 
 def load_guidelines(paths: Sequence[Path | str] = (), *, instead: bool = False) -> Guidelines:
-    """Read guidelines. The order is that of the files, then that inside each file.
+    """Read guidelines: the user's files, which come first, and the shipped ones, unless theirs are `instead`.
 
-    Args:
-        paths: the user's files, which come before the shipped ones.
-        instead: leave the shipped ones out.
-
-    Raises:
-        DataError: names file, line, key and how to fix it.
+    Raises `DataError`, which names file, line, key and how to fix it.
     """
     guidelines = [guideline for path in paths for guideline in _read(read_yaml(Path(path)))]
     if not instead:
@@ -292,12 +271,10 @@ def load_guidelines(paths: Sequence[Path | str] = (), *, instead: bool = False) 
         if other is not guideline:
             # Between files the earlier one is the user's, and theirs to fix.
             late, early = (guideline, other) if guideline.path == other.path else (other, guideline)
-            raise DataError(
-                f"id: {late.id!r} is also the id of {early.path}:{early.line}; "
-                "give one of them another name (the first that matches wins, whatever its id)",
-                late.path,
-                late.line,
+            message = (
+                f"id: {late.id!r} is also the id of {early.path}:{early.line}; give one of them another "
             )
+            raise DataError(f"{message}name (the first that matches wins)", late.path, late.line)
     return Guidelines(guidelines)
 
 
@@ -314,8 +291,7 @@ def _read(document: YamlDocument, is_shipped: bool = False) -> list[Guideline]:
     for index, entry in enumerate(document.value or ()):
         if not isinstance(entry, dict):
             raise document.error("a guideline must be a mapping with the key 'id'", index)
-        read = document.read_as(_Entry, index)
-        line = document.line(index) or 0
+        read, line = document.read_as(_Entry, index), document.line(index) or 0
         guidelines.append(Guideline.model_construct(**vars(read), path=path, line=line, own=not is_shipped))
         if not is_shipped:
             check_guideline(document, index, "when", f"{{{{ {read.when} }}}}")

@@ -21,13 +21,14 @@ from jinja2 import ChainableUndefined, DictLoader, Environment, TemplateSyntaxEr
 from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from triplewise.tools.actions.terms import UNNAMED
 from triplewise.tools.actions.toolset import Call, Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError, did_you_mean
 from triplewise.tools.core.files import YamlDocument, parse_yaml
 from triplewise.tools.language.lexicon import word_list
 
-UNNAMED: Final = "UnName_Entity"
-"""How observations show a mediator node: a node without a name of its own (CVT, statement)."""
+_VARIABLE = re.compile(r"\?\w+")
+_SIGNATURE = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 
 
 def text_of(name: str) -> str:
@@ -37,17 +38,11 @@ def text_of(name: str) -> str:
 
 NAMES: Final[Mapping[str, str]] = parse_yaml(text_of("names.yaml"), "names.yaml").value
 """Every name an expression or template may use, and what it holds."""
-DETAILS: Final[Mapping[str, Mapping[str, str]]] = parse_yaml(text_of("details.yaml"), "details.yaml").value
-"""Error code, or action where there is no error -> the fields of `Feedback.detail`, and their types."""
 FIELDS: Final[Mapping[str, list[str]]] = {
     "feedback": [f.name for f in fields(Feedback)],
     "memory": [f.name for f in fields(ReasoningMemory)],
 }
 """The fields of feedback and memory."""
-
-_QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
-_VARIABLE = re.compile(r"\?\w+")
-_SIGNATURE = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 
 
 def situation(
@@ -116,8 +111,7 @@ def check_template(
     Args:
         env: what it is compiled in. place: keys and indices that lead to it. names: that it may use.
 
-    Raises:
-        DataError: it is not Jinja, or uses something else; names file and line.
+    Raises `DataError`, which names file and line, where it is not Jinja or uses something else.
     """
     key = ".".join(str(part) for part in place if isinstance(part, str))
     try:
@@ -137,30 +131,18 @@ def check_template(
 
 
 def check_guideline(document: YamlDocument, index: int, key: str, source: str) -> None:
-    """Check an expression or text of a guideline: that it reads only fields that feedback and memory have.
-
-    An action of one's own may give details of any name; what is nearly a name of ours is refused as a slip.
-    Raises `DataError`.
-    """
-    details = {name for fields in DETAILS.values() for name in fields}
+    """Raise `DataError` where an expression or text of a guideline reads a field that is not there."""
     for read in check_template(environment(), document, (index, key), source, NAMES).find_all(nodes.Getattr):
-        match read.node:
-            case nodes.Name(name=owner) if owner in FIELDS:
-                legal: Iterable[str] = FIELDS[owner]
-            case nodes.Getattr(node=nodes.Name(name="feedback"), attr="detail" as owner):
-                is_slip = read.attr not in vars(dict) and difflib.get_close_matches(read.attr, details)
-                legal = details if is_slip else [read.attr]
-            case _:
-                continue
-        if read.attr not in legal:
-            problem = f"{owner} has no field {read.attr!r}{did_you_mean(read.attr, legal)}"
+        owner = read.node.name if isinstance(read.node, nodes.Name) else ""
+        if owner in FIELDS and read.attr not in FIELDS[owner]:
+            problem = f"{owner} has no field {read.attr!r}{did_you_mean(read.attr, FIELDS[owner])}"
             raise document.error(f"{key}: {problem}", index, key)
 
 
 def unquoted(argument: str) -> str:
     """An argument without surrounding space and one pair of outer quotes."""
     argument = argument.strip()
-    quoted = _QUOTED.fullmatch(argument)
+    quoted = re.fullmatch(r"""(["'])(.*)\1""", argument, re.DOTALL)
     return quoted[2].strip() if quoted else argument
 
 
@@ -182,9 +164,7 @@ def wanted_kind(
 ) -> OneOf["", "who", "when", "count", "yes_no"]:
     """The kind of answer that a question asks for; "" where it does not tell, or tells two kinds.
 
-    Args:
-        question: in plain language. labels: names of linked entities, whose words ask nothing.
-        spans: where mentions of entities stand in the question (start, end).
+    Words ask for nothing in the `labels` of linked entities and in `spans`, where their mentions stand.
     """
     text = question.casefold()
     folded = [label.casefold() for label in labels if label]
@@ -206,136 +186,108 @@ def wanted_kind(
     return "count" if ("how", "many") in pairwise(words) else ""
 
 
-def names(items: Iterable[object]) -> str:
-    """The items joined by commas."""
-    return ", ".join(map(str, items))
-
-
-def quote_list(items: Iterable[object]) -> str:
-    """The items as a list of quoted names: ['?x', 'Q42']."""
-    quoted = (item if item.startswith("...") else f"'{item}'" for item in map(str, items))
-    return f"[{', '.join(quoted)}]"
-
-
-def preview(items: Iterable[object], n: int = 40) -> list[object]:
-    """The first n items, and how many more there are."""
-    listed = list(items)
-    return listed if len(listed) <= n else [*listed[:n], f"... ({len(listed) - n} more)"]
-
-
-def closest(name: object, options: Iterable[object], n: int = 3) -> list[str]:
-    """Up to n options that are spelled most like a name, best first."""
-    return difflib.get_close_matches(str(name), [str(option) for option in options], n)
-
-
-def _directions(context: Context, node: object) -> Mapping[str, Sequence[str]]:
-    """The relations of a looked-up node, by direction."""
-    looked_up: Mapping[str, Mapping[str, Sequence[str]]] = context["memory"].looked_up
-    return looked_up.get(_find(node, looked_up) or "", {})
-
-
-@pass_context
-def relations(context: Context, node: object, n: int = 40) -> str:
-    """The relations of a looked-up node by direction, at most n of each, as text."""
-    directions = _directions(context, node).items()
-    return "; ".join(f"{way}: {quote_list(preview(names, n))}" for way, names in directions)
-
-
-@pass_context
-def values_of(context: Context, variable: object) -> list[str]:
-    """The previewed values of a variable after this step."""
-    values, name = context["feedback"].values, str(variable)
-    return values.get(name) or values.get(name.lstrip("?")) or values.get(f"?{name}") or []
-
-
-@pass_context
-def signature(context: Context, action: str) -> str:
-    """The signature of an action, e.g. `add_max(max_var)`; its bare name if it is not a legal one."""
-    legal = (s for s in context["actions"] if (m := _SIGNATURE.fullmatch(s)) and m[1] == action)
-    return next(legal, str(action))
-
-
-@pass_context
-def arity(context: Context, action: str) -> int | None:
-    """How many parameters an action takes; None if it is not a legal one."""
-    match = _SIGNATURE.fullmatch(signature(context, action))
-    return len([p for p in match[2].split(",") if p.strip()]) if match else None
-
-
-@pass_context
-def repairs(context: Context, feedback: Feedback) -> list[str]:
-    """What was written as a name and read as an id, e.g. `Tokyo -> Q1490`; quotes alone are no name."""
-    ids = {*context["memory"].linked, *context["memory"].seen}
-    read = {unquoted(form): str(id) for form, id in feedback.detail.get("repaired", {}).items()}
-    return [f"{form} -> {id}" for form, id in read.items() if form != unquoted(id) and form not in ids]
-
-
-@pass_context
-def id_of(context: Context, label: object) -> str:
-    """The id of the linked entity with this label (case does not matter), or an empty string."""
-    wanted, linked = str(label).casefold(), context["memory"].linked
-    return next((i for i, name in linked.items() if name.casefold() == wanted), "")
-
-
 def is_variable(value: object) -> bool:
     """Whether it is written as a variable: ?name."""
     return isinstance(value, str) and _VARIABLE.fullmatch(value) is not None
 
 
-@pass_context
-def is_known(context: Context, value: object) -> bool:
-    """Whether it is bound, linked, or an id seen in an observation."""
+def _quote_list(items: Iterable[object]) -> str:
+    quoted = (item if item.startswith("...") else f"'{item}'" for item in map(str, items))
+    return f"[{', '.join(quoted)}]"
+
+
+def _preview(items: Iterable[object], n: int = 40) -> list[object]:
+    listed = list(items)
+    return listed if len(listed) <= n else [*listed[:n], f"... ({len(listed) - n} more)"]
+
+
+def _offered(context: Context, node: object) -> Mapping[str, Sequence[str]]:
+    """Return the relations of a looked-up node, by direction."""
+    looked_up: Mapping[str, Mapping[str, Sequence[str]]] = context["memory"].looked_up
+    return looked_up.get(_find(node, looked_up) or "", {})
+
+
+def _values_of(context: Context, variable: object) -> list[str]:
+    values, name = context["feedback"].values, str(variable)
+    return values.get(name) or values.get(name.lstrip("?")) or values.get(f"?{name}") or []
+
+
+def _signature(context: Context, action: object) -> re.Match[str] | None:
+    signatures = (_SIGNATURE.fullmatch(signature) for signature in context["actions"])
+    return next((match for match in signatures if match is not None and match[1] == str(action)), None)
+
+
+def _repairs(context: Context, feedback: Feedback) -> list[str]:
+    ids = {*context["memory"].linked, *context["memory"].seen}
+    read = {unquoted(form): str(id) for form, id in feedback.detail.get("repaired", {}).items()}
+    return [f"{form} -> {id}" for form, id in read.items() if form != unquoted(id) and form not in ids]
+
+
+def _is_known(context: Context, value: object) -> bool:
     memory = context["memory"]
     return _find(value, (*memory.bound, *memory.linked, *memory.seen)) is not None
 
 
-@pass_context
-def is_offered_for(context: Context, relation: object, node: object, way: str = "") -> bool:
-    """Whether a relation was offered for a looked-up node (`way`: "forward", "backward", or either)."""
-    directions = _directions(context, node)
+def _is_offered_for(context: Context, relation: object, node: object, way: str = "") -> bool:
+    directions = _offered(context, node)
     return any(_find(relation, directions.get(w, ())) is not None for w in ([way] if way else directions))
 
 
-@pass_context
-def is_relation(context: Context, value: object) -> bool:
-    """Whether it was offered as a relation of anything so far."""
-    offers = (names for ways in context["memory"].looked_up.values() for names in ways.values())
-    return any(_find(value, names) is not None for names in offers)
-
-
-@pass_context
-def is_stranger(context: Context, value: object) -> bool:
-    """Whether it is written as an id that was neither linked nor seen; no word of the question itself."""
+def _is_stranger(context: Context, value: object) -> bool:
     text, forms = str(value), context["feedback"].arguments
     literals = {unquoted(form) for form in forms if form.strip().startswith(('"', "'"))}
     is_id = bool(text) and not text.startswith("?") and text not in literals
-    return is_id and not is_known(context, text) and text.casefold() not in context["question"].casefold()
+    return is_id and not _is_known(context, text) and text.casefold() not in context["question"].casefold()
 
 
-@pass_context
-def is_class(context: Context, value: object) -> bool:
-    """Whether a node was looked up and has instances or subclasses, as far as this step's facts tell."""
-    arriving = _directions(context, value).get("backward", ())
-    return any(_find(r, arriving) is not None for r in context["feedback"].detail.get("class_relations", ()))
+def _arity(context: Context, action: object) -> int | None:
+    match = _signature(context, action)
+    return len([p for p in match[2].split(",") if p.strip()]) if match else None
 
 
 _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
-    **{f.__name__: f for f in (names, quote_list, preview, closest, relations, values_of, signature, arity)},
-    **{f.__name__: f for f in (repairs, id_of)},
-    # The relations a node was offered when it was looked up, both directions.
-    "offered": pass_context(lambda c, node: list(dict.fromkeys(chain(*_directions(c, node).values())))),
+    "names": lambda items: ", ".join(map(str, items)),
+    "quote_list": _quote_list,  # a list of quoted names: ['?x', 'Q42']
+    "preview": _preview,  # the first n items, and how many more there are
+    "closest": lambda name, options, n=3: difflib.get_close_matches(str(name), [*map(str, options)], n),
+    # The relations that a looked-up node was offered, by direction as text, at most n of each; and as a list.
+    "relations": pass_context(
+        lambda c, node, n=40: "; ".join(
+            f"{way}: {_quote_list(_preview(names, n))}" for way, names in _offered(c, node).items()
+        )
+    ),
+    "offered": pass_context(lambda c, node: list(dict.fromkeys(chain(*_offered(c, node).values())))),
+    "values_of": pass_context(_values_of),  # the previewed values of a variable after this step
+    # The signature of an action, e.g. `add_max(max_var)`, or its bare name; and how many parameters it takes.
+    "signature": pass_context(lambda c, action: m[0] if (m := _signature(c, action)) else str(action)),
+    "arity": pass_context(_arity),
+    # What was written as a name and read as an id, e.g. `Tokyo -> Q1490`; quotes alone are no name.
+    "repairs": pass_context(_repairs),
+    # The id of the linked entity with this label (case does not matter), or an empty string.
+    "id_of": pass_context(
+        lambda c, label: next(
+            (i for i, name in c["memory"].linked.items() if name.casefold() == str(label).casefold()), ""
+        )
+    ),
 }
 _TESTS: Final[Mapping[str, Callable[..., bool]]] = {
     "variable": is_variable,
-    "known": is_known,
-    "offered_for": is_offered_for,
-    "relation": is_relation,
-    "stranger": is_stranger,
-    "class": is_class,
-    # Whether the program before this step binds this variable.
-    "bound": pass_context(lambda c, value: value in c["memory"].bound),
-    # Whether get_relation was applied to it.
+    "known": pass_context(_is_known),  # bound, linked, or an id seen in an observation
+    # Offered for a looked-up node (`way`: "forward", "backward", or either), or for anything so far.
+    "offered_for": pass_context(_is_offered_for),
+    "relation": pass_context(
+        lambda c, value: any(_is_offered_for(c, value, node) for node in c["memory"].looked_up)
+    ),
+    # Written as an id that was neither linked nor seen; no word of the question itself.
+    "stranger": pass_context(_is_stranger),
+    # A node that was looked up and has instances or subclasses, as far as this step's facts tell.
+    "class": pass_context(
+        lambda c, value: any(
+            _is_offered_for(c, r, value, "backward") for r in c["feedback"].detail.get("class_relations", ())
+        )
+    ),
+    "bound": pass_context(lambda c, value: value in c["memory"].bound),  # by the program before this step
     "looked_up": pass_context(lambda c, value: _find(value, c["memory"].looked_up) is not None),
-    # Whether every previewed value of a variable is a mediator node without a name.
-    "unnamed": pass_context(lambda c, variable: {*values_of(c, variable)} == {UNNAMED}),
+    # Every previewed value of the variable is a mediator node without a name.
+    "unnamed": pass_context(lambda c, variable: {*_values_of(c, variable)} == {UNNAMED}),
 }
