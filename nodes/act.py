@@ -142,10 +142,7 @@ def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> U
 
 
 def read_reply(text: str, toolset: Toolset, most: int = 1) -> tuple[str, str, Sequence[Call] | ActionError]:
-    """Return the thought, the action as written, and the calls it means or what is wrong with it.
-
-    most: calls that a reply may hold; what goes beyond is dropped.
-    """
+    """Return the thought, the action as written, and at most `most` calls that it means, or what is wrong."""
     thought, written = "", ""
     try:
         if most > 1:

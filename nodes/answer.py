@@ -6,21 +6,24 @@ What becomes of them (status, confidence, words) is in `nodes/result.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
+from triplewise.nodes.hints import contains_name
 from triplewise.nodes.result import NO_PROOF, PROOF_LIMIT, build_answer, normal_values
-from triplewise.nodes.routes import find_routes, route_query, routes_between
 from triplewise.nodes.state import Answer, State
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.errors import QueryFailedError
-from triplewise.tools.core.terms import IRI, Triple
+from triplewise.tools.core.terms import IRI, Node, Term, Triple, Variable
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.vocabulary import node_labels
 from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.parsing.statements import LINKED, denies, form_of
 from triplewise.tools.pyql.program import Fact, PyQL, all_facts
@@ -32,10 +35,7 @@ BOOLEAN = ("true",), ("false",)
 
 
 def program(state: State, runtime: Runtime[Context]) -> Update:
-    """Answer from the query that was built (QueryAgent, algorithm 1, line 26).
-
-    Where the budget ran out before `execute()`, the query so far is run for its newest variable.
-    """
+    """Answer from the query that was built (QueryAgent, algorithm 1, line 26); from memory without one."""
     env, last = environment(runtime), state.last.feedback if state.steps else Feedback()
     kg, toolset, note = env.kg, env.toolset, ""
     if not state.program:
@@ -73,11 +73,7 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def memory(state: State, runtime: Runtime[Context]) -> Update:
-    """Answer from memory alone (ODA 2.2), with the paths of memory that prove it.
-
-    Those that lead to the answer, or to it over facts seen in any step or observed, where memory holds none;
-    for true and false, those between what the question names.
-    """
+    """Answer from memory alone (ODA 2.2), with the paths that lead to the answer as proof."""
     env = environment(runtime)
     kg, query, note = env.kg, None, ""
     given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
@@ -142,3 +138,82 @@ def _claim_reading(state: State, context: Context) -> Reading | None:
 def _stated(query: PyQL) -> Fact | None:
     """Return the fact between two nodes that a question of yes or no states."""
     return next((f for f in all_facts(query.clauses) if not f.mentions), None)
+
+
+Shape = tuple[tuple[IRI, bool], ...]
+"""Relations of a chain, each with whether it is walked from subject to object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A chain of facts from `start` to `end`; each hop says whether it is walked forward."""
+
+    start: Term
+    end: Term
+    hops: tuple[tuple[Triple, bool], ...]
+
+
+def find_routes(
+    facts: Iterable[Triple], starts: Iterable[Term], is_answer: Callable[[Term], bool]
+) -> list[Route]:
+    """Return the shortest chain from every start to every answer, else the facts that name an answer."""
+    anchors, edges = dict.fromkeys(starts), dict[Term, list[tuple[Term, Triple, bool]]]()
+    for triple in (facts := dict.fromkeys(facts)):
+        edges.setdefault(triple.subject, []).append((triple.object, triple, True))
+        edges.setdefault(triple.object, []).append((triple.subject, triple, False))
+    routes: list[Route] = []
+    for start in anchors:
+        chains: dict[Term, tuple[tuple[Triple, bool], ...]] = {start: ()}
+        queue = deque([start])
+        while queue:
+            node = queue.popleft()
+            if node != start and node in anchors:
+                continue
+            for neighbour, triple, forward in edges.get(node, ()):
+                if neighbour not in chains:
+                    chains[neighbour] = (*chains[node], (triple, forward))
+                    queue.append(neighbour)
+        routes += [Route(start, end, hops) for end, hops in chains.items() if hops and is_answer(end)]
+    reached = {route.end for route in routes}
+    for triple in facts:
+        head, tail = triple.subject, triple.object
+        for start, end, forward in ((head, tail, True), (tail, head, False)):
+            if is_answer(end) and end not in reached:
+                routes.append(Route(start, end, ((triple, forward),)))
+    return routes
+
+
+def routes_between(
+    question: str, facts: Sequence[Triple], starts: Sequence[Term], kg: KnowledgeGraph
+) -> list[Route]:
+    """Return chains between what a question names, each once: linked nodes, and those in its words."""
+    labels = node_labels(kg, [n for t in facts for n in (t.subject, t.object)])
+    named = dict.fromkeys([*starts, *(n for n, label in labels.items() if contains_name(question, label))])
+    routes: dict[frozenset[Triple], Route] = {}
+    for route in find_routes(facts, named, named.__contains__):
+        if route.start in named and route.end in named:
+            routes.setdefault(frozenset(t for t, _ in route.hops), route)
+    return list(routes.values())
+
+
+def route_query(routes: Sequence[Route]) -> PyQL | None:
+    """Return the query that routes stand for, joined where each leads to all answers; None without any."""
+    ends: dict[tuple[Term, Shape], set[Term]] = {}
+    for route in routes:
+        shape = tuple((triple.relation, forward) for triple, forward in route.hops)
+        ends.setdefault((route.start, shape), set()).add(route.end)
+    if not ends:
+        return None
+    ranked = sorted(ends, key=lambda key: -len(ends[key]))
+    best = {key[0]: key for key in reversed(ranked)}
+    answers = {route.end for route in routes}
+    joined = [key for key in ranked if key == best[key[0]] and ends[key] == answers]
+    query, answer, used = PyQL(), Variable("answer"), 0
+    for start, shape in joined or ranked[:1]:
+        node: Node = start
+        for place, (relation, forward) in enumerate(shape, 1):
+            used += place < len(shape)
+            following = answer if place == len(shape) else Variable(f"x{used}")
+            subject, object_ = (node, following) if forward else (following, node)
+            query, node = query.add_fact(subject, relation, object_), following
+    return query.set_answer(answer)

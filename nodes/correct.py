@@ -63,10 +63,7 @@ VARIANTS = {
 
 
 def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()) -> Update:
-    """Show `observation` for the last step and go back to the program before it (line 15).
-
-    Other actions of the same reply are dropped, and named; look-ups after a failed look-up are kept.
-    """
+    """Show `observation` for the last step and go back to the program before it (line 15)."""
     verdict, step = state.verdict, state.last
     assert verdict is not None, "correct runs after inspect"
     kept = tuple(call for call in state.pending if {call.name, step.feedback.action} <= LOOKUPS)
@@ -80,10 +77,7 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()
 
 
 def verified_fixes(state: State, env: Environment) -> Sequence[VerifiedFix]:
-    """Return fixes of the last step that find something; none where they are switched off.
-
-    The policy without a model reads no observations, so nothing is tried for it.
-    """
+    """Return fixes of the last step that find something; none without a model, which alone reads them."""
     context, step = env.context, state.last
     if not context.verify_corrections or context.embedded:
         return ()

@@ -46,13 +46,9 @@ UNUSABLE = REPLY_CUT, REPLY_EMPTY = "reply_cut", "reply_empty"
 class Environment:
     """What a run works with. Parts are opened on first use, and raise `ConfigurationError` or `DataError`.
 
-    Attributes:
-        context: the settings, those of the preset filled in.
-        meter: the queries that this run made of KGs and databases.
-        facts: read from documents in this run; laid over the KG as far as they may be used.
-        usage: what model calls took since the phase at work began.
-        deadline: when the run's budget of seconds ends, for all that waits; cancelled with the run.
-        restored: whether the run goes on from a checkpoint (see `State.restored`).
+    `meter` counts its queries; `facts` were read from documents and are laid over the KG as far as they may
+    be used; `usage` is what model calls took since the phase at work began; `deadline` ends and is cancelled
+    with the run; `restored`: it goes on from a checkpoint (see `State.restored`).
     """
 
     def __init__(self, context: Context, restored: bool = False) -> None:
@@ -153,7 +149,7 @@ class Environment:
         """The encoder that ranks relations: an embedding server for `openai`, none for `none`."""
         if self.context.ranking != "openai":
             return None if self.context.ranking == "none" else self.encoder
-        from triplewise.nodes.embeddings import open_embeddings
+        from triplewise.nodes.models import open_embeddings
 
         return open_embeddings(self.context.ranking_model, **self._server).session(self.record)
 
@@ -248,10 +244,7 @@ def environment(runtime: Runtime[Context]) -> Environment:
 
 
 def spent(state: State, context: Context, failed: bool = False) -> str:
-    """Return why a run has to end, in words: which budget is used up; "" while there is some left.
-
-    `failed`: the last step has to be corrected; only then does it matter that no correction is left.
-    """
+    """Return which budget is used up, or ""; that of corrections counts where the last step `failed`."""
     usage, last = state.usage, [step.feedback.error for step in state.steps[-2:]]
     if len(last) == 2 and set(last) <= set(UNUSABLE):
         return f"two replies in a row held no action: {state.last.feedback.message}"

@@ -99,10 +99,7 @@ def meaning_lines(state: State, kg: KnowledgeGraph) -> list[str]:
 
 
 def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str]:
-    """Return one line for what a mention may mean: its node, and others where the linker is not sure.
-
-    Each with its description or, where it has none, its classes: they set a film apart from a mountain.
-    """
+    """Return a line for what each mention may mean: nodes with their descriptions, or else their classes."""
     meanings = [[c for c in e.candidates if c.score >= e.score - BEHIND][: 1 + RIVALS] for e in linked]
     nodes = {c.id: kg.profile.expand(c.id) for near in meanings for c in near if not c.description}
     types = node_types(kg, [iri for iri in nodes.values() if iri is not None])
@@ -195,10 +192,7 @@ def memory_lines(kg: KnowledgeGraph, memory: Sequence[Sequence[Triple]]) -> list
 
 
 def memory_texts(kg: KnowledgeGraph, state: State) -> list[str]:
-    """Memory as prompts show it: its paths with ids, those that differ in one end as one line.
-
-    Then what the model wrote by itself, marked as such.
-    """
+    """Memory as prompts show it: paths with ids, like ones as one line; then what the model made up."""
     ways: dict[tuple[Triple, ...], list[Triple]] = {}
     for path in state.memory:
         ways.setdefault(path[:-1], []).append(path[-1])

@@ -109,10 +109,7 @@ def _shortened(
 
 
 def _used_relations(step: Step, text: str, later: Sequence[Step]) -> str:
-    """Return a list of relations with those that later facts use and the best of the others, and its length.
-
-    It stays whole until a fact uses it.
-    """
+    """Return a list of relations, once facts use it: those, the best of the others, and its length."""
     listing, more, left = text.partition("} ... and ")  # behind a list that was cut: how to see the rest
     try:
         listed = ast.literal_eval(f"{listing}}}" if more else listing)

@@ -1,4 +1,4 @@
-"""Language models: any OpenAI-compatible server through langchain-openai, or any LangChain chat model.
+"""Language models and embeddings of any OpenAI-compatible server, and any LangChain chat model.
 
 Retries, time-outs and usage are LangChain's. A long run also needs errors that are explained, parameters left
 out that a model does not know, replies without reasoning blocks and of bounded size, and an end when its
@@ -11,16 +11,18 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
+import numpy as np
 from pydantic import BaseModel, Field
 
 from triplewise.nodes.state import Usage
@@ -30,11 +32,12 @@ from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableErr
 from triplewise.tools.core.files import parse_yaml, read_yaml
 from triplewise.tools.core.terms import one_line
 from triplewise.tools.kg.protocol import Deadline
+from triplewise.tools.retrieval.encoder import CachingEncoder
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage
-
+    from langchain_openai import OpenAIEmbeddings
 T = TypeVar("T")
 Messages = Sequence[Mapping[str, str]] | str
 """Chat messages in OpenAI's form, `{"role": "user", "content": "..."}`, or the text of one."""
@@ -62,10 +65,9 @@ _REASONING = (
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered: its text without reasoning blocks, cut before any stop word, and its tool calls.
+    """What a model answered: its text without reasoning, cut before any stop word, and its tool calls.
 
-    `invalid_calls` have arguments, as written, that are not a JSON object. `truncated`: the limit of tokens
-    ended it.
+    `invalid_calls` have arguments that are not a JSON object; `truncated`: the limit of tokens ended it.
     """
 
     text: str
@@ -164,10 +166,7 @@ class Server:
 
 
 def find_server(model: str, base_url: str | None, api_key_env: str, **settings: Any) -> Server:
-    """Return the server of a model; the environment has its key, and its address where `base_url` is None.
-
-    Raises `ConfigurationError` where the URL is none, or OpenAI would refuse to answer without a key.
-    """
+    """Return the server of a model, its key and, where none is given, its address from the environment."""
     url = base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
     url = whole_url(url).strip().rstrip("/")
     split_url(url, "base_url", "http://localhost:8000/v1")
@@ -208,9 +207,6 @@ def open_model(
         model: `openai:NAME`, for any server that speaks the OpenAI API, or `provider:NAME`, through the
             LangChain package of the provider, which finds its key itself.
         settings: timeout, max_retries, temperature, max_tokens and the like; None leaves one out.
-
-    Raises `ConfigurationError` for an unknown form of model, a missing package or key, or a wrong base URL,
-    `DataError` where the price table cannot be read.
     """
     provider, name = split_model(model)
     secrets.remember_environment()
@@ -248,12 +244,7 @@ def _opened(
 
 
 class ChatModel:
-    """A language model, for any thread.
-
-    Args:
-        chat: any LangChain chat model. name: looked up among the prices; "" takes the chat model's own.
-        prices: price table over the shipped one. server: of a model behind the OpenAI API, else None.
-    """
+    """A language model, for any thread; `name` is looked up among the prices, "" is the chat model's."""
 
     def __init__(
         self, chat: BaseChatModel, name: str = "", prices: str | None = None, server: Server | None = None
@@ -278,15 +269,9 @@ class ChatModel:
     ) -> Reply:
         """Return the reply, waiting in this thread until the deadline has passed or is cancelled.
 
-        Args:
-            stop: words that end the reply.
-            schemas: OpenAI function schemas; with some, native tool calls are requested, several at a time
-                where they may be `parallel`.
-
-        Raises:
-            ConfigurationError: the person must set something right (key, model name, address).
-            ModelUnavailableError: the server gave no usable reply after all retries.
-            OutOfTimeError: the seconds are over.
+        `stop` words end it; with `schemas` (OpenAI functions) native tool calls are requested, several at a
+        time where they may be `parallel`. Raises `ConfigurationError` where the person must set something
+        right, `ModelUnavailableError` after all retries, and `OutOfTimeError` where the seconds are over.
         """
         seconds = deadline.left if deadline is not None else None
         if seconds is not None and seconds <= 0:
@@ -375,6 +360,84 @@ class ChatModel:
         )
 
 
+BATCH, CACHED_TEXTS = 256, 2_000
+"""Texts sent at once, within what the smaller servers take, and those whose vectors are kept in memory."""
+LONGEST_REPLY = 64 * 2**20
+"""Bytes of a reply that are read; a batch of vectors with 4,096 numbers, written as text, takes half."""
+
+
+class OpenAIEncoder(CachingEncoder):
+    """An `Encoder` that asks a server, once for each text while it is cached. Safe to use from threads.
+
+    Tokens (estimated) and cost go to the run that asks first. It raises what a language model does.
+    """
+
+    def __init__(self, server: Server, prices: str | None) -> None:
+        # The server is part of the name: it keeps vectors apart from those of others.
+        super().__init__(f"openai:{server.model}@{server.where.rpartition(' ')[2]}", 0, CACHED_TEXTS)
+        self.server, self._prices, self.shared = server, load_prices(prices), self
+        self._record: Callable[[Usage], None] = lambda usage: None
+
+    def session(self, record: Callable[[Usage], None]) -> Self:
+        """Return the same encoder with its vectors; `record` is given the usage of each request."""
+        session = copy(self)
+        session._record = record
+        return session
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector, known from the first reply; asks for one where there was none yet."""
+        if not self.shared._dimension:
+            self.encode(["dimension"])
+        return self.shared._dimension
+
+    @cached_property
+    def _client(self) -> OpenAIEmbeddings:
+        from langchain_openai import OpenAIEmbeddings
+
+        settings = self.server.client_settings(LONGEST_REPLY)
+        return OpenAIEmbeddings(check_embedding_ctx_length=False, chunk_size=BATCH, **settings)
+
+    def _embed(self, texts: Sequence[str]) -> np.ndarray:
+        from langchain_core.messages.utils import count_tokens_approximately
+
+        sent = [text if text.strip() else " " for text in texts]  # servers refuse an empty text
+        try:
+            rows = wait_for(self.shared._client.aembed_documents(sent))
+        except Exception as error:
+            raise explained(error, self.server, "list of embeddings") from error
+        tokens = count_tokens_approximately(sent)
+        self._record(Usage(0, tokens, 0, self._prices.cost(self.server.model, tokens, 0), estimated=True))
+        vectors = np.asarray(rows if len({len(row) for row in rows}) == 1 else [], np.float32)
+        expected = (len(texts), self.shared._dimension or vectors.shape[-1])
+        if vectors.shape != expected or not expected[1] or not np.isfinite(vectors).all():
+            raise ModelUnavailableError(
+                f"{self.server.where} sent no usable embeddings: {len(texts)} vectors of equal length were "
+                f"due, got shape {vectors.shape}; is {self.server.model!r} an embedding model?"
+            )
+        self.shared._dimension = vectors.shape[1]
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
+
+
+def open_embeddings(
+    model: str,
+    base_url: str | None = None,
+    api_key_env: str = "OPENAI_API_KEY",
+    prices: str | None = None,
+    **settings: Any,
+) -> OpenAIEncoder:
+    """Open an embedding model, once per settings; its name may begin with `openai:`. See `open_model`."""
+    if not (name := model.removeprefix("openai:").strip()):
+        raise ConfigurationError(
+            "setting ranking_model names no model; give one such as text-embedding-3-small"
+        )
+    return _encoder(find_server(name, base_url, api_key_env, **settings), prices)
+
+
+_encoder = lru_cache(maxsize=8)(OpenAIEncoder)  # one encoder per settings: connections and vectors are reused
+
+
 _STARTING = threading.Lock()
 
 
@@ -392,10 +455,7 @@ if hasattr(os, "register_at_fork"):  # a child has neither the thread nor the co
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T], deadline: Deadline | None = None) -> T:
-    """Run a coroutine on that loop and wait in this thread; it is given up with the wait.
-
-    Raises `OutOfTimeError` when the deadline is cancelled.
-    """
+    """Run a coroutine on that loop and wait here; `OutOfTimeError` when the deadline is cancelled."""
     with _STARTING:  # two first calls at a time would start one loop each
         future = asyncio.run_coroutine_threadsafe(coroutine, _loop())
     try:
@@ -432,10 +492,7 @@ def refused_parameter(error: Exception) -> str:
 def explained(
     error: Exception, server: Server | None, due: str = "chat completion", model: str = ""
 ) -> errors.TriplewiseError:
-    """Return the error that says what happened and who acts: the person (`ConfigurationError`), or nobody.
-
-    due: what the server was to answer with. model: its name, where no server is known.
-    """
+    """Return the error that says what happened and who acts; `due` is what the server was to answer with."""
     import openai
 
     status, code = getattr(error, "status_code", None), getattr(error, "code", None)

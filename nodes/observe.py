@@ -32,10 +32,7 @@ def one_hop(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def relations(state: State, runtime: Runtime[Context]) -> Update:
-    """The relations around the task-relevant entities that fit the question, each with some values.
-
-    What a model that writes queries needs most: what there is, which way it points, and its ids.
-    """
+    """The relations around the task-relevant entities that fit the question, each with some values."""
     if state.observed:
         return {}
     env, kg = environment(runtime), environment(runtime).kg

@@ -38,11 +38,8 @@ GRACE = 2.0
 class PhaseNode(Runnable[State, Update]):
     """A phase as the graph runs it; `link` begins a run and `answer` ends it in any case.
 
-    Where the run's seconds end or a query is not answered in time, the run is over: the phases that follow do
-    nothing, and the answer says why.
-
-    Raises `ConfigurationError` for a phase of a wrong signature when it is made, and when a phase returns
-    anything but an update or a key that the state does not have: LangGraph drops such keys without a word.
+    Where the run's seconds end or a query is not answered in time, the phases that follow do nothing, and the
+    answer says why. A key that the state does not have is refused: LangGraph drops it without a word.
     """
 
     def __init__(self, phase: Phase, settings: Mapping[str, Any], place: str = "") -> None:

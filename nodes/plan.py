@@ -51,7 +51,7 @@ def auto(state: State, runtime: Runtime[Context]) -> Update:
     """The policy without a model follows readings; a model is shown rules of seed questions.
 
     Rules that only fit the words of a question cost a model more than they gave: see docs/results.md. With
-    `cascade`, the question is read as without a model, and the readings are kept where the best is sure.
+    `cascade`, readings are kept where the best is sure.
     """
     env, context = environment(runtime), runtime.context
     if context.cascade is not None and not context.embedded and env.toolset.name == "pyql":
@@ -73,11 +73,7 @@ def mined(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def proposed(state: State, runtime: Runtime[Context]) -> Update:
-    """The model proposes paths, shown like seed questions with their own mined ones (SymAgent, eq. 3).
-
-    Proposals are aligned to relations the KG really has and grounded at the topic; mined rules follow them.
-    Without a language model, the mined rules are the plan.
-    """
+    """The model proposes paths, shown like seed questions with theirs (SymAgent, eq. 3); mined ones next."""
     context = runtime.context
     if context.embedded or not state.linked:
         return mined(state, runtime)
@@ -131,10 +127,7 @@ def is_sure(readings: Sequence[Reading], context: Context) -> bool:
 
 
 def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
-    """Return the readings of what is asked, best first.
-
-    One that a person marked right is the first, and sure; those that a person marked wrong are left out.
-    """
+    """Return the readings of what is asked, best first, as a person marked them right or wrong before."""
     kg, readings = env.context.kg, _read(state, env)
     ratings = ratings_of(kg, state.question) if isinstance(kg, str) else {}
     left = [r for r in readings if ratings.get(r.program) != "wrong"]
@@ -178,10 +171,7 @@ def _mined_plan(state: State, env: Environment, readings: Sequence[Reading]) -> 
 
 
 def rules_of(readings: Sequence[Reading], profile: Profile, documents: bool = False) -> tuple[Rule, ...]:
-    """Return the rules behind readings, each once: of programs that are a chain from a node to the answer.
-
-    A reading that finds nothing is one only where `documents` may fill the gap (SymAgent 4.2.1).
-    """
+    """Return the rules behind readings; those that find nothing only where `documents` may fill the gap."""
     rules = dict[tuple[str, str], Rule]()
     for reading in readings:
         program = PyQL.parse(reading.program, profile)
@@ -236,10 +226,7 @@ def relations_around(kg: KnowledgeGraph, encoder: Encoder, state: State) -> list
 
 
 def rule_service(state: State, env: Environment) -> RuleService:
-    """Return the service behind get_rules: the plan for the question, or one of its own for a part of it.
-
-    A part is planned from the entities that it names, else from those of the question (SymAgent 4.2.1).
-    """
+    """Return the service of get_rules: the plan for the question, or for a part of it (SymAgent 4.2.1)."""
 
     def rules(question: str) -> Sequence[str]:
         parts = (" ".join(s.feedback.arguments) for s in state.steps if s.feedback.action == "get_rules")

@@ -72,12 +72,7 @@ class Prompt:
         return part in self.parts
 
     def render(self, part: str, **values: Any) -> str:
-        """Return one part, filled in; a function among the values is called where it is named.
-
-        Raises:
-            ConfigurationError: the prompt has no such part.
-            DataError: the template needs a value that was not given, or fails.
-        """
+        """Return one part, filled in; functions among the values are called. `DataError` where it fails."""
         if part not in self.parts:
             raise ConfigurationError.unknown(f"part of prompt {self.name!r}", part, self.parts)
         try:
@@ -89,9 +84,7 @@ class Prompt:
 def load_prompt(name: str | Path) -> Prompt:
     """Return a prompt by name, or from a YAML file of one's own (read again whenever the file changed).
 
-    Raises:
-        ConfigurationError: neither a shipped prompt nor a file.
-        DataError: the file cannot be used; the message names file, line and key.
+    Raises `DataError`, which names file, line and key, where the file cannot be used.
     """
     if (_FOLDER / f"{name}.yaml").is_file():
         return _read(str(name))

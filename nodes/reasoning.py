@@ -1,24 +1,37 @@
-"""What an action may use: the graph, the program so far, the reasoning memory (QueryAgent, algorithm 1)."""
+"""What an action may use: the graph, the program so far, the reasoning memory (QueryAgent, algorithm 1).
+
+And documents: passages are found, a language model reads them, prompted as in figure 6, and what passages
+support of its reply is aligned to the KG (SymAgent 4.2.1, extractTriples).
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from triplewise.nodes.environment import Environment
-from triplewise.nodes.extract import extractor
 from triplewise.nodes.plan import rule_service
+from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.sql import sql_services
 from triplewise.nodes.state import State, Step
+from triplewise.tools.actions.symbolic import Extraction, ExtractService
 from triplewise.tools.actions.toolset import ActionContext, Call, Ranker, ReasoningMemory
+from triplewise.tools.core.errors import DocumentsUnavailableError
+from triplewise.tools.core.facts import Passage
 from triplewise.tools.core.terms import IRI
+from triplewise.tools.extraction.alignment import align
+from triplewise.tools.extraction.triples import fact_request, supported_triples
+from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.unbatched import UnbatchedLabels
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.program import AnyOf, PyQL, Typed, all_facts
 from triplewise.tools.retrieval.ranking import rank_relations
 
 LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")
+PASSAGES, CHARACTERS = 40, 12_000
+"""Passages found for one entity and relation, and characters of passages that a model is shown at once."""
 
 
 def action_context(state: State, env: Environment) -> ActionContext:
@@ -44,10 +57,7 @@ def action_context(state: State, env: Environment) -> ActionContext:
 
 
 def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
-    """Return what was linked, looked up, bound and tried in the steps before (QueryAgent, Algorithm 1, RM).
-
-    Steps that were rolled back stay only as attempts: what they bound or showed is forgotten (line 15).
-    """
+    """Return what was linked, looked up, bound and tried before (QueryAgent, algorithm 1, RM)."""
     short, standing = env.kg.profile.short, state.standing
     calls = [_call_text(s) for s in state.steps]
     # What the plan names: nodes and relations of the followed reading and of the rules.
@@ -100,10 +110,7 @@ def _call_text(step: Step) -> str:
 
 
 def ranker(question: str, env: Environment) -> Ranker:
-    """Return what ranks and cuts the relations around a node for a question (QueryAgent, appendix B.3).
-
-    Vectors of relation texts come from the KG's own store, so that no text is embedded twice.
-    """
+    """Return what ranks and cuts the relations around a node for a question (QueryAgent, appendix B.3)."""
     kg, context = env.kg, env.context
 
     def rank(forward: list[str], backward: list[str]) -> tuple[list[str], list[str]]:
@@ -121,3 +128,58 @@ def ranker(question: str, env: Environment) -> Ranker:
         return [n for n in ranked if n in forward], [n for n in ranked if n in backward]
 
     return rank
+
+
+def extractor(state: State, env: Environment) -> ExtractService:
+    """Return the service that reads facts about a relation of an entity from the documents."""
+    _ = env.documents
+
+    def extract(entity: str, relation: str) -> Extraction:
+        done = complete(entity, relation, state.question, env, env.kg)
+        facts = tuple(f for f in env.fact_store.add(done.facts) if f.status != "rejected")
+        rejected = len(done.facts) - len(facts)
+        reasons = (f"{rejected} that a person has rejected before are left out",) if rejected else ()
+        return Extraction(done.passages, facts, (*reasons, *done.reasons))
+
+    return extract
+
+
+def complete(entity: str, relation: str, question: str, env: Environment, kg: KnowledgeGraph) -> Extraction:
+    """Search the documents, have the model read them as in figure 6, align its triples to the KG."""
+    passages, request = list[Passage](), fact_request(kg, entity, relation)
+    if env.documents is None:
+        return Extraction((), (), ("no documents are configured",))
+    if request is None:
+        return Extraction((), (), (f"the graph has no relation {relation}",))
+    short = kg.profile.short(request.relation)
+    text = relation_texts(kg, [short])[short]
+    words = " ".join((text.label, *text.aliases[:3], text.description)).strip()
+    reason = f"no document names {request.name}"
+    try:
+        passages += env.documents.find(request.name, words, question, aliases=request.aliases, limit=PASSAGES)
+    except DocumentsUnavailableError as error:
+        reason = str(error)
+    if not passages:
+        return Extraction((), (), (reason,))
+    prompt = (env.prompt if "extract" in env.prompt else load_prompt("symagent")).render(
+        "extract",
+        question=question,
+        entity=request.name,
+        relation=text.label,
+        document="\n\n".join(fitting_texts(passages)),
+    )
+    reading = supported_triples(env.ask(prompt).text, passages, request, kg, env.encoder)
+    facts = align(reading.triples, kg, question, env.context.name_of("model"))
+    return Extraction(tuple(p.text for p in passages), facts, reading.reasons)
+
+
+def fitting_texts(passages: Sequence[Passage]) -> list[str]:
+    """Passages as a model is shown them, with the titles of their documents, as many as fit."""
+    texts, left = list[str](), CHARACTERS
+    for passage in passages:
+        text = f"{passage.title}: {passage.text}" if passage.title else passage.text
+        if len(text) > left and texts:
+            break
+        texts.append(text[:left])
+        left -= len(text)
+    return texts

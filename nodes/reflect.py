@@ -34,9 +34,8 @@ PathNetwork = tuple[tuple[Triple, ...], ...]
 def oda(state: State, runtime: Runtime[Context]) -> Update:
     """Let the model pick the triples that help to answer, at most K (ODA 2.3, table 8).
 
-    Only what the last action really brought up is kept. Triples that share the relation and one end are one
-    of the K choices: an answer of many values is kept whole. What no step and no observation brought up is
-    counted as hallucinated. Without a language model, see `guided`.
+    Only what the last action brought up is kept. Triples that share the relation and one end are one of the K
+    choices: an answer of many values is kept whole. Without a language model, see `guided`.
     """
     context, triples = runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
@@ -54,11 +53,7 @@ def oda(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def guided(state: State, runtime: Runtime[Context]) -> Update:
-    """ODA's reflection by the policy without a model: plan and observation say what helps to answer.
-
-    First the triples of the relations of the followed reading, then those that were observed, best first,
-    then the others by how like the question they are; K in all.
-    """
+    """ODA's reflection without a model: K triples that are planned, then observed, then like the question."""
     env, triples = environment(runtime), state.last.feedback.triples
     profile, reading = env.kg.profile, state.followed
     program = PyQL.parse(reading.program, profile) if reading is not None else PyQL()
@@ -87,11 +82,7 @@ def chance(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def generated(state: State, runtime: Runtime[Context]) -> Update:
-    """Let the model write K facts of its own instead of keeping triples (ablation, ODA 4.2).
-
-    They stand apart from memory, marked as not from the KG, and prove nothing. What they name of the last
-    action's tails is task-relevant next. Without a language model, see `similarity`.
-    """
+    """Let the model write K facts of its own, which prove nothing, instead (ablation, ODA 4.2)."""
     context, triples = runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
         return similarity(state, runtime)
@@ -134,11 +125,7 @@ def remember(memory: PathNetwork, triples: Iterable[Triple]) -> PathNetwork:
 
 
 def _kept(state: State, env: Environment, triples: tuple[Triple, ...]) -> Update:
-    """Return memory with `triples`, the next focus, and the last step with a note of the inspector.
-
-    K tails of the reflected triples are the next task-relevant entities; without any, they stay. Where all of
-    them only arrive at the entity that a model looked from, it goes on from their heads.
-    """
+    """Return memory with `triples`, and K of their tails as the next task-relevant entities, if any."""
     context, short = env.context, env.kg.profile.short
     tails = dict.fromkeys(short(t.object) for t in triples if isinstance(t.object, IRI))
     if tails and not context.embedded and tails.keys() <= set(state.last.feedback.arguments):
@@ -155,10 +142,7 @@ def _settled(state: State) -> tuple[Step, ...]:
 
 
 def _likest(state: State, env: Environment, triples: tuple[Triple, ...], limit: int) -> tuple[Triple, ...]:
-    """Return the triples whose relation and tail are most like the question, best first.
-
-    The tail is the end that the action did not look from: an arriving triple is read from there.
-    """
+    """Return the triples whose relation and far end are most like the question, best first."""
     if len(triples) <= limit:
         return triples
     kg, looked = env.kg, set(state.last.feedback.arguments)
@@ -186,11 +170,7 @@ def _about_triples(state: State, env: Environment, part: str) -> str:
 
 
 def parse_triples(kg: KnowledgeGraph, reply: str, offered: Sequence[Triple]) -> list[Triple]:
-    """Return the offered triples that a reply names, by ids or by labels, in the reply's order.
-
-    `all` in place of an end names all the triples of the other end and the relation. One written from tail to
-    head is taken as the KG has it.
-    """
+    """Return the offered triples that a reply names by ids or labels, `all` for an end too, in its order."""
     text, mentions = _plain(reply), list[tuple[int, int, Triple]]()
     for triple, forms in zip(offered, _forms(kg, offered), strict=True):
         places = [(place, -len(form)) for form in forms if (place := _place(text, form)) >= 0]
@@ -203,10 +183,10 @@ def parse_triples(kg: KnowledgeGraph, reply: str, offered: Sequence[Triple]) -> 
 
 
 def made_up(kg: KnowledgeGraph, reply: str, given: Sequence[Triple]) -> tuple[str, ...]:
-    """Return triples that a reply names although the KG gave no such one, as it writes them, each once.
+    """Return triples that a reply names although the KG gave no such one, as it writes them.
 
-    given: all that the KG has shown so far. A triple is three parts in round brackets, three ids on a line of
-    their own, or three parts whose middle one is a relation of those given; other text does not count.
+    A triple is three parts in round brackets, three ids on a line of their own, or three parts whose middle
+    one is a relation of those `given`.
     """
     text, claims = _plain(reply), list[str]()
     for form in sorted({f for forms in _forms(kg, given) for f in forms}, key=len, reverse=True):

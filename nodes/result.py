@@ -44,10 +44,7 @@ def build_answer(
     *,
     calibrate: bool = True,
 ) -> Answer:
-    """Return the answer: as the run ended, with its confidence, its proof and its words.
-
-    note: of what was found; it is the reason, and may stand in for a confidence.
-    """
+    """Return the answer: as the run ended, with its confidence, proof and words; `note` may be its reason."""
     kg, (status, reason) = env.kg, _ending(state, values)
     if status == "not_found":
         reason = next((r.missing for r in state.readings if r.missing), "") or reason
@@ -133,10 +130,7 @@ def _judged(answer: Answer, state: State, env: Environment) -> Answer:
 
 
 def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> Reading | None:
-    """Return the answer of a model's own query as a reading, not calibrated; None for slots and claims.
-
-    It is compared with what the question is read as without a model: some KG queries, no model call.
-    """
+    """Return the answer of a model's own query as a reading, not calibrated; None for slots and claims."""
     if form_of(state.question) != "question":
         return None
     readings = readings_of(state, env)

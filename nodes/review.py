@@ -32,10 +32,7 @@ MEANINGS, SHOWN = 4, 10
 
 
 def review(state: State, runtime: Runtime[Context]) -> Update:
-    """Wait for a person's word on the facts that nobody has decided on; the others are left as they are.
-
-    Rejected facts are out of this run, and are never proposed again.
-    """
+    """Wait for a person's word on the facts that nobody has decided on; rejected ones stay out."""
     env, waiting = environment(runtime), state.unreviewed
     if not waiting:
         return {}
@@ -87,8 +84,7 @@ def read_decisions(reply: Any, facts: Sequence[ExtractedFact]) -> dict[str, bool
 def choose(state: State, runtime: Runtime[Context]) -> Update:
     """Wait for a person to pick a reading of an answer that is unsure, or another meaning of a mention.
 
-    The picked reading is the answer: status `answered`, confidence None, for nothing could calibrate a
-    person. With another meaning the question is planned for anew; 0 leaves the answer as it is.
+    With another meaning the question is planned for anew; 0 leaves the answer as it is.
     """
     env, answer = environment(runtime), state.answer
     assert answer is not None

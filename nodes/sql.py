@@ -28,10 +28,7 @@ SHOWN_TABLES = 12
 
 
 def start(state: State, runtime: Runtime[Context]) -> Update:
-    """Tables hold no entities to be linked: what a question names is found in their columns.
-
-    Raises `ConfigurationError` for an empty question, and without a database or a language model.
-    """
+    """Tables hold no entities to be linked: what a question names is found in their columns."""
     require_model(runtime.context)
     _ = environment(runtime).database
     if not state.question.strip():

@@ -30,13 +30,9 @@ VerdictStatus = Literal["ok", "error", "finished", "spent"]
 class Usage:
     """What was used so far; usages add up, and `Usage()` is nothing.
 
-    Attributes:
-        calls: replies received from a language model.
-        input_tokens, output_tokens: as the server reports them; `estimated` where it does not.
-        cost: USD at list price; None once any model without a known price took part.
-        queries: queries that reached a KG.
-        seconds: wall-clock time, filled in by whoever measures a phase (a single reply's is 0).
-        hallucinated: triples that a model claimed to have from the KG although it gave no such one (ODA 2.3).
+    `calls` are replies of a language model; tokens are `estimated` where a server reports none; `cost` is USD
+    at list price, None once any model without a price took part; `queries` reached a KG; `hallucinated` are
+    triples that a model claimed to have from the KG, which gave no such ones (ODA 2.3).
     """
 
     calls: int = 0
@@ -61,10 +57,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ScoredTriple:
-    """A triple of the observation subgraph with its cosine to the question (ODA, section 2.1).
-
-    `through` is the triple that leads to its mediator, where it is seen through one.
-    """
+    """A triple of the observation, its cosine to the question (ODA 2.1), and that to its mediator."""
 
     triple: Triple
     score: float
@@ -73,10 +66,7 @@ class ScoredTriple:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thought, one action, the feedback of the environment, and the observation that the agent was shown.
-
-    `program_before` is what a correction rolls back to. `guideline` is the id of the one that fired.
-    """
+    """One thought, action, feedback and observation; the program to roll back to; the guideline that fits."""
 
     number: int
     thought: str
@@ -102,10 +92,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """One mistake that was caught: at which step, by which guideline, and as `text` what the agent was shown.
-
-    `reason` is what was wrong, in words for a person; `fixes` are verified corrections, with what each finds.
-    """
+    """One mistake that was caught: what the agent was shown, verified fixes, and the reason in words."""
 
     step: int
     call: str
@@ -118,11 +105,7 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class ProofTriple:
-    """A fact that proves the answer, with the labels of its subject, relation and object for people.
-
-    One that was read from a document has its `sentence`, the `document` by title and `source`, and the id of
-    the `fact`; these are "" for a fact of the KG.
-    """
+    """A fact that proves the answer, with labels for people, and where it was read if in a document."""
 
     triple: Triple
     labels: tuple[str, str, str]

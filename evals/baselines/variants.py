@@ -25,13 +25,13 @@ from triplewise.evals.baselines import Graph, loop
 from triplewise.nodes import act as acting
 from triplewise.nodes import answer as answering
 from triplewise.nodes import plan as planning
+from triplewise.nodes.answer import find_routes
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
-from triplewise.nodes.extract import fitting_texts
 from triplewise.nodes.hints import memory_lines
 from triplewise.nodes.prompting import load_prompt
+from triplewise.nodes.reasoning import fitting_texts
 from triplewise.nodes.result import labels_of
-from triplewise.nodes.routes import find_routes
 from triplewise.nodes.state import State
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError, ConfigurationError

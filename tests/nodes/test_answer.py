@@ -14,9 +14,8 @@ from langgraph.runtime import Runtime
 
 from triplewise.graphs import Answer, Context, State, build_graph
 from triplewise.nodes.act import carry_out
-from triplewise.nodes.answer import memory, program
+from triplewise.nodes.answer import find_routes, memory, program, route_query
 from triplewise.nodes.environment import Environment
-from triplewise.nodes.routes import find_routes, route_query
 from triplewise.nodes.state import Step, Verdict
 from triplewise.tools.actions import TOOLSETS, parse_call
 from triplewise.tools.actions.toolset import Feedback

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tests.support.openai_server import Fault, OpenAIServer
-from triplewise.nodes import embeddings
+from triplewise.nodes import models
 from triplewise.nodes.context import Context
-from triplewise.nodes.embeddings import BATCH, OpenAIEncoder, open_embeddings
 from triplewise.nodes.environment import Environment
+from triplewise.nodes.models import BATCH, OpenAIEncoder, open_embeddings
 from triplewise.nodes.reasoning import ranker
 from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
@@ -102,7 +102,7 @@ def test_what_the_person_must_set_right(openai_server: Start) -> None:
 @pytest.fixture(autouse=True)
 def no_encoder_of_an_earlier_server() -> None:
     """A server of an earlier test may have had the same port."""
-    embeddings._opened.cache_clear()
+    models._encoder.cache_clear()
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_the_next_process_embeds_no_relation_again(openai_server: Start, films: 
     context = Context(kg=films, ranking=ranking, ranking_model="letters", base_url=server.url)
     first = ranker("zzzz", Environment(context))(["directed_by", "has_genre", "zzz"], [])
     close_all()  # another KG object and another encoder: only what lies on disk is left
-    embeddings._opened.cache_clear()
+    models._encoder.cache_clear()
     again = ranker("zzzz", Environment(context))(["directed_by", "has_genre", "zzz"], [])
     assert again == first
     assert [t for batch in server.embedded for t in batch].count("has genre") == (ranking == "openai")

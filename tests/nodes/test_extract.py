@@ -14,7 +14,7 @@ from tests.support.cinema import iri, write_cinema
 from tests.support.openai_server import OpenAIServer
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment
-from triplewise.nodes.extract import CHARACTERS, complete
+from triplewise.nodes.reasoning import CHARACTERS, complete
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 

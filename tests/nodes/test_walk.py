@@ -104,6 +104,6 @@ def test_what_takes_a_query_is_named(kg: KnowledgeGraph, line: str, need: str) -
 def test_no_more_entities_than_the_limit_are_looked_at(
     kg: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triplewise.nodes.walk.WIDTH", 1)
+    monkeypatch.setattr("triplewise.nodes.embedded.WIDTH", 1)
     steps = walk(kg, *OTHERS, "add_fact(?film, director, ?x)", "set_answer(?x)")
     assert actions(steps).count("search_each") == 0

@@ -11,7 +11,7 @@ import pytest
 from tests.support.film_library import film_context
 from tests.support.openai_server import OpenAIServer
 from triplewise.evals.baselines import build_system
-from triplewise.nodes.extract import CHARACTERS
+from triplewise.nodes.reasoning import CHARACTERS
 from triplewise.tools.core.errors import ConfigurationError
 
 Server = Callable[..., OpenAIServer]
