@@ -211,11 +211,6 @@ def tokenize(sparql: str) -> tuple[Token, ...]:
     return tuple(tokens)
 
 
-def variable_names(sparql: str) -> frozenset[str]:
-    """Names of the variables that a SPARQL text mentions, without their marks."""
-    return frozenset(t.text[1:] for t in tokenize(sparql) if t.kind == "variable")
-
-
 class Deadline:
     """A time budget in seconds that several calls share; it can be cancelled, and wakes who waits then.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
+from itertools import islice, product
 
 from triplewise.tools.core.terms import IRI, Literal, Term, whole_number
 from triplewise.tools.kg import protocol
-from triplewise.tools.kg.protocol import Deadline, Hop, KnowledgeGraph, Outcome, Path, Paths, Result
+from triplewise.tools.kg.protocol import Deadline, Hop, KnowledgeGraph, Outcome, Path, Paths
 
 CHAIN_CAP = 50_000  # chains of one length fetched at most
 
@@ -22,22 +22,30 @@ def find_paths(
     """
     paths: dict[Path, None] = {}
     outcome, message = Outcome.ROWS, ""
-    heads: list[Hop] | None = None
-    tails: list[Hop] | None = None
+    heads: list[Path] | None = None
+    tails: list[Path] | None = None
     for hops in range(1, max_hops + 1):
         if hops == 3:
-            heads, tails = _hops_from(kg, source, deadline), _hops_from(kg, target, deadline)
-        begins: list[Path] = [()] if heads is None else [(h,) for h in heads]
-        to_tails = tails is not None and (hops > 3 or heads is None)
-        ends: list[Path] = [(h.turned,) for h in tails or ()] if to_tails else [()]
+            heads, tails = _hops_from(kg, source, True, deadline), _hops_from(kg, target, False, deadline)
+        begins: list[Path] = [()] if heads is None else heads
+        ends: list[Path] = [()] if tails is None or (hops == 3 and heads is not None) else tails
         if not begins or not ends:
             break
+        first = list(dict.fromkeys(begin[0].far if begin else source for begin in begins))
+        last = list(dict.fromkeys(end[0].near if end else target for end in ends))
+        inner = hops - bool(begins[0]) - bool(ends[0])
+        avoided = [*([source] if begins[0] else ()), *([target] if ends[0] else ())]
         rows = min(max(4 * limit, 1_000), CHAIN_CAP)  # many chains are no simple paths
-        result, found = _of_length(kg, hops, (source, target), begins, ends, deadline, rows)
+        result = kg.query(_chains_query(first, last, inner, avoided), timeout=deadline.left, limit=rows)
         if not result.outcome.ok:
             outcome, message = result.outcome, result.message
             break
-        paths |= dict.fromkeys(found)
+        found = []
+        for chain in filter(None, (_chain(first, last, inner, row) for row in result.rows)):
+            before = (begin for begin in begins if not begin or begin[0].far == chain[0].near)
+            after = [end for end in ends if not end or end[0].near == chain[-1].far]
+            found += [path for b, e in product(before, after) if _is_permitted(path := (*b, *chain, *e), kg)]
+        paths |= dict.fromkeys(sorted(found, key=protocol.path_order))
         if len(paths) > limit:
             outcome, message = Outcome.TRUNCATED, f"cut at the limit of {limit} paths"
             break
@@ -47,48 +55,15 @@ def find_paths(
     return Paths(outcome, tuple(islice(paths, limit)), message)
 
 
-def _of_length(
-    kg: KnowledgeGraph,
-    hops: int,
-    between: tuple[Term, Term],
-    begins: Sequence[Path],
-    ends: Sequence[Path],
-    deadline: Deadline,
-    rows: int,
-) -> tuple[Result, list[Path]]:
-    """The permitted paths of one length that begin and end in given ways (`()` for any), and their query."""
-    source, target = between
-    first = list(dict.fromkeys(begin[0].far if begin else source for begin in begins))
-    last = list(dict.fromkeys(end[0].near if end else target for end in ends))
-    inner = hops - bool(begins[0]) - bool(ends[0])
-    avoided = [*([source] if begins[0] else ()), *([target] if ends[0] else ())]
-    result = kg.query(_chains_query(first, last, inner, avoided), timeout=deadline.left, limit=rows)
-    if not result.outcome.ok:
-        return result, []
-    chains = [chain for row in result.rows if (chain := _chain(first, last, inner, row))]
-    permitted = (path for path in _joined(begins, chains, ends) if _is_permitted(path, kg))
-    return result, sorted(permitted, key=protocol.path_order)
-
-
-def _joined(begins: Sequence[Path], chains: Sequence[Path], ends: Sequence[Path]) -> Iterator[Path]:
-    """All ways to put a beginning, a chain and an end together."""
-    for chain in chains:
-        for begin in begins:
-            if not begin or begin[0].far == chain[0].near:
-                for end in ends:
-                    if not end or end[0].near == chain[-1].far:
-                        yield (*begin, *chain, *end)
-
-
 def _is_permitted(path: Path, kg: KnowledgeGraph) -> bool:
     """Whether a path meets no node twice and takes no relation that the profile excludes."""
     is_simple = len({path[0].near, *(hop.far for hop in path)}) > len(path)
     return is_simple and not any(kg.profile.excludes(hop.triple.relation) for hop in path)
 
 
-def _hops_from(kg: KnowledgeGraph, node: Term, deadline: Deadline) -> list[Hop] | None:
-    """All hops from a node; None where they are many, or cannot be found out."""
-    hops: list[Hop] = []
+def _hops_from(kg: KnowledgeGraph, node: Term, away: bool, deadline: Deadline) -> list[Path] | None:
+    """All hops from a node, or else to it, as paths; None where they are many, or cannot be found out."""
+    paths: list[Path] = []
     for forward in (False,) if isinstance(node, Literal) else (True, False):
         pattern = f"{node.n3()} ?p ?o" if forward else f"?o ?p {node.n3()}"
         result = kg.query(f"SELECT ?p ?o WHERE {{ {pattern} }}", timeout=deadline.left, limit=protocol.BATCH)
@@ -96,11 +71,12 @@ def _hops_from(kg: KnowledgeGraph, node: Term, deadline: Deadline) -> list[Hop] 
             return None
         for relation, far in result.rows:
             if isinstance(relation, IRI) and far is not None and (forward or isinstance(far, IRI)):
-                hops.append(Hop.between(node, relation, far, forward))
-    return hops
+                triple = Hop.between(node, relation, far, forward).triple
+                paths.append((Hop(triple, forward is away),))
+    return paths
 
 
-def _chain(sources: Sequence[Term], targets: Sequence[Term], hops: int, row: tuple[Term | None, ...]) -> Path:
+def _chain(sources: Sequence[Term], targets: Sequence[Term], hops: int, row: protocol.Row) -> Path:
     """A row of `_chains_query` as a path; () where it is none."""
     cells = iter(row[hops + 1 :])
     nodes = [
@@ -121,32 +97,27 @@ def _chain(sources: Sequence[Term], targets: Sequence[Term], hops: int, row: tup
 
 
 def _chains_query(
-    sources: Sequence[Term], targets: Sequence[Term], hops: int, avoided: Sequence[Term] = ()
+    sources: Sequence[Term], targets: Sequence[Term], hops: int, avoided: Sequence[Term]
 ) -> str:
-    """Chains of so many edges between two sets of nodes, in any direction.
+    """Chains of so many edges between two sets of nodes, in any direction, that touch no `avoided` node.
 
     The columns are ?k, the relations ?p0, ?p1 ..., and the nodes ?n0, ?n1 ... from end to end, without those
     that are given alone; the bits of ?k, lowest first, tell which edges go against their direction.
-    `avoided` are nodes that no chain may touch.
     """
-    nodes = [f"?n{i}" for i in range(hops + 1)]
-    values = ""
+    nodes, values = [f"?n{i}" for i in range(hops + 1)], ""
     for place, ends in ((0, sources), (hops, targets)):
         if len(ends) == 1:
             nodes[place] = ends[0].n3()
         else:
             values += f"VALUES {nodes[place]} {{ {protocol.terms_n3(ends)} }} "
+    apart = [f"{a} != {b}" for i, a in enumerate(nodes) for b in nodes[i + 1 :] if "?" in a[0] + b[0]]
+    apart += [f"{n} != {x.n3()}" for n in nodes if n[0] == "?" for x in avoided if isinstance(x, IRI)]
+    simple = f" FILTER({' && '.join(apart)})" if apart else ""
     branches = []
     for k in range(2**hops):
-        steps = [
-            f"{nodes[i + 1]} ?p{i} {nodes[i]}" if k >> i & 1 else f"{nodes[i]} ?p{i} {nodes[i + 1]}"
-            for i in range(hops)
-        ]
-        if any(step.startswith('"') for step in steps):
-            continue  # no fact leaves a literal
-        apart = [f"{a} != {b}" for i, a in enumerate(nodes) for b in nodes[i + 1 :] if "?" in a[0] + b[0]]
-        apart += [f"{n} != {x.n3()}" for n in nodes if n[0] == "?" for x in avoided if isinstance(x, IRI)]
-        simple = f" FILTER({' && '.join(apart)})" if apart else ""
-        branches.append(f"{{ {values}{' . '.join(steps)}{simple} BIND({k} AS ?k) }}")
+        ways = ((i + 1, i) if k >> i & 1 else (i, i + 1) for i in range(hops))
+        steps = [f"{nodes[a]} ?p{min(a, b)} {nodes[b]}" for a, b in ways]
+        if not any(step.startswith('"') for step in steps):  # no fact leaves a literal
+            branches.append(f"{{ {values}{' . '.join(steps)}{simple} BIND({k} AS ?k) }}")
     columns = " ".join(["?k", *(f"?p{i}" for i in range(hops)), *(n for n in nodes if n[0] == "?")])
     return f"SELECT {columns} WHERE {{ {' UNION '.join(branches)} }}"

@@ -19,14 +19,14 @@ from itertools import islice
 from operator import call
 from pathlib import Path as FilePath
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 from typing import Literal as OneOf
 from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable, one_line, text
 from triplewise.tools.kg.engine import Deadline as Deadline
-from triplewise.tools.kg.engine import ReadQuery, Refused, read_query, variable_names
+from triplewise.tools.kg.engine import ReadQuery, Refused, read_query
 
 if TYPE_CHECKING:
     from triplewise.tools.core.facts import ExtractedFact
@@ -48,7 +48,6 @@ _SELECT = re.compile(
     r"(?:\s+LIMIT\s+(?P<cut>\d+))?\s*",
     re.DOTALL,
 )
-
 Direction = OneOf["forward", "backward", "both"]
 
 
@@ -84,9 +83,24 @@ class _Reply:
             raise QueryFailedError(self.outcome, self.message)
 
 
+class _Held(Generic[T]):
+    """An attribute of a reply, which raises `QueryFailedError` on a query that failed; kept as `_name`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    def __get__(self, reply: Any, owner: type) -> T:
+        reply.check()
+        held: T = getattr(reply, self._name)
+        return held
+
+
+Row: TypeAlias = tuple[Term | None, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Result(_Reply):
-    """Result of a SELECT (`rows`, one tuple a solution, None where unbound) or ASK (`boolean`).
+    """Result of a SELECT (`rows`, one tuple a solution, None where unbound) or ASK (`boolean`, else None).
 
     Raises:
         QueryFailedError: on reading what a query that failed would hold; look at `outcome` first to go on.
@@ -94,21 +108,11 @@ class Result(_Reply):
 
     outcome: Outcome
     variables: tuple[str, ...] = ()
-    _rows: tuple[tuple[Term | None, ...], ...] = ()
+    _rows: tuple[Row, ...] = ()
     message: str = ""
     _boolean: bool | None = None
-
-    @property
-    def rows(self) -> tuple[tuple[Term | None, ...], ...]:
-        """One tuple a solution, None where a variable is unbound."""
-        self.check()
-        return self._rows
-
-    @property
-    def boolean(self) -> bool | None:
-        """The answer of an ASK; None for a SELECT."""
-        self.check()
-        return self._boolean
+    rows: ClassVar = _Held[tuple[Row, ...]]()
+    boolean: ClassVar = _Held[bool | None]()
 
     @classmethod
     def ask(cls, answer: bool) -> Self:
@@ -116,7 +120,7 @@ class Result(_Reply):
         return cls(Outcome.ROWS, _boolean=answer)
 
     @classmethod
-    def capped(cls, variables: tuple[str, ...], rows: Sequence[tuple[Term | None, ...]], limit: int) -> Self:
+    def capped(cls, variables: tuple[str, ...], rows: Sequence[Row], limit: int) -> Self:
         """The result of a SELECT of which up to `limit + 1` rows were fetched."""
         if len(rows) > limit:
             message = f"cut at the limit of {limit} rows"
@@ -126,7 +130,7 @@ class Result(_Reply):
     def column(self, variable: str) -> tuple[Term, ...]:
         """Distinct bound values of one variable, in order of first appearance; () where there is no row."""
         i = self.variables.index(variable) if self.rows else 0
-        return tuple(dict.fromkeys(row[i] for row in self.rows if row[i] is not None))  # type: ignore[misc]
+        return tuple(dict.fromkeys(term for row in self.rows if (term := row[i]) is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +141,8 @@ class Relations(_Reply):
     _forward: tuple[IRI, ...] = ()
     _backward: tuple[IRI, ...] = ()
     message: str = ""
-
-    @property
-    def forward(self) -> tuple[IRI, ...]:
-        """Relations that leave the node."""
-        self.check()
-        return self._forward
-
-    @property
-    def backward(self) -> tuple[IRI, ...]:
-        """Relations that arrive at it."""
-        self.check()
-        return self._backward
+    forward: ClassVar = _Held[tuple[IRI, ...]]()
+    backward: ClassVar = _Held[tuple[IRI, ...]]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +152,7 @@ class Neighbours(_Reply):
     outcome: Outcome
     _triples: tuple[Triple, ...] = ()
     message: str = ""
-
-    @property
-    def triples(self) -> tuple[Triple, ...]:
-        """The triples."""
-        self.check()
-        return self._triples
+    triples: ClassVar = _Held[tuple[Triple, ...]]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,20 +164,11 @@ class Hop:
 
     @classmethod
     def between(cls, near: Term, relation: IRI, far: Term, forward: bool) -> Hop:
-        """The hop from a node to another, along a relation or against it.
-
-        Raises:
-            TypeError: the subject would be a literal.
-        """
+        """The hop from a node to another, along a relation or against it. TypeError from a literal."""
         subject, obj = (near, far) if forward else (far, near)
         if not isinstance(subject, IRI):
             raise TypeError(f"no triple can have the subject {subject!r}")
         return cls(Triple(subject, relation, obj), forward)
-
-    @property
-    def turned(self) -> Hop:
-        """The same triple, walked the other way."""
-        return Hop(self.triple, not self.forward)
 
     @property
     def near(self) -> Term:
@@ -199,12 +179,6 @@ class Hop:
     def far(self) -> Term:
         """The node that it leads to."""
         return self.triple.object if self.forward else self.triple.subject
-
-
-def is_datatype(term: object) -> bool:
-    """Whether a term (of ours or pyoxigraph's) is the IRI of a datatype, which is no value."""
-    value = "" if isinstance(term, Literal) else getattr(term, "value", "")
-    return value.startswith(XSD) or value == RDF + "langString"
 
 
 Path: TypeAlias = tuple[Hop, ...]
@@ -264,12 +238,11 @@ class Meter:
 
 
 class LRUCache(MutableMapping[K, V]):
-    """Values by key; the least recently used leave first once there are more than `size`."""
+    """Values by key; the least recently used leave first once there are more than `size`. Safe to share."""
 
     def __init__(self, size: int) -> None:
-        self._size = size
+        self._size, self._lock = size, Lock()
         self._items: OrderedDict[K, V] = OrderedDict()
-        self._lock = Lock()
 
     def __getitem__(self, key: K) -> V:
         with self._lock:
@@ -295,48 +268,40 @@ class LRUCache(MutableMapping[K, V]):
         return len(self._items)
 
 
-class AnswerCache:
-    """Answers of one KG by query, for one question: a KG may change. Safe to use from several threads.
+class AnswerCache(LRUCache[tuple[str, int | None], Result]):
+    """Answers of one KG by query and the limit that cut them (None for none), for one question.
 
-    Failures are never kept. A result that no limit cut answers for any limit, and for fewer variables of the
-    same pattern: their distinct values are those among the distinct values of more variables.
+    Failures and very long results are not kept. A result that no limit cut answers for any limit, and for
+    fewer variables of its pattern: their distinct values are those among the distinct values of more.
     """
 
     def __init__(self) -> None:
-        # By query and the limit that cut the answer, None for none.
-        self._answers: LRUCache[tuple[str, int | None], Result] = LRUCache(ANSWERS)
+        super().__init__(ANSWERS)
 
     def find(self, sparql: str, limit: int) -> Result | None:
         """Return what the KG answered to a query, with at most `limit` rows; None if that is not here."""
-        if (answer := self._answers.get((sparql, limit))) is not None:
-            return answer
-        if (answer := self._answers.get((sparql, None))) is None:
-            if (select := _SELECT.fullmatch(sparql)) is None:
-                return None
-            whole = self._answers.get((select["prologue"] + select["body"], None))
+        answer = self.get((sparql, limit)) or self.get((sparql, None))
+        if answer is None and (select := _SELECT.fullmatch(sparql)):
+            whole = self.get((select["prologue"] + select["body"], None))
             names = tuple(name[1:] for name in select["names"].split())
-            if whole is None or not set(names) <= set(whole.variables):
-                return None
-            places = [whole.variables.index(name) for name in names]
-            rows = tuple(dict.fromkeys(tuple(row[i] for i in places) for row in whole.rows))
-            rows = rows[: int(select["cut"])] if select["cut"] else rows
-            answer = replace(whole, variables=names, _rows=rows)
-        if len(answer.rows) <= limit:
+            if whole is not None and set(names) <= set(whole.variables):
+                places = [whole.variables.index(name) for name in names]
+                rows = tuple(dict.fromkeys(tuple(row[i] for i in places) for row in whole.rows))
+                rows = rows[: int(select["cut"])] if select["cut"] else rows
+                answer = replace(whole, variables=names, _rows=rows)
+        if answer is None or len(answer.rows) <= limit:
             return answer
         return Result.capped(answer.variables, answer.rows, limit)
 
     def keep(self, sparql: str, limit: int, result: Result) -> None:
-        """Remember an answer. Failures and very long results are asked for again."""
-        if not result.outcome.ok or len(result._rows) > ANSWER_ROWS:
-            return
-        is_cut = result.outcome is Outcome.TRUNCATED
-        self._answers[sparql, limit if is_cut else None] = result
-        select = None if is_cut else _SELECT.fullmatch(sparql)
-        if select is not None and (select["cut"] is None or len(result._rows) < int(select["cut"])):
-            key = (select["prologue"] + select["body"], None)  # no query itself
-            whole = self._answers.get(key)
-            if whole is None or len(whole.variables) <= len(result.variables):
-                self._answers[key] = result
+        """Remember an answer."""
+        if result.outcome.ok and len(result._rows) <= ANSWER_ROWS:
+            is_cut = result.outcome is Outcome.TRUNCATED
+            self[sparql, limit if is_cut else None] = result
+            select = None if is_cut else _SELECT.fullmatch(sparql)
+            if select and not (select["cut"] and len(result._rows) >= int(select["cut"])):
+                key = (select["prologue"] + select["body"], None)  # no query itself
+                self[key] = max(self.get(key, result), result, key=lambda r: len(r.variables))
 
 
 class KnowledgeGraph:
@@ -436,10 +401,8 @@ class KnowledgeGraph:
     ) -> Result:
         """Run one SELECT or ASK. Anything else (updates, SERVICE, LOAD) is refused as `syntax`.
 
-        A `foreign` query, which a person or a model wrote, runs where it can be ended (`isolated`).
-
-        Rows with the IRI of a datatype as a value are left out, unless the query asks for datatypes: some
-        graphs hold such IRIs in place of values.
+        A `foreign` query, which a person or a model wrote, runs where it can be ended. Rows with the IRI of
+        a datatype, which some graphs hold in place of a value, are left out unless it asks for datatypes.
         """
         try:
             read = read_query(sparql)
@@ -454,16 +417,13 @@ class KnowledgeGraph:
             return answer
         start = time.perf_counter()
         result = (self._run_foreign if foreign else self._run)(read, timeout, limit)
-        seconds = time.perf_counter() - start
-        self.meter.add(result.outcome, seconds)
+        self.meter.add(result.outcome, time.perf_counter() - start)
         self._unanswered = self._unanswered + 1 if result.outcome is Outcome.UNAVAILABLE else 0
         self._last_words = result.message
-        rows, outcome = result._rows, result.outcome
         if not any(t.keyword == "DATATYPE" for t in read.tokens):
-            rows = tuple(row for row in rows if not any(map(is_datatype, row)))
-            if outcome.ok and len(rows) < len(result._rows):
-                outcome = outcome if rows else Outcome.EMPTY
-        result = replace(result, _rows=rows, outcome=outcome)
+            rows = tuple(row for row in result._rows if not any(map(is_datatype, row)))
+            is_emptied = bool(result._rows) and not rows
+            result = replace(result, _rows=rows, outcome=Outcome.EMPTY if is_emptied else result.outcome)
         if self._answers is not None:
             self._answers.keep(sparql, limit, result)
         return result
@@ -487,11 +447,7 @@ class KnowledgeGraph:
 
         `where` is SPARQL that PyQL made from terms. Relations that the profile excludes are left out.
         """
-        try:
-            sparql = relations_query(node, where)
-        except Refused as refusal:
-            return Relations(Outcome.SYNTAX, message=str(refusal))
-        result = self.query(sparql)
+        result = self.query(relations_query(node, where))
         if not result.outcome.ok or not result.rows:
             return Relations(result.outcome, message=result.message)
         forward, backward = (
@@ -515,26 +471,28 @@ class KnowledgeGraph:
         leaves both sides their fair share.
         """
         deadline, limit = Deadline(self._seconds()), self.limit if limit is None else limit
-        out, into, message = list[Triple](), list[Triple](), ""
+        sides, message = {True: list[Triple](), False: list[Triple]()}, ""
+        if direction != "both":
+            del sides[direction == "backward"]
+        if isinstance(node, Literal):  # no fact leaves one
+            sides.pop(True, None)
         try:
             allowed = f"VALUES ?p {{ {relation.n3()} }} " if relation else self._permitted(node, deadline)
-            for side, pattern in ((out, f"{node.n3()} ?p ?o"), (into, f"?o ?p {node.n3()}")):
-                is_out = side is out
-                if direction == ("backward" if is_out else "forward") or (
-                    is_out and isinstance(node, Literal)
-                ):
-                    continue
+            for forward, facts in sides.items():
+                pattern = f"{node.n3()} ?p ?o" if forward else f"?o ?p {node.n3()}"
                 sparql = f"SELECT ?p ?o WHERE {{ {allowed}{pattern} }}"
                 result = self.query(sparql, timeout=deadline.left, limit=limit)
-                facts = {
-                    Hop.between(node, edge, other, is_out).triple
-                    for edge, other in result.rows
-                    if isinstance(edge, IRI) and other and (is_out or isinstance(other, IRI))
-                }
-                side += sorted(facts, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
+                hops = (
+                    Hop.between(node, edge, far, forward)
+                    for edge, far in result.rows
+                    if isinstance(edge, IRI) and far and (forward or isinstance(far, IRI))
+                )
+                by = lambda t: (t.relation.value, t.subject.value, t.object.n3())  # noqa: E731
+                facts += sorted({hop.triple for hop in hops}, key=by)
                 message = result.message if result.outcome is Outcome.TRUNCATED else message
         except QueryFailedError as failed:
             return Neighbours(Outcome(failed.outcome), message=failed.message)
+        out, into = sides.get(True, []), sides.get(False, [])
         if len(out) + len(into) > limit:
             message = message or f"cut at the limit of {limit} triples"
             share = min(len(into), max(limit // 2, limit - len(out)))
@@ -715,14 +673,17 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 def relations_query(node: Term | Variable, where: str) -> str:
     """Both directions in one query: outgoing relations in the first column, incoming in the second."""
-    taken, fresh = variable_names(f"{where} {node.n3()}"), ("out", "in", "other")
-    mark = next("_" * n for n in range(len(taken) + 1) if taken.isdisjoint(v + "_" * n for v in fresh))
-    out, into, other = (f"?{name}{mark}" for name in fresh)
     n = node.n3()
     bound = f"{{ SELECT DISTINCT {n} WHERE {{ {where} }} }}" if isinstance(node, Variable) else ""
-    branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} {out} {other} }}"]
-    branches.append(f"{{ {bound} {other} {into} {n} }}")
-    return f"SELECT DISTINCT {out} {into} WHERE {{ {' UNION '.join(branches)} }}"
+    branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} ?out__ ?other__ }}"]
+    branches.append(f"{{ {bound} ?other__ ?into__ {n} }}")
+    return f"SELECT DISTINCT ?out__ ?into__ WHERE {{ {' UNION '.join(branches)} }}"
+
+
+def is_datatype(term: object) -> bool:
+    """Whether a term (of ours or pyoxigraph's) is the IRI of a datatype, which is no value."""
+    value = "" if isinstance(term, Literal) else getattr(term, "value", "")
+    return value.startswith(XSD) or value == RDF + "langString"
 
 
 def facts_by(predicates: Iterable[IRI], pattern: str) -> str:

@@ -11,8 +11,7 @@ from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Layer, Relati
 class UnbatchedLabels(Layer):
     """Another KG, but for `labels`: one query a node, every time it is shown, and nothing is remembered.
 
-    The texts of relations that a lookup offered are still fetched together: the paper's Freebase has
-    relations that read without a label, so its loop never asks for them.
+    Relations of the paper's Freebase read without a label: those that were offered are not looked up so.
     """
 
     def __init__(self, origin: KnowledgeGraph) -> None:
@@ -22,22 +21,18 @@ class UnbatchedLabels(Layer):
     def relations(self, node: Term | Variable, where: str = "") -> Relations:
         """Distinct relations, which are noted as offered."""
         around = self.origin.relations(node, where)
-        for relation in (*around.forward, *around.backward) if around.outcome.ok else ():
+        for relation in (*around._forward, *around._backward):
             self._offered[self.profile.label_subject(relation)] = True
         return around
 
     def labels(self, terms: Iterable[Term], *, partial: bool = False) -> dict[Term, str]:
         """Labels of many nodes, with one query for each of them."""
-        nodes = list(dict.fromkeys(terms))
+        nodes = dict.fromkeys(terms)
         labels = self.origin.labels([t for t in nodes if t in self._offered], partial=partial)
-        for term in nodes:
-            if not isinstance(term, IRI) or term in self._offered or not self.profile.label_predicates:
-                continue
+        for term in (t for t in nodes if isinstance(t, IRI) and t not in self._offered):
             subject = self.profile.label_subject(term)
-            if not subject.value.startswith("_:"):
+            if self.profile.label_predicates and not subject.value.startswith("_:"):
                 rows = self._label_rows([subject], Deadline(self.timeout))
-                if partial and not rows.outcome.ok:
-                    continue
-                if label := best_labels(self.profile, rows).get(subject):
-                    labels[term] = label
+                best = best_labels(self.profile, rows) if rows.outcome.ok or not partial else {}
+                labels |= {term: best[subject]} if subject in best else {}
         return labels

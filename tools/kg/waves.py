@@ -70,7 +70,15 @@ class Waves(Generic[Q, A]):
             batch.main.switch()
         while not all(task.greenlet.dead for task in started):
             if not batch.ready:
-                self._answer(batch)
+                waiting, batch.waiting = batch.waiting, []
+                try:
+                    answers = self._send([question for _, question in waiting])
+                    for (task, _), answer in zip(waiting, answers, strict=True):
+                        task.value = answer
+                except BaseException as error:  # noqa: BLE001 - raised again by `ask`
+                    for task, _ in waiting:
+                        task.error = error
+                batch.ready.extend(task for task, _ in waiting)
             batch.ready.popleft().greenlet.switch()
         for task in started:
             if task.error is not None:
@@ -92,15 +100,3 @@ class Waves(Generic[Q, A]):
     def _current(self) -> _Task | None:
         task = getattr(getcurrent(), "task", None)
         return task if isinstance(task, _Task) and task.batch.waves is self else None
-
-    def _answer(self, batch: _Batch) -> None:
-        """Ask what the tasks of a batch wait for."""
-        waiting, batch.waiting = batch.waiting, []
-        try:
-            answers = self._send([question for _, question in waiting])
-            for (task, _), answer in zip(waiting, answers, strict=True):
-                task.value = answer
-        except BaseException as error:  # noqa: BLE001 - raised again by `ask`
-            for task, _ in waiting:
-                task.error = error
-        batch.ready.extend(task for task, _ in waiting)
