@@ -28,7 +28,7 @@ class Scripted:
     `drip`: seconds between single bytes of the body. `hang_up`: close without any reply.
     """
 
-    body: str = ""
+    body: str | bytes = ""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     content_type: str = RESULTS
@@ -100,7 +100,7 @@ class SparqlServer:
 
 
 def _send(handler: BaseHTTPRequestHandler, reply: Scripted) -> None:
-    body = reply.body.encode()
+    body = reply.body if isinstance(reply.body, bytes) else reply.body.encode()
     try:
         handler.send_response(reply.status)
         handler.send_header("Content-Type", reply.content_type)

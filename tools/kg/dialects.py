@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import Any, ClassVar, TypeVar
+from typing import TypeVar
+
+from pydantic import BaseModel
 
 from triplewise.tools.core.files import parse_yaml
 from triplewise.tools.core.terms import IRI
 
-T = TypeVar("T")
-
 MATCHES = 200  # labels that full text gives at most: those of about the length of the text
 WORDS = 6  # words of a text that full text is asked for at most, the longest ones
 WORD = re.compile(r"[^\W_]+")
-_NO_OTHER_KEYS = {"extra": "forbid"}
 
 
-@dataclass(frozen=True)
-class Engine:
+class Engine(BaseModel, frozen=True, extra="forbid"):
     """What sets an engine apart; see `engines.yaml`."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _NO_OTHER_KEYS
 
     server: str
     timeout: str = ""
@@ -31,15 +26,12 @@ class Engine:
     sort_cap: str = ""
 
 
-@dataclass(frozen=True)
-class FullText:
+class FullText(BaseModel, frozen=True, extra="forbid"):
     """How an engine is asked for labels by their words; see `fulltext.yaml`.
 
     Attributes:
         name: of the engine. predicates: label predicates that the graph has.
     """
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _NO_OTHER_KEYS
 
     find: str
     word: str
@@ -60,15 +52,18 @@ class FullText:
         by_stem = bool(self.stem) and not every
         stems = {w: w[: max(4, len(w) // 2)] for w in words if by_stem and len(w) > 4}
         parts = [self.stem.format(stems[w]) if w in stems else self.word.format(w) for w in words]
-        values = {
-            "text": (self.all if every else self.any).join(parts),
-            "every": str(every).lower(),
-            "limit": MATCHES,
-            "language": language,
-            "instance": self.instance,
-        }
+        values = {"text": (self.all if every else self.any).join(parts), "every": str(every).lower()}
+        values |= {"limit": str(MATCHES), "language": language, "instance": self.instance}
         by = (IRI(p).n3() for p in self.predicates)
         return " UNION ".join(f"{{ {self.find.format(predicate=p, **values)} BIND({p} AS ?by) }}" for p in by)
+
+
+Dialect = TypeVar("Dialect", Engine, FullText)
+
+
+def _read(name: str, kind: type[Dialect]) -> dict[str, Dialect]:
+    text = resources.files("triplewise.tools.kg").joinpath(name).read_text(encoding="utf-8")
+    return parse_yaml(text, name).read_as(dict[str, kind])  # type: ignore[valid-type]
 
 
 @cache
@@ -80,7 +75,8 @@ def engines() -> dict[str, Engine]:
 @cache
 def full_texts() -> tuple[FullText, ...]:
     """The engines' ways to search texts, in the order in which they are tried; the last is for any engine."""
-    return tuple(replace(way, name=name) for name, way in _read("fulltext.yaml", FullText).items())
+    ways = _read("fulltext.yaml", FullText)
+    return tuple(way.model_copy(update={"name": name}) for name, way in ways.items())
 
 
 def engine_of(server: str) -> Engine | None:
@@ -92,8 +88,3 @@ def sort_cap(words: str) -> int:
     """How many rows the engine is able to sort, if an error says so; else 0."""
     found = (re.search(engine.sort_cap, words) for engine in engines().values() if engine.sort_cap)
     return next((int(match[1]) for match in found if match), 0)
-
-
-def _read(name: str, kind: type[T]) -> dict[str, T]:
-    text = resources.files("triplewise.tools.kg").joinpath(name).read_text(encoding="utf-8")
-    return parse_yaml(text, name).read_as(dict[str, kind])  # type: ignore[valid-type]

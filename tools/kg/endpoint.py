@@ -10,17 +10,19 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import httpx
 
-from triplewise.tools.core.addresses import login_headers, split_url, without_login
+from triplewise.tools.core.addresses import LOOPBACK, login_headers, split_url, without_login
 from triplewise.tools.core.terms import IRI, Term, whole_number
 from triplewise.tools.kg.dialects import Engine, engine_of
 from triplewise.tools.kg.engine import ReadQuery, Workers, read_query, tokenize
@@ -39,9 +41,9 @@ ATTEMPTS = 5  # attempts at most for one query, besides those that met a server 
 BACK_OFF, LONGEST_WAIT = 0.25, 4.0  # seconds before the second attempt, doubled before each further one
 EARLY = 0.25  # a gateway that says "time-out" after this share of ours did not wait: another try may do
 LONGEST_GET = 1_500  # characters of a query above which it is sent by POST: servers cut long URLs
-LEVELS = 20  # deepest class hierarchy that is walked
 CLASSES = 1_000  # a closure of more classes than this is left to the engine
-LARGEST_BODY = 256 * 1024 * 1024  # bytes of an answer above which it is given up
+LARGEST_BODY = 256 * 1024 * 1024  # bytes of an answer, unpacked, above which it is given up
+PIECE = 1024 * 1024  # bytes of an answer that are unpacked at once
 REDIRECTS = 5  # redirects that one request follows at most
 _BRANCH = "branch__"
 _log = logging.getLogger(__name__)
@@ -51,8 +53,10 @@ _CLOSURE = re.compile(  # `subject [step /] below* top` at the end of a triple
     rf"(?P<subject>\?\w+)\s+(?:(?P<step>{_NAME})\s*/\s*)?(?P<below>{_NAME})\s*\*\s+(?P<top>{_NAME})"
     r"(?=\s*[.}])"
 )
-_AGENT = "triplewise (SPARQLWrapper)"
-_ACCEPT = "application/sparql-results+json, application/json;q=0.5"
+_ACCEPTED = {
+    "Accept": "application/sparql-results+json, application/json;q=0.5",
+    "Accept-Encoding": "gzip",
+}
 
 
 class EndpointKG(KnowledgeGraph):
@@ -71,15 +75,13 @@ class EndpointKG(KnowledgeGraph):
         headers: sent with every request, e.g. Authorization; like a login, not sent on after a redirect.
         graph: IRI of the default graph to ask, where the endpoint holds several.
         connections: requests at a time.
-        profile, limit, index: as for every KG.
 
     Raises:
         ConfigurationError: the URL is not one of http or https.
     """
 
     is_remote = True
-    indexed = ""
-    """When its label index was made, where it has one: date and time in UTC."""
+    indexed = ""  # when its label index was made, where it has one: date and time in UTC
 
     def __init__(
         self,
@@ -96,11 +98,9 @@ class EndpointKG(KnowledgeGraph):
     ) -> None:
         parts = split_url(url)
         self.url = without_login(urlunsplit(parts._replace(query="", fragment="")))
-        self._parameters = parse_qsl(parts.query)
+        self._parameters = parse_qsl(parts.query) + ([("default-graph-uri", graph)] if graph else [])
         super().__init__(profile, name or self.url, timeout=timeout, limit=limit, index=index)
         self._headers = {**login_headers(url), **(headers or {})}
-        if graph:
-            self._parameters.append(("default-graph-uri", graph))
         self._workers = Workers()
         self._closed = threading.Event()  # shared with sessions
         self._engine: Engine | None = None  # sessions look at this and the next ones of `shared`
@@ -129,7 +129,7 @@ class EndpointKG(KnowledgeGraph):
     @property
     def is_local(self) -> bool:
         """Whether it runs on this machine."""
-        return urlsplit(self.url).hostname in ("localhost", "127.0.0.1", "::1")
+        return urlsplit(self.url).hostname in LOOPBACK
 
     def query_own(self, sparql: str) -> Result:
         """Run a SELECT that triplewise wrote itself: no other may name a service of the engine's own."""
@@ -177,7 +177,15 @@ class EndpointKG(KnowledgeGraph):
             return self.closed_result()
         query, limit, deadline = asked.query, asked.limit, Deadline(asked.timeout, asked.within)
         if self.shared._engine is not None and self.shared._engine.loses_closures:
-            query = list_subclasses(query, partial(self._subclasses, deadline=deadline))
+
+            def below(text: str) -> Result:  # asked once, for many queries are about one class
+                memory = memory_of(self, "subclasses")
+                result: Result = memory.get(text) or self._attempt(read_query(text), CLASSES, deadline).result
+                if result.outcome in (Outcome.ROWS, Outcome.EMPTY):
+                    memory[text] = result
+                return result
+
+            query = list_subclasses(query, below)
         failures = 0
         for attempt in count():
             verdict = self._attempt(replace(query, text=query.capped(limit + 1)), limit, deadline)
@@ -197,36 +205,22 @@ class EndpointKG(KnowledgeGraph):
             deadline.sleep(wait)
         return verdict.result
 
-    def _subclasses(self, text: str, deadline: Deadline) -> Result:
-        """Answer a query for subclasses; asked once, for many queries are about one class."""
-        memory = memory_of(self, "subclasses")
-        result: Result | None = memory.get(text)
-        if result is None:
-            result = self._attempt(read_query(text), CLASSES, deadline).result
-            if result.outcome in (Outcome.ROWS, Outcome.EMPTY):
-                memory[text] = result
-        return result
-
     def _attempt(self, query: ReadQuery, limit: int, deadline: Deadline) -> Verdict:
         left = deadline.left
         request, seconds = self._request(query.text, query.form, left), math.ceil(max(left, 1.0))
         try:
             reply = self._workers.run(partial(self._exchange, request, seconds), left, deadline)
         except (TimeoutError, httpx.TimeoutException):
-            message = (
-                f"{self.url} gave no answer within {deadline.seconds:g} s; ask for less, or allow more time"
-            )
-            return Verdict(Result(Outcome.TIMEOUT, message=message))
-        except (httpx.HTTPError, httpx.InvalidURL, RuntimeError, ValueError) as error:  # no whole reply came
+            late = f"{self.url} gave no answer within {deadline.seconds:g} s"
+            return Verdict(Result(Outcome.TIMEOUT, message=f"{late}; ask for less, or allow more time"))
+        except (httpx.HTTPError, httpx.InvalidURL, RuntimeError, ValueError, zlib.error) as error:
+            remedy = "the connection was cut: try again, or look into the server's log"
             if "refused" in str(error):
                 remedy = "nothing listens there: start the server, or check host and port"
             elif isinstance(error, httpx.ConnectError):
                 remedy = "check the URL and the network"
-            else:
-                remedy = "the connection was cut: try again, or look into the server's log"
             message = f"{self.url} cannot be reached ({error or type(error).__name__}); {remedy}"
-            result = Result(Outcome.UNAVAILABLE, message=message)
-            down = isinstance(error, httpx.ConnectError)
+            result, down = Result(Outcome.UNAVAILABLE, message=message), isinstance(error, httpx.ConnectError)
             return Verdict(result, retry=isinstance(error, httpx.TransportError), down=down)
         self.shared._engine = self.shared._engine or engine_of(reply.headers.get("server", ""))
         verdict = judge(reply, query, limit, bool(self._headers))
@@ -239,22 +233,21 @@ class EndpointKG(KnowledgeGraph):
     def _request(self, text: str, form: str, seconds: float) -> httpx.Request:
         from SPARQLWrapper import JSON, POST, SPARQLWrapper
 
-        wrapper = SPARQLWrapper(self.url, returnFormat=JSON, agent=_AGENT)
+        wrapper = SPARQLWrapper(self.url, returnFormat=JSON, agent="triplewise (SPARQLWrapper)")
         wrapper.setOnlyConneg(True)
         # Set directly: setQuery guesses the form with a pattern that comments and IRIs can mislead, and
         # would send what it takes for an update as one.
         wrapper.queryString, wrapper.queryType = text, form
         if len(text) > LONGEST_GET:
             wrapper.setMethod(POST)
-        for key, value in self._parameters:
-            wrapper.addParameter(key, value)
-        engine = self.shared._engine
+        engine, parameters = self.shared._engine, list(self._parameters)
         if engine is not None and engine.timeout:
-            wrapper.addParameter(engine.timeout, str(max(1000, int(seconds * 900))))
-        made = wrapper._createRequest()
-        headers = {**dict(made.header_items()), "Accept": _ACCEPT, **self._headers}
-        body = cast("bytes | None", made.data)
-        return httpx.Request(made.get_method(), made.full_url, headers=headers, content=body)
+            parameters.append((engine.timeout, str(max(1000, int(seconds * 900)))))
+        for key, value in parameters:
+            wrapper.addParameter(key, value)
+        made: Any = wrapper._createRequest()
+        headers = {**dict(made.header_items()), **_ACCEPTED, **self._headers}
+        return httpx.Request(made.get_method(), made.full_url, headers=headers, content=made.data)
 
     def _exchange(self, request: httpx.Request, seconds: float, cancelled: threading.Event) -> Reply:
         """Send one request and read the whole reply. Raises httpx.HTTPError if none comes."""
@@ -264,12 +257,11 @@ class EndpointKG(KnowledgeGraph):
             client = self._clients.setdefault(key, httpx.Client(limits=limits))
         for _ in range(REDIRECTS):
             request.extensions["timeout"] = httpx.Timeout(seconds).as_dict()
-            response = client.send(request, stream=True)
-            try:
+            response, body = client.send(request, stream=True), bytearray()
+            with closing(response):
                 if response.next_request is None:
-                    body = bytearray()
-                    for chunk in response.iter_bytes():
-                        body += chunk
+                    for piece in _unpacked(response):
+                        body += piece
                         if cancelled.is_set():
                             break
                         if len(body) > LARGEST_BODY:
@@ -278,15 +270,25 @@ class EndpointKG(KnowledgeGraph):
                 here, there = (r.url.netloc.decode() for r in (request, response.next_request))
                 if here != there and not self.shared._is_redirected:
                     self.shared._is_redirected = True
-                    _log.warning(
-                        "%s sends queries on to another server, %s; no login goes there", here, there
-                    )
+                    message = "%s sends queries on to another server, %s; no login goes there"
+                    _log.warning(message, here, there)
                 request = response.next_request
                 for header in self._headers:  # a login or a key goes to no other host
                     request.headers.pop(header, None)
-            finally:
-                response.close()
         raise httpx.TooManyRedirects("it redirects in a circle", request=request)
+
+
+def _unpacked(response: httpx.Response) -> Iterator[bytes]:
+    """The body in small pieces: a few bytes can unpack to more than the memory holds."""
+    packed = response.headers.get("content-encoding", "identity").strip().lower()
+    if packed not in ("identity", "gzip", "x-gzip", "deflate"):
+        raise ValueError(f"its answer is packed as {packed!r}, which was not asked for")
+    unpacker = None if packed == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
+    for raw in response.iter_raw():
+        while raw and unpacker is not None:
+            yield unpacker.decompress(raw, PIECE)
+            raw = unpacker.unconsumed_tail
+        yield raw
 
 
 def _close(clients: dict[tuple[int, int], httpx.Client]) -> None:
@@ -348,7 +350,7 @@ def list_subclasses(query: ReadQuery, ask: Callable[[str], Result]) -> ReadQuery
     """The query with its subclass closures listed; unchanged where it has none or one is too large.
 
     Virtuoso 7.2.5 loses rows where `?x p/q* Class` is joined with other patterns. The classes below `Class`
-    are asked for level by level, with plain queries, and listed in the query instead.
+    are asked for alone, and listed in the query instead.
     """
     text = query.text
     prologue = text[: next(t.start for t in query.tokens if t.keyword == query.form)]
@@ -357,26 +359,12 @@ def list_subclasses(query: ReadQuery, ask: Callable[[str], Result]) -> ReadQuery
     for number, match in enumerate(_CLOSURE.finditer(text), 1):
         if any(match.start() in place for place in quoted):
             continue
-        if not (classes := _below(prologue, match["below"], match["top"], ask)):
+        below = ask(f"{prologue}SELECT DISTINCT ?c WHERE {{ ?c {match['below']}* {match['top']} }}")
+        if below.outcome not in (Outcome.ROWS, Outcome.EMPTY):
             return query
         node = f"?kind_{number}_" if match["step"] else match["subject"]
         link = f"{match['subject']} {match['step']} {node} . " if match["step"] else ""
-        listed = f"{link}VALUES {node} {{ {' '.join(dict.fromkeys([match['top'], *classes]))} }}"
-        pieces += text[end : match.start()], listed
+        classes = dict.fromkeys([match["top"], *(c.n3() for c in below.column("c") if isinstance(c, IRI))])
+        pieces += text[end : match.start()], f"{link}VALUES {node} {{ {' '.join(classes)} }}"
         end = match.end()
     return read_query("".join([*pieces, text[end:]])) if pieces else query
-
-
-def _below(prologue: str, relation: str, top: str, ask: Callable[[str], Result]) -> list[str]:
-    """Classes below one, as IRIs, the class itself included; [] if they cannot all be had."""
-    classes, level = list[str](), [top]
-    for _ in range(LEVELS):
-        below = f"VALUES ?t {{ {' '.join(level)} }} ?c {relation} ?t"
-        result = ask(f"{prologue}SELECT DISTINCT ?c WHERE {{ {below} }}")
-        if not result.outcome.ok or len(classes) > CLASSES:
-            return []
-        level = [n3 for c in result.column("c") if isinstance(c, IRI) and (n3 := c.n3()) not in classes]
-        classes += level
-        if not level:
-            return classes or [top]
-    return []

@@ -24,7 +24,7 @@ from triplewise.tools.kg.load import install, scratch_folder
 from triplewise.tools.kg.open import FORMAT, INDEX, MANIFEST, PROFILE
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome, Result
-from triplewise.tools.kg.rdf import QUESTIONS_IN, Progress, id_names
+from triplewise.tools.kg.rdf import QUESTIONS_IN, Progress, id_names, name_sections
 
 UNFINISHED = "index.part.sqlite"
 PAGE, LEAST_PAGE, MOST_PAGE = 2_000, 100, 50_000  # names read at once: at first, at least and at most
@@ -181,35 +181,28 @@ class _NameReader:
             for node, name, n in result.rows
             if isinstance(node, IRI) and isinstance(name, Literal)
         ]
-        self.connection.execute("BEGIN")
-        self.connection.executemany(
-            "INSERT OR IGNORE INTO names VALUES (?, ?, ?, ?)", [row[:4] for row in rows]
-        )
-        field = "description" if kind == "descriptions" else "facts"
-        values = [(row[1], row[2] if kind == "descriptions" else row[4]) for row in rows]
-        self.connection.executemany(
-            f"INSERT INTO nodes (iri, {field}) VALUES (?, ?) ON CONFLICT (iri) DO UPDATE "
-            f"SET {field} = MAX({field}, excluded.{field})",
-            values,
-        )
-        self.connection.execute("COMMIT")
+        field, place = ("description", 2) if kind == "descriptions" else ("facts", 4)
+        with self.connection:
+            self.connection.execute("BEGIN")
+            names = "INSERT OR IGNORE INTO names VALUES (?, ?, ?, ?)"
+            self.connection.executemany(names, [row[:4] for row in rows])
+            self.connection.executemany(
+                f"INSERT INTO nodes (iri, {field}) VALUES (?, ?) ON CONFLICT (iri) DO UPDATE "
+                f"SET {field} = MAX({field}, excluded.{field})",
+                [(row[1], row[place]) for row in rows],
+            )
 
     def _row(self, sql: str, value: str) -> Any:
         return self.connection.execute(sql, (value,)).fetchone()
 
     def names(self) -> Iterator[Name]:
         """The names of the nodes that questions can be about, in order of preference (see `node_names`)."""
-        profile = self.profile
-        relations: set[str] = set()
+        profile, relations = self.profile, set[str]()
         if not profile.linkable_pattern:  # else the profile itself tells relations from nodes
             used = self.kg.query("SELECT DISTINCT ?p WHERE { ?s ?p ?o }", limit=MOST_RELATIONS)
-            iris = [row[0] for row in used.rows if isinstance(row[0], IRI)] if used.outcome.ok else []
+            iris = [row[0] for row in used._rows if isinstance(row[0], IRI)]
             relations = {r.value for iri in iris for r in (iri, profile.label_subject(iri))}
-        own = {"", "mul", profile.language}
-        sections = [(False, p, own) for p in profile.label_predicates]
-        sections += [(True, p, own) for p in profile.alias_predicates]
-        sections += [(True, p, set(QUESTIONS_IN) - own) for p in profile.label_predicates]
-        for alias, predicate, languages in sections:
+        for alias, predicate, languages in name_sections(profile):
             sql = "SELECT iri, text, language FROM names WHERE section = ?"
             for iri, name, language in self.connection.execute(sql, (predicate,)):
                 in_language = language.partition("-")[0] in languages

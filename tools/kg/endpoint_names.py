@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -27,6 +26,10 @@ MOST_NAMES = 120  # names that are looked for at once, at most
 FEW_LABELS = 500_000  # labels up to which any engine may look through all of them
 LETTERS, FULL_TEXT = "letters", "search.json"
 DAYS = 30.0  # days for which is kept what an endpoint understands
+SLOW = (
+    "give the question's entities yourself (mention and id), allow more time (query_timeout), or make a "
+    "label index once (triplewise kg index)"
+)
 
 
 def full_text_of(kg: KnowledgeGraph) -> FullText | None:
@@ -35,21 +38,19 @@ def full_text_of(kg: KnowledgeGraph) -> FullText | None:
 
     def look() -> dict[str, Any] | None:
         way = _find_full_text(base)
-        return None if way is None else asdict(way)
+        return None if way is None else way.model_dump()
 
-    def find() -> FullText:
-        kept = look() if base.is_local else kept_json(base.cache_dirs, FULL_TEXT, DAYS, look)
-        return FullText(**kept | {"predicates": tuple(kept["predicates"])}) if kept else FullText("", "", "")
+    def find() -> dict[str, Any]:  # {} where it cannot be asked so
+        return (look() if base.is_local else kept_json(base.cache_dirs, FULL_TEXT, DAYS, look)) or {}
 
     way = remembered(base, "full text", "", find)
-    return way if way.find else None
+    return FullText(**way) if way else None
 
 
 def _find_full_text(kg: KnowledgeGraph) -> FullText | None:
     """The first dialect that finds a label which the graph holds; None where none does.
 
-    Raises:
-        QueryFailedError: the graph shows no labels now.
+    Raises `QueryFailedError` where the graph shows no labels now.
     """
     named = [IRI(p) for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates)]
     sample = "{{ SELECT ?by ?label WHERE {{ VALUES ?by {{ {} }} ?node ?by ?label }} LIMIT 20 }}"
@@ -62,14 +63,15 @@ def _find_full_text(kg: KnowledgeGraph) -> FullText | None:
     known = max(labels, key=lambda label: (label.isascii(), len(max(WORD.findall(label) or [""], key=len))))
 
     def understood(way: FullText) -> FullText | None:
-        way = replace(way, predicates=present)
         if way.at and not re.search(way.at, kg.name):
             return None
+        found: dict[str, Any] = {"predicates": present}
         if way.instance:
             instances = kg.query(way.instance)
             if not instances.outcome.ok or not instances.rows or (instance := instances.rows[0][0]) is None:
                 return None
-            way = replace(way, instance=instance.n3())
+            found["instance"] = instance.n3()
+        way = way.model_copy(update=found)
         if way.name == LETTERS:
             many = f"SELECT ?node WHERE {{ ?node <{present[0]}> ?label }} OFFSET {FEW_LABELS} LIMIT 1"
             return way if kg.query(many).outcome is Outcome.EMPTY else None
@@ -133,10 +135,9 @@ class EndpointNames:
         return Entry(iri, label, label) if label else None
 
     def _by_words(self, name: str, every: bool) -> list[Entry]:
-        key = normalise(name), every
+        key, language = (normalise(name), every), self._kg.profile.language
         way = full_text_of(self._kg) if key[0] and key not in self._similar else None
         if way is not None:
-            language = self._kg.profile.language
             far = "STRLEN(STR(?label))" if every else f"ABS(STRLEN(STR(?label)) - {len(name)})"
             similar = (
                 f"{{ SELECT DISTINCT ?node ?label ?by WHERE {{ {way.pattern(name, language, every)} "
@@ -148,14 +149,9 @@ class EndpointNames:
     def _entries(self, pattern: str, kg: KnowledgeGraph) -> Iterator[Entry]:
         """Entries of a pattern's ?node, ?label and ?by; popularity counts the facts that leave the node."""
         counted = f"SELECT ?node ?label ?by (COUNT(*) AS ?n) WHERE {{ {pattern} . ?node ?p ?o }}"
-        result = _ask(kg, f"{counted} GROUP BY ?node ?label ?by")
+        result, profile = _ask(kg, f"{counted} GROUP BY ?node ?label ?by"), kg.profile
         if result.outcome is Outcome.TIMEOUT:
-            fix = (
-                "give the question's entities yourself (mention and id), allow more time (query_timeout), or "
-                "make a label index once (triplewise kg index)"
-            )
-            raise QueryFailedError(result.outcome, f"{result.message}; {fix}")
-        profile = kg.profile
+            raise QueryFailedError(result.outcome, f"{result.message}; {SLOW}")
         rows = [
             (node, label.value, by.value in profile.alias_predicates, whole_number(n) or 0)
             for node, label, by, n in result.rows

@@ -293,30 +293,34 @@ class GraphReader:
 QUESTIONS_IN = ("de", "fr", "es")  # besides English; their grammar words: `tools/linking/languages.yaml`
 
 
-def node_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Iterator[Name]:
-    """The names of a store's nodes, in order of preference: labels, then aliases.
+def name_sections(profile: Profile) -> list[tuple[bool, str, set[str]]]:
+    """Whether they are aliases, predicate and languages of names, in order of preference.
 
-    In the profile's language or in none, then in those of `QUESTIONS_IN`, as aliases; relations and what the
-    profile does not link are left out. Nodes without a name are indexed by the words of their ids, in a graph
-    of such ids or without any label.
+    In the profile's language or in none, then in those of `QUESTIONS_IN`, as aliases.
+    """
+    own = {"", "mul", profile.language}
+    sections = [(False, p, own) for p in profile.label_predicates]
+    sections += [(True, p, own) for p in profile.alias_predicates]
+    return sections + [(True, p, set(QUESTIONS_IN) - own) for p in profile.label_predicates]
+
+
+def node_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Iterator[Name]:
+    """The names of a store's nodes, in order of preference, but for relations and what is not linked.
+
+    Nodes without a name are indexed by the words of their ids, in a graph of such ids or without any label.
     """
     relations = {profile.label_subject(safe_iri(p)).value for p in reader.predicates} | reader.predicates
-    languages, others = {"", "mul", profile.language}, set(QUESTIONS_IN) - {profile.language}
-    names = [(False, profile.label_predicates, languages), (True, profile.alias_predicates, languages)]
-    names.append((True, profile.label_predicates, others))
-    labelled: set[str] = set()
-    by_id = profile.entity_text == "local"
-    for alias, predicates, tags in names:
-        for predicate in predicates:
-            for quad in store.quads_for_pattern(None, ox.NamedNode(predicate), None, None):
-                subject, value = quad.subject, quad.object
-                if not isinstance(subject, ox.NamedNode) or not isinstance(value, ox.Literal):
-                    continue
-                in_language = (value.language or "").lower().partition("-")[0] in tags
-                if in_language and subject.value not in relations and profile.linkable(subject.value):
-                    if by_id or not labelled:
-                        labelled.add(subject.value)
-                    yield Name(subject.value, one_line(value.value), alias)
+    labelled, by_id = set[str](), profile.entity_text == "local"
+    for alias, predicate, tags in name_sections(profile):
+        for quad in store.quads_for_pattern(None, ox.NamedNode(predicate), None, None):
+            subject, value = quad.subject, quad.object
+            if not isinstance(subject, ox.NamedNode) or not isinstance(value, ox.Literal):
+                continue
+            in_language = (value.language or "").lower().partition("-")[0] in tags
+            if in_language and subject.value not in relations and profile.linkable(subject.value):
+                if by_id or not labelled:
+                    labelled.add(subject.value)
+                yield Name(subject.value, one_line(value.value), alias)
     for iri in reader.popularity if by_id or not labelled else ():
         if iri not in relations and iri not in labelled and profile.linkable(iri):
             yield from id_names(iri)

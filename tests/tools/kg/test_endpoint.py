@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -296,6 +298,25 @@ def test_columns_come_in_the_order_of_the_query(start: Start) -> None:
     kg, _ = start(Scripted(rows("http://x/a", variable="x").replace('["x"]', '["y", "x"]')))
     result = kg.query("SELECT ?x (STR(?x) AS ?y) { ?x ?p ?z }")
     assert (result.variables, result.rows) == (("x", "y"), ((IRI("http://x/a"), None),))
+
+
+def test_an_answer_that_unpacks_to_more_than_the_cap_takes_no_memory(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "LARGEST_BODY", 8 * 2**20)
+    bomb = gzip.compress(b" " * (256 * 2**20))
+    kg, server = start(Scripted(bomb, headers={"Content-Encoding": "gzip"}))
+    tracemalloc.start()
+    result = kg.query(ALL)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (result.outcome, "larger than 8 MiB" in result.message) == (Outcome.UNAVAILABLE, True)
+    assert peak < 32 * 2**20
+    assert server.asked[0].headers["accept-encoding"] == "gzip"
+    kg, _ = start(Scripted(gzip.compress(rows("http://x/a").encode()), headers={"Content-Encoding": "gzip"}))
+    assert kg.query(ALL).column("x") == (IRI("http://x/a"),)
+    kg, _ = start(Scripted(bomb, headers={"Content-Encoding": "br"}))
+    assert "packed as 'br'" in kg.query(ALL).message
 
 
 @pytest.mark.parametrize("boolean", ['"false"', "null", "0", "[]", '"true"', "1"])
