@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyoxigraph as ox
 
+from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.isolation import Ended, IsolatedCalls
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.engine import NESTED, PARTS, ReadQuery, Workers, total_order
@@ -28,6 +29,12 @@ EVERY_GRAPH = ("*",)
 _CLOCK_EVERY = 512
 
 
+def damaged(folder: Path, error: object) -> DataError:
+    """The error about a store in a folder that was loaded, of which a file is damaged."""
+    remedy = f"load the graph again with `triplewise kg load FILES --into {folder} --replace`"
+    return DataError(f"the store is damaged ({error}); {remedy}", folder)
+
+
 class EmbeddedKG(KnowledgeGraph):
     """A KG in a pyoxigraph store.
 
@@ -40,7 +47,9 @@ class EmbeddedKG(KnowledgeGraph):
             it has named graphs, they are all read as one.
         path: folder of the store, where it lies on disk. graphs: named graphs that are read as one with the
             default graph, in place of all.
-        profile, name, timeout, limit, index: as for every KG.
+
+    Raises:
+        DataError: by whatever reads it, where a file of a store on disk is damaged.
     """
 
     path_seconds = 1.0  # nobody waits longer for what lies in this process, and a cut search says so
@@ -82,33 +91,39 @@ class EmbeddedKG(KnowledgeGraph):
         self._isolated.close()
         super().close()
 
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, RuntimeError) as error:
+            raise error if self.path is None else damaged(self.path.parent, error) from error
+
     def quads(self) -> Iterator[ox.Quad]:
         """All that the store holds, in no particular order; nothing once it is closed."""
-        store = self.shared._store
-        return iter(()) if store is None else iter(store)
+        with self._reading():
+            yield from self.shared._store or ()
 
     def size(self, most: int) -> int:
         """How many facts it holds; any number above `most` where there are more. 0 once it is closed."""
-        if (store := self.shared._store) is None:
+        if self.closed:
             return 0
         some = f"SELECT (COUNT(*) AS ?n) WHERE {{ {{ SELECT * WHERE {{ ?s ?p ?o }} LIMIT {most + 1} }} }}"
-        answer: Any = store.query(some, **dataset(self.graphs))
-        return int(next(answer)[0].value)
+        with self._reading():
+            answer: Any = self.store.query(some, **dataset(self.graphs))
+            return int(next(answer)[0].value)
 
     def facts_by_relation(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, list[bytes]]]:
         """The facts of each relation that is wanted, by IRI: subject, a tab, object, as Turtle has them.
 
         Reading whole relations so is several times as fast as to iterate over `quads`.
         """
-        store = self.shared._store
-        if store is None:
-            return
 
         def select(sparql: str) -> Any:
-            return store.query(sparql, **dataset(self.graphs))
+            return self.store.query(sparql, **dataset(self.graphs))
 
-        for relation in sorted(row[0].value for row in select("SELECT DISTINCT ?p WHERE { ?s ?p ?o }")):
-            if wanted(relation):
+        with self._reading():
+            every = () if self.closed else select("SELECT DISTINCT ?p WHERE { ?s ?p ?o }")
+            for relation in filter(wanted, sorted(row[0].value for row in every)):
                 facts = select(f"SELECT ?s ?o WHERE {{ ?s <{relation}> ?o }}")
                 yield relation, facts.serialize(format=ox.QueryResultsFormat.TSV).splitlines()[1:]
 
@@ -118,7 +133,7 @@ class EmbeddedKG(KnowledgeGraph):
             return self._refused(query)
         try:
             job = partial(evaluate, store, query, limit, self.graphs)
-            return self._workers.run(job, timeout, self.deadline)
+            return self._checked(self._workers.run(job, timeout, self.deadline))
         except TimeoutError as error:
             return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
 
@@ -127,9 +142,14 @@ class EmbeddedKG(KnowledgeGraph):
         if self.closed or query.overflows:
             return self._refused(query)
         try:
-            return self._isolated.run((query, limit), timeout, self.deadline)  # type: ignore[no-any-return]
+            return self._checked(self._isolated.run((query, limit), timeout, self.deadline))
         except Ended as ended:
             return Result(Outcome.TIMEOUT, message=str(ended))
+
+    def _checked(self, result: Result) -> Result:
+        if result.outcome is Outcome.UNAVAILABLE and self.path is not None:
+            raise damaged(self.path.parent, result.message)
+        return result
 
     def _refused(self, query: ReadQuery) -> Result:
         """What a query that does not reach the store is answered."""
@@ -143,14 +163,15 @@ class EmbeddedKG(KnowledgeGraph):
         start, rows = time.perf_counter(), []
         graph = None if self.graphs else ox.DefaultGraph()
         predicates = [(IRI(p), ox.NamedNode(p)) for p in self.profile.label_predicates]
-        for number, subject in enumerate(subjects):
-            if number % _CLOCK_EVERY == 0 and deadline.passed:
-                break
-            with suppress(ValueError):  # a store refuses IRIs that are wrong in hidden ways
-                node = ox.NamedNode(subject.value)
-                for predicate, by in predicates:
-                    labels = (from_ox(q.object) for q in store.quads_for_pattern(node, by, None, graph))
-                    rows += [(subject, predicate, label) for label in labels if isinstance(label, Literal)]
+        with self._reading():
+            for number, subject in enumerate(subjects):
+                if number % _CLOCK_EVERY == 0 and deadline.passed:
+                    break
+                with suppress(ValueError):  # a store refuses IRIs that are wrong in hidden ways
+                    node = ox.NamedNode(subject.value)
+                    for predicate, by in predicates:
+                        labels = (from_ox(q.object) for q in store.quads_for_pattern(node, by, None, graph))
+                        rows += [(subject, predicate, each) for each in labels if isinstance(each, Literal)]
         outcome = Outcome.TIMEOUT if deadline.passed else Outcome.ROWS if rows else Outcome.EMPTY
         self.meter.add(outcome, time.perf_counter() - start)
         return Result(outcome, ("s", "p", "l"), tuple(rows), "the labels were not read in time")
@@ -181,10 +202,10 @@ def evaluate(
                 break
     except SyntaxError as error:
         return Result(Outcome.SYNTAX, message=f"the query is not valid SPARQL: {error}")
-    except (RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
+        if isinstance(error, OSError) or str(error).startswith("Corruption"):
+            return Result(Outcome.UNAVAILABLE, message=f"it cannot be read: {error}")
         return Result(Outcome.SYNTAX, message=f"the query cannot be evaluated: {error}")
-    except OSError as error:
-        return Result(Outcome.UNAVAILABLE, message=f"the store cannot be read: {error}")
     return Result.capped(variables, rows, limit)
 
 
@@ -207,13 +228,8 @@ def isolate(store: ox.Store, path: Path | None, graphs: Sequence[str]) -> Isolat
         return str(Path(dumps[0].name) / "graph.nq"), *graphs
 
     calls = IsolatedCalls(f"{__name__}:answerer", arguments)
-    weakref.finalize(calls, _clean, dumps)
+    weakref.finalize(calls, lambda: [dump.cleanup() for dump in dumps])
     return calls
-
-
-def _clean(dumps: list[TemporaryDirectory[str]]) -> None:
-    for dump in dumps:
-        dump.cleanup()
 
 
 def answerer(source: str, *graphs: str) -> Callable[[tuple[ReadQuery, int]], Result]:

@@ -238,7 +238,7 @@ def graph_files(path: Path) -> list[Path]:
 def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
     import pyoxigraph as ox
 
-    from triplewise.tools.kg.embedded import EmbeddedKG
+    from triplewise.tools.kg.embedded import EmbeddedKG, damaged
     from triplewise.tools.kg.labels import LabelIndex
 
     manifest = read_manifest(path)
@@ -246,7 +246,7 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
     try:
         store = ox.Store.read_only(str(path / STORE))
     except (OSError, RuntimeError, ValueError) as error:
-        raise DataError(f"the store is damaged ({error}); {_reload(path)}", path) from error
+        raise damaged(path, error) from error
     index = LabelIndex.on_disk(path)
     if manifest["names_by"] != profile.naming():
         if manifest["triples"] <= REINDEXED:

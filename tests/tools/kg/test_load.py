@@ -306,3 +306,18 @@ def test_a_graph_without_facts_is_an_error(tmp_path: Path) -> None:
 def test_text_that_is_not_utf_8_is_told_how_to_convert(tmp_path: Path, content: str, ending: str) -> None:
     with pytest.raises(DataError, match="iconv" if ending == "ttl" else r"a\.nt:1"):
         open_kg(write(tmp_path / f"a.{ending}", content.encode("latin-1")))
+
+
+def test_a_damaged_store_is_named_with_the_way_out(tmp_path: Path) -> None:
+    labels = "".join(f'<{E}s{i}> <{E}p> "a value of number {i * 7919}" .\n' for i in range(20_000))
+    folder = load_kg([write(tmp_path / "a.nt", labels)], tmp_path / "kg").path
+    for file in (folder / "store").glob("*.sst"):
+        content = bytearray(file.read_bytes())
+        for place in range(1_000, len(content) - 10_000, 2_000):
+            content[place] ^= 0xFF
+        file.write_bytes(content)
+    kg = open_kg(folder)
+    for foreign in (False, True):
+        with pytest.raises(DataError, match=f"load the graph again with `triplewise kg load .*{folder}"):
+            kg.query("SELECT ?o { ?s ?p ?o }", foreign=foreign)
+    kg.close()
