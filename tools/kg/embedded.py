@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -216,19 +216,19 @@ def isolate(store: ox.Store, path: Path | None, graphs: Sequence[str]) -> Isolat
         store: the graph. path: where it lies on disk; one in memory is dumped when it is first asked.
         graphs: named graphs that are read as one with the default graph.
     """
-    dumps, lock = list[TemporaryDirectory[str]](), threading.Lock()
+    dumps, lock = ExitStack(), threading.Lock()
+    files: list[str] = []
 
     def arguments() -> tuple[str, ...]:
-        if path is not None:
-            return str(path), *graphs
         with lock:
-            if not dumps:
-                dumps.append(TemporaryDirectory(prefix="triplewise-"))
-                store.dump(str(Path(dumps[0].name) / "graph.nq"), ox.RdfFormat.N_QUADS)
-        return str(Path(dumps[0].name) / "graph.nq"), *graphs
+            if not files and path is None:
+                folder = dumps.enter_context(TemporaryDirectory(prefix="triplewise-"))
+                files.append(str(Path(folder, "graph.nq")))
+                store.dump(files[0], ox.RdfFormat.N_QUADS)
+        return str(path or files[0]), *graphs
 
     calls = IsolatedCalls(f"{__name__}:answerer", arguments)
-    weakref.finalize(calls, lambda: [dump.cleanup() for dump in dumps])
+    weakref.finalize(calls, dumps.close)
     return calls
 
 
