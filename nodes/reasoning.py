@@ -168,9 +168,9 @@ def complete(entity: str, relation: str, question: str, env: Environment, kg: Kn
         relation=text.label,
         document="\n\n".join(fitting_texts(passages)),
     )
-    reading = supported_triples(env.ask(prompt).text, passages, request, kg, env.encoder)
-    facts = align(reading.triples, kg, question, env.context.name_of("model"))
-    return Extraction(tuple(p.text for p in passages), facts, reading.reasons)
+    triples, reasons = supported_triples(env.ask(prompt).text, passages, request, kg, env.encoder)
+    facts = align(triples, kg, question, env.context.name_of("model"))
+    return Extraction(tuple(p.text for p in passages), facts, tuple(reasons))
 
 
 def fitting_texts(passages: Sequence[Passage]) -> list[str]:

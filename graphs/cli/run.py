@@ -26,7 +26,7 @@ from triplewise.nodes.state import Answer, ProofTriple, State, Step, Usage
 from triplewise.tools.actions import DATABASE_TOOLSETS
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import Term
-from triplewise.tools.extraction.entity_names import MINTED
+from triplewise.tools.extraction.terms import MINTED
 from triplewise.tools.kg import IRI, readable, readable_text
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 What may be the subject or the object of a relation is measured from samples of the KG's own facts: a node is
 described by the relations and classes it has, one that the KG does not know by how its name is written. That
 settles which end is the subject, and which node a name is; a name that fits none gets an id of its own.
-Whatever cannot be aligned is left out.
 """
 
 from __future__ import annotations
@@ -12,15 +11,14 @@ import heapq
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from triplewise.tools.core.facts import ExtractedFact, RawTriple
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
-from triplewise.tools.extraction.entity_names import mint, resolve
-from triplewise.tools.extraction.values import agree, literal
+from triplewise.tools.extraction.terms import agree, literal, mint, resolve
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches
 from triplewise.tools.kg.rdf import is_well_formed
 from triplewise.tools.kg.vocabulary import is_single_valued, triple_text
@@ -51,22 +49,17 @@ class _Term(NamedTuple):
     label: str = ""
 
 
-@dataclass(frozen=True)
-class _End:
+class _End(NamedTuple):
     """The nodes at one end of a relation: features of `samples`, and the share of nodes with each.
 
-    `names`: share of names written in each form (`_name_form`). `datatypes`: shares of literals.
+    `names`: share of names written in each form (`_name_form`). `datatypes`, `literal`: of literals.
     """
 
     features: Mapping[str, float]
     samples: tuple[_Features, ...]
     names: Mapping[str, float]
     datatypes: Mapping[str, float]
-
-    @property
-    def literal(self) -> float:
-        """Share of literals."""
-        return sum(self.datatypes.values())
+    literal: float
 
     def similarity(self, features: _Features) -> float:
         """How similar a node is to these, 0 to 1.
@@ -95,8 +88,7 @@ def align(
     triples = [t for t in raw if t.subject.strip() and t.object.strip() and t.relation.strip()]
     if not triples:
         return ()
-    aligner = _Aligner(kg, triples)
-    facts: dict[Triple, ExtractedFact] = {}
+    aligner, facts = _Aligner(kg, triples), dict[Triple, ExtractedFact]()
     time = datetime.now(UTC).isoformat(timespec="seconds")
     for source in triples:
         fact = aligner.fact(source, question, reader, time)
@@ -153,15 +145,13 @@ class _Aligner:
 
     def conflicts(self, triple: Triple, existing: Iterable[Term]) -> tuple[str, ...]:
         """What the KG says otherwise, where nearly every subject of the relation has one object only."""
-        value = triple.object
-        others = [
-            o
-            for o in existing
-            if not (isinstance(value, Literal) and isinstance(o, Literal) and agree(o, value))
-        ]
+        value, others = triple.object, []
+        for other in existing:
+            if not (isinstance(value, Literal) and isinstance(other, Literal) and agree(other, value)):
+                others.append(Triple(triple.subject, triple.relation, other))
         if not others or not is_single_valued(self._kg, triple.relation, SUBJECTS):
             return ()
-        return tuple(triple_text(self._kg, [Triple(triple.subject, triple.relation, o) for o in others]))
+        return tuple(triple_text(self._kg, others))
 
     def _similarity(self, name: str, end: _End) -> float:
         """Return how similar the nodes or the value of a name are to one end of a relation."""
@@ -220,9 +210,9 @@ class _Aligner:
         features = Counter(f for sample in samples for f in sample)
         names = Counter(_name_form(label) for label in self._kg.labels(iris).values())
         datatypes = Counter(n.datatype for n in nodes if isinstance(n, Literal))
-        share = 1 / max(len(nodes), 1)
-        shares = [{k: n * share for k, n in counts.items()} for counts in (features, names, datatypes)]
-        return _End(shares[0], samples, *shares[1:])
+        count = max(len(nodes), 1)
+        shares = [{k: n / count for k, n in counts.items()} for counts in (features, names, datatypes)]
+        return _End(shares[0], samples, shares[1], shares[2], sum(datatypes.values()) / count)
 
     def _describe(self, nodes: Iterable[Term | None]) -> None:
         """Measure the features of nodes not met before: a query for relations and one for classes."""

@@ -12,14 +12,12 @@ import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from triplewise.tools.core.facts import Passage, RawTriple
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, XSD
-from triplewise.tools.extraction.entity_names import resolve, without_article
-from triplewise.tools.extraction.values import agree, literal, places
+from triplewise.tools.extraction.terms import agree, literal, places, resolve, without_article
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
@@ -38,21 +36,13 @@ _SENTENCE_END = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FactRequest:
+class FactRequest(NamedTuple):
     """Facts asked for in passages: of a relation, about an entity, its node if any, and its aliases."""
 
     name: str
     relation: IRI
     entity: IRI | None = None
     aliases: tuple[str, ...] = ()
-
-
-class ReplyTriples(NamedTuple):
-    """The triples of a reply. `reasons`: what was left out and why, or why there is nothing."""
-
-    triples: tuple[RawTriple, ...]
-    reasons: tuple[str, ...] = ()
 
 
 def fact_request(kg: KnowledgeGraph, entity: str, relation: str) -> FactRequest | None:
@@ -65,7 +55,7 @@ def fact_request(kg: KnowledgeGraph, entity: str, relation: str) -> FactRequest 
         return FactRequest(entity.strip("'\" "), iri)
     node = max(nodes, key=lambda n: (n.fit, n.popularity)).node
     label = kg.labels([node]).get(node) or kg.profile.short(node)
-    aliases: dict[str, None] = {}
+    aliases = dict[str, None]()
     if predicates := [IRI(p).n3() for p in kg.profile.alias_predicates]:
         result = kg.query(f"SELECT ?a WHERE {{ {node.n3()} {'|'.join(predicates)} ?a }}", limit=4 * ALIASES)
         languages = ("", "mul", kg.profile.language)
@@ -78,19 +68,19 @@ def fact_request(kg: KnowledgeGraph, entity: str, relation: str) -> FactRequest 
 
 def supported_triples(
     reply: str, passages: Sequence[Passage], request: FactRequest, kg: KnowledgeGraph, encoder: Encoder
-) -> ReplyTriples:
-    """The triples of a reply that passages support, and why the others are left out."""
+) -> tuple[list[RawTriple], list[str]]:
+    """The triples of a reply that passages support, and why the others, or all, are left out."""
     candidates = list(dict.fromkeys(parse_reply(reply)))
     if not candidates:
         why = "the model found no triple" if _EMPTY.search(reply) else "the model's reply holds no triple"
-        return ReplyTriples((), (f"{why}: {reply.strip()[:120]!r}",))
+        return [], [f"{why}: {reply.strip()[:120]!r}"]
     relation = kg.profile.short(request.relation)
     text = relation_texts(kg, [relation])[relation]
     called = [t for t in (relation, text.label, text.inverse, *text.aliases) if t]
     own_id = None if request.entity is None else kg.profile.short(request.entity)
     forms = (form for n in (request.name, *request.aliases) for form in (normalise(n), without_article(n)))
     names = {*forms} - {""}
-    supported, reasons = [], []
+    supported, reasons = list[RawTriple](), list[str]()
     for candidate in candidates:
         ends = (candidate[0], candidate[2])
         is_own = [e.strip() == own_id or bool({normalise(e), without_article(e)} & names) for e in ends]
@@ -110,24 +100,21 @@ def supported_triples(
         own, confidence = own_id or request.name, (TOGETHER if together else APART) * min(fit, 1.0)
         head, tail = (own, other) if is_own[0] else (other, own)
         supported.append(RawTriple(head, relation, tail, sentence, passage, round(confidence, 4)))
-    return ReplyTriples(tuple(supported), tuple(reasons))
+    return supported, reasons
 
 
 def parse_reply(reply: str) -> Iterator[tuple[str, str, str]]:
     """The triples of a reply: JSON, Python, or lists in brackets without quotes; all else is passed over."""
-    start, end = reply.find("["), reply.rfind("]")
-    triples: list[tuple[str, str, str]] = []
+    start, end, triples = reply.find("["), reply.rfind("]"), list[tuple[str, str, str]]()
     for read in (json.loads, ast.literal_eval) if 0 <= start < end else ():
         with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             triples = list(_triples_in(read(reply[start : end + 1])))
             break
     for piece in () if triples else _LIST.findall(reply):
-        parts: list[str] = []
         with suppress(csv.Error):
-            parts = next(csv.reader([" ".join(piece.split())], skipinitialspace=True), [])
-        parts = [p.strip(" '\"`“”") for p in parts]
-        if len(parts) >= 3:  # what is left over belongs to the object
-            triples.append((parts[0], parts[1], ", ".join(parts[2:])))
+            row = next(csv.reader([" ".join(piece.split())], skipinitialspace=True), [])
+            if len(parts := [part.strip(" '\"`“”") for part in row]) >= 3:
+                triples.append((parts[0], parts[1], ", ".join(parts[2:])))  # the rest belongs to the object
     for triple in triples:
         says = all(normalise(p) and any(c.isalnum() for c in p) for p in triple)
         if says and normalise(triple[2]) not in _PLACEHOLDERS:
