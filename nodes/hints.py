@@ -17,8 +17,8 @@ from triplewise.nodes.history import encode
 from triplewise.nodes.sql import table_lines
 from triplewise.nodes.state import ScoredTriple, State, Step
 from triplewise.tools.actions.explore import CHARACTERS
-from triplewise.tools.actions.terms import UNNAMED, names, relation_names, with_id
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple
+from triplewise.tools.actions.terms import as_written, names, relation_names, with_id
+from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.kg.vocabulary import relation_texts, triple_text
@@ -27,7 +27,7 @@ from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
 from triplewise.tools.linking.schema import schema_of
 from triplewise.tools.linking.search import node_types
 from triplewise.tools.parsing.statements import form_of
-from triplewise.tools.pyql.text import read_term, write_node
+from triplewise.tools.pyql.text import read_term
 from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, topics_of, within
 
 if TYPE_CHECKING:
@@ -161,16 +161,16 @@ def class_groups(
     short, seen = kg.profile.short, _of_classes(state, kg)
     ends = [s.triple.object if s.triple.subject == x else s.triple.subject for s, (_, x) in seen.items()]
     iris = [end for end in ends if isinstance(end, IRI)]
-    shown, kinds = names(kg, [*ends, *(node for node, _ in seen.values())]), node_types(kg, iris)
+    shown, kinds = names(kg, [node for node, _ in seen.values()]), node_types(kg, iris)
     relations = [short(s.triple.relation) for s in seen]
     read = dict(zip(relations, relation_names(kg, relations), strict=True))
-    for (fact, (node, member)), end, relation in zip(seen.items(), ends, relations, strict=True):
+    values = as_written(kg, ends)
+    for (fact, (node, member)), end, value, relation in zip(
+        seen.items(), ends, values, relations, strict=True
+    ):
         schema, out = schema_of(kg, node), fact.triple.subject == member  # kept since the observation
         count = next((h.members for h in schema.held if h[:2] == (fact.triple.relation, out)), 0)
         share = "" if count == schema.members else f", {count} of {schema.members}"
-        value = "a node without a name" if shown[end] == UNNAMED else with_id(kg, end, shown[end])
-        if isinstance(end, Literal):
-            value = write_node(end, kg.profile) if len(end.value) <= LONG else f'"{end.value[:LONG]}..."'
         kind = f" ({', '.join(kinds[end])})" if isinstance(end, IRI) and kinds.get(end) else ""
         line = f"{'->' if out else '<-'} {read[relation]}{share}: {value}{kind}"
         groups.setdefault(short(node), []).append(line)

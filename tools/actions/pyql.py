@@ -18,6 +18,7 @@ from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import (
     UNNAMED,
     Resolver,
+    as_written,
     list_values,
     names,
     page_number,
@@ -40,11 +41,14 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
+from triplewise.tools.linking.schema import Schema, held_by
 from triplewise.tools.parsing.statements import decides
 from triplewise.tools.pyql.program import TEMPORAL, Aggregate, Extreme, Fact, Filter, PyQL, Value, owners
 from triplewise.tools.pyql.sparql import instantiate
 from triplewise.tools.pyql.text import NUMERIC, apply, read_variable, scan_arguments
 
+VALUED = 10
+"""Relations of each side that are shown with a value."""
 ROWS = 5
 """Solutions shown with the values that belong together."""
 ROWS_A_VALUE = 10
@@ -76,10 +80,12 @@ def get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback
                 given=form,
                 existing=existing,
             )
-        result = kg.relations(variable, program.where(kg.profile))
+        pattern = variable.n3(), program.where(kg.profile)
+        result = kg.relations(variable, pattern[1])
         shown = form
     else:
         term = resolver.entity(form)
+        pattern = "?_x", f"VALUES ?_x {{ {term.n3()} }}"
         result = kg.relations(term)
         shown = form if form.startswith(('"', "'")) else kg.profile.short(term)
         shown = next(iter(resolver.repaired.values()), shown)
@@ -90,6 +96,8 @@ def get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback
         pages.append(context.rank(*left))
         left = tuple([r for r in side if r not in cut] for side, cut in zip(left, pages[-1], strict=True))
     listed = {"forward": relation_names(kg, pages[-1][0]), "backward": relation_names(kg, pages[-1][1])}
+    if result.outcome.ok and not context.published:
+        _add_values(kg, listed, pages[-1], held_by(kg, *pattern))
     rest = f" ... and {sum(map(len, left))} more: get_relation({shown}, {page + 1})" if any(left) else ""
     return Feedback(
         arguments=(shown, *([str(page)] if page > 1 else [])),
@@ -103,6 +111,20 @@ def get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback
         },
         detail=resolver.detail(),
     )
+
+
+def _add_values(
+    kg: KnowledgeGraph, listed: Mapping[str, list[str]], ids: Sequence[Sequence[str]], schema: Schema
+) -> None:
+    """Add to the first relations of each side a value, and how many nodes have one where not all do."""
+    held = {(kg.profile.short(h.relation), h.forward): h for h in schema.held}
+    values = dict(zip(held, as_written(kg, [h.value for h in held.values()]), strict=True))
+    for names_of, side, forward in zip(listed.values(), ids, (True, False), strict=True):
+        for i, key in enumerate((id, forward) for id in side[:VALUED]):
+            if key in held:
+                count = held[key].members
+                share = "" if count == schema.members else f", {count} of {schema.members}"
+                names_of[i] += f"{share}: {values[key]}"
 
 
 def _construct(name: str, context: ActionContext, arguments: tuple[str, ...]) -> Feedback:

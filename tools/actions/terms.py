@@ -13,10 +13,19 @@ from triplewise.tools.core.terms import IRI, Literal, Node, Term, Triple, Variab
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.program import Pattern
-from triplewise.tools.pyql.text import Reader, bare_datatype, read_iri, read_literal, write_pattern
+from triplewise.tools.pyql.text import (
+    Reader,
+    bare_datatype,
+    read_iri,
+    read_literal,
+    write_node,
+    write_pattern,
+)
 
 UNNAMED = "UnName_Entity"
 """What a mediator (CVT, statement) is shown as (QueryAgent, table 11)."""
+LONG = 80
+"""Characters above which a literal is cut."""
 
 
 def short_ids(kg: KnowledgeGraph, terms: Iterable[Term]) -> list[str]:
@@ -41,6 +50,19 @@ def with_id(kg: KnowledgeGraph, term: Term, name: str) -> str:
     """Return a name, with the id that further actions need where it differs."""
     short = kg.profile.short(term) if isinstance(term, IRI) else name
     return name if short == name else f"{name} [{short}]"
+
+
+def as_written(kg: KnowledgeGraph, terms: Sequence[Term]) -> list[str]:
+    """Return how actions take terms: names with ids, and literals, typed, a long one cut."""
+    named = names(kg, terms)
+    return [
+        (write_node(t, kg.profile) if len(t.value) <= LONG else f'"{t.value[:LONG]}..."')
+        if isinstance(t, Literal)
+        else "a node without a name"
+        if named[t] == UNNAMED
+        else with_id(kg, t, named[t])
+        for t in terms
+    ]
 
 
 def list_values(values: Iterable[object], more: bool | str) -> str:

@@ -44,11 +44,12 @@ class ClassMention(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A relation of the members of a class: whether it leaves them, and how many of them have it."""
+    """A relation of the members of a class: whether it leaves them, how many have it, and a value."""
 
     relation: IRI
     forward: bool
     members: int
+    value: Term
 
 
 class Schema(NamedTuple):
@@ -133,30 +134,32 @@ def _class_names(kg: KnowledgeGraph) -> dict[tuple[str, ...], list[IRI]]:
 
 
 def schema_of(kg: KnowledgeGraph, node: IRI) -> Schema:
-    """Return what the members of a class have, with three queries; nothing where they take too long."""
-    most = FEW if kg.is_remote else MEMBERS
-    inside = f"{{ SELECT DISTINCT ?x WHERE {{ {members_of(kg, node)} }} LIMIT {most + 1} }}"
-
-    def count(what: str, pattern: str, by: str) -> Sequence[Sequence[Term | None]]:
-        sparql = (
-            f"SELECT {by} (COUNT(DISTINCT ?x) AS ?n) WHERE {{ {what} {pattern} }} {by and f'GROUP BY {by}'}"
-        )
-        return kg.query(sparql, timeout=min(kg.timeout, SECONDS)).rows
+    """Return what the members of a class have; nothing where the graph takes too long to say it."""
 
     def read() -> Schema:
-        looked = f"{{ SELECT DISTINCT ?x WHERE {{ {members_of(kg, node)} }} LIMIT {most} }}"
-        parts = ((inside, "", ""), (looked, "?x ?r ?y", "?r"), (looked, "?y ?r ?x", "?r"))
-        size, out, back = kg.together([partial(count, *part) for part in parts])
-        members = whole_number(size[0][0]) if size else 0
-        held = [
-            Held(relation, forward, number)
-            for rows, forward in ((out, True), (back, False))
-            for relation, n in rows
-            if isinstance(relation, IRI) and not _is_schema(kg, relation) and (number := whole_number(n))
-        ]
-        return Schema(min(members or 0, most), (members or 0) <= most, tuple(sorted(held)))
+        found = held_by(kg, "?x", members_of(kg, node))
+        return found._replace(held=tuple(h for h in found.held if not _is_schema(kg, h.relation)))
 
     return remembered(kg, "schemas", node, read)
+
+
+def held_by(kg: KnowledgeGraph, variable: str, pattern: str) -> Schema:
+    """Return what the nodes have that a variable of a SPARQL pattern stands for, with three queries."""
+    most, count = FEW if kg.is_remote else MEMBERS, f"(COUNT(DISTINCT {variable}) AS ?_n)"
+    nodes = f"SELECT DISTINCT {variable} WHERE {{ {pattern} }} LIMIT"
+    select = f"SELECT ?_r {count} (SAMPLE(?_y) AS ?_v) WHERE {{ {{ {nodes} {most} }}"
+    queries = (
+        f"SELECT {count} WHERE {{ {{ {nodes} {most + 1} }} }}",
+        f"{select} {variable} ?_r ?_y }} GROUP BY ?_r",
+        f"{select} ?_y ?_r {variable} }} GROUP BY ?_r",
+    )
+    size, *sides = kg.together([partial(_rows, kg, sparql) for sparql in queries])
+    in_all, held = (whole_number(size[0][0]) if size else 0) or 0, list[Held]()
+    for rows, forward in zip(sides, (True, False), strict=True):
+        for relation, n, value in sorted(rows, key=str):
+            if isinstance(relation, IRI) and value is not None:
+                held.append(Held(relation, forward, whole_number(n) or 0, value))
+    return Schema(min(in_all, most), in_all <= most, tuple(held))
 
 
 def members_of(kg: KnowledgeGraph, node: IRI) -> str:

@@ -73,7 +73,10 @@ CAPITALS = ("add_fact(?c, P36, ?x)",)
 def test_relations_of_an_entity_in_both_directions(bench: ActionContext) -> None:
     feedback = run(bench, "get_relation(Q17)")
     assert feedback.relations == {"forward": ["P31", "P36"], "backward": ["P17"]}
-    assert feedback.observation == "{'forward': ['P31', 'P36 (capital)'], 'backward': ['P17 (country)']}"
+    assert feedback.observation == (
+        "{'forward': ['P31: sovereign state [Q3624078]', 'P36 (capital): Tokyo [Q1490]'], "
+        "'backward': ['P17 (country): Tokyo [Q1490]']}"
+    )
 
 
 def test_what_a_list_of_relations_left_out_is_on_the_next_page(bench: ActionContext) -> None:
@@ -81,7 +84,7 @@ def test_what_a_list_of_relations_left_out_is_on_the_next_page(bench: ActionCont
     first = run(narrow, "get_relation(Q17)")
     assert first.observation.endswith("... and 1 more: get_relation(Q17, 2)")
     second = run(narrow, "get_relation(Q17, more)")
-    assert second.observation == "{'forward': ['P36 (capital)'], 'backward': []}"
+    assert second.observation == "{'forward': ['P36 (capital): Tokyo [Q1490]'], 'backward': []}"
     assert second.arguments == ("Q17", "2")
     assert second.relations == {"forward": ["P36", "P31"], "backward": ["P17"]}, (
         "the first page is offered too"
