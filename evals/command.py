@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 HELP = ("-h", "--help")
 FAILED, INTERRUPTED = 3, 130
-WIDTH = 180
-"""Columns of tables that go to no terminal."""
+WIDTH = 180  # columns of tables that go to no terminal
 
 BaseURL = Annotated[str | None, typer.Option(metavar="URL", help="OpenAI-compatible server of the model.")]
 _SET = "A parameter of the task, a phase of the system, or a setting of a run. Repeatable."
@@ -357,10 +356,7 @@ def grid(
 def _run_cells(
     file: GridFile, cells: Sequence[Cell], log_dir: Path | None, jobs: int, markdown: Path | None
 ) -> None:
-    """Run the cells until an interrupt, a line on stderr for each; then show what was measured.
-
-    Raises `typer.Exit` where something is wrong.
-    """
+    """Run the cells until an interrupt, then show what was measured; exits where something is wrong."""
     from triplewise.evals.grids.grid import run_grid
     from triplewise.evals.logs import read_logs
 

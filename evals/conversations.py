@@ -1,9 +1,7 @@
-"""Follow-up questions: thirty conversations of three messages over the demo and a graph of chemical elements.
+"""Follow-up questions: thirty conversations of three messages over the demo and a graph of elements.
 
-    python -m triplewise.evals.conversations [--model openai:NAME --base-url URL] [--limit 10] [-v]
-
-A message counts as right where its answer has exactly the values of the gold query and is sure, or where
-it is met by the proof, the query or the question that it calls for. Needs TRIPLEWISE_DATA for the elements.
+A message is met where its answer has exactly the values of the gold query and is sure, or where it is the
+proof, the query or the question that it calls for. Needs TRIPLEWISE_DATA for the elements.
 """
 
 from __future__ import annotations

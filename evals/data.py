@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -24,9 +23,7 @@ from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.open import FORMAT, open_kg, read_manifest
 from triplewise.tools.kg.protocol import KnowledgeGraph
 
-DATA_VARIABLE = "TRIPLEWISE_DATA"
-"""The environment variable that names the folder with the benchmarks."""
-
+DATA_VARIABLE = "TRIPLEWISE_DATA"  # the environment variable that names the folder with the benchmarks
 _log = logging.getLogger(__name__)
 
 
@@ -39,10 +36,7 @@ class DataFile(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """The files of a KG: parts of facts by name (`observed`, `gold_derived`, ...), and label tables.
-
-    `partial` says that the absence of a fact means nothing. A graph without `profile` has it inferred.
-    """
+    """The files of a KG: parts of facts by name, and label tables; without `profile` it is inferred."""
 
     name: str
     title: str
@@ -57,13 +51,9 @@ class Graph(NamedTuple):
 class Benchmark(NamedTuple):
     """A set of questions: its files by path, the graph it is asked of, licence and citation.
 
-    Attributes:
-        seeds: files of training questions, which may be shown to the agent. seeds_answered: whether they
-            have answers; else the answers are what their gold queries find on the graph.
-        counts: by the task's parameters ("hops=2"; "" where there is one set only) how many `questions`, how
-            many `answerable`, and how many without the facts made from gold answers (`observed`).
-        answerable_if: what it takes for a question to count as answerable.
-        task: what its task is made from, see `BenchmarkTask`.
+    `counts`: by the task's parameters ("hops=2"; ""), how many `questions`, `answerable`, and `observed`
+    without facts made from gold answers. `seeds` may be shown to the agent; unless they are `seeds_answered`,
+    answers are what their gold queries find. `task`: see `BenchmarkTask`.
     """
 
     name: str
@@ -99,16 +89,16 @@ def catalog() -> Catalog:
     """Return the catalog, read from `catalog.yaml`."""
     entries = read_data("catalog.yaml")
 
-    def data_files(entry: dict[str, Any], key: str) -> dict[str, DataFile]:
-        return {name: DataFile(name, sum_, entry["published"]) for name, sum_ in entry.get(key, {}).items()}
+    def data_files(sums: Mapping[str, str], entry: Mapping[str, Any]) -> dict[str, DataFile]:
+        return {name: DataFile(name, sum_, entry["published"]) for name, sum_ in sums.items()}
 
     graphs, benchmarks = {}, {}
     for name, entry in entries["graphs"].items():
-        facts = entry.pop("facts")
-        entry["facts"] = {part: list(data_files({**entry, **facts}, part).values()) for part in facts}
-        graphs[name] = Graph(**{**entry, "name": name, "labels": list(data_files(entry, "labels").values())})
+        facts = {part: list(data_files(sums, entry).values()) for part, sums in entry["facts"].items()}
+        labels = list(data_files(entry.get("labels", {}), entry).values())
+        graphs[name] = Graph(**{**entry, "name": name, "facts": facts, "labels": labels})
     for name, entry in entries["benchmarks"].items():
-        own = {key: data_files(entry, key) for key in ("files", "seeds")}
+        own = {key: data_files(entry.get(key, {}), entry) for key in ("files", "seeds")}
         benchmarks[name] = Benchmark(**{**entry, "name": name, **own})
     return Catalog(entries["parameters"], entries["scorers"], graphs, benchmarks)
 
@@ -147,16 +137,14 @@ def locate(file: DataFile) -> Path:
 
 
 def changed_files(files: Sequence[DataFile]) -> list[str]:
-    """Names of the files whose checksum is not the catalog's; each is also logged as a warning.
-
-    Their results are no results of the benchmark as published.
-    """
-    changed = [(file, sum_) for file in files if (sum_ := checksum(locate(file))) != file.sha256]
-    for file, sum_ in changed:
-        _log.warning(
-            "%s is not the file of the catalog: sha256 %s, expected %s", file.name, sum_, file.sha256
-        )
-    return [file.name for file, _ in changed]
+    """Names of the files whose checksum is not the catalog's, each logged as a warning."""
+    changed = []
+    for file in files:
+        if (sum_ := checksum(locate(file))) != file.sha256:
+            message = "%s is not the file of the catalog: sha256 %s, expected %s"
+            _log.warning(message, file.name, sum_, file.sha256)
+            changed.append(file.name)
+    return changed
 
 
 def checksum(path: Path) -> str:
@@ -172,11 +160,7 @@ def _checksum(path: Path, *_state: int) -> str:
 
 
 def read_records(path: Path, *required: str) -> list[Record]:
-    """The records of a JSON-lines file (plain or .gz), each of which must have some keys.
-
-    Raises:
-        DataError: naming file and line, if a line is no JSON object or lacks a key.
-    """
+    """The records of a JSON-lines file. Raises `DataError` where a line is none or lacks a required key."""
     records = []
     for number, record in json_lines(path):
         if missing := [key for key in required if key not in record]:
@@ -185,23 +169,17 @@ def read_records(path: Path, *required: str) -> list[Record]:
     return records
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedKG:
-    """A graph that is ready to be asked.
+class LoadedKG(NamedTuple):
+    """A graph that is ready to be asked; without `checksum` it is the user's own, at a path or URL.
 
-    Attributes:
-        path: the store's folder, or the URL or path that the user gave instead.
-        profile: name of its profile ("" where it was inferred). title: what it is, for people.
-        partial: whether facts are missing.
-        parts: which parts of the graph are in it. triples: distinct facts, labels included (0: not known).
-        checksum: sha256 over the checksums of its source files ("" for a graph of the user's own).
+    `profile` is "" where it was inferred; `triples` are distinct facts, labels included.
     """
 
     path: str
     profile: str
     title: str
     partial: bool
-    parts: tuple[str, ...] = ()
+    parts: Sequence[str] = ()
     triples: int = 0
     checksum: str = ""
 
@@ -227,11 +205,10 @@ class LoadedKG:
 
 
 def prepared(graph: Graph, parts: Sequence[str] | None = None) -> LoadedKG:
-    """The store of some parts of a graph (all by default), loaded now unless it is in the cache unchanged.
+    """The store of some parts of a graph (all by default), loaded unless it is in the cache unchanged.
 
-    Raises:
-        ConfigurationError: a part the graph does not have, or another process is loading it right now.
-        DataError: a missing or broken source file, a full disk.
+    Raises `ConfigurationError` on an unknown part or where another process loads it, `DataError` on a broken
+    file.
     """
     chosen = tuple(parts if parts is not None else graph.facts)
     if unknown := set(chosen) - set(graph.facts):

@@ -1,7 +1,6 @@
 """Runs a benchmark through Inspect: a task by name and settings; an interrupted one goes on where it was.
 
-Every evaluation has a folder of its own, named after all that decides its results. Inspect's `eval_set` goes
-on with the log that it finds there: finished questions are never asked twice, also after `kill -9`.
+Every evaluation has a folder named after all that decides its results, whose log `eval_set` goes on with.
 """
 
 from __future__ import annotations
@@ -34,10 +33,8 @@ from triplewise.tools.core.configuration import find_part
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import exclusive, state_folder
 
-_ELSEWHERE = ("base_url", "api_key_env")
-"""Settings that say where a model is, not which."""
-_FILES = ("seeds", "prompt", "prices", "profile")
-"""Settings that may name a file, whose content counts."""
+_ELSEWHERE = ("base_url", "api_key_env")  # settings that say where a model is, not which
+_FILES = ("seeds", "prompt", "prices", "profile")  # settings that may name a file, whose content counts
 
 RESUME = "the same command goes on from there"
 
@@ -54,11 +51,9 @@ def names_of(task: str, system: str = "") -> list[str]:
 
 
 def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a task from values by name: of its own parameters, of phases, of settings.
+    """Return the arguments of a task from values by name: of its parameters, of phases, of settings.
 
-    A name that is both a parameter of the baseline that is asked and a setting is the baseline's. Raises
-    `ConfigurationError` on an unknown task, system, name or variant, with the legal ones, and on an
-    impossible value.
+    A parameter of a baseline goes before a setting. Raises `ConfigurationError`, with the legal names.
     """
     system = str(given.get("preset", ""))
     own, parts = inspect.signature(find_task(name)).parameters, parts_of(system)
@@ -113,11 +108,9 @@ def run(
 ) -> EvalLog:
     """Run one task to its end and return its log without the questions (`read_eval_log` has them).
 
-    An evaluation that was killed goes on where it was; one that is finished is not run again. `jobs`
-    questions are in flight. With `fresh` an earlier run is put aside; with `retry_crashed` its results are
-    kept and only what crashed is asked again. `display` is what Inspect shows, `notify` gets what a person
-    should know. Raises `ConfigurationError` where another process runs the same evaluation, and
-    KeyboardInterrupt where it was interrupted; what is done is kept.
+    One that was killed goes on where it was; one that is finished is not run again, but `fresh` puts it aside
+    and `retry_crashed` asks again what crashed. Raises `ConfigurationError` where another process runs it,
+    and KeyboardInterrupt where it was interrupted; what is done is kept.
     """
     folder, total = folder_of(Path(log_dir or default_log_dir()), task), len(task.dataset)
     if fresh and folder.is_dir():
@@ -165,10 +158,7 @@ def folder_of(root: Path, task: Task) -> Path:
 
 
 def identity_of(task: Task) -> str:
-    """Return a checksum of everything that decides an evaluation's results, the code included.
-
-    In a grid also its place there, for every cell has a log of its own.
-    """
+    """Return a checksum of all that decides the results: the code, and in a grid the place there."""
     about = dict(task.metadata or {})
     place = [about.pop("grid", {}).get(key) for key in ("row", "column", "seed")]
     settings = {name: value for name, value in about.pop("settings", {}).items() if name not in _ELSEWHERE}

@@ -19,8 +19,7 @@ from triplewise.evals.solver import CRASHED, Run, error_class
 from triplewise.tools.core.errors import DataError
 
 SUFFIX = ".eval"
-QUALITY = ("f1", "hits_at_1", "exact_match", "accuracy")
-"""Measures of how right answers are; 1 is right."""
+QUALITY = ("f1", "hits_at_1", "exact_match", "accuracy")  # measures of how right answers are; 1 is right
 FAILURES = {
     "failed_ia": ("invalid_action",),
     "failed_ea": ("argument_error",),
@@ -40,13 +39,12 @@ _UNUSED = {"events", "events_data", "messages", "attachments", "timelines", "out
 
 @dataclass(frozen=True)
 class Log:
-    """One log: `name` is the task with the arguments that make another task of it, as `metaqa hops=2`.
+    """One log; `name` is the task with what makes another task of it, as `metaqa hops=2`.
 
-    `swapped` are phases and settings given to the system (preset or baseline), `about` is the metadata of the
-    task, `cell` the place in a grid ({} outside of grids), `total` how many questions it should have.
-    `questions` has one a row, by id: question, gold, tags, answerable (None where nobody judged), trivial
-    (whether an empty graph is right), error, error_class, guidelines (ids of its corrections), status,
-    reason, sparql, labels, values, and a column for each measure, NaN where it does not apply.
+    `swapped` are phases and settings given to the system, `about` is the metadata of the task, `cell` the
+    place in a grid ({} outside). `questions` has one a row, by id: its text, gold, tags, answerable (None
+    where nobody judged), trivial (an empty graph is right), error, its class, corrections, what its `Run`
+    found, and each measure (NaN where it does not apply).
     """
 
     path: str
@@ -93,8 +91,8 @@ class Log:
     def scores(self, measure: str, *, answerable: bool = False, trivial: bool = True) -> pd.Series[float]:
         """Return question id -> value of a measure, where it applies.
 
-        With `answerable` only of questions that the graph can answer; without `trivial`, of none that an
-        empty graph would answer right.
+        Only of questions that the graph can answer (`answerable`), or of none that an empty graph would get
+        right.
         """
         rows = self.questions
         if answerable:
@@ -112,10 +110,9 @@ class Log:
 
 
 def read_logs(paths: Iterable[Path | str], *, traces: bool = False) -> list[Log]:
-    """Return the logs at these places, and in all folders below, the oldest first.
+    """Return the logs at these places and below, the oldest first; `traces` are large, and for a page.
 
-    With `traces` questions have their traces (large: a page shows them, figures do not need them). Raises
-    `DataError` on a path where nothing is, a folder without logs, a log that is broken or another program's.
+    Raises `DataError` where nothing is, or a log is broken or another program's.
     """
     files: set[Path] = set()
     for path in (Path(given).expanduser() for given in paths):

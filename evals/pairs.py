@@ -9,8 +9,7 @@ from typing import Any
 from triplewise.evals.data import read_data
 from triplewise.tools.learning.parser_training import Labelled
 
-ASKED = 2
-"""Things that each phrase is filled in with."""
+ASKED = 2  # things that each phrase is filled in with
 _PREFIXES = "@prefix : <http://{}.example/> .\n@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
 
 

@@ -35,8 +35,7 @@ PRESENTATION = (
 def of_system(preset: str, context: Context, phases: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was tested (a preset or baseline), and with what: part of every result.
 
-    `settings` are all of the context's; a preset lays its own (`preset_settings`) over those that still have
-    the default. `phases` are all of the machine's, for a baseline only those that were swapped.
+    A preset lays its own settings over those that still have the default.
     """
     system = find_system(preset)
     own_phases, own_settings = (system.phases, system.settings) if isinstance(system, Preset) else ({}, {})
@@ -62,10 +61,7 @@ def own_code(*parts: Any) -> dict[str, dict[str, str]]:
 
 @cache
 def software() -> dict[str, Any]:
-    """Return the product's version and commit, and what it runs on.
-
-    `commit` is "" outside a source checkout; `commit_clean`: whether its files are as committed.
-    """
+    """Return the product's version and commit ("" outside a checkout), and what it runs on."""
 
     def git(*arguments: str) -> str | None:
         command = ["git", "-C", str(ROOT), *arguments]

@@ -1,7 +1,6 @@
 """Questions with answers that the parser is trained on, with the graphs that they are asked of.
 
-No test file is read. Of every set a fifth, by a checksum of the id, is held out (`QuestionSet.held_out`):
-nothing is trained on it or chosen by it, it is for the last report alone.
+No test file is read. Of every set a fifth, by a checksum of the id, is held out for the last report.
 """
 
 from __future__ import annotations
@@ -25,10 +24,8 @@ from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.learning.parser_training import Labelled
 from triplewise.tools.linking.linker import without_brackets
 
-PARTIAL = 0.5
-"""F1 from which an answer counts as right where neither graph nor gold answers are complete."""
-HELD_OUT = 5
-"""One question in so many is held out."""
+PARTIAL = 0.5  # F1 from which an answer counts as right where neither graph nor gold answers are complete
+HELD_OUT = 5  # one question in so many is held out
 UNRELIABLE = re.compile(
     r"(MAX|MIN)\( \S*ELEVATION|ELEVATION [<>]|COUNT\( (1|\S+\.(RIVER_NAME|TRAVERSE|CITY_NAME))"
 )
@@ -37,13 +34,10 @@ UNRELIABLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """Questions over one graph.
+    """Questions over one graph, to train on and `held_out`, in a random order that is always the same.
 
-    Attributes:
-        graph: name of the graph: sets of one graph are one group wherever graphs are left out.
-        source: what `open_kg` opens. least: F1 from which an answer counts as right.
-        is_clean: whether questions are ordinary and gold answers reliable; such sets give the threshold.
-        questions, held_out: to train on and to report on, in a random order that is always the same.
+    `source` is what `open_kg` opens; `least` the F1 from which an answer is right; `is_clean`: questions are
+    ordinary and gold answers reliable, so that they give the threshold.
     """
 
     name: str
@@ -60,10 +54,7 @@ class QuestionSet:
 
 
 def question_sets(names: Iterable[str] = ()) -> Iterator[QuestionSet]:
-    """Return the sets of some names (all by default), one after the other.
-
-    Raises `ConfigurationError` on an unknown name, `DataError` where a file is missing.
-    """
+    """Return the sets of some names (all by default). Raises `ConfigurationError` on an unknown one."""
     chosen = list(names) or list(SETS)
     if unknown := set(chosen) - set(SETS):
         raise ConfigurationError.unknown("set", unknown.pop(), SETS)
@@ -99,10 +90,7 @@ def _plain(records: Iterable[Record]) -> Iterator[tuple[str, Labelled]]:
 def _small(
     folder: str, facts: str, questions: str, unreliable: re.Pattern[str] | None = None
 ) -> Callable[[str], QuestionSet]:
-    """A small complete graph in Turtle; `{}` in the names of its files is the set's name.
-
-    unreliable: found in the gold queries of questions that are left out.
-    """
+    """A small complete graph in Turtle; questions whose gold query has what is `unreliable` are left out."""
 
     def load(name: str) -> QuestionSet:
         path = data_folder() / folder
@@ -120,10 +108,7 @@ def _small(
 
 
 def _demo(name: str) -> QuestionSet:
-    """Training questions over the demo graph, many of them written to make it fail.
-
-    Those that come with the graph are no part of them.
-    """
+    """Training questions over the demo graph, but those that come with it."""
     path = Path(str(files("triplewise.evals"))) / "demo_training.jsonl"
     return _set(name, "demo", "demo", _plain(read_records(path)), is_clean=False)
 

@@ -1,8 +1,7 @@
 """Scorers and metrics of question answering over knowledge graphs, named as the field names them.
 
-All are strict: see `triplewise.tools.core.overlap` for when two values are the same. Think-on-Graph's public
-scripts, and work that builds on them, match substrings and report the share as "Exact Match" or "Hits@1": it
-is neither, and not comparable with ours. A question that crashed scores 0.
+All are strict (`triplewise.tools.core.overlap`): Think-on-Graph's public scripts match substrings and call
+that "Exact Match" or "Hits@1", which is neither. A question that crashed scores 0.
 """
 
 from __future__ import annotations
@@ -63,9 +62,8 @@ def _scored(run: Run, value: dict[str, Any]) -> Score:
 def strict(compare: Compare = "ids", only: Sequence[str] = ()) -> Scorer:
     """F1 of the answer set, Hits@1 and exact match, each per question, macro-averaged; `only` some of them.
 
-    The gold answers are the sample's target, or `gold_sets` of its metadata where several sets are right
-    (the best one counts). With `compare` the values of answers are compared (`ids`: with ids as such, with
-    names by labels and aliases, which the graph and `gold_names` have), or their labels as texts (`names`).
+    Gold answers are the target, or `gold_sets` of the metadata (the best one counts). Values of answers are
+    compared (`ids`; with names by labels and aliases), or their labels as texts (`names`).
     """
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -78,10 +76,8 @@ def strict(compare: Compare = "ids", only: Sequence[str] = ()) -> Scorer:
 async def strict_overlap(state: TaskState, target: Sequence[str], compare: Compare = "ids") -> Overlap:
     """How the answers of a question agree with its gold answers; nothing of a question that crashed.
 
-    Where they are not all ids, the graph is asked once for labels and aliases, which stay with the run, so
-    that a log can be scored anew without it. With `names`, gold answers are names, and those that come back
-    are keyed by the answers' labels. Raises `KGUnavailableError` where the graph does not answer: no score
-    rather than one without aliases.
+    Where not all are ids, labels and aliases are looked up once and stay with the run: a log is scored anew
+    without the graph. Raises `KGUnavailableError` where it does not answer: no score rather than a wrong one.
     """
     run, gold_sets = state.store_as(Run), state.metadata.get("gold_sets") or [list(target)]
     if run.crashed:
@@ -134,10 +130,10 @@ def _look_up(run: Run, gold: Collection[str], compare: Compare) -> dict[str, lis
 
 @scorer(metrics={"accuracy": FIGURE, "proven_accuracy": FIGURE, "proven": [mean()]})
 def accuracy() -> Scorer:
-    """Share of yes/no questions and claims that were judged right; other questions are not scored.
+    """Share of yes/no questions and claims that were judged right; what is neither true nor false is wrong.
 
-    What is neither true nor false is wrong ("yes" is true, "1" is not). `proven` is the share for which facts
-    of the graph were given, `proven_accuracy` that of these that were judged right.
+    `proven` is the share for which facts of the graph were given, `proven_accuracy` that of these judged
+    right.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -156,9 +152,8 @@ def accuracy() -> Scorer:
 def rows() -> Scorer:
     """F1, Hits@1 and exact match of the rows of an answer, each per question, macro-averaged.
 
-    Gold rows of one cell are compared with the answer's values as `strict` does it; wider ones with the
-    result of the answer's query: all cells of a row have to be right (numbers without tolerance), in the
-    order of columns that fits best. An answer without a query has no rows of several cells.
+    Gold rows of one cell are compared with the answer's values; wider ones with the result of its query: all
+    cells of a row have to be right, in the order of columns that fits best.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -191,12 +186,9 @@ def compare_rows(given: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) 
 
 @scorer(metrics={"*": [mean()]})
 def effort() -> Scorer:
-    """What a question cost and how it ended; goes behind the other scorers.
+    """What a question cost and how it ended (QueryAgent's table 4: TPQ, QPQ, CPQ); goes behind the others.
 
-    `seconds`, `queries` and `cost` are TPQ, QPQ and CPQ of QueryAgent's table 4: wall-clock seconds, queries
-    that reached the graph, and USD for model calls at list price (not scored for a model without a known
-    price), each per question. `corrected` is the share of questions with a correction, `corrected_right` that
-    of those that had one and were answered right, which is what the scorers before this one give 1.
+    `corrected_right` is the share of those with a correction whose main score is 1.
     """
 
     async def score(state: TaskState, target: Target) -> Score:

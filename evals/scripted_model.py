@@ -1,14 +1,8 @@
 """A language model that follows a script: an OpenAI-compatible chat server on loopback.
 
-Benchmarks and tests ask it over real HTTP. As a process of its own it shows that the plumbing works and how
-fast it is, without a key or a network:
-
-```
-python -m triplewise.evals.scripted_model --port 8089 --latency 0.5
-triplewise eval metaqa --model openai:scripted --base-url http://127.0.0.1:8089/v1 --jobs 64
-```
-Its replies are then rules in YAML, each a template over what was asked (`scripted_model.yaml`), and
-`GET /counts` says how many calls there were, how many at a time, and how often each question was begun.
+`python -m triplewise.evals.scripted_model --port 8089` replies by the rules of `scripted_model.yaml`,
+templates over what was asked; `GET /counts` says how many calls there were, and how often each question was
+begun.
 """
 
 from __future__ import annotations
@@ -31,8 +25,7 @@ from jinja2 import Template
 
 from triplewise.evals.servers import LoopbackHandler, LoopbackServer
 
-MODEL = "openai:scripted"
-"""What a context calls the model of a server."""
+MODEL = "openai:scripted"  # what a context calls the model of a server
 
 Messages = list[dict[str, Any]]
 Replies = Sequence[Any] | Callable[[Messages], Any]
@@ -81,12 +74,7 @@ class ChatHandler(LoopbackHandler):
 
 
 class OpenAIServer(LoopbackServer):
-    """The server; use it as a context manager.
-
-    Args:
-        replies: the script. count_tokens: of a text; words by default. latency: seconds every chat takes.
-        port: on loopback; 0 takes a free one. keep_alive: whether connections stay open after an answer.
-    """
+    """The server; use it as a context manager. A chat takes `latency` seconds."""
 
     handler: ClassVar[type[ChatHandler]] = ChatHandler
 
@@ -135,10 +123,7 @@ class OpenAIServer(LoopbackServer):
 
 
 class RuleScript:
-    """Replies by the rules of `scripted_model.yaml`, stateless, so that questions may be asked at once.
-
-    `begun` counts how often the first step of each question was asked for.
-    """
+    """Replies by the rules of `scripted_model.yaml`, stateless; `begun` counts first steps by question."""
 
     def __init__(self) -> None:
         data = yaml.safe_load((files("triplewise.evals") / "scripted_model.yaml").read_text(encoding="utf-8"))

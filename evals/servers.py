@@ -76,10 +76,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
 
 
 class OxigraphServer(LoopbackServer):
-    """`with OxigraphServer(store) as server: EndpointKG(server.url, profile)`; named graphs read as one.
-
-    `asked`: the queries so far.
-    """
+    """An endpoint over a store, named graphs read as one; `asked` are the queries so far."""
 
     def __init__(self, store: ox.Store) -> None:
         super().__init__(_SparqlHandler)
@@ -121,8 +118,7 @@ _HOP_BY_HOP = {
 class Traffic:
     """What passed; `failed` met a fault of the proxy, `refused` an endpoint that is down.
 
-    `waves` are sequential round trips: the longest chain of requests of which each began after the one
-    before had ended.
+    `waves` are sequential round trips: the longest chain of requests that each began after one had ended.
     """
 
     requests: int = 0
@@ -132,10 +128,10 @@ class Traffic:
 
 
 class Proxy(LoopbackServer):
-    """`with Proxy(endpoint, delay_ms=250) as proxy: open_kg(proxy.url)`; `proxy.traffic` counts.
+    """Counts and delays what goes to an endpoint; `failure_rate` of it meets one of `FAULTS`, drawn by
+    `seed`.
 
-    `delay_ms` is added to every round trip, opening a connection included; `failure_rate` is the share of
-    requests that meet one of `FAULTS`, drawn by `seed` in their order.
+    `delay_ms` is added to every round trip, opening a connection included.
     """
 
     def __init__(

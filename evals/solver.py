@@ -32,14 +32,9 @@ NOT_OF_ARGUMENTS = {"execute_before_answer", "bad_query", "bad_program", "no_dat
 class Run(StoreModel):
     """The answer to one question and what it cost; `status` stays `crashed` until there is an answer.
 
-    Attributes:
-        status: answered, not_found, budget_spent, or crashed. values: short ids, literals, or true/false.
-        proof: how many facts prove them. seconds: wall-clock time. queries: those that reached the KG.
-        cost: USD at list price, or None. hallucinated: facts that the model attributed to the KG although it
-            returned none such. corrections, notes: ids of the guidelines that corrected it, or gave hints.
-        errors: of each step, the interpreter's error code. trace_json: the run as `triplewise.graphs.trace`
-            gives it, as one text: Inspect copies and compares what a store holds at every step of a sample.
-        kg, profile: the graph that was asked ("": none). names: id -> names that a scorer looked up.
+    `cost` is USD at list price, or None. `hallucinated` are facts that the model attributed to the KG.
+    `corrections` and `notes` are ids of guidelines. `trace_json` is one text, for Inspect copies and compares
+    what a store holds at every step. `names` were looked up by a scorer.
     """
 
     status: str = CRASHED
@@ -77,12 +72,9 @@ class Run(StoreModel):
 
 
 def error_class(run: Run, score: float) -> str:
-    """Return the class of a question's error; "" if it was answered right, which is a score of 1.
+    """Return the class of a question's error by SymAgent's section 5.5; "" if it was answered right.
 
-    SymAgent's classes (section 5.5, table 5), of which the first that fits counts, also for what a correction
-    took back: Invalid Action (IA), Error in Arguments (EA), Exceeding Maximum Steps (EMS: any budget),
-    Reasoning Error (RE). A run that ended in an error is `crashed`, one that found nothing `not_found` (RE in
-    the paper).
+    The first that fits counts, also for what a correction took back.
     """
     if run.crashed:
         return CRASHED
@@ -98,10 +90,7 @@ def error_class(run: Run, score: float) -> str:
 
 
 def context_of(settings: Mapping[str, Any]) -> Context:
-    """Return the context with some settings; without `min_confidence`, every answer counts as answered.
-
-    Raises `ConfigurationError` on unknown or impossible ones.
-    """
+    """Return the context with some settings; without `min_confidence` every answer counts as answered."""
     if unknown := set(settings) - set(Context.__dataclass_fields__):
         raise ConfigurationError.unknown("setting", unknown.pop(), Context.__dataclass_fields__)
     return Context(**{"min_confidence": 0.0, **settings})
@@ -115,12 +104,9 @@ def agent(
 ) -> Solver:
     """Answers each sample's question with the compiled graph, entities of the sample's metadata given.
 
-    The run leaves a `Run` in the sample's store. Its errors are Inspect's to handle: a task with
-    `fail_on_error=False, score_on_error=True` goes on and counts the question as wrong. `phases` are those
-    that are swapped, or a baseline's own parameters. A sample with a `db` of its own is asked of that.
-
-    Raises:
-        ConfigurationError: unknown preset, phase, variant or setting; a baseline without the model it needs.
+    Leaves a `Run` in the sample's store; errors are Inspect's to handle (`score_on_error`). `phases` are
+    those that are swapped, or a baseline's parameters. A sample with a `db` of its own is asked of that.
+    Raises `ConfigurationError` on an unknown name or value, or a missing model.
     """
     graph = build_system(preset, **(phases or {}))
     of_all = context_of(settings or {})

@@ -1,7 +1,4 @@
-"""How sure a figure is, and whether two systems differ: intervals, paired tests, correction for many tests.
-
-Every function is seeded, so that the same logs give the same figures.
-"""
+"""How sure a figure is, and whether two systems differ; the same logs give the same figures."""
 
 from __future__ import annotations
 
@@ -17,11 +14,9 @@ from scipy.stats import DegenerateDataWarning, binomtest, bootstrap, permutation
 LEVEL = 0.95
 RESAMPLES = 5_000
 SEED = 0
-_BLOCK = 4_000_000
-"""Numbers drawn at a time: memory stays flat however many questions there are."""
+_BLOCK = 4_000_000  # numbers drawn at a time: memory stays flat however many questions there are
 
-Scores: TypeAlias = "pd.Series[float]"
-"""Question id -> value."""
+Scores: TypeAlias = "pd.Series[float]"  # question id -> value
 
 
 class Interval(NamedTuple):
@@ -39,10 +34,9 @@ class Interval(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Two systems on the same questions, `n` that both answered and `unpaired` of one of them only.
+    """Two systems on the `n` questions that both answered: the average of first minus second, and its p.
 
-    `difference`: average of first minus second, with its interval. `p` is that of the test (`method`),
-    `p_corrected` after Holm's correction within its family.
+    `unpaired` questions are of one of them only; `p_corrected` is by Holm within its family.
     """
 
     first: str
@@ -61,9 +55,9 @@ class Comparison(NamedTuple):
 
 
 def interval(values: Iterable[float], *, resamples: int = RESAMPLES) -> Interval:
-    """Return the average over questions with its bootstrap interval (BCa; percentile where BCa has no value).
+    """Return the average with its bootstrap interval (BCa, else percentile).
 
-    Where every value is 0, or every value 1, nothing can be resampled: the exact binomial interval is given.
+    Where all values are 0, or all 1, nothing can be resampled: the exact binomial interval is given.
     """
     numbers = np.asarray(list(values), dtype=np.float64)
     n, mean = len(numbers), float(numbers.mean()) if len(numbers) else math.nan
@@ -83,10 +77,7 @@ def interval(values: Iterable[float], *, resamples: int = RESAMPLES) -> Interval
 
 
 def of_seeds(seeds: Sequence[Scores]) -> tuple[Scores, float]:
-    """Return the averages over runs that differ in their seed, and the standard deviation of the runs.
-
-    Only of questions that all were asked: they are drawn together, for their answers depend on each other.
-    """
+    """Return averages over runs of several seeds, of shared questions, and the deviation of the runs."""
     filled = [seed for seed in seeds if len(seed)]
     if not filled:
         return pd.Series(dtype=float), 0.0
@@ -97,10 +88,7 @@ def of_seeds(seeds: Sequence[Scores]) -> tuple[Scores, float]:
 def compare(
     first: tuple[str, Scores], second: tuple[str, Scores], *, resamples: int = 2 * RESAMPLES
 ) -> Comparison:
-    """Compare two systems (name, and question id -> value) on the questions that both were asked.
-
-    Measures that are 0 or 1 are tested by McNemar's exact test, others by permutation of the signs.
-    """
+    """Compare two systems on shared questions: McNemar's exact test of 0 and 1, else sign permutation."""
     pairs = pd.concat([first[1], second[1]], axis=1, join="inner").to_numpy(dtype=np.float64)
     differences = pairs[:, 0] - pairs[:, 1]
     nonzero = differences[differences != 0]  # where both are equal there is no sign to change

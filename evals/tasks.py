@@ -1,7 +1,4 @@
-"""The benchmarks as Inspect AI tasks: `metaqa(hops=2)`, `inspect eval triplewise/metaqa --model none`.
-
-All are made from one table: the catalog's entries, and the functions that say what is special about some.
-"""
+"""The benchmarks as Inspect AI tasks, as `metaqa(hops=2)`, made from the catalog's entries."""
 
 from __future__ import annotations
 
@@ -42,24 +39,20 @@ __all__ = ["TASKS", "Question", "describe", "own_task"]
 
 _BRACKETS = re.compile(r"\s*\([^()]*\)$")
 WIKISQL_TABLES = "wikisql/tables.jsonl.gz"
-DEV_PERCENT = 40
-"""Share of WikiSQL's tables that are `dev`."""
+DEV_PERCENT = 40  # share of WikiSQL's tables that are `dev`
 
 cached_profile = cache(load_profile)
 
 
-OWN_TABLES = "each question's own table, as a SQLite file"
-"""What WikiSQL is asked of, in place of a graph."""
+OWN_TABLES = "each question's own table, as a SQLite file"  # what WikiSQL is asked of, in place of a graph
 AGENT: Mapping[str, Any] = {"model": "embedded", "settings": None, "phases": None}
 """The parameters of every task that say which agent is tested, besides `preset`, with their defaults."""
 
 
 class Question(NamedTuple):
-    """The question of a record.
+    """The question of a record: `gold` are texts, `entities` mention -> id, the benchmark's linking.
 
-    Attributes:
-        text: the question. gold: its answers, as texts. entities: mention -> id, the benchmark's linking.
-        tags: what questions are told apart by in a report (hops, level, ...). metadata: for scorers.
+    Questions are told apart by `tags` in a report; `metadata` is for scorers.
     """
 
     text: str
@@ -83,26 +76,18 @@ class Question(NamedTuple):
 class BenchmarkTask:
     """One benchmark: what it asks, which of it a graph can answer, and how answers are scored.
 
-    All attributes but the functions are those under `task` in the catalog, where also its files, graph,
-    licence and citation are.
-
-    Attributes:
-        version: raised whenever a change of the task changes scores. about, note: what is asked and compared,
-            in a line, and what a reader of the scores has to know besides.
+    Attributes, which but for the functions stand under `task` in the catalog:
+        version: raised whenever scores change. about, note: what is asked, and what else to know.
         parameters, choices: the task's own, with their defaults, and the legal values of some.
-        preset, settings: the system that is asked, unless the caller has others. needs_model: whether that
-            takes a language model. scorers: names with their arguments, beside `effort`.
-        questions: the file, which may name parameters (`{hops}`), or one for each split. more_files: others
-            that the questions need. keys: what every record has.
-        text, gold: the keys of a record with the question and with its answers; `any_gold`: each is right
-            alone. linked: the key with mention -> id, in place of `topic_entity` with id -> mention.
-            id_form: pattern of the ids that are linked. tags, metadata: name -> key, of what else is kept.
+        preset, settings: the system that is asked by default. scorers: names with arguments, beside `effort`.
+        questions: the file, which may name parameters (`{hops}`), or one a split. more_files: others needed.
+        keys: what every record has. text, gold: question and answers; `any_gold`: each is right alone.
+        linked: key with mention -> id, in place of `topic_entity` with id -> mention. id_form: their pattern.
+        tags, metadata: name -> key, of what else is kept. needs: key that records have with gold linking.
         flag, flag_observed: keys that say whether the graph can answer a record, with and without facts made
-            from gold answers. Without either, and where `answerable.yaml` says nothing of the benchmark, the
-            graph is complete. needs: key that records have to have with gold linking, else they are left out.
-        link_known: with gold linking, leave out entities that the graph lacks; nothing is linked instead.
-        complete: completes all records from the graph, by the task's parameters, before they are read.
-        amend: what is special about the question of a record, beyond what the keys say.
+            from gold answers; without these, and where `answerable.yaml` has nothing, it is complete.
+        link_known: with gold linking, entities that the graph lacks are left out, and nothing else is linked.
+        complete, amend: complete all records from the graph; change the question of a record.
     """
 
     benchmark: Benchmark
@@ -138,14 +123,10 @@ class BenchmarkTask:
         return {**self.parameters, "n": 1_000, "sample_seed": 0, "preset": self.preset, **AGENT}
 
     def build(self, **given: Any) -> Task:
-        """The Inspect task: a question that crashes scores 0 and the evaluation goes on.
+        """The Inspect task for values of its parameters, which the catalog explains.
 
-        Args:
-            **given: values of its parameters, which the catalog explains (`parameters`).
-
-        Raises:
-            ConfigurationError: an impossible value, or no question is left to ask.
-            DataError: a missing or broken file.
+        A question that crashes scores 0 and the evaluation goes on. Raises `ConfigurationError` on an
+        impossible value or where no question is left, `DataError` on a missing or broken file.
         """
         options = {**self.defaults, **given}
         for name, legal in {"linking": ("gold", "own"), **self.choices}.items():
@@ -283,8 +264,7 @@ def own_task(
 ) -> Task:
     """Return the Inspect task of questions of one's own, asked and scored as the benchmarks are.
 
-    `preset`, `settings` and `phases` are the system that is asked, as `agent` of `triplewise.evals.solver`
-    takes it; `title` is for reports. Raises `ConfigurationError` on an unknown preset, phase or setting.
+    `preset`, `settings` and `phases` are as `solver.agent` takes them; `title` is for reports.
     """
     samples = [question.sample(number) for number, question in enumerate(questions, 1)]
     system = preset, dict(settings or {}), dict(phases or {})
@@ -355,10 +335,7 @@ def wikisql(question: Question, record: Record) -> Question:
 
 
 def link_by_gold_query(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
-    """With gold linking, add `linked`: the entities of the gold query by what the graph calls them.
-
-    By these names they are found in the words of the question.
-    """
+    """With gold linking, add `linked`: entities of the gold query by what the graph calls them."""
     if options["linking"] != "gold":
         return records
     linked = {record["id"]: entities_of(record["sparql"]) for record in records}
@@ -406,10 +383,7 @@ def split_of(table_id: str) -> Literal["dev", "test"]:
 
 
 def with_databases(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
-    """The records of the split, with the `db` of each: a file for each table, in the cache for these files.
-
-    Every column is TEXT, as WikiSQL has them; no column name is empty or twice.
-    """
+    """The records of the split, with the `db` of each: a SQLite file a table, all columns TEXT."""
     source = data.locate(data.benchmark("wikisql").files[WIKISQL_TABLES])
     folder = user_cache_path("triplewise") / "evals" / f"wikisql-{data.checksum(source)[:16]}"
     if not folder.is_dir():
@@ -478,9 +452,7 @@ TASKS: Mapping[str, Callable[..., Task]] = {name: task_function(name) for name i
 def describe(name: str) -> dict[str, Any]:
     """Return all of one task, as plain JSON; it stands in the catalog, so that no data is read.
 
-    `asked` has, by the task's parameters ("hops=2"; "" where there is one set only), the number of questions,
-    how many the graph can answer, and how many without the facts made from gold answers. `files` is what has
-    to lie in the data folder. Raises `ConfigurationError` on an unknown task.
+    Raises `ConfigurationError` on an unknown task.
     """
     if name not in BENCHMARK_TASKS:
         raise ConfigurationError.unknown("task", name, BENCHMARK_TASKS)

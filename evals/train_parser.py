@@ -1,11 +1,7 @@
 """Train the parser without a model: its weights and its confidence, from questions and answers alone.
 
-    python -m triplewise.evals.train_parser [--sets geoquery,cars] [--questions 200] [--rounds 2]
-    python -m triplewise.evals.train_parser --report --held-out
-
-Every round parses all questions and trains on what was found; in all rounds but the first, the questions of a
-graph are parsed under weights trained without it. What is reported of a graph, and what the confidence is
-trained on, is by weights that have not seen this graph either. Needs TRIPLEWISE_DATA.
+Every round parses all questions and trains on what was found, from the second on under weights trained
+without their graph; figures and the confidence are by such weights too. Needs TRIPLEWISE_DATA.
 """
 
 from __future__ import annotations
@@ -34,10 +30,8 @@ from triplewise.tools.parsing.confidence import FILE, is_answer, trust_features
 from triplewise.tools.parsing.learn import Example, Features, Vocabulary, shares, train
 from triplewise.tools.retrieval.encoder import open_encoder
 
-MADE = 0.4
-"""Share of the questions that are asked once more of a graph without what they need."""
-MADE_WEIGHT = 0.3
-"""What such a question counts for the confidence: they are more than people ask."""
+MADE = 0.4  # share of the questions that are asked once more of a graph without what they need
+MADE_WEIGHT = 0.3  # what such a question counts for the confidence: they are more than people ask
 PRIOR: Features = {
     name: weight for part in read_data("parser_prior.yaml").values() for name, weight in part.items()
 }
@@ -47,10 +41,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Pool:
-    """Questions of a set with the derivations that were found for each.
+    """Questions of a set with the derivations found for each.
 
-    `uses` are what the best right derivation of each needs of the graph, () where there is none. `is_made`:
-    the questions were made unanswerable.
+    `uses` is what the best right derivation needs of the graph; `is_made`: they were made unanswerable.
     """
 
     of: QuestionSet
@@ -106,10 +99,7 @@ def parse(
 
 
 def made_unanswerable(pool: Pool, weights: Features, vocabulary: Vocabulary, share: float) -> Pool:
-    """Parse a share of a pool's questions over the graph without what their answers need.
-
-    Where the rest of the graph still gives the right answer, the question is left out.
-    """
+    """Parse a share of the questions over the graph without what their answers need."""
     questions: list[Labelled] = []
     kg = pool.of.open()
     made = Pool(pool.of, questions, [], [], True)
@@ -140,10 +130,7 @@ def left_out(pools: Iterable[Pool], vocabulary: Vocabulary) -> dict[str, Feature
 
 
 def table(pools: Sequence[Pool], rows: Sequence[Sequence[Row]], least: float, trained: Sequence[Row]) -> str:
-    """The figures of pools and of all clean ones, by a confidence that saw none of their graphs.
-
-    `found` is the share of answerable questions with the right answer among the derivations.
-    """
+    """The figures of pools and of all clean ones, by a confidence that saw none of their graphs."""
     given = [row for part in rows for row in part if row.features]
     estimates = calibration.cross_validated([row for row in trained if row.features], given).tolist()
     sure_of = {id(row): estimate for row, estimate in zip(given, estimates, strict=True)}

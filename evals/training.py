@@ -1,7 +1,6 @@
 """Training questions with answers: legal seeds of a test, and what self-learning starts from.
 
-Where a file has gold queries but no answers, a training question's query is run on the graph, and what it
-finds is the answer. Nothing else is taken from the query but the entities that it and the question name.
+Where there are gold queries but no answers, the answers are what a query finds on the graph.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.questions import Question
 
 ROWS = 1_000
-FORMAT = 1
-"""Raised when the same training questions would give other seeds."""
+FORMAT = 1  # raised when the same training questions would give other seeds
 _MID = re.compile(r"<http://rdf\.freebase\.com/ns/([mg]\.\w+)>")
 _ENTITY = re.compile(r"(?:\bwd:|<http://www\.wikidata\.org/entity/)(Q[0-9]+)")
 _CLASS = re.compile(r"\b(?:wdt:P31|wdt:P279|ps:P31)[^\s]*\s+wd:Q[0-9]+")
@@ -44,8 +42,7 @@ class Seeds(NamedTuple):
 def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
     """The seeds of a task: its training questions, answered on a graph, or files of the user's own.
 
-    Raises:
-        ConfigurationError: there are no training questions for this graph. DataError: a missing file.
+    Raises `ConfigurationError` where there are none for this graph, `DataError` on a missing file.
     """
     if isinstance(asked, str):
         return Seeds(asked, note=asked)
@@ -75,11 +72,7 @@ def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
 
 
 def training_questions(path: Path, kg: KnowledgeGraph) -> list[Question]:
-    """Return training questions whose answers a graph holds, with the entities that their gold query names.
-
-    Of several queries for one question the first that finds anything counts. The file has JSON lines with
-    `id`, `question`, and `sparql11` or `sparql`. Raises `DataError` where it is missing or broken.
-    """
+    """Return the questions of a file whose answers a graph holds, with the entities that they name."""
     questions: dict[str, Question] = {}
     for record in read_records(path, "id", "question"):
         sparql = str(record.get("sparql11") or record.get("sparql") or "")

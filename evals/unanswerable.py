@@ -1,7 +1,6 @@
-"""Questions that a graph cannot answer, made from ones that it can: a relation or an entity is taken away.
+"""Questions that a graph cannot answer: a relation or an entity of the right reading is taken away.
 
-What is taken is what the right reading of a question uses. The question is then asked of the rest, and the
-right answer is none. A plausible neighbour is usually left: the second-best relation, a part of the name.
+A plausible neighbour is usually left: the second-best relation, a part of the name.
 """
 
 from __future__ import annotations
@@ -20,10 +19,8 @@ from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import Nodes, Query
 from triplewise.tools.parsing.reading import parts_of
 
-ENTITIES = 3
-"""One in so many questions loses an entity, the others a relation."""
-MOST_TRIPLES = 50_000
-"""Nothing is taken from larger graphs."""
+ENTITIES = 3  # one in so many questions loses an entity, the others a relation
+MOST_TRIPLES = 50_000  # nothing is taken from larger graphs
 
 
 class Taken(NamedTuple):
@@ -66,10 +63,7 @@ def without(kg: KnowledgeGraph, taken: Taken) -> EmbeddedKG | None:
 
 
 def chosen(uses: Sequence[tuple[Taken, ...]], count: int) -> Mapping[Taken, list[int]]:
-    """Return what to take, with the numbers of the questions that are then asked, some `count` in all.
-
-    Every question gives one thing at most, two relations for one entity; the same thing is taken once.
-    """
+    """Return what to take, with the numbers of the questions, some `count`, that are then asked."""
     made: dict[Taken, list[int]] = defaultdict(list)
     usable = [(number, options) for number, options in enumerate(uses) if options]
     for turn, (number, options) in enumerate(usable[:count]):

@@ -1,8 +1,7 @@
 """Baselines: other ways to answer, as graphs over the same state, tools, knowledge graph and budgets.
 
-Each is a LangGraph graph with the state and context of the presets, so that tasks, scorers and reports treat
-all of them alike; `baselines.yaml` lists them. The AgentBench baselines of QueryAgent's table 6, with and
-without ERASER, are the presets `agentbench` and `agentbench-plain`.
+`baselines.yaml` lists them. The AgentBench baselines of QueryAgent's table 6 are the presets `agentbench` and
+`agentbench-plain`.
 """
 
 from __future__ import annotations
@@ -28,12 +27,10 @@ Graph = CompiledStateGraph[State, Context, Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """One way to answer.
+    """One way to answer: what it does, the paper it follows, and what compiles it.
 
-    Attributes:
-        summary: what it does, in a line. source: the paper, section and year it follows.
-        builder: what compiles it: a function, or `module:function` of this package. embedded: whether it
-            works without a language model.
+    The builder is a function, or `module:function` of this package; `embedded` says whether it works without
+    a language model.
     """
 
     summary: str
@@ -55,7 +52,6 @@ BASELINES: Mapping[str, Baseline] = {
     name: Baseline(**entry)
     for name, entry in yaml.safe_load((files(__name__) / "baselines.yaml").read_text("utf-8")).items()
 }
-"""Name -> baseline."""
 
 
 def check_model(name: str, context: Context, baseline: Baseline | None = None) -> None:
@@ -66,9 +62,6 @@ def check_model(name: str, context: Context, baseline: Baseline | None = None) -
             f"baseline {name} needs a language model: --set model=openai:NAME "
             "(and base_url=URL, for a server of your own)"
         )
-
-
-# -- what can be evaluated: presets and baselines
 
 
 def find_system(given: str) -> Preset | Baseline:
@@ -87,7 +80,7 @@ def build_system(name: str, **parts: Any) -> Graph:
     """
     if isinstance(system := find_system(name), Preset):
         return build_graph(name, **parts)
-    legal = inspect.signature(system.build).parameters
+    legal = parts_of(name)
     if unknown := set(parts) - set(legal):
         raise ConfigurationError.unknown(f"parameter of baseline {name}", unknown.pop(), legal)
     built: Graph = system.build(**parts)
@@ -101,20 +94,14 @@ def parts_of(name: str) -> Collection[str]:
 
 
 def systems() -> list[dict[str, Any]]:
-    """Return all presets and baselines.
-
-    Each with its name, kind, summary, source (the paper that a baseline follows), parameters (phase ->
-    variant of a preset, parameter -> default of a baseline), the settings that it lays over a run's defaults,
-    and whether it needs a language model.
-    """
+    """Return name, kind, summary, source, parameters, settings and `needs_model` of presets and baselines."""
     listed: list[dict[str, Any]] = []
     for name, preset in PRESETS.items():
         about: dict[str, Any] = {"name": name, "summary": preset.summary, "kind": "preset", "source": ""}
         about |= {"parameters": dict(preset.phases), "settings": dict(preset.settings)}
         listed.append({**about, "needs_model": preset.settings["toolset"] in MODEL_TOOLSETS})
-    for name, baseline in BASELINES.items():
-        about = {"name": name, "summary": baseline.summary, "kind": "baseline", "source": baseline.source}
-        parameters = inspect.signature(baseline.build).parameters
-        about |= {"parameters": {key: value.default for key, value in parameters.items()}, "settings": {}}
-        listed.append({**about, "needs_model": not baseline.embedded})
+    for name, one in BASELINES.items():
+        about = {"name": name, "summary": one.summary, "kind": "baseline", "source": one.source}
+        defaults = {key: value.default for key, value in inspect.signature(one.build).parameters.items()}
+        listed.append({**about, "parameters": defaults, "settings": {}, "needs_model": not one.embedded})
     return listed

@@ -1,17 +1,12 @@
 """KB-BINDER (Li et al., ACL 2023): few-shot drafts of logical forms, bound to the graph, executed, voted on.
 
-Each draft is one step: a model writes a program after the seed questions most like the one asked (as
-KB-BINDER-R does), the binders put entities and relations of the graph in place of its names, and it is run
-(section 3). The answer that most drafts come to wins; drafts that find nothing have no vote.
-
-A draft is a PyQL program, in place of an s-expression, in which entities and relations stand by name, in
-quotes. An entity is bound to the linked entity of that name, else to the nodes whose labels are most like it.
-A relation is bound to one of those around the node it is drafted at, ordered by BM25 and by the similarity of
-vectors; the published code orders all relations within two hops. Several candidates of each go on as a beam,
-and the bound programs are tried in order until one finds something. Exemplars are seed questions, which have
-no annotated logical form: their programs are the paths that reproduce their answers best (SymAgent, section
-4.1). Each draft is shown them in an order drawn by `seed`, so that drafts differ also on a server that does
-not sample.
+A model drafts a program after the seed questions most like the one asked (as KB-BINDER-R does), the binders
+put entities and relations of the graph in place of its names, and it is run (section 3). The answer that most
+drafts come to wins. A draft is a PyQL program, in place of an s-expression, with entities and relations by
+name, in quotes. An entity is bound to the linked entity of that name, else to the nodes whose labels are most
+like it; a relation to one of those around its node, by BM25 and vectors (the published code orders all
+relations within two hops). Several candidates go on as a beam, and the bound programs are tried in order.
+Exemplars have no annotated logical form: their programs are the paths that reproduce their answers best.
 """
 
 from __future__ import annotations
@@ -50,11 +45,9 @@ from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import rank_relations
 
 ACTIONS = ("add_fact", "add_type", "add_filter", "add_max", "add_min", "add_count", "set_answer", "ask")
-"""The actions of drafts; the last two end one."""
-SHOWN = 5
-"""Answers of a draft that its observation shows."""
-SIMILAR = 0.6
-"""Least similarity (0 to 1) of a linked entity's name to the one that a draft has for it."""
+ENDINGS = ACTIONS[-2:]
+SHOWN = 5  # answers of a draft that its observation shows
+SIMILAR = 0.6  # least similarity (0 to 1) of a linked entity's name to the one in a draft
 QUOTES = "\"'"
 _CALL = re.compile(r"(?<![\w?])([a-z_]+)\s*\(")
 
@@ -73,13 +66,12 @@ def read_draft(reply: str) -> tuple[Call, ...]:
             continue
         arguments, end = pyql.scan_arguments(reply, match.end())
         calls.append(Call(match[1], tuple(arguments)))
-        if match[1] in ACTIONS[-2:]:
+        if match[1] in ENDINGS:
             break
     return tuple(calls)
 
 
-Bound = tuple[PyQL, int]
-"""A draft bound to the graph, as far as it goes, and the sum of the ranks of its candidates."""
+Bound = tuple[PyQL, int]  # a draft bound as far as it goes, and the sum of the ranks of its candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +115,7 @@ class Binder:
         )
 
     def bind(self, draft: Sequence[Call]) -> tuple[list[PyQL], str]:
-        """Return bound programs, the likeliest first; and where the draft could not be bound, else "".
-
-        Where a draft does not say which variable answers, its newest does.
-        """
+        """Return bound programs, the likeliest first, or why there are none."""
         if not draft:
             return [], "the reply has no program"
         bound: list[Bound] = [(PyQL(), 0)]
@@ -168,10 +157,7 @@ class Binder:
                     yield compared(self.kg, program, longer), rank
 
     def _facts(self, program: PyQL, start: Node, written: str, end: Node) -> Iterator[Bound]:
-        """Programs longer by a fact over each relation that may be meant, as drafted or turned round.
-
-        Candidates are the relations around the first end that is bound: those of that name, else the likest.
-        """
+        """Programs longer by a fact over each relation around a bound end, as drafted or turned round."""
         near = next((n for n in (start, end) if not isinstance(n, Variable) or n in program.variables), None)
         if near is None:
             return
@@ -223,12 +209,9 @@ def build(
     temperature: float = 0.3,
     link: str = "index",
 ) -> Graph:
-    """Compile KB-BINDER.
+    """Compile KB-BINDER: K drafts after `shots` seed questions in an order drawn by `seed`.
 
-    Args:
-        drafts: programs that are drafted, K, as in KB-BINDER(6). beam: candidates of a name, and bound
-            programs, that go on. shots: seed questions shown. seed: of the order they are shown in.
-        temperature: that drafts are sampled with, as in its code, unless the context has one.
+    `beam` candidates of a name, and bound programs, go on; the context's own temperature goes first.
     """
     loop.check_numbers(drafts=drafts, beam=beam)
     loop.check_numbers(0, shots=shots)
@@ -264,10 +247,7 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def exemplars(state: State, env: Environment) -> Iterator[dict[str, str]]:
-    """Yield the seed questions most like a question, nearest first (BM25 over masked text), with programs.
-
-    Never the question itself.
-    """
+    """Yield the seed questions most like a question, nearest first, with programs; never itself."""
     if env.seeds is None or not state.linked:
         return
     miner = Miner(env.kg, env.seeds)

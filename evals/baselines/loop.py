@@ -1,11 +1,8 @@
 """The loop that baselines share: link, then one action at a time while a budget is left, then the answer.
 
-It is the machine of the presets. What a baseline does is its `act`: each run of it adds steps, so that
-budgets hold between them, and the trace of a run shows what was done.
-
-Benchmarks score ids, a model that answers from memory or from texts writes names. They are linked by the
-product's own linker, in the context of the question, to nodes that have such a name or alias in full; a name
-that the graph does not know stays as it is.
+It is the machine of the presets; what a baseline does is its `act`. Benchmarks score ids, a model that
+answers from memory or from texts writes names: the product's linker turns them into nodes of that name or
+alias, in the context of the question; a name that the graph does not know stays as it is.
 """
 
 from __future__ import annotations
@@ -40,10 +37,9 @@ from triplewise.tools.linking.linker import link as link_mentions
 from triplewise.tools.linking.linker import without_brackets
 from triplewise.tools.parsing.statements import decides, denies, form_of, slot_of
 
-MOST, QUOTED = 200, 120
-"""Answers read from one reply (and characters of a name that is linked); characters that a reason quotes."""
-ANSWER = "answer"
-"""The action that ends a run, and the name under which its step keeps labels and ids."""
+MOST = 200  # answers read from one reply, and characters of a name that is linked
+QUOTED = 120  # characters of a reply in a reason
+ANSWER = "answer"  # the action that ends a run, and the name under which its step keeps labels and ids
 _MARK = re.compile(
     r"^[\s>*_#-]*(?:so\s+)?(?:my\s+|the\s+)?(?:final\s+)?answers?(?:\(s\))?[\s*_]*(?:(?:is|are)[\s*_]*)?[:=][*_]*",
     re.IGNORECASE | re.MULTILINE,
@@ -65,9 +61,9 @@ def build_loop(
 ) -> Graph:
     """Compile a baseline: the machine of the presets with its own `act` and `answer`, and nothing corrected.
 
-    A run ends with the first step of `act` whose feedback is finished; `answer` makes the answer of the
-    steps, finished or not; `plan` runs once before. `settings` are for what a context leaves at its defaults.
-    `check_context` raises `ConfigurationError` where the context lacks what the baseline needs.
+    A run ends with the first step whose feedback is finished; `plan` runs before; `settings` are for what a
+    context leaves at its defaults; `check_context` raises `ConfigurationError` where something is missing in
+    it.
     """
     linking = choose_phases(PRESETS["agent"], {"link": link})["link"]
 
@@ -163,10 +159,9 @@ def name_reply(
 def name_answers(
     texts: Sequence[str], state: State, env: Environment, shown: Iterable[Term] = ()
 ) -> tuple[Named, ...]:
-    """Return what texts mean on the KG, each value once: a number, a date, or the node called so in full.
+    """Return what texts mean on the KG, each once: true or false, a number, a date, or the node called so.
 
-    Yes and no become `true` and `false` where the question wants that. `shown` are nodes that the model was
-    shown: they go before all others of their names.
+    Nodes that the model was `shown` go before all others of their names.
     """
     truth, nodes, ids = normal_values(state.question, texts), list(shown), dict[str, str]()
     if truth in (("true",), ("false",)):
@@ -233,10 +228,7 @@ def conclude(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def majority(state: State, keys: Mapping[int, Hashable], what: str) -> tuple[int | None, str]:
-    """Return the first step that says what most of them say, and how many agree or why none does.
-
-    `keys`: place of a step -> what it says; steps that are not among them have no vote. `what`: they are.
-    """
+    """Return the first step that says what most say (`keys`: place -> what), and how many agree."""
     if not keys:
         last = state.last.feedback.message if state.steps else ""
         return None, f"none of {len(state.steps)} {what} finds an answer; the last: {last}"

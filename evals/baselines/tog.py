@@ -2,15 +2,12 @@
 
 At each depth the relations around the ends of the beam's N paths are found and pruned, then the entities
 behind them, then the model judges whether the paths suffice (section 2.1, algorithm 1): three steps of the
-loop. ToG-R (section 2.2, algorithm 2) prunes relations only and draws entities at random. At most 2ND+D+1
-calls, ToG-R ND+D+1.
+loop. ToG-R (section 2.2, algorithm 2) prunes relations only and draws entities at random.
 
-Where we differ from the published code, on purpose: topic entities are those that the `link` phase finds;
-everything random is drawn by `seed`, and no call is retried without end; at most `relation_cut` relations a
-path and 20 entities a relation are offered; the scores of one reply are scaled to sum to 1, a path's score is
-the product along it, and where no score can be read the first options are taken; an answer of the model's own
-knowledge is marked as such. As published, a beam of N paths names at most N entities, so that questions with
-many answers have a low F1.
+Where we differ from the published code, on purpose: topic entities are those of the `link` phase; all draws
+are seeded, and no call is retried; at most `relation_cut` relations a path and 20 entities a relation are
+offered; a path's score is the product along it, and where no score can be read the first options are taken;
+an answer of the model's own knowledge is marked as such.
 """
 
 from __future__ import annotations
@@ -43,13 +40,10 @@ from triplewise.tools.pyql.text import read_relation, read_term, write_node
 from triplewise.tools.retrieval.observation import Bundle, bundle_sizes, read_bundles
 from triplewise.tools.retrieval.ranking import rank_relations
 
-UNNAMED = "an unnamed node"
-"""How a mediator reads: a node that only joins others and has no name."""
-ENTITIES = 20
-"""Entities looked at behind one relation, as many as the published code shows before it samples."""
+UNNAMED = "an unnamed node"  # how a mediator reads
+ENTITIES = 20  # looked at behind one relation, as many as the published code shows before it samples
 UNREAD = "the reply had no readable score: the first options were taken"
-SUFFICIENT = "the paths suffice"
-"""Why the search ended, where the model was content with what it found."""
+SUFFICIENT = "the paths suffice"  # why the search ended, where the model was content
 
 
 class Path(NamedTuple):
@@ -85,7 +79,7 @@ def paths_of(state: State, kg: KnowledgeGraph) -> list[Path]:
 
 
 def beam_update(paths: Sequence[Path], kg: KnowledgeGraph) -> dict[str, object]:
-    """Return the part of the state that holds a beam; a rule has an atom more than facts where it goes on."""
+    """Return the state's part of a beam; a rule has an atom more than facts where a path goes on."""
     rules = []
     for path in paths:
         walk = [(hop.triple.relation, hop.forward) for hop in path.hops]
@@ -118,10 +112,9 @@ def path_lines(kg: KnowledgeGraph, paths: Sequence[Path]) -> list[str]:
 def relations_around(
     paths: Sequence[Path], question: str, env: Environment
 ) -> tuple[list[list[Bundle]], str]:
-    """Return the relations by which each path may go on, both directions; and what is missing, in words.
+    """Return the relations by which each path may go on, and what the graph did not answer.
 
-    Of paths with one end the best takes its relations, of more than `relation_cut` those most like the
-    question. A relation whose only fact the path has just come over is none.
+    Of paths with one end the best takes its relations; the only fact the path has just come over is none.
     """
     context, kg, short = env.context, env.kg, env.kg.profile.short
     ends = list(dict.fromkeys(path.nodes[-1] for path in paths))
@@ -148,7 +141,7 @@ def relations_around(
 
 
 def search_relations(state: State, env: Environment, width: int) -> Update:
-    """Find the relations around the paths' ends; the model prunes them to those of `width` paths."""
+    """Find the relations around the ends; the model prunes them to those of `width` paths."""
     kg, paths = env.kg, paths_of(state, env.kg)
     around, problem = relations_around(paths, state.question, env)
     ways, notes = list[Path](), list[str]()
@@ -163,8 +156,7 @@ def search_relations(state: State, env: Environment, width: int) -> Update:
 def search_entities(state: State, env: Environment, width: int, seed: int, drawn: bool) -> Update:
     """Find the entities behind the relations; the model prunes them, or they are `drawn` (ToG-R).
 
-    As many paths as are kept are drawn, the same for the same seed, question and depth. Of more facts than
-    are shown a sample is, the same from every engine; one more than is shown, for the way back may be there.
+    Of more facts than are shown a sample is drawn, the same for the same seed from every engine.
     """
     kg, ways = env.kg, paths_of(state, env.kg)
     bundles = [way.ahead for way in ways if way.ahead]
@@ -231,10 +223,7 @@ def _searched(
     state: State, env: Environment, action: str, before: Sequence[Path], found: Sequence[Path],
     notes: Sequence[str], end: str = "",
 ) -> Update:  # fmt: skip
-    """The step of a search, with the new beam if anything was found to go on with; else the run ends.
-
-    The last of the notes is what the graph did not answer, "" where it did.
-    """
+    """The step of a search, with the new beam; the last note is what the graph did not answer."""
     kg, problem = env.kg, notes[-1]
     if not found and not end:
         nothing = "nothing around the paths leads on"
@@ -261,10 +250,9 @@ _SCORED = re.compile(
 
 
 def read_scores(reply: str, count: int) -> dict[int, float]:
-    """Return the scores that a reply gives numbered options: place -> score, summing to 1.
+    """Return the scores that a reply gives numbered options, summing to 1; {} where none can be read.
 
-    Lines of `number: score` are requested; models also add names, percentages and marks out of ten. All are
-    0 where the reply gives every option it names 0, that is, none helps; {} where nothing can be read.
+    Lines of `number: score` are requested; models also add names, percentages and marks out of ten.
     """
     scores: dict[int, float] = {}
     for match in filter(None, map(_SCORED.match, re.split(r"[\n;]", reply))):
@@ -278,12 +266,7 @@ def read_scores(reply: str, count: int) -> dict[int, float]:
 def build(
     *, width: int = 3, depth: int = 3, seed: int = 1, link: str = "index", drawn: bool = False
 ) -> Graph:
-    """Compile Think-on-Graph.
-
-    Args:
-        width: paths kept, N. depth: facts of a path at most, D. seed: of draws and samples of entities.
-        drawn: whether entities are drawn at random instead of scored (ToG-R).
-    """
+    """Compile Think-on-Graph: N paths of D facts; `drawn`: entities are drawn, not scored (ToG-R)."""
     loop.check_numbers(width=width, depth=depth)
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
@@ -300,14 +283,12 @@ def build(
 
 
 build_relations = partial(build, drawn=True)
-"""Compile ToG-R, which explores chains of relations and draws the entities on them."""
 
 
 def answer(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from the paths (section 2.1.3), and where these end too early also from what the model knows.
 
-    What the paths prove is the proof; the reason marks as the model's own what it names besides. Where
-    the run was broken off, the answer is the ends of the paths.
+    The reason marks as the model's own what no path names. A run that was broken off answers with their ends.
     """
     env = environment(runtime)
     kg, paths = env.kg, [path._replace(ahead=None) for path in paths_of(state, env.kg) if path.hops]

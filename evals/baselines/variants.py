@@ -1,17 +1,14 @@
-"""Baselines that are a few lines beside the loop they share, each with its paper.
+"""Baselines that are a few lines beside the loop they share.
 
 Without a look at the graph, which only gives the answers their ids: direct answers, chains of thought (Wei et
 al. 2022), the majority of several (Wang et al. 2023), and passages that are read (SymAgent, table 1).
 
-ReAct (Yao et al. 2023): thought, action and observation in turn, over the agent's own actions. What is left
-out is what the papers add to it: no plan, no observed subgraph, no inspection or correction, no reflection.
-What an action returns, an error too, is the observation, and nothing is taken back.
+ReAct (Yao et al. 2023): thought, action and observation in turn over the agent's own actions, without plan,
+observed subgraph, correction or reflection; what an action returns, an error too, is the observation.
 
-In the manner of RoG (Luo et al. 2024, Reasoning on Graphs): relation paths are planned for the question,
-their instances retrieved from the graph, and the question is answered from these alone: one plan, no check of
-it, no second try. RoG's planner is trained on the paths of a graph. In place of training, a language model is
-shown seed questions with their paths; without a model the paths are mined from seed questions, and their ends
-are weighed by their scores.
+In the manner of RoG (Luo et al. 2024): relation paths are planned, their instances retrieved, and the
+question is answered from these alone. RoG's planner is trained; here a language model is shown seed questions
+with their paths, or without a model the paths are mined from seed questions and vote by their scores.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError, ConfigurationError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.overlap import normal_text
-from triplewise.tools.core.rules import Rule, path_text
+from triplewise.tools.core.rules import path_text
 from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
@@ -45,6 +42,12 @@ from triplewise.tools.planning.mining import Plan, PlanSettings, seed_rules
 from triplewise.tools.planning.paths import answers, rule_program
 from triplewise.tools.planning.proposals import parse_paths, with_proposals
 from triplewise.tools.pyql.text import read_term
+
+TOOLSETS = ("pyql", "explore")  # sets of actions that there are worked examples of ReAct for
+INSTANCES = 100  # instances of paths that are retrieved for one plan of RoG
+LEAST = 0.5  # share of the best end's votes that an end of a path has to have, without a model
+NO_INSTANCE = "no path of the plan is in the graph"
+
 
 # -- from what a model knows, or from documents
 
@@ -60,10 +63,7 @@ def cot(*, link: str = "index") -> Graph:
 
 
 def self_consistency(*, samples: int = 10, temperature: float = 0.7, link: str = "index") -> Graph:
-    """The answer that most of `samples` chains of thought give; the context's own temperature goes first.
-
-    Wang et al. take up to 40 samples, and this temperature for their larger models.
-    """
+    """The answer that most of `samples` chains of thought give."""
     loop.check_numbers(samples=samples)
     if not isinstance(temperature, int | float) or temperature <= 0:
         raise ConfigurationError(
@@ -83,16 +83,12 @@ def _replies(name: str, part: str, link: str, samples: int = 0, temperature: flo
             why = f"the chain of thought was cut at {env.context.max_reply_tokens} tokens (max_reply_tokens)"
         step = loop.answer_step(state, reply.text if reasoned else "", named, why)
         if samples:  # that all say the same is no loop
-            finished = step.number >= samples
-            feedback = replace(step.feedback, finished=finished)
+            feedback = replace(step.feedback, finished=step.number >= samples)
             step = replace(step, call=f"sample({step.number})", feedback=feedback)
         return {"steps": (step,)}
 
     def vote(state: State, runtime: Runtime[Context]) -> Update:
-        """Answer what most samples say, by ids or texts in whatever order; of equals, the first.
-
-        Samples without an answer have no vote, as those that cannot be parsed have none in the paper.
-        """
+        """Answer what most samples say, in whatever order; those without an answer have no vote."""
         given = {i: named for i, s in enumerate(state.steps) if (named := loop.answer_of(s)[0])}
         keys = {i: frozenset(normal_text(n.value) for n in named) for i, named in given.items()}
         best, why = loop.majority(state, keys, "samples")
@@ -121,9 +117,8 @@ def documents(*, passages: int = 10, link: str = "index") -> Graph:
         found = env.documents.find("", question=question, limit=passages)
         texts = [f"{p.title or p.source}: {p.text} ({p.source})" for p in found]
         seen = "\n".join(texts) or "no passage was found"
-        call = Call("retrieve", (question,))
         feedback = Feedback(action="retrieve", arguments=(question,), observation=seen)
-        step = loop.make_step(state, "Which passages may tell?", call, feedback)
+        step = loop.make_step(state, "Which passages may tell?", Call("retrieve", (question,)), feedback)
         reply = loop.ask(state, env, "documents", "read", passages=fitting_texts(found)).text
         read = loop.answer_step(state, "", *loop.name_reply(reply, state, env))
         return {"steps": (step, replace(read, number=step.number + 1))}
@@ -133,15 +128,9 @@ def documents(*, passages: int = 10, link: str = "index") -> Graph:
 
 # -- ReAct
 
-TOOLSETS = ("pyql", "explore")
-"""Sets of actions that there are worked examples of ReAct for."""
-
 
 def react(*, link: str = "index") -> Graph:
-    """ReAct over the actions of the context's toolset, `pyql` or `explore`; as many as QueryAgent may take.
-
-    Without a language model, the policy that follows rules acts in its place, uncorrected too.
-    """
+    """ReAct over the toolset `pyql` or `explore`; without a model the policy acts, uncorrected."""
 
     def check_examples(context: Context) -> None:
         if context.toolset not in TOOLSETS and context.prompt is None and not context.embedded:
@@ -170,12 +159,6 @@ def react(*, link: str = "index") -> Graph:
 
 # -- RoG
 
-INSTANCES = 100
-"""Instances of paths that are retrieved for one plan."""
-LEAST = 0.5
-"""Without a model an end is an answer if it has at least this share of the votes of the best one."""
-NO_INSTANCE = "no path of the plan is in the graph"
-
 
 def rog(*, plans: int = 3, link: str = "index") -> Graph:
     """Plan relation paths (as many as RoG's beam keeps), retrieve their instances, answer from them."""
@@ -188,8 +171,7 @@ def rog(*, plans: int = 3, link: str = "index") -> Graph:
                 return _plan(state, env, plans)
             case 1:
                 return _retrieve(state, env.kg)
-            case _:
-                return _reason(state, env)
+        return _reason(state, env)
 
     def answer(state: State, runtime: Runtime[Context]) -> Update:
         """Answer with the retrieved paths that lead to the answers as proof."""
@@ -205,10 +187,7 @@ def rog(*, plans: int = 3, link: str = "index") -> Graph:
 
 
 def _plan(state: State, env: Environment, limit: int) -> Update:
-    """Plan relation paths that may answer the question (RoG's planning module).
-
-    Without a model: the rules of the seed questions most like this one, or of its readings without seeds.
-    """
+    """RoG's planning; without a model the rules of like seed questions, or readings of the question."""
     thought, rules, why = "Which relation paths lead from the question's entities to its answer?", [], ""
     dropped, kg = state.dropped, env.kg
     if state.linked and env.context.embedded and env.seeds is None:
@@ -232,8 +211,19 @@ def _plan(state: State, env: Environment, limit: int) -> Update:
 
 
 def _retrieve(state: State, kg: KnowledgeGraph) -> Update:
-    """Retrieve the instances of the planned paths in the graph (RoG's retrieval module)."""
-    paths = list(dict.fromkeys(path for rule in state.rules for path in _instances(kg, rule)))
+    """RoG's retrieval module: the instances of the planned paths in the graph, one to each first end."""
+    found: dict[tuple[Triple, ...], None] = {}
+    for rule in state.rules:
+        ends, start = answers(kg, rule, INSTANCES), read_term(rule.anchor, kg.profile)
+        try:
+            query = rule_program(kg, rule)
+        except ActionError:
+            continue
+        if ends and start is not None:
+            rows = kg.query(query.proof_sparql(kg.profile, ends), limit=4 * INSTANCES)
+            routes = find_routes(query.proof(kg.profile, rows), [start], set(ends).__contains__)
+            found |= {tuple(triple for triple, _ in route.hops): None for route in routes}
+    paths = tuple(found)
     feedback = Feedback(
         action="retrieve",
         outcome=str(Outcome.ROWS if paths else Outcome.EMPTY),
@@ -242,34 +232,15 @@ def _retrieve(state: State, kg: KnowledgeGraph) -> Update:
     )
     call = Call("retrieve", tuple(path_text(rule.path) for rule in state.rules))
     step = loop.make_step(state, "Retrieve what lies on these paths.", call, feedback)
-    return {"steps": (step,), "memory": tuple(paths)}
-
-
-def _instances(kg: KnowledgeGraph, rule: Rule) -> list[tuple[Triple, ...]]:
-    """The paths in a graph that a rule stands for, one to each of its first ends."""
-    ends, start = answers(kg, rule, INSTANCES), read_term(rule.anchor, kg.profile)
-    if not ends or start is None:
-        return []
-    try:
-        query = rule_program(kg, rule)
-    except ActionError:
-        return []
-    rows = kg.query(query.proof_sparql(kg.profile, ends), limit=4 * INSTANCES)
-    routes = find_routes(query.proof(kg.profile, rows), [start], set(ends).__contains__)
-    return [tuple(triple for triple, _ in route.hops) for route in routes]
+    return {"steps": (step,), "memory": paths}
 
 
 def _reason(state: State, env: Environment) -> Update:
-    """Answer from the retrieved paths (RoG's reasoning module).
-
-    Without a model the answers are the ends of the paths, those with most votes first; the vote of a plan is
-    its score.
-    """
+    """RoG's reasoning module; without a model the ends of the paths, which vote by their rules' scores."""
     kg = env.kg
     if not env.context.embedded:
         reply = loop.ask(state, env, "rog", "reason", paths=memory_lines(kg, state.memory)).text
-        ends = [path[-1] for path in state.memory if path]
-        facts = [*ends, *(triple for path in state.memory for triple in path)]
+        facts = [path[-1] for path in state.memory if path] + [t for path in state.memory for t in path]
         shown = [node for triple in facts for node in (triple.object, triple.subject)]
         return {"steps": (loop.answer_step(state, "", *loop.name_reply(reply, state, env, shown=shown)),)}
     votes: dict[Term, float] = defaultdict(float)

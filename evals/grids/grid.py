@@ -1,8 +1,7 @@
 """Grids: which system is asked which questions with what, as one YAML file laid out like a published table.
 
-The form of a file is in evals/README.md. A cell is what `defaults`, its column, its row and the command
-line set, a later one winning (`needs` add up); every name in it is looked up before anything runs. Each cell
-leaves one log, and what is done with the same configuration is not done again.
+A cell is what `defaults`, its column, its row and the command line set, a later one winning (`needs` add up);
+every name is looked up before anything runs. Each cell leaves one log, and is not run again unchanged.
 """
 
 from __future__ import annotations
@@ -37,11 +36,7 @@ ALL_CRASHED = "every question crashed"
 
 
 class CellSpec(BaseModel):
-    """What the defaults, a column, a row or an override set for their cells.
-
-    `needs`: `model`, or settings that have to be given by `--set`. `backbone`: name of the model that a row
-    is about, given by `--model NAME=openai:...`.
-    """
+    """What defaults, a column or a row set for their cells; evals/README.md explains the keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,14 +51,14 @@ class CellSpec(BaseModel):
 
 
 class Column(CellSpec):
-    """A column. `metrics`: its own where they differ from the grid's."""
+    """A column, with metrics of its own where they differ."""
 
     column: str = Field(min_length=1)
     metrics: list[str] = Field(default_factory=list)
 
 
 class Row(CellSpec):
-    """A row, the heading above it, and whether it is `own`: not in the published table."""
+    """A row; `own`: it is not in the published table."""
 
     row: str = Field(min_length=1)
     group: str = ""
@@ -71,10 +66,7 @@ class Row(CellSpec):
 
 
 class Grid(BaseModel):
-    """A grid as its file has it.
-
-    `layout`: a figure a cell, the tables of runs outside of grids, or tables of the guidelines that fired.
-    """
+    """A grid as its file has it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -99,10 +91,7 @@ class GridFile(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One run: a task and a system (`spec`, the seed among its settings), and its place in the table.
-
-    `model` is `embedded` or `openai:NAME`; `why_not` says why it is not run, "" if it is.
-    """
+    """One run: a task and a system (`spec`), its place in the table, and why it is not run."""
 
     row: Row
     column: str
@@ -142,8 +131,7 @@ def shipped() -> list[str]:
 def load_grid(name: str | Path) -> GridFile:
     """Return a grid from a file, or a shipped one by its name; `cells_of` checks its cells.
 
-    Raises `ConfigurationError` where it is neither, with the shipped ones, and `DataError` that names file,
-    line and key.
+    Raises `ConfigurationError` where it is neither, `DataError` that names file, line and key.
     """
     path = Path(name)
     if path.suffix not in (".yaml", ".yml") and not path.is_file():
@@ -179,14 +167,9 @@ def cells_of(
 ) -> list[Cell]:
     """Return all cells of a grid in the order of its rows, every name in them checked.
 
-    Args:
-        file: the grid. model, backbones: of all rows, and of those about one (`*` for any other).
-        limit: most questions a cell, 0 for all. given: what is set for the cells that have such a name.
-        only: patterns of the cells that are wanted.
-
-    Raises:
-        DataError: an unknown name or an impossible value in the file, with the line of the row.
-        ConfigurationError: a choice that no cell of the grid has a use for, or that cannot be.
+    `backbones` are models of rows about one (`*` for any other), `limit` is the most questions of a cell (0:
+    all), `given` is set where a cell has such a name, `only` are patterns of cells. Raises `DataError` with
+    file and line on a wrong name or value, `ConfigurationError` on a choice that no cell has a use for.
     """
     grid, given = file.grid, given or {}
     cells: list[Cell] = []
@@ -260,8 +243,7 @@ def run_grid(
 ) -> Iterator[Outcome]:
     """Run the cells in their order, an outcome as soon as it is there; `jobs` questions are in flight.
 
-    A cell that fails is listed and the next one is run. An interrupt (KeyboardInterrupt) leaves the logs of
-    all finished cells; the one at work goes on where it was when the grid is run again.
+    A cell that fails is listed and the next one is run. An interrupt (KeyboardInterrupt) leaves all logs.
     """
     folder, grid = log_dir or evaluation.default_log_dir() / "grids" / file.grid.name, file.grid
     about = {key: getattr(grid, key) for key in ("name", "title", "layout", "notes")}

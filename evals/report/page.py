@@ -20,8 +20,7 @@ from triplewise.graphs.console import columns
 from triplewise.graphs.page import Cell, Page, Question, RunBlock, Table, footnotes, interval
 
 TITLE = "Evaluation report"
-TURNED = 3
-"""Tables of so many rows or fewer are turned on the terminal: their columns become rows."""
+TURNED = 3  # tables of so many rows or fewer are turned on the terminal: their columns become rows
 _MARKS = re.compile(r"[\\|*`\[\]]|(?<!\w)_|_(?!\w)")
 """What Markdown would take for a mark; an underscore within a word it does not."""
 
@@ -37,10 +36,7 @@ def subtitle(logs: Sequence[Log]) -> str:
 def markdown(
     logs: Sequence[Log], title: str = TITLE, lead: Sequence[str] = (), *, tasks: bool = False
 ) -> str:
-    """Return a report as Markdown, `lead` before its notes, and with `tasks` a list of what was measured.
-
-    The same logs give the same text.
-    """
+    """Return a report as Markdown, `lead` before its notes; with `tasks` a list of what was measured."""
     ordered = sorted(logs, key=lambda log: (log.name, log.path))
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["escaped"] = _escaped

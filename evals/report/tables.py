@@ -1,8 +1,4 @@
-"""Tables of logs: systems by task, and grids in the layout of the papers' tables with their figures.
-
->>> published()["queryagent-table-3"].value("w/o ERASER", "GrailQA")
-43.7
-"""
+"""Tables of logs: systems by task, and grids laid out as the papers' tables, their figures beside ours."""
 
 from __future__ import annotations
 
@@ -27,8 +23,7 @@ INTERVALS = (
     f"Ranges are {statistics.LEVEL:.0%} confidence intervals over questions (bootstrap, "
     f"{statistics.RESAMPLES:,} resamples; exact binomial where all are right or all wrong)."
 )
-ALL_PAIRS = 5
-"""Systems of a task that are all compared with each other; of more, each with the first."""
+ALL_PAIRS = 5  # systems of a task that are all compared with each other; of more, each with the first
 SHOWN, TOP_GUIDELINES = 160, 10
 SOURCES = {
     "kb": "KB",
@@ -51,10 +46,7 @@ class PublishedRow(NamedTuple):
 
 
 class PublishedTable(NamedTuple):
-    """A published table, with its source (title, venue, date, url), the model of most rows, and its unit.
-
-    Columns have the `task` of ours over the same benchmark and `ours`: published metric -> our measure.
-    """
+    """A published table; columns have `ours`: published metric -> our measure, and the `task` of ours."""
 
     title: str
     source: Mapping[str, str]
@@ -204,10 +196,7 @@ Family = tuple[str, Measure, Sequence[tuple[str, Scores]]]
 
 
 def comparison_table(title: str, where: str, families: Iterable[Family]) -> Table:
-    """Return systems tested against each other on the questions that both were asked.
-
-    All pairs, or of many systems each with the first; Holm's correction is within a family.
-    """
+    """Return systems paired by question: all pairs, or of many systems each with the first."""
     rows = []
     for name, of, systems in families:
         pairs = [
@@ -239,10 +228,7 @@ def comparison_table(title: str, where: str, families: Iterable[Family]) -> Tabl
 
 
 def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -> list[Table]:
-    """Return figures by row and column, and our rows tested against each other in every column.
-
-    The published table's columns and rows come first, in its order, then the grid's own.
-    """
+    """Return figures by row and column, published ones beside ours, and our rows tested by column."""
     printed, cell = table.columns if table else {}, logs[0].cell
     runs: dict[tuple[str, str], dict[int, Log]] = {}  # row and column -> seed -> the newest log
     for log in logs:
@@ -290,10 +276,7 @@ def _cell_figure(logs: Iterable[Log], of: Measure) -> Cell:
 
 
 def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | None, *, top: bool) -> Table:
-    """Return what corrected the runs, then the published table's rows.
-
-    Either the guidelines that fired most (`top`), or all by where their feedback comes from.
-    """
+    """Return the guidelines that fired most (`top`), or all by source, then the published rows."""
     fired = Counter(name for log in logs for names in log.questions["guidelines"] for name in names)
     sources = {one.id: SOURCES.get(str(one.source), str(one.source)) for one in load_guidelines()}
     known = [(name, sources.get(name, "unknown"), 1, fired[name]) for name in {**sources, **fired}]
