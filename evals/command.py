@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -40,9 +39,8 @@ _SET = "A parameter of the task, a phase of the system, or a setting of a run. R
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=_SET)]
 Jobs = Annotated[int, typer.Option(min=1, help="Questions in flight; more than 1 stretches the seconds.")]
 Markdown = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")]
-LogDir = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Folder of logs. [dim](the user's state folder)[/dim]")
-]
+_LOGS = "Folder of logs. [dim](the user's state folder)[/dim]"
+LogDir = Annotated[Path | None, typer.Option(metavar="DIR", help=_LOGS)]
 
 
 class TaskOrCommand(TyperGroup):
@@ -122,20 +120,14 @@ def run_task(
         raise typer.Exit(FAILED)
     failed, path = evaluation.crashes(log), evaluation.log_path(log)
     if as_json:
-        echo_json({
-            "task": log.eval.task,
-            "version": log.eval.task_version,
-            "arguments": log.eval.task_args,
-            "about": log.eval.metadata,
-            "scores": evaluation.scores_of(log),
-            "crashes": dict(failed), "status": log.status, "log": log.location,
-        })  # fmt: skip
+        shown = {"task": log.eval.task, "version": log.eval.task_version, "arguments": log.eval.task_args}
+        shown |= {"about": log.eval.metadata, "scores": evaluation.scores_of(log), "crashes": dict(failed)}
+        echo_json({**shown, "status": log.status, "log": log.location})
     else:
-        logs = read_logs([path])
-        print_report(logs)
-        own = [f"{name}={value}" for name, value in logs[0].arguments.items() if name not in NO_VARIANT]
-        lines = {"Of the task": ", ".join(own), "Note": logs[0].about.get("note")}
-        for name, line in lines.items():
+        (read,) = read_logs([path])
+        print_report([read])
+        own = [f"{name}={value}" for name, value in read.arguments.items() if name not in NO_VARIANT]
+        for name, line in {"Of the task": ", ".join(own), "Note": read.about.get("note")}.items():
             if line:
                 wide_console().print(f"{name}: {line}.")
         out().print(f"log: {path}", soft_wrap=True)
@@ -228,36 +220,33 @@ def list_tasks(
     as_json: Json = False,
 ) -> None:
     """List the benchmarks: questions, graph, and which share of them the graph can answer."""
+
+    def counts(asked: Mapping[str, int | None]) -> str:
+        return ", ".join(f"{count:,} {key}" for key, count in asked.items() if count is not None)
+
     tasks = [describe(task) for task in (TASKS if name is None else [name])]
     if as_json:
         echo_json(tasks)
         return
-    if name is not None:
-        (task,) = tasks
-        rows = [(f"asked {which}".strip(), _counts(asked)) for which, asked in task.pop("asked").items()]
-        parameters = task.pop("parameters").items()
-        rows += [
-            (key, ", ".join(value) if isinstance(value, list) else str(value))
-            for key, value in task.items()
-            if value not in ("", [])
+    if name is None:
+        rows = [
+            (f"{task['name']} {which}".strip(), f"{counts(asked)}\n{task['title']}; {task['graph']}")
+            for task in tasks
+            for which, asked in task["asked"].items()
         ]
-        rows += [(f"--set {key}={json.dumps(value)}", catalog().parameters[key]) for key, value in parameters]
-        out().print(pairs(f"{task['name']}: {task['title']}", rows))
+        out().print(columns(("task", "what it asks, over what"), rows, whole=True))
+        out().print(
+            "observed: answerable without the facts that were made from gold answers. Parameters are given as "
+            "`triplewise eval metaqa --set hops=2`; `triplewise eval tasks TASK` shows the rest."
+        )
         return
-    rows = [
-        (f"{task['name']} {which}".strip(), f"{_counts(asked)}\n{task['title']}; {task['graph']}")
-        for task in tasks
-        for which, asked in task["asked"].items()
+    (task,) = tasks
+    rows = [(f"asked {which}".strip(), counts(asked)) for which, asked in task.pop("asked").items()]
+    sets = [
+        (f"--set {n}={json.dumps(v)}", catalog().parameters[n]) for n, v in task.pop("parameters").items()
     ]
-    out().print(columns(("task", "what it asks, over what"), rows, whole=True))
-    out().print(
-        "observed: answerable without the facts that were made from gold answers. A task and its parameters "
-        "are asked as `triplewise eval metaqa --set hops=2`; `triplewise eval tasks TASK` shows the rest."
-    )
-
-
-def _counts(asked: Mapping[str, int | None]) -> str:
-    return ", ".join(f"{count:,} {key}" for key, count in asked.items() if count is not None)
+    rest = ((key, ", ".join(v) if isinstance(v, list) else str(v)) for key, v in task.items())
+    out().print(pairs(f"{task['name']}: {task['title']}", [*rows, *(row for row in rest if row[1]), *sets]))
 
 
 @app.command("systems", epilog=examples("triplewise eval systems"))
@@ -343,11 +332,10 @@ def grid(
         return
     plan = []
     for cell in cells:
-        spec = cell.spec
-        swapped = [f"{name}={value}" for name, value in spec.set.items() if not name.endswith("_seed")]
-        swapped += [f"limit={spec.limit or 'all'}"] * (spec.limit is not None)
-        system = f"{spec.system or 'its own'} on {spec.task}"
-        runs = "yes" if not cell.why_not else f"no: {cell.why_not}"
+        swapped = [f"{name}={value}" for name, value in cell.spec.set.items()]
+        swapped += [f"limit={cell.spec.limit or 'all'}"] * (cell.spec.limit is not None)
+        system = f"{cell.spec.system or 'its own'} on {cell.spec.task}"
+        runs = f"no: {cell.why_not}" if cell.why_not else "yes"
         plan.append((cell.name, system, cell.model, ", ".join(swapped), runs))
     title = f"{loaded.grid.title}: {sum(not cell.why_not for cell in cells)} of {len(cells)} cells to run"
     wide_console().print(columns(("cell", "system", "model", "with", "runs"), plan, title))
@@ -365,7 +353,7 @@ def _run_cells(
         for outcome in run_grid(file, cells, log_dir=log_dir, jobs=jobs, display=_display(), notify=say):
             outcomes.append(outcome)
             if outcome.state != "skipped":
-                say(f"{len(outcomes)}/{len(cells)} {line(outcome)}")
+                say(f"{len(outcomes)}/{len(cells)} {outcome.line()}")
     if paths := [evaluation.log_path(outcome.log) for outcome in outcomes if outcome.log]:
         logs = read_logs(paths)
         print_report(logs)
@@ -375,11 +363,10 @@ def _run_cells(
             write_markdown(markdown, logs, file.grid.title, lead, tasks=True)
     skipped = [outcome for outcome in outcomes if outcome.state == "skipped"]
     for why in dict.fromkeys(outcome.why for outcome in skipped):
-        names = (f"{o.cell.row.row} / {o.cell.column}" for o in skipped if o.why == why)
-        say(f"skipped: {', '.join(dict.fromkeys(names))}: {why}", "notice")
+        say(f"skipped: {', '.join(o.cell.name for o in skipped if o.why == why)}: {why}", "notice")
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     for outcome in failed:
-        say(line(outcome), "error")
+        say(outcome.line(), "error")
     for folder in sorted({path.parent.parent for path in paths}):
         say(f"logs: {folder} (triplewise eval report makes a page of them)")
     if len(outcomes) < len(cells):
@@ -387,18 +374,3 @@ def _run_cells(
         raise typer.Exit(INTERRUPTED)
     if failed:
         raise typer.Exit(FAILED)
-
-
-def line(outcome: Outcome) -> str:
-    """Return what became of a cell, in a line."""
-    from triplewise.evals.report.tables import measure
-
-    cell, log = outcome.cell, outcome.log
-    if log is None or outcome.state == "failed":
-        return f"{cell.name}: {outcome.state}: {outcome.why}"
-    scores, of = evaluation.scores_of(log), measure(cell.metrics[0])
-    count = log.results.total_samples if log.results else 0
-    crashed = round(scores.get("crashed.mean", 0) * count)
-    asked = f"{count} questions" + (f", {crashed} crashed" if crashed else "")
-    took = f"{outcome.seconds:.1f} s" if outcome.state == "done" else outcome.state
-    return f"{cell.name}: {of.name} {of.text(scores.get(f'{of.name}.mean', math.nan))} ({asked}, {took})"

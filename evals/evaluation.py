@@ -160,7 +160,7 @@ def folder_of(root: Path, task: Task) -> Path:
 def identity_of(task: Task) -> str:
     """Return a checksum of all that decides the results: the code, and in a grid the place there."""
     about = dict(task.metadata or {})
-    place = [about.pop("grid", {}).get(key) for key in ("row", "column", "seed")]
+    place = [about.pop("grid", {}).get(key) for key in ("row", "column")]
     settings = {name: value for name, value in about.pop("settings", {}).items() if name not in _ELSEWHERE}
     for name in _FILES:
         if isinstance(path := settings.get(name), str) and Path(path).is_file():

@@ -63,11 +63,6 @@ class Log:
     questions: pd.DataFrame
 
     @property
-    def seed(self) -> int:
-        """The seed of the run."""
-        return int(self.cell.get("seed") or self.arguments.get("seed") or 0)
-
-    @property
     def commit(self) -> str:
         """The commit of the code in short, and whether the code was changed since."""
         changed = "" if self.about.get("commit_clean") else " with changes"

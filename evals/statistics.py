@@ -76,15 +76,6 @@ def interval(values: Iterable[float], *, resamples: int = RESAMPLES) -> Interval
     return Interval(mean, math.nan, math.nan, n)
 
 
-def of_seeds(seeds: Sequence[Scores]) -> tuple[Scores, float]:
-    """Return averages over runs of several seeds, of shared questions, and the deviation of the runs."""
-    filled = [seed for seed in seeds if len(seed)]
-    if not filled:
-        return pd.Series(dtype=float), 0.0
-    together = pd.concat(filled, axis=1, join="inner")
-    return together.mean(axis=1), float(together.mean().std()) if len(filled) > 1 else 0.0
-
-
 def compare(
     first: tuple[str, Scores], second: tuple[str, Scores], *, resamples: int = 2 * RESAMPLES
 ) -> Comparison:

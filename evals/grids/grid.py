@@ -7,19 +7,20 @@ every name is looked up before anything runs. Each cell leaves one log, and is n
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from inspect_ai.log import EvalLog
 from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.evals import evaluation
 from triplewise.evals.baselines import BASELINES
-from triplewise.evals.report.tables import PublishedTable, published
+from triplewise.evals.report.tables import PublishedTable, measure, published
 from triplewise.tools.core.errors import ConfigurationError, TriplewiseError
 from triplewise.tools.core.files import YamlDocument, read_yaml
 
@@ -76,7 +77,6 @@ class Grid(BaseModel):
     layout: Literal["cells", "tasks", "guideline-sources", "guidelines"] = "cells"
     metrics: list[str] = Field(default=["f1"], min_length=1)
     notes: str = ""
-    seeds: list[Annotated[int, Field(ge=1)]] = Field(default=[1], min_length=1)
     defaults: CellSpec = CellSpec()
     columns: list[Column] = Field(min_length=1)
     rows: list[Row] = Field(min_length=1)
@@ -95,7 +95,6 @@ class Cell(NamedTuple):
 
     row: Row
     column: str
-    seed: int
     spec: CellSpec
     model: str
     metrics: Sequence[str]
@@ -103,8 +102,8 @@ class Cell(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Row, column and seed, as lists show it."""
-        return f"{self.row.row} / {self.column} (seed {self.seed})"
+        """Row and column, as lists show it."""
+        return f"{self.row.row} / {self.column}"
 
     def matches(self, pattern: str) -> bool:
         """Return whether its row, or `row/column`, matches a pattern, case aside."""
@@ -120,6 +119,18 @@ class Outcome(NamedTuple):
     why: str = ""
     seconds: float = 0.0
     log: EvalLog | None = None
+
+    def line(self) -> str:
+        """Return what became of the cell, in a line."""
+        if self.log is None or self.state == "failed":
+            return f"{self.cell.name}: {self.state}: {self.why}"
+        scores, of = evaluation.scores_of(self.log), measure(self.cell.metrics[0])
+        count = self.log.results.total_samples if self.log.results else 0
+        crashed = round(scores.get("crashed.mean", 0) * count)
+        asked = f"{count} questions" + (f", {crashed} crashed" if crashed else "")
+        took = f"{self.seconds:.1f} s" if self.state == "done" else self.state
+        figure = of.text(scores.get(f"{of.name}.mean", math.nan))
+        return f"{self.cell.name}: {of.name} {figure} ({asked}, {took})"
 
 
 def shipped() -> list[str]:
@@ -207,10 +218,8 @@ def cells_of(
         least = min((one or max(limits) for one in limits), default=None)  # 0 is all
         ours = file.table.columns.get(column.column, {}).get("ours", {}) if file.table else {}
         metrics = column.metrics or [ours.get(metric, metric) for metric in grid.metrics]
-        for seed in grid.seeds:
-            settings = {"draw_seed": seed, **spec.set, **own_given}
-            own = spec.model_copy(update={"limit": least, "set": settings})
-            cells.append(Cell(row, column.column, seed, own, asked, metrics, spec.skip or why_not))
+        own = spec.model_copy(update={"limit": least, "set": {**spec.set, **own_given}})
+        cells.append(Cell(row, column.column, own, asked, metrics, spec.skip or why_not))
     for name in given.keys() - legal:
         raise ConfigurationError.unknown("name in --set", name, legal)
     chosen = [cell for cell in cells if not only or any(map(cell.matches, only))]
@@ -259,7 +268,7 @@ def run_grid(
             given = {name: value for name, value in given.items() if value is not None}
             task = evaluation.make_task(spec.task, {**given, **spec.set})
             place: dict[str, Any] = {"note": spec.note, "group": cell.row.group, "row": cell.row.row}
-            place |= {"column": cell.column, "seed": cell.seed, "metrics": list(cell.metrics)}
+            place |= {"column": cell.column, "metrics": list(cell.metrics)}
             task.metadata = {**(task.metadata or {}), "grid": {**about, **place}}
             earlier = evaluation.latest_log(evaluation.folder_of(folder, task))
             # Where every question crashed a server was down: all are asked again.

@@ -93,7 +93,7 @@ def report_page(logs: Sequence[Log]) -> Page:
     for log in logs:
         cell, name = log.cell, f"{log.name}, {labels[log.path]}"
         if cell:
-            name = f"{cell['name']}: {cell['row']}, {cell['column']}, seed {log.seed}"
+            name = f"{cell['name']}: {cell['row']}, {cell['column']}"
         name = f"{name} ({len(blocks) + 1})" if name in blocks else name
         about = {
             "task": f"{log.name}, version {log.version}",

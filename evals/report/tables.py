@@ -230,9 +230,7 @@ def comparison_table(title: str, where: str, families: Iterable[Family]) -> Tabl
 def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -> list[Table]:
     """Return figures by row and column, published ones beside ours, and our rows tested by column."""
     printed, cell = table.columns if table else {}, logs[0].cell
-    runs: dict[tuple[str, str], dict[int, Log]] = {}  # row and column -> seed -> the newest log
-    for log in logs:
-        runs.setdefault((str(log.cell["row"]), str(log.cell["column"])), {})[log.seed] = log
+    runs = {(str(log.cell["row"]), str(log.cell["column"])): log for log in logs}  # the newest of each
     present = dict.fromkeys(row for row, _ in runs)
     columns: list[tuple[str, Measure, str]] = []  # name, measure, and that one's name in the published table
     for name in dict.fromkeys([*printed, *(cell.get("columns") or ()), *(column for _, column in runs)]):
@@ -242,12 +240,14 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -
     own = [row for row in cell.get("rows") or () if row in present]
     rows: list[list[Cell]] = []
     for row in dict.fromkeys([*(table.rows if table else ()), *own, *present]):
-        here = [log for (name, _), seeds in runs.items() if name == row for log in seeds.values()]
+        here = [log for (name, _), log in runs.items() if name == row]
         if here:
             systems = dict.fromkeys(f"{log.system}, {log.model}" for log in here)
-            head = Cell(row, here[0].cell.get("group") or "", note=here[0].cell.get("note") or "")
-            figures = (_cell_figure(runs.get((row, name), {}).values(), of) for name, of, _ in columns)
-            rows.append([head, Cell("ours", "; ".join(systems)), *figures])
+            rows.append([
+                Cell(row, here[0].cell.get("group") or "", note=here[0].cell.get("note") or ""),
+                Cell("ours", "; ".join(systems)),
+                *(_own_figure(runs.get((row, name)), of) for name, of, _ in columns),
+            ])  # fmt: skip
         if table and row in table.rows:
             values = (table.value(row, name, theirs) if theirs else None for name, _, theirs in columns)
             head = Cell(row, table.rows[row].group, published=True, note=table.rows[row].note)
@@ -256,23 +256,18 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -
     heads = [name if single else f"{name} {of.heading}" for name, of, _ in columns]
     families: list[Family] = []
     for name, of in {name: of for name, of, _ in reversed(columns)}.items():  # its first measure
-        scores = [(row, [log.scores(of.name) for log in runs.get((row, name), {}).values()]) for row in own]
-        means = [(row, statistics.of_seeds(seeds)[0]) for row, seeds in scores if seeds]
-        families.insert(0, (name, of, [(row, values) for row, values in means if len(values)]))
-    note = f"{_grid_note(logs, table)} Ours: {INTERVALS} ± is the standard deviation over seeds."
+        scores = [(row, runs[row, name].scores(of.name)) for row in present if (row, name) in runs]
+        families.insert(0, (name, of, [(row, values) for row, values in scores if len(values)]))
+    note = f"{_grid_note(logs, table)} Ours: {INTERVALS}"
     compared = comparison_table(f"{title}: differences between rows", "Column", families)
     return [Table(title, ["Method", "Figures", *heads], rows, note), compared]
 
 
-def _cell_figure(logs: Iterable[Log], of: Measure) -> Cell:
-    """Our figure, the average over seeds, with what a reader has to know of it."""
-    here = list(logs)
-    values, spread = statistics.of_seeds([log.scores(of.name) for log in here])
-    details = [f"n = {len(values):,}"]
-    details += [f"± {spread * of.scale:.1f} over {len(here)} seeds"] * (len(here) > 1)
-    details += dict.fromkeys(mark for log in here if (mark := graph_mark(log)))
-    details += ["UNFINISHED"] * (not all(log.finished for log in here))
-    return of.cell(statistics.interval(values), ", ".join(details))
+def _own_figure(log: Log | None, of: Measure) -> Cell:
+    if log is None:
+        return Cell(NOTHING)
+    value, unfinished = statistics.interval(log.scores(of.name)), "" if log.finished else "UNFINISHED"
+    return of.cell(value, ", ".join(filter(None, (f"n = {value.n:,}", graph_mark(log), unfinished))))
 
 
 def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | None, *, top: bool) -> Table:

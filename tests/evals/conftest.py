@@ -35,7 +35,7 @@ def film_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("films")
     run_films(folder)
-    run_films(folder, "oda", **cell("w/o ERASER", 2))
+    run_films(folder, "oda", **cell("w/o ERASER"))
     return folder / "logs"
 
 

@@ -70,10 +70,10 @@ def sample(record: Mapping[str, Any]) -> Sample:
     )
 
 
-def cell(row: str, seed: int = 1, column: str = "GrailQA", **more: Any) -> dict[str, Any]:
+def cell(row: str, column: str = "GrailQA", **more: Any) -> dict[str, Any]:
     """Metadata of a cell of a grid after QueryAgent's table 3."""
     grid = {"name": "modes", "title": "Ways of correcting", "published": "queryagent-table-3"}
-    return {"grid": {**grid, "row": row, "column": column, "seed": seed, **more}}
+    return {"grid": {**grid, "row": row, "column": column, **more}}
 
 
 def run_films(folder: Path, preset: str = "agent", **more: Any) -> EvalLog:

@@ -16,7 +16,7 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 from typer.testing import CliRunner
 
 from tests.support.openai_server import Messages, OpenAIServer
-from triplewise.evals.command import app, line
+from triplewise.evals.command import app
 from triplewise.evals.evaluation import scores_of, task_arguments
 from triplewise.evals.grids.grid import Cell, GridFile, Outcome, cells_of, load_grid, run_grid, shipped
 from triplewise.evals.report.tables import published
@@ -94,7 +94,6 @@ WRONG = [
     ("name: tiny", "name: tiny\npublished: oda-table-3", 9, "unknown row of oda-table-3 'no plan'"),
     ("system: agent", "system: rog", 8, "unknown name to set 'plan'; did you mean "),
     ("task: metaqa", "limit: 3", 7, "cell rules / one hop: no task: give one"),
-    ("name: tiny", "name: tiny\nseeds: [0]", 2, "seeds.0: Input should be greater than or equal to 1"),
 ]
 
 
@@ -112,7 +111,6 @@ def test_what_is_wrong_is_named_with_file_line_and_legal_names(
 def test_a_cell_is_what_defaults_column_and_row_say_the_last_winning(tmp_path: Path) -> None:
     text = """name: order
 title: Order
-seeds: [3, 4]
 defaults: {system: agent, limit: 9, set: {plan_hops: 1, seed_count: 1, plan_rules: 1}}
 columns:
   - {column: c, task: metaqa, set: {seed_count: 2, plan_rules: 2}}
@@ -121,23 +119,16 @@ rows:
   - {row: r, set: {plan_rules: 3}}
 """
     cells = cells_of(write(tmp_path, text))
-    assert [(c.column, c.seed, c.spec.limit) for c in cells] == [
-        ("c", 3, 9),
-        ("c", 4, 9),
-        ("d", 3, 8),
-        ("d", 4, 8),
-    ]
-    plan = [
-        tuple(c.spec.set[n] for n in ("plan_hops", "seed_count", "plan_rules", "draw_seed")) for c in cells
-    ]
-    assert plan == [(1, 2, 3, 3), (1, 2, 3, 4), (1, 1, 3, 3), (1, 1, 3, 4)]
+    assert [(c.column, c.spec.limit) for c in cells] == [("c", 9), ("d", 8)]
+    plan = [tuple(c.spec.set[n] for n in ("plan_hops", "seed_count", "plan_rules")) for c in cells]
+    assert plan == [(1, 2, 3), (1, 1, 3)]
 
 
 def test_choices_of_the_command_line_win(tmp_path: Path) -> None:
     file = write(tmp_path)
     given = {"plan": "proposed", "hops": 3, "max_steps": 5}
     first, second = cells_of(file, limit=4, given=given)
-    assert (first.spec.limit, first.seed, first.spec.set["draw_seed"]) == (4, 1, 1)
+    assert first.spec.limit == 4
     assert first.spec.set.items() >= given.items()
     assert second.spec.set["plan"] == "proposed"
     with pytest.raises(ConfigurationError, match="unknown name in --set 'planner'; did you mean 'plan'"):
@@ -250,7 +241,7 @@ def test_a_grid_runs_is_kept_and_runs_again_where_something_changed(closed: Path
     assert [(o.cell.row.row, o.state) for o in first] == [("rules", "done"), ("no plan", "done")]
     assert f1(first[0]) == 1.0
     assert stages == []
-    place = {"name": "tiny", "title": "A tiny grid", "row": "no plan", "column": "one hop", "seed": 1}
+    place = {"name": "tiny", "title": "A tiny grid", "row": "no plan", "column": "one hop"}
     assert about(first[1])["grid"].items() >= place.items()
     again = run(file, logs)
     assert [o.state for o in again] == ["complete before"] * 2
@@ -292,7 +283,7 @@ def test_crashes_are_counted_and_a_cell_of_nothing_else_has_failed(
     with OpenAIServer(["Ridley Scott"]) as server:
         some = asked(server)
     assert some.state == "done"
-    assert "(4 questions, 3 crashed, " in line(some)
+    assert "(4 questions, 3 crashed, " in some.line()
 
 
 @pytest.mark.usefixtures("closed")
@@ -338,14 +329,12 @@ def test_the_command_lists_shows_runs_and_tells_what_failed(closed: Path, tmp_pa
     ran = asked.invoke(app, ["grid", path, "--limit", "2", "--log-dir", str(tmp_path / "logs")])
     assert ran.exit_code == 3
     said = " ".join(ran.output.split())
-    assert "no hops / one hop (seed 1): failed: unknown hops 9" in said
+    assert "no hops / one hop: failed: unknown hops 9" in said
     assert "skipped: words / one hop: needs a language model: --model openai:NAME" in said
     assert "A tiny grid" in said
     assert "n = 2" in said
     again = [*("grid", path, "--limit", "2", "--only", "rules"), "--log-dir", str(tmp_path / "logs")]
-    assert (
-        "rules / one hop (seed 1): f1 100.0 (2 questions, complete before)" in asked.invoke(app, again).output
-    )
+    assert "rules / one hop: f1 100.0 (2 questions, complete before)" in asked.invoke(app, again).output
 
 
 def test_a_killed_grid_goes_on_where_it_was(closed: Path, tmp_path: Path) -> None:
@@ -356,7 +345,7 @@ def test_a_killed_grid_goes_on_where_it_was(closed: Path, tmp_path: Path) -> Non
         cells = cells_of(file, "openai:scripted", given={"base_url": server.url})
         outcomes = run(file, logs, cells)
         assert [o.state for o in outcomes] == ["complete before", "done"]
-        assert "(4 questions, " in line(outcomes[1])
+        assert "(4 questions, " in outcomes[1].line()
         assert 1 <= len(server.chats) <= 4
     finished = [read_eval_log(log, header_only=True).status for log in list_eval_logs(str(logs))]
     assert finished.count("success") == 2

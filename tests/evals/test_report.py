@@ -80,10 +80,10 @@ def with_scores(log: Log, scores: Sequence[float], system: str = "agent", path: 
     return replace(with_about(log, path, preset=system), questions=rows)
 
 
-def in_grid(log: Log, row: str, column: str = "GrailQA", seed: int = 1, **more: Any) -> Log:
-    cell = {"name": "modes", "title": "Ways of correcting", "row": row, "column": column, "seed": seed}
+def in_grid(log: Log, row: str, column: str = "GrailQA", **more: Any) -> Log:
+    cell = {"name": "modes", "title": "Ways of correcting", "row": row, "column": column}
     cell |= {"table": "queryagent-table-3", "layout": "cells", "metrics": ["f1"], **more}
-    return with_about(log, f"{row}-{column}-{seed}", grid=cell)
+    return with_about(log, f"{row}-{column}", grid=cell)
 
 
 def test_a_figure_has_its_interval_and_the_questions_it_is_of(agent: Log, oda: Log) -> None:
@@ -168,14 +168,6 @@ def test_a_grid_has_the_layout_of_the_published_table(agent: Log, oda: Log) -> N
     assert "gpt-3.5-turbo" in printed[1].detail
     assert "2024-03" in printed[1].detail
     assert "no comparison of systems" in table.note
-
-
-def test_seeds_of_a_cell_are_averaged_with_their_spread(agent: Log) -> None:
-    seeds = [with_scores(agent, [value] * 5 + [1.0] * 6) for value in (0.0, 1.0)]
-    cells = [in_grid(result, "Ours", seed=i) for i, result in enumerate(seeds)]
-    row = grid_tables(cells)[0].rows[0]
-    assert row[2].text == f"{100 * (6 / 11 + 1) / 2:.1f}"
-    assert row[2].detail.startswith("n = 11, ± 32.1 over 2 seeds")
 
 
 def test_errors_are_shares_of_the_failed_questions(agent: Log) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triplewise.evals.statistics import Comparison, compare, corrected, interval, of_seeds
+from triplewise.evals.statistics import Comparison, compare, corrected, interval
 
 SHARES = st.floats(0, 1, allow_nan=False, width=16)
 
@@ -48,14 +48,6 @@ def test_the_same_values_give_the_same_interval_and_none_where_nothing_can_be_re
     assert interval(values) == interval(values)
     for values in ([], [0.5], [0.5, 0.5]):
         assert math.isnan(interval(values).low)
-
-
-def test_a_question_is_drawn_for_all_seeds_together() -> None:
-    a, b = named([0.0, 1.0] * 20), named([1.0, 0.0] * 20 + [1.0])
-    together, spread = of_seeds([a, b])
-    assert (together.tolist(), spread) == ([0.5] * 40, 0.0)
-    assert math.isnan(interval(together).low)  # nothing varies between questions
-    assert of_seeds([named([1.0] * 5), named([0.0] * 5)])[1] == pytest.approx(math.sqrt(0.5))
 
 
 def test_right_or_wrong_is_compared_by_mcnemars_exact_test() -> None:
