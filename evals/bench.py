@@ -20,7 +20,7 @@ from itertools import cycle, islice, zip_longest
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean, median
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import pyoxigraph as ox
@@ -140,11 +140,7 @@ def real_pairs(kg: KnowledgeGraph, count: int) -> list[Pair]:
 # -- throughput with many questions in flight; the model is a process of its own, called over HTTP
 
 
-def inflight(
-    jobs: int = 64,
-    waves: int = 20,
-    latency: float = 0.5,
-) -> list[dict[str, Any]]:
+def inflight(jobs: int = 64, waves: int = 20, latency: float = 0.5) -> list[dict[str, Any]]:
     """Questions a second with many in flight, as a multiple of those with one in flight (MetaQA).
 
     As many as `jobs` times `waves` are asked; a reply of the model takes `latency` seconds.
@@ -169,12 +165,10 @@ def inflight(
     return [{**row, "times as fast": row["questions/s"] / rows[1]["questions/s"]} for row in rows[1:]]
 
 
-# -- what a question costs with each saving, against QueryAgent's own loop. Scripts are programs as
-# replies of an agent: look up, add a fact, ..., choose the answer, execute, with mistakes that the
-# next reply corrects. Programs are those that the agent without a model finds for training questions. Every
-# loop gets the same replies, so that queries and tokens (of the sentence encoder) are the loop's own.
+# -- what a question costs with each saving, against QueryAgent's own loop. Scripts are programs as replies of
+# an agent, with mistakes that the next reply corrects; the programs are those that the agent without a model
+# finds for training questions. Every loop gets the same replies: queries and tokens are the loop's own.
 
-Fact = tuple[str, ...]  # subject, relation and object as an agent writes them
 MESSAGE_OVERHEAD = 4  # tokens that chat formats add to a message
 MISTAKES = {
     "too few arguments": "\nAction: add_fact({head}, {relation})",
@@ -184,16 +178,16 @@ MISTAKES = {
     "an action that does not exist": "\nAction: find_relation({head})",
     "no action at all": "",
 }
-LOOPS: dict[str, tuple[str, Mapping[str, str], Mapping[str, Any]]] = {
-    "faithful (QueryAgent's paper)": ("queryagent-faithful", {}, {}),
-    "ours": ("queryagent", {}, {}),
-    "ours, history full": ("queryagent", {}, {"history": "full"}),
-    "ours, prompt as long as the paper's": ("queryagent", {}, {"prompt": "queryagent-faithful"}),
-    "ours, a query for each label": ("queryagent", {}, {"label_batch": False}),
-    "ours, the same query asked again": ("queryagent", {}, {"reuse_answers": False}),
-    "ours, fixes not tried": ("queryagent", {}, {"verify_corrections": False}),
+LOOPS: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "faithful (QueryAgent's paper)": ("queryagent-faithful", {}),
+    "ours": ("queryagent", {}),
+    "ours, history full": ("queryagent", {"history": "full"}),
+    "ours, prompt as long as the paper's": ("queryagent", {"prompt": "queryagent-faithful"}),
+    "ours, a query for each label": ("queryagent", {"label_batch": False}),
+    "ours, the same query asked again": ("queryagent", {"reuse_answers": False}),
+    "ours, fixes not tried": ("queryagent", {"verify_corrections": False}),
 }
-"""Name -> preset, swapped phases, settings; the others are compared with the first."""
+"""Name -> preset and settings; the others are compared with the first."""
 
 
 def savings(count: int = 24) -> list[dict[str, Any]]:
@@ -214,26 +208,25 @@ def savings(count: int = 24) -> list[dict[str, Any]]:
         return len(tokenizer.encode(text, add_special_tokens=False).ids) + MESSAGE_OVERHEAD
 
     with OpenAIServer(count_tokens=count_tokens) as server:
-        for loop, (preset, phases, settings) in LOOPS.items():
+        for loop, (preset, settings) in LOOPS.items():
             close_all()
-            answers, seconds = list[Answer](), list[float]()
+            answers, agent = list[Answer](), build_graph(preset)
+            for kg in {kg for kg, _, _ in scripts}:
+                open_kg(kg)
+            start = time.perf_counter()
             for kg, question, replies in scripts:
                 server.load([*replies, *["Thought: That is it.\nAction: execute()"] * 40])
                 context = Context(kg=kg, model=MODEL, base_url=server.url, **settings)
-                open_kg(kg)
-                agent = build_graph(preset, **phases)
-                start = time.perf_counter()
                 answers.append(agent.invoke(question, context=context)["answer"])
-                seconds.append(time.perf_counter() - start)
-            values.append([frozenset(answer.values) for answer in answers])
-            usages = [answer.usage for answer in answers]
-            row: dict[str, Any] = {"loop": loop, "questions": len(scripts), "seconds": fmean(seconds)}
+            seconds, usages = time.perf_counter() - start, [answer.usage for answer in answers]
+            row: dict[str, Any] = {"loop": loop, "questions": len(scripts), "seconds": seconds / len(scripts)}
             row["queries"] = fmean(usage.queries for usage in usages)
             row["prompt tokens"] = fmean(usage.input_tokens for usage in usages)
             row["calls"] = fmean(usage.calls for usage in usages)
             rows.append(row)
-            for figure in ("queries", "prompt tokens"):
-                row[f"{figure} of faithful"] = row[figure] / rows[0][figure]
+            for name in ("queries", "prompt tokens"):
+                row[f"{name} of faithful"] = row[name] / rows[0][name]
+            values.append([frozenset(answer.values) for answer in answers])
             row["same answers"] = sum(a == b for a, b in zip(values[-1], values[0], strict=True))
     return rows
 
@@ -261,24 +254,21 @@ def _scripts(name: str, count: int) -> Iterator[tuple[str, Input, list[str]]]:
             return
 
 
-def script_of(facts: Sequence[Fact], answer: str, mistakes: Sequence[str] = ()) -> Iterator[str]:
+def script_of(facts: Sequence[Sequence[str]], answer: str, mistakes: Sequence[str] = ()) -> Iterator[str]:
     """Yield the replies of an agent that builds a query; `mistakes` go before its first facts."""
-    bound: list[str] = []
-    looked_up: set[str] = set()
-    left = list(mistakes)
+    bound, looked_up, left = list[str](), set[str](), list(mistakes)
     for head, relation, tail in facts:
-        starts = [e for e in (*bound[::-1], head, tail) if e in (head, tail) and (e[0] != "?" or e in bound)]
-        if (start := starts[0]) not in looked_up:
+        ends = [end for end in (*bound[::-1], head, tail) if end in (head, tail)]
+        start = next(end for end in ends if end[0] != "?" or end in bound)  # the newest bound one
+        if start not in looked_up:
             looked_up.add(start)
-            yield f"Thought: I need the facts around {start}, so I look at its relations.\n" + (
-                f"Action: get_relation({start})"
-            )
+            thought = f"I need the facts around {start}, so I look at its relations."
+            yield f"Thought: {thought}\nAction: get_relation({start})"
         if left:
             wrong = left.pop(0).format(head=head, relation=relation, tail=tail)
             yield f"Thought: The relation {relation} fits, so I add it to the query.{wrong}"
-        yield f"Thought: {relation} is what the question asks about {start}.\n" + (
-            f"Action: add_fact({head}, {relation}, {tail})"
-        )
+        fact = f"add_fact({head}, {relation}, {tail})"
+        yield f"Thought: {relation} is what the question asks about {start}.\nAction: {fact}"
         bound += [e for e in (head, tail) if e[0] == "?" and e not in bound]
     yield f"Thought: The values look like what is asked, so I return {answer}.\nAction: set_answer({answer})"
     yield "Thought: The query says what the question asks, so I run it.\nAction: execute()"
@@ -337,14 +327,7 @@ def _ask(kg: KnowledgeGraph, question: str) -> tuple[Answer, float]:
 # -- many questions to an endpoint that fails
 
 
-class Reply(NamedTuple):
-    """What a question came to, after how many seconds, and the memory that the process then had, in MiB."""
-
-    status: str
-    values: tuple[str, ...]
-    reason: str
-    seconds: float
-    memory: float
+Reply = tuple[str, Sequence[str], str, float, float]  # status, values, reason, seconds, MiB of the process
 
 
 def soak(
@@ -377,21 +360,21 @@ def soak(
                         restart = None
                     time.sleep(0.05)
                 replies = running.result()
-            seconds, expected = time.perf_counter() - start, expected or replies
-            pairs = list(zip(expected, replies, strict=True))
-            differing = [(e, r) for e, r in pairs if (e.status, e.values) != (r.status, r.values)]
-            became = Counter(f"{e.status} became {r.status}: {r.reason}" for e, r in differing)
+            took, expected = time.perf_counter() - start, expected or replies
+            differing = [(e, r) for e, r in zip(expected, replies, strict=True) if e[:2] != r[:2]]
+            became = Counter(f"{before[0]} became {after[0]}: {after[2]}" for before, after in differing)
             for change, times in became.most_common(10):
                 say(f"{times} times {change}")
-            last = [r.memory for r in replies[len(replies) // 2 :]]
-            half, most, nearly_all = np.quantile([r.seconds for r in replies], [0.5, 0.95, 0.99]).tolist()
+            statuses, _, _, seconds, memory = zip(*replies, strict=True)
+            half, most, nearly_all = np.quantile(seconds, [0.5, 0.95, 0.99]).tolist()
+            last = memory[len(memory) // 2 :]
             rows.append({
                 "failing": rate,
                 "questions": len(replies),
-                "answered": sum(r.status == "answered" for r in replies),
+                "answered": statuses.count("answered"),
                 "same": len(replies) - len(differing),
-                "explained": sum(r.status in ("error", "budget_spent") for _, r in differing),
-                "median, s": half, "95 %, s": most, "99 %, s": nearly_all, "in all, s": seconds,
+                "explained": sum(after[0] in ("error", "budget_spent") for _, after in differing),
+                "median, s": half, "95 %, s": most, "99 %, s": nearly_all, "in all, s": took,
                 "MiB": last[-1], "growth": 100 * (max(last) / last[0] - 1),
                 **{name: getattr(proxy.traffic, name) for name in ("requests", "failed", "refused")},
             })  # fmt: skip
@@ -414,7 +397,7 @@ def _ask_all(records: Sequence[Mapping[str, Any]], context: Mapping[str, Any], j
             except RunError as error:
                 came = "error", (), str(error)
             resident = int(Path("/proc/self/statm").read_text().split()[1]) / 256  # pages of 4 KiB
-            return Reply(*came, time.perf_counter() - start, resident)
+            return *came, time.perf_counter() - start, resident
 
     async def every() -> list[Reply]:
         gate = asyncio.Semaphore(jobs)

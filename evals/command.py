@@ -236,8 +236,8 @@ def list_tasks(
         ]
         out().print(columns(("task", "what it asks, over what"), rows, whole=True))
         out().print(
-            "observed: answerable without the facts that were made from gold answers. Parameters are given as "
-            "`triplewise eval metaqa --set hops=2`; `triplewise eval tasks TASK` shows the rest."
+            "observed: answerable without the facts that were made from gold answers. `triplewise eval tasks "
+            "TASK` shows the rest; parameters are given as `--set hops=2`."
         )
         return
     (task,) = tasks
