@@ -5,19 +5,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from itertools import cycle, islice, zip_longest
-from multiprocessing import get_context
+from itertools import cycle, islice
 from pathlib import Path
 from statistics import fmean, median
 from typing import Annotated, Any
@@ -34,17 +29,16 @@ from triplewise.evals.question_sets import question_sets
 from triplewise.evals.scripted_model import MODEL, OpenAIServer
 from triplewise.evals.servers import OxigraphServer, Proxy
 from triplewise.graphs import Answer, Context, build_graph
-from triplewise.graphs.console import columns, echo_json, relax_collector, run_command, say
+from triplewise.graphs.console import columns, echo_json, relax_collector, run_command
 from triplewise.nodes.state import Input
 from triplewise.tools.actions.pyql import script
-from triplewise.tools.core.errors import DataError, RunError
+from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.open import close_all
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.linking.linker import without_brackets
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import EmbeddedEncoder, vectors_of
 from triplewise.tools.retrieval.ranking import Pair, PairRanker, way_text
@@ -324,88 +318,6 @@ def _ask(kg: KnowledgeGraph, question: str) -> tuple[Answer, float]:
     return answer, time.perf_counter() - start
 
 
-# -- many questions to an endpoint that fails
-
-
-Reply = tuple[str, Sequence[str], str, float, float]  # status, values, reason, seconds, MiB of the process
-
-
-def soak(
-    endpoint: Annotated[str, typer.Argument(help="URL of an endpoint that holds MetaQA's graph.")],
-    count: int = 1_000,
-    jobs: int = 100,
-    failing: float = 0.1,
-    restart: Annotated[str | None, typer.Option(help="Shell command that restarts the endpoint.")] = None,
-    latency: float = 0.2,
-) -> list[dict[str, Any]]:
-    """Answers of a failing endpoint against those without faults, on MetaQA's dev questions.
-
-    A share of the requests is `failing`, and half-way the endpoint is restarted; each run is a process of its
-    own. `explained` are other answers that name the failure; `growth`: of memory over the last half, percent.
-    """
-    files = [locate(file) for file in benchmark("metaqa").seeds.values()]
-    mixed = zip_longest(*(read_records(file, "question", "topic_entity") for file in files))
-    records = list(islice((record for hops in mixed for record in hops if record), count))
-    rows: list[dict[str, Any]] = []
-    expected: Sequence[Reply] = ()
-    for rate in (0.0, failing):
-        with Proxy(endpoint, failure_rate=rate) as proxy, scripted_model.running(latency) as url:
-            context = {"model": MODEL, "base_url": url, "kg": proxy.url, "profile": "metaqa", "seeds": "none"}
-            start = time.perf_counter()
-            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                running = pool.submit(_ask_all, records, context, jobs)
-                while rows and restart and not running.done():
-                    if proxy.traffic.requests >= rows[0]["requests"] // 2:
-                        subprocess.run(restart, shell=True, check=True, stdout=subprocess.DEVNULL)
-                        restart = None
-                    time.sleep(0.05)
-                replies = running.result()
-            took, expected = time.perf_counter() - start, expected or replies
-            differing = [(e, r) for e, r in zip(expected, replies, strict=True) if e[:2] != r[:2]]
-            became = Counter(f"{before[0]} became {after[0]}: {after[2]}" for before, after in differing)
-            for change, times in became.most_common(10):
-                say(f"{times} times {change}")
-            statuses, _, _, seconds, memory = zip(*replies, strict=True)
-            half, most, nearly_all = np.quantile(seconds, [0.5, 0.95, 0.99]).tolist()
-            last = memory[len(memory) // 2 :]
-            rows.append({
-                "failing": rate,
-                "questions": len(replies),
-                "answered": statuses.count("answered"),
-                "same": len(replies) - len(differing),
-                "explained": sum(after[0] in ("error", "budget_spent") for _, after in differing),
-                "median, s": half, "95 %, s": most, "99 %, s": nearly_all, "in all, s": took,
-                "MiB": last[-1], "growth": 100 * (max(last) / last[0] - 1),
-                **{name: getattr(proxy.traffic, name) for name in ("requests", "failed", "refused")},
-            })  # fmt: skip
-    return rows
-
-
-def _ask_all(records: Sequence[Mapping[str, Any]], context: Mapping[str, Any], jobs: int) -> list[Reply]:
-    """Ask every question, `jobs` at a time."""
-    relax_collector()  # as the command line does
-    graph = build_graph("queryagent")
-
-    async def ask(record: Mapping[str, Any], gate: asyncio.Semaphore) -> Reply:
-        async with gate:
-            question = without_brackets(record["question"])
-            given = {"question": question, "entities": {record["topic_entity"]: None}}
-            start = time.perf_counter()
-            try:
-                answer = (await graph.ainvoke(given, context=Context(**context)))["answer"]
-                came = answer.status, tuple(sorted(answer.values)), answer.reason
-            except RunError as error:
-                came = "error", (), str(error)
-            resident = int(Path("/proc/self/statm").read_text().split()[1]) / 256  # pages of 4 KiB
-            return *came, time.perf_counter() - start, resident
-
-    async def every() -> list[Reply]:
-        gate = asyncio.Semaphore(jobs)
-        return await asyncio.gather(*(ask(record, gate) for record in records))
-
-    return asyncio.run(every())
-
-
 def show(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
     """Print the rows that a bench returns: as a table, or as JSON."""
     if as_json:
@@ -430,7 +342,7 @@ def about(
     """Benches behind published figures. Run them on a machine that does nothing else."""
 
 
-for bench in (observe, inflight, savings, latency, soak):
+for bench in (observe, inflight, savings, latency):
     app.command()(bench)
 
 if __name__ == "__main__":

@@ -1,52 +1,46 @@
-"""The bench of faults at a small size: a real engine; model and questions in this process, to be quick."""
+"""Many questions in flight to an endpoint that fails: a real engine, and a scripted model over HTTP."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pyoxigraph as ox
-import pytest
-from typer.testing import CliRunner
 
-from triplewise.evals import bench, scripted_model
-from triplewise.evals.bench import app
 from triplewise.evals.data import graph, prepared
-from triplewise.evals.servers import OxigraphServer
+from triplewise.evals.scripted_model import MODEL, OpenAIServer, RuleScript
+from triplewise.evals.servers import OxigraphServer, Proxy
+from triplewise.graphs import Answer, Context, build_graph
 from triplewise.tools.kg.embedded import EmbeddedKG
 
-
-@contextmanager
-def running(latency: float) -> Iterator[str]:
-    """The scripted model, in this process."""
-    with scripted_model.OpenAIServer(scripted_model.RuleScript(), latency=latency) as server:
-        yield server.url
+from .conftest import QUESTIONS
 
 
-def in_threads(workers: int, context: Any) -> ThreadPoolExecutor:
-    """What stands for a pool of processes."""
-    return ThreadPoolExecutor(workers)
+def ask_all(endpoint: str, model: str) -> list[Answer]:
+    """The answers of twelve questions, all in flight at once."""
+    system = build_graph("queryagent")
+    context = {"model": MODEL, "base_url": model, "kg": endpoint, "profile": "metaqa", "seeds": "none"}
+
+    async def every() -> list[dict[str, Any]]:
+        asked = [
+            {"question": question.replace("[", "").replace("]", ""), "entities": {topic: None}}
+            for question, topic, _ in QUESTIONS * 3
+        ]
+        return await asyncio.gather(*(system.ainvoke(one, context=Context(**context)) for one in asked))
+
+    return [state["answer"] for state in asyncio.run(every())]
 
 
-def test_answers_of_a_failing_endpoint_are_those_without_faults(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scripted_model, "running", running)
-    monkeypatch.setattr(bench, "ProcessPoolExecutor", in_threads)
-    kg = prepared(graph("metaqa")).open()
+def test_answers_of_a_failing_endpoint_are_those_without_faults(data: Path) -> None:
+    kg, store = prepared(graph("metaqa")).open(), ox.Store()
     assert isinstance(kg, EmbeddedKG)
-    store, restarted = ox.Store(), tmp_path / "restarted"
     store.bulk_extend(kg.quads())
-    with OxigraphServer(store) as engine:
-        options = ["--count", "8", "--jobs", "4", "--latency", "0", "--failing", "0.2"]
-        options += ["--restart", f"touch {restarted}"]
-        done = CliRunner().invoke(app, ["--json", "soak", engine.url, *options])
-    assert done.exit_code == 0, done.output
-    calm, faulty = json.loads(done.stdout)
-    assert (calm["answered"], calm["failed"], restarted.exists()) == (8, 0, True)
-    assert faulty["failed"] > 0
-    assert faulty["same"] == faulty["questions"] == 8
+    found = []
+    with OxigraphServer(store) as engine, OpenAIServer(RuleScript(), keep_alive=True) as model:
+        for rate in (0.0, 0.2):
+            with Proxy(engine.url, failure_rate=rate) as proxy:
+                found.append([(one.status, set(one.values)) for one in ask_all(proxy.url, model.url)])
+                assert (proxy.traffic.failed > 0) == (rate > 0)
+    assert {status for status, _ in found[0]} == {"answered"}
+    assert found[0] == found[1]

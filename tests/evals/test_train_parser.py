@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from triplewise.evals import question_sets, train_parser
-from triplewise.evals.pairs import pair_graph
-from triplewise.evals.unanswerable import Taken, chosen, needed, without
+from triplewise.evals.question_sets import pair_graph
+from triplewise.evals.train_parser import Taken, chosen, needed, without
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
