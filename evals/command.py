@@ -120,7 +120,11 @@ def run_task(
         raise typer.Exit(FAILED)
     failed, path = evaluation.crashes(log), evaluation.log_path(log)
     if as_json:
-        shown = {"task": log.eval.task, "version": log.eval.task_version, "arguments": log.eval.task_args}
+        shown: dict[str, Any] = {
+            "task": log.eval.task,
+            "version": log.eval.task_version,
+            "arguments": log.eval.task_args,
+        }
         shown |= {"about": log.eval.metadata, "scores": evaluation.scores_of(log), "crashes": dict(failed)}
         echo_json({**shown, "status": log.status, "log": log.location})
     else:

@@ -81,7 +81,7 @@ def with_scores(log: Log, scores: Sequence[float], system: str = "agent", path: 
 
 
 def in_grid(log: Log, row: str, column: str = "GrailQA", **more: Any) -> Log:
-    cell = {"name": "modes", "title": "Ways of correcting", "row": row, "column": column}
+    cell: dict[str, Any] = {"name": "modes", "title": "Ways of correcting", "row": row, "column": column}
     cell |= {"table": "queryagent-table-3", "layout": "cells", "metrics": ["f1"], **more}
     return with_about(log, f"{row}-{column}", grid=cell)
 

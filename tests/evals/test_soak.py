@@ -20,14 +20,14 @@ from .conftest import QUESTIONS
 def ask_all(endpoint: str, model: str) -> list[Answer]:
     """The answers of twelve questions, all in flight at once."""
     system = build_graph("queryagent")
-    context = {"model": MODEL, "base_url": model, "kg": endpoint, "profile": "metaqa", "seeds": "none"}
+    context = Context(model=MODEL, base_url=model, kg=endpoint, profile="metaqa", seeds="none")
 
     async def every() -> list[dict[str, Any]]:
         asked = [
             {"question": question.replace("[", "").replace("]", ""), "entities": {topic: None}}
             for question, topic, _ in QUESTIONS * 3
         ]
-        return await asyncio.gather(*(system.ainvoke(one, context=Context(**context)) for one in asked))
+        return await asyncio.gather(*(system.ainvoke(one, context=context) for one in asked))
 
     return [state["answer"] for state in asyncio.run(every())]
 
