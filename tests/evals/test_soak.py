@@ -27,7 +27,8 @@ def ask_all(endpoint: str, model: str) -> list[Answer]:
             {"question": question.replace("[", "").replace("]", ""), "entities": {topic: None}}
             for question, topic, _ in QUESTIONS * 3
         ]
-        return await asyncio.gather(*(system.ainvoke(one, context=context) for one in asked))
+        states = await asyncio.gather(*(system.ainvoke(one, context=context) for one in asked))
+        return list(states)
 
     return [state["answer"] for state in asyncio.run(every())]
 
