@@ -1,8 +1,7 @@
 """Query trees as PyQL programs.
 
 A program is carried out clause by clause: what names an entity comes before what names a class. A superlative
-is that of all solutions before it, so a set that one belongs to is built on variables of its own, and met
-with the rest afterwards.
+is that of all solutions before it, so its set is built on variables of its own, and met with the rest later.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ from triplewise.tools.pyql.program import Fact, Filter, Kind, Pattern, PatternIt
 from triplewise.tools.pyql.text import read_bare
 
 OPERATORS: dict[q.Comparison, str] = {"gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "="}
-RANKS = 5
-"""The largest rank ("the third longest": 3) that is written, as nested superlatives."""
-DIGITS = 16  # Longest decimal that every engine computes with
+RANKS = 5  # the largest rank ("the third longest": 3) that is written, as nested superlatives
+DIGITS = 16  # longest decimal that every engine computes with
 _FLOATING = (XSD + "double", XSD + "float")
 _NUMERIC = frozenset(XSD + t for t in ("integer", "decimal", "double", "float", "int", "long"))
 _DAYS = (frozenset({XSD + "date"}), frozenset({XSD + "dateTime"}))
@@ -32,11 +30,7 @@ _RESERVED = frozenset({"a", "entity", "union", "max", "min"})
 
 
 def compile_query(query: q.Query, index: GraphIndex, profile: Profile) -> PyQL:
-    """Return the program that computes a query tree on the graph itself.
-
-    Raises:
-        ActionError: PyQL has no program for it.
-    """
+    """Return the program that computes a query tree on the graph. Raises `ActionError`: PyQL has none."""
     writer = _Writer(index, profile)
     match query:
         case q.Exists(of):
@@ -92,30 +86,23 @@ def disjuncts(query: q.Set) -> list[q.Set]:
 
 def base(query: q.Set) -> q.Set | None:
     """Return the set of which a condition or a superlative keeps some members; None for other sets."""
-    match query:
-        case q.Minus(of) | q.Compared(of) | q.Linked(of):
-            return of
-        case q.Extremal(of) | q.ExtremalAggregate(of):
-            return of
-    return None
+    conditions = q.Minus | q.Compared | q.Linked | q.Extremal | q.ExtremalAggregate
+    return query.of if isinstance(query, conditions) else None
 
 
 def is_ranked(query: q.Set) -> bool:
     """Whether a superlative is taken over the set itself: its program then has to begin with it."""
     if isinstance(query, q.And):
         return is_ranked(query.left) or is_ranked(query.right)
-    of = base(query)
-    is_best = isinstance(query, q.Extremal | q.ExtremalAggregate)
+    is_best, of = isinstance(query, q.Extremal | q.ExtremalAggregate), base(query)
     return is_best or (of is not None and is_ranked(of))
 
 
 def names_node(query: q.Set) -> bool:
     """Whether a set starts from nodes that are named."""
-    match query:
-        case q.And(left, right):
-            return names_node(left) or names_node(right)
-        case q.Or(left, right):
-            return names_node(left) and names_node(right)
+    if isinstance(query, q.And | q.Or):
+        sides = names_node(query.left), names_node(query.right)
+        return any(sides) if isinstance(query, q.And) else all(sides)
     of = query.of if isinstance(query, q.Image) else base(query)
     return isinstance(query, q.Nodes) or (of is not None and names_node(of))
 
@@ -138,9 +125,7 @@ def _order(query: q.Set) -> int:
 class _Writer:
     """Writes the clauses of one program, or of one pattern inside it.
 
-    Attributes:
-        taken: names of all variables of the whole program.
-        relations: of variables: the relation whose values they hold.
+    `taken`: names of all variables of the whole program; `relations`: the relation whose values each holds.
     """
 
     index: GraphIndex
@@ -199,8 +184,7 @@ class _Writer:
                 for part in self._parts(query):
                     self.restrict(part, target)
             case q.Or():
-                sides = disjuncts(query)
-                if len(sides) == 1:
+                if len(sides := disjuncts(query)) == 1:
                     self.restrict(sides[0], target)
                 else:
                     self.program = self.program.add_union(*(self._pattern(side, target) for side in sides))
@@ -240,18 +224,16 @@ class _Writer:
     def walk(self, path: q.Path, start: Node, end: Node | None = None) -> Node:
         """Add the facts of a path, and return its end; None: a new variable."""
         node = start
-        for place, (number, direction) in enumerate(path):
-            edges = list(self.index.rels[number].path)
+        for place, (number, direction) in enumerate(path, 1):
+            edges = self.index.rels[number].path
+            mediator = slug(re.split(r"[/#:.]", edges[0][0].value.rstrip("/#"))[-1])
             if direction < 0:
-                edges = [(relation, not forward) for relation, forward in reversed(edges)]
+                edges = tuple((relation, not forward) for relation, forward in reversed(edges))
             for middle, (relation, forward) in enumerate(edges, 1):
-                if middle < len(edges):
-                    name = re.split(r"[/#:.]", self.index.rels[number].path[0][0].value.rstrip("/#"))[-1]
-                    following: Node = self.fresh(slug(name))
-                elif place < len(path) - 1 or end is None:
-                    following = self.fresh(self._step_name(number, direction))
-                else:
-                    following = end
+                following = end if place == len(path) and middle == len(edges) else None
+                if following is None:
+                    is_end = middle == len(edges)
+                    following = self.fresh(self._step_name(number, direction) if is_end else mediator)
                 subject, object_ = (node, following) if forward else (following, node)
                 self.program = self.program.add_fact(subject, relation, object_)
                 node = following
@@ -277,12 +259,9 @@ class _Writer:
     def kind(self, path: q.Path) -> Kind:
         """Return how the values at the end of a path are compared: as the engine does where it can."""
         relation, direction = path[-1]
-        return self._kind_of(relation) if direction > 0 else ""
-
-    def _kind_of(self, relation: int) -> Kind:
         quantity, key = self.index.rels[relation].dtype, ("kind", relation)
-        if quantity in ("", "time"):
-            return "text" if quantity else ""
+        if quantity in ("", "time") or direction < 0:
+            return "text" if quantity and direction > 0 else ""
         if key not in self.index.cache:
             terms = [self.index.terms[n] for n in self.index.rels[relation].inv]
             literals = [t for t in terms if isinstance(t, Literal)]
@@ -309,8 +288,7 @@ class _Writer:
                 return next(filter(None, names), "") or self.name(next(conjuncts(query)))
             case q.Or(left, _):
                 return self.name(left)
-        of = base(query)
-        return "value" if of is None else self.name(of)
+        return "value" if (of := base(query)) is None else self.name(of)
 
     def _step_name(self, relation: int, direction: int) -> str:
         found = self.index.rels[relation]
@@ -344,9 +322,8 @@ class _Writer:
                 nodes = [members(p, self.index) for p in rest]
                 return frozenset.intersection(*nodes) <= members(part, self.index)
             case q.Having(path):
-                return any(
-                    isinstance(p, q.Compared | q.Extremal) and p.path[: len(path)] == path for p in rest
-                )
+                compared = (p for p in rest if isinstance(p, q.Compared | q.Extremal))
+                return any(p.path[: len(path)] == path for p in compared)
         return False
 
     def _is_start(self, of: q.Set, path: q.Path) -> bool:
@@ -388,11 +365,10 @@ class _Writer:
         self.program = self.program.add_filter(value, OPERATORS[comparison], literal, kind)
 
     def _literal(self, value: Node, number: q.Number) -> tuple[Literal, Kind]:
-        """Return what a variable is compared with, and how, by the relation whose values it holds."""
         if (relation := self.relations.get(value)) is None:
             return number_literal(number, "")
         literal, kind = number_literal(number, self.index.rels[relation].dtype)
-        return literal, kind or self._kind_of(relation)
+        return literal, kind or self.kind(((relation, 1),))
 
     def _compared(self, query: q.Compared, target: Node) -> None:
         of, path, comparison, value = query.of, query.path, query.comparison, query.value
@@ -415,8 +391,7 @@ class _Writer:
                 return self.index.rels[relation].dtype
             case q.And(left, right):
                 return self._quantity_of(left) or self._quantity_of(right)
-        of = base(query)
-        return "" if of is None else self._quantity_of(of)
+        return "" if (of := base(query)) is None else self._quantity_of(of)
 
     def _limit(self, value: q.Set, comparison: q.Comparison, kind: Kind) -> Node:
         """Return what stands for the one of several literals that counts in a comparison."""
@@ -466,17 +441,13 @@ class _Writer:
                 self.program = self.program.add_not(self._pattern(query, target))
 
     def _pattern(self, query: q.Set, target: Node) -> Pattern:
-        """Return the clauses of a set as a pattern about a variable.
-
-        Raises:
-            ActionError: it holds what patterns cannot: negations, sums.
-        """
+        """Return the clauses of a set as a pattern about a variable."""
         if isinstance(query, q.Number):
             return (Filter(target, "=", *self._literal(target, query)),)
         return self._inside(lambda writer: writer.restrict(query, target))
 
     def _inside(self, write: Callable[[_Writer], object]) -> Pattern:
-        """Return what is written as a pattern."""
+        """Return what is written as a pattern. Raises `ActionError`: it negates, or sums."""
         inside = _Writer(self.index, self.profile, self.taken, self.relations)
         write(inside)
         items = tuple(c for c in inside.program.clauses if isinstance(c, PatternItem))
@@ -495,8 +466,6 @@ def number_literal(number: q.Number, quantity: str) -> tuple[Literal, Kind]:
         return text(f"{hours:02d}:{minutes:02d}:00"), "text"
     if quantity == "date" and number.text and (date := read_bare(number.text)):
         return date, "date"
-    value = float(number.value)
-    literal = Literal(repr(value), XSD + "decimal")
-    if value.is_integer():
-        literal = Literal(str(int(value)), XSD + "integer")
-    return literal, "date" if quantity == "date" else ""
+    value, kind = float(number.value), "date" if quantity == "date" else ""
+    whole = value.is_integer()
+    return Literal(str(int(value)) if whole else repr(value), XSD + ("integer" if whole else "decimal")), kind
