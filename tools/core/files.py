@@ -201,7 +201,8 @@ def kept_json(folders: Sequence[Path], name: str, days: float, make: Callable[[]
             return json.loads(path.read_text(encoding="utf-8"))
     value = make()
     if path is not None and value is not None:
-        write_json(path, value)
+        with suppress(OSError):  # it serves this time
+            write_json(path, value)
     return value
 
 

@@ -32,13 +32,9 @@ KEPT_PATHS, KEPT_ENDS = 100_000, 2_000  # pairs of ends whose paths are kept, an
 
 @dataclass(frozen=True, slots=True)
 class Class:
-    """A class of nodes.
+    """A class of nodes with its names, the best first; `real`: of entities, not literals.
 
-    Attributes:
-        names: as questions may name it, the best first; () for literals.
-        real: whether it holds entities, not literals.
-        iri: its IRI; None where the graph does not name it.
-        steps: of a class without IRI: the steps that lead to its members, which have no other class.
+    `steps`: of one that the graph does not name: what leads to its members, which have no other class.
     """
 
     names: tuple[str, ...]
@@ -60,15 +56,12 @@ class Lazy(dict[int, T]):
 
 
 class Classes:
-    """The classes of an index.
+    """The classes of an index: those that the graph names, then those that relations imply.
 
     Attributes:
-        classes: those that the graph names, then those that relations imply.
         members: of each class, of its subclasses too. own: how many nodes the graph says are of it itself.
-        types: those of each node itself.
-        steps: by class, the steps of its members, with the classes that each leads to and the share that can
-            take it.
-        paths: see `_paths`.
+        types: those of each node itself. paths: see `_paths`.
+        steps: by class, what its members can take, with the classes it leads to and the share that can.
     """
 
     def __init__(
@@ -78,7 +71,7 @@ class Classes:
         typed = np.zeros(len(read.ids), bool)
         for node, of in read.types:
             typed[node] = True
-            if not _is_schema(of):
+            if not of.startswith(_IS_SCHEMA):
                 direct[of].append(node)
         below = _descendants(direct, read.parents)
         numbers = {of: i for i, of in enumerate(below)}
@@ -111,8 +104,7 @@ class Classes:
         self._around = lru_cache(KEPT_ENDS)(self._steps_around)
 
     def _paths(self, a: Nodes, b: Nodes) -> list[Path]:
-        """Paths of one or two relations from classes a to classes b: the shortest first, then those that most
-        of the members of both ends take."""
+        """Paths of one or two relations between classes: the shortest first, then what most members take."""
         leaving, arriving = self._around(self._largest(a)), self._around(self._largest(b))
         best: dict[Path, float] = {}
         for c in self._largest(b) & leaving.keys():
@@ -182,8 +174,7 @@ class Classes:
         return found
 
 
-def _is_schema(of: bytes) -> bool:
-    return of[1:-1].decode().startswith(SCHEMA)
+_IS_SCHEMA = tuple(f"<{schema}".encode() for schema in SCHEMA)
 
 
 def _descendants(
@@ -198,7 +189,7 @@ def _descendants(
                 if parent not in seen and parent.startswith(b"<"):
                     seen.add(parent)
                     todo.append(parent)
-                    if not _is_schema(parent):
+                    if not parent.startswith(_IS_SCHEMA):
                         below.setdefault(parent, [parent]).append(of)
     return below
 

@@ -1,20 +1,16 @@
 """All facts of a KG as an index reads them: of one in this process, and of an endpoint with a small graph.
 
-An endpoint's facts are read page by page, no more at a time than it has connections, and kept in its cache
-folder for a day.
+Those of an endpoint are read page by page, and kept in its cache folder for a day.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 import logging
 import time
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -22,7 +18,7 @@ from numpy.typing import NDArray
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.facts import ExtractedFact
-from triplewise.tools.core.files import is_writable, whole_file
+from triplewise.tools.core.files import kept_json
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple, text, whole_number
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
@@ -33,27 +29,21 @@ Pair: TypeAlias = tuple[bytes, bytes]
 """Subject and object of a fact in N-Triples form; numbers and booleans may also stand bare."""
 Facts: TypeAlias = Iterable[tuple[str, Iterable[Pair]]]
 """Facts by the IRI of their relation."""
-Kept: TypeAlias = dict[str, list[tuple[str, str]]]
-"""The same in the form in which those of an endpoint are kept."""
-
-SMALL, FAR = 400_000, 30_000
-"""Facts up to which a graph is read whole: of this machine, and of another one."""
+SMALL, FAR = 400_000, 30_000  # facts up to which a graph is read whole: of this machine, of another one
 PAGE = 10_000  # facts that one request asks for
 LOOK = 5.0  # seconds that an endpoint has to show that its graph is small
 COMPLETE = 0.98  # least share of an endpoint's facts that its pages have to give
 PAUSE = 0.1  # seconds between two rounds of requests to another machine
-KEPT, DAYS = "facts.json.gz", 1.0  # where facts of an endpoint are kept, and for how long they are good
-_OWL = "http://www.w3.org/2002/07/owl#"
-SCHEMA = (RDF, RDFS, _OWL)  # their classes and relations say how a graph is made, not what it tells
+DAYS = 1.0  # for which facts of an endpoint are kept
+SCHEMA = (RDF, RDFS, "http://www.w3.org/2002/07/owl#")
+"""Their classes and relations say how a graph is made, not what it tells."""
 _log = logging.getLogger(__name__)
 
 
 def term_of(n3: bytes) -> Term:
     """The term of an N-Triples form, or of a number or boolean as Turtle writes it."""
-    if n3.startswith(b"<"):
-        return safe_iri(n3[1:-1].decode())
-    if n3.startswith(b"_:"):
-        return safe_iri(n3.decode())
+    if n3.startswith((b"<", b"_:")):
+        return safe_iri(n3.removeprefix(b"<").removesuffix(b">").decode())
     if b"\\" in n3 or not n3.startswith(b'"'):
         return parse_term(n3)
     value, _, rest = n3[1:].rpartition(b'"')
@@ -71,20 +61,19 @@ def is_left_out(relation: str, profile: Profile) -> bool:
 
 def is_read(relation: str, profile: Profile) -> bool:
     """Whether an index makes anything of a relation's facts."""
-    names = (*profile.label_predicates, *profile.alias_predicates)
-    links = (*profile.type_predicates, *profile.subclass_predicates)
-    return relation in (*names, *links) or not is_left_out(relation, profile)
+    names, links = profile.label_predicates + profile.alias_predicates, profile.type_predicates
+    return relation in (*names, *links, *profile.subclass_predicates) or not is_left_out(relation, profile)
 
 
 class SortedFacts:
     """Facts by what they are for: names, classes, or relations between numbered nodes.
 
     Attributes:
-        ids: node -> its number. names: node, class or relation -> names with their rank, lower first.
+        ids: node -> its number. terms, is_literal: by number. named: number -> names, best first.
+        names: node, class or relation -> names with their rank, lower first.
         types: nodes with a class of theirs. parents: class -> the classes right above it.
         edges: relation -> subject << 32 | object of its facts, sorted.
         first_alone: the number of the first node that has a name and nothing else.
-        terms, is_literal: the nodes by number. named: names of those that have some, best first.
     """
 
     def __init__(self, facts: Facts, profile: Profile) -> None:
@@ -96,19 +85,16 @@ class SortedFacts:
         for relation, pairs in facts:
             self._take(relation, pairs)
         self.first_alone = len(self.ids)
-        self._number_named()
-        self.terms = [term_of(n3) for n3 in self.ids]
-        self.is_literal = np.array([isinstance(term, Literal) for term in self.terms], bool)
-        self.named = {i: best_names(self.names[n3]) for n3, i in self.ids.items() if n3 in self.names}
-
-    def _number_named(self) -> None:
-        """Number the nodes that have a name and nothing else: a question may name them, though in vain."""
+        # Nodes that have a name and nothing else: a question may name them, though in vain.
         classes = {of for _, of in self.types} | set(self.parents).union(*self.parents.values())
         relations = {IRI(relation).n3().encode() for relation in self.edges}
         known = classes | relations | self.ids.keys()
         for node in self.names:
-            if node not in known and node.startswith(b"<") and self.profile.linkable(node[1:-1].decode()):
+            if node not in known and node.startswith(b"<") and profile.linkable(node[1:-1].decode()):
                 self.ids[node] = len(self.ids)
+        self.terms = [term_of(n3) for n3 in self.ids]
+        self.is_literal = np.array([isinstance(term, Literal) for term in self.terms], bool)
+        self.named = {i: best_names(self.names[n3]) for n3, i in self.ids.items() if n3 in self.names}
 
     def _take(self, relation: str, pairs: Iterable[Pair]) -> None:
         profile, ids = self.profile, self.ids
@@ -146,11 +132,9 @@ def whole_facts(kg: KnowledgeGraph) -> Facts | None:
     kg = origin_of(kg)
     if isinstance(kg, EmbeddedKG):
         return _embedded(kg) if kg.size(SMALL) <= SMALL else None
-    memory, folder = memory_of(kg, "facts"), next(filter(is_writable, kg.cache_dirs), None)
-    path = None if folder is None or kg.is_local else folder / KEPT
-    found = None if path is None else _kept(path, kg.profile)
-    if found is None and "unread" not in memory:
-        found = _read_all(kg, path)
+    memory, folders = memory_of(kg, "facts"), () if kg.is_local else kg.cache_dirs
+    name = f"facts-{zlib.crc32(repr(kg.profile).encode()):08x}.json"
+    found = None if "unread" in memory else kept_json(folders, name, DAYS, partial(_read_all, kg))
     if found is None:
         memory["unread"] = True
         return None
@@ -175,19 +159,8 @@ def _embedded(kg: EmbeddedKG) -> Facts:
         yield relation, (line.split(b"\t", 1) for line in sorted(lines))  # type: ignore[misc]
 
 
-def _kept(path: Path, profile: Profile) -> Kept | None:
-    """The facts that a file keeps; None where it is missing, old, damaged, or made by another profile."""
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            kept = json.load(file)
-        is_good = kept["profile"] == repr(profile) and time.time() - path.stat().st_mtime < DAYS * 86_400
-        return dict(kept["facts"]) if is_good else None
-    except (OSError, EOFError, ValueError, LookupError, TypeError):
-        return None  # they are read anew
-
-
-def _read_all(kg: KnowledgeGraph, path: Path | None) -> Kept | None:
-    """Read all facts of an endpoint with a small graph, and keep them in a file."""
+def _read_all(kg: KnowledgeGraph) -> dict[str, list[tuple[str, str]]] | None:
+    """All facts of an endpoint with a small graph: subject and object by relation."""
     most = SMALL if kg.is_local else FAR
     some = f"SELECT (COUNT(*) AS ?n) WHERE {{ {{ SELECT ?s WHERE {{ ?s ?p ?o }} LIMIT {most + 1} }} }}"
     result = kg.query(some, timeout=LOOK)
@@ -206,13 +179,10 @@ def _read_all(kg: KnowledgeGraph, path: Path | None) -> Kept | None:
     if len(read) < COMPLETE * size:
         _log.info("%s gives other facts on each page: its graph is not read whole", kg.name)
         return None
-    facts: Kept = {}
+    facts: dict[str, list[tuple[str, str]]] = {}
     for relation, subject, value in sorted(read):
         if is_read(relation, kg.profile):
             facts.setdefault(relation, []).append((subject, value))
-    if path is not None:
-        with suppress(OSError), whole_file(path) as file:
-            file.write(gzip.compress(json.dumps({"profile": repr(kg.profile), "facts": facts}).encode(), 6))
     return facts
 
 

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, Literal, Term, text
-from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches, memory_of, terms_n3
 from triplewise.tools.kg.vocabulary import find_classes
 from triplewise.tools.language.lexicon import lexicon
@@ -37,13 +36,8 @@ NAMESAKES = 2  # classes of one name
 REMEMBERED = 8  # questions whose index is kept
 LONGEST_SPAN = 3  # words of a class's name
 
-
-class _Way(NamedTuple):
-    """A relation of a node, and whether it leaves the node."""
-
-    node: IRI
-    relation: IRI
-    forward: bool
+Way: TypeAlias = tuple[IRI, IRI, bool]
+"""A node, a relation of it, and whether the relation leaves the node."""
 
 
 def index_for(
@@ -51,8 +45,7 @@ def index_for(
 ) -> GraphIndex:
     """The index that a question is parsed with: of the whole KG where that is small, else of a part of it.
 
-    Args:
-        nodes: finds the entities that the question may mean, best first; called only where they are needed.
+    `nodes` finds the entities that the question may mean, best first; it is called only where needed.
     """
     return GraphIndex.whole(kg, encoder) or local_index(kg, encoder, question, nodes())
 
@@ -63,9 +56,7 @@ def local_index(kg: KnowledgeGraph, encoder: Encoder, question: str, nodes: Iter
     memory = memory_of(kg, "local indexes")
     index: GraphIndex | None = memory.get(asked)
     if index is None:
-        part = _Neighbourhood(kg)
-        part.read(question, asked[1])
-        index = GraphIndex(part.found(), kg, encoder)
+        index = GraphIndex(_Neighbourhood(kg).read(question, asked[1]), kg, encoder)
         if len(memory) >= REMEMBERED:
             memory.clear()
         memory[asked] = index
@@ -78,39 +69,35 @@ class _Neighbourhood:
     def __init__(self, kg: KnowledgeGraph) -> None:
         self._kg, self._profile = kg, kg.profile
         self._facts: dict[IRI, set[tuple[IRI, Term]]] = defaultdict(set)
-        self._ways: list[_Way] = []  # relations whose facts are yet to be read
+        self._ways: list[Way] = []  # relations whose facts are yet to be read
         self._kinds: list[IRI] = []
         self._extra: dict[str, set[Pair]] = defaultdict(set)  # names and classes
 
-    def found(self) -> Facts:
-        """All facts that were read, in a fixed order."""
-        facts = {p.value: {_pair(s, o) for s, o in pairs} for p, pairs in self._facts.items()}
-        for relation, pairs in self._extra.items():
-            facts[relation] = facts.get(relation, set()) | pairs
-        return ((relation, sorted(pairs)) for relation, pairs in sorted(facts.items()))
+    def read(self, question: str, nodes: Sequence[IRI]) -> Facts:
+        """Return what is around some nodes and the classes of a question, in a fixed order.
 
-    def read(self, question: str, nodes: Sequence[IRI]) -> None:
-        """Read what is around some nodes and the classes of a question: six rounds of queries."""
+        In six rounds of queries.
+        """
+        together = self._kg.together
         spans = _spans(question) if self._profile.type_predicates else []
-        self._together(
-            *(partial(self._look_around, node) for node in nodes),
-            *(partial(self._find, span) for span in spans),
-        )
+        tasks: list[Callable[[], None]] = [partial(self._look_around, node) for node in nodes]
+        together([*tasks, *(partial(self._find, span) for span in spans)])
         kinds = list(dict.fromkeys(self._kinds))[:CLASSES]
-        self._together(*self._values(VALUES), *(partial(self._members, kind) for kind in kinds))
+        together([*self._values(VALUES), *(partial(self._members, kind) for kind in kinds)])
         far = self._spread(nodes)
-        outgoing = [partial(self._outgoing, part) for part in batches(far, PART)]
-        self._together(*outgoing, *(partial(self._incoming, part) for part in batches(far[:BACK], BACK)))
-        self._together(*self._values(INTO))
-        named = self._named(t for pairs in self._facts.values() for pair in pairs for t in pair)
-        self._together(*(partial(self._types, part) for part in batches(named, LABELLED)))
+        tasks = [partial(self._outgoing, part) for part in batches(far, PART)]
+        together([*tasks, *(partial(self._incoming, part) for part in batches(far[:BACK], BACK))])
+        together(self._values(INTO))
+        named = _named(t for pairs in self._facts.values() for pair in pairs for t in pair)
+        together([partial(self._types, part) for part in batches(named, LABELLED)])
         found = list(dict.fromkeys(self._kinds))
         labelled = batches(dict.fromkeys((*named, *found)), LABELLED)
-        called = [*nodes, *found[: LABELLED - NODES]]
-        self._together(*(partial(self._label, part) for part in labelled), partial(self._aliases, called))
-
-    def _together(self, *tasks: Callable[[], None]) -> None:
-        self._kg.together(tasks)
+        tasks = [partial(self._label, part) for part in labelled]
+        together([*tasks, partial(self._aliases, [*nodes, *found[: LABELLED - NODES]])])
+        facts = {p.value: {_pair(s, o) for s, o in pairs} for p, pairs in self._facts.items()}
+        for relation, extra in self._extra.items():
+            facts[relation] = facts.get(relation, set()) | extra
+        return ((relation, sorted(pairs)) for relation, pairs in sorted(facts.items()))
 
     def _rows(self, sparql: str, limit: int = ROWS) -> Sequence[Sequence[Any]]:
         """The rows of an answer; none of a query that failed, for the others may do."""
@@ -120,10 +107,9 @@ class _Neighbourhood:
     def _look_around(self, node: IRI) -> None:
         """Read the relations of a node, both ways."""
         relations = self._kg.relations(node)
-        if relations.outcome.ok:
-            for forward, side in ((True, relations.forward), (False, relations.backward)):
-                kept = [r for r in side if not is_left_out(r.value, self._profile)]
-                self._ways += [_Way(node, r, forward) for r in kept[:RELATIONS]]
+        for forward, side in ((True, relations.forward), (False, relations.backward)):
+            kept = [r for r in side if not is_left_out(r.value, self._profile)]
+            self._ways += [(node, r, forward) for r in kept[:RELATIONS] if relations.outcome.ok]
 
     def _find(self, span: str) -> None:
         """Find the classes of a name."""
@@ -134,15 +120,14 @@ class _Neighbourhood:
         """Tasks that read up to so many facts of each relation that was found."""
         ways, self._ways = sorted(self._ways), []
 
-        def read(part: Sequence[_Way]) -> None:
+        def read(part: Sequence[Way]) -> None:
             selects = []
             for place, (node, relation, forward) in enumerate(part):
                 pattern = f"{node.n3()} {relation.n3()} ?x" if forward else f"?x {relation.n3()} {node.n3()}"
                 number = text(str(place)).n3()
                 selects.append(f"{{ SELECT ({number} AS ?w) ?x WHERE {{ {pattern} }} LIMIT {most} }}")
-            for way, end in self._rows(
-                f"SELECT ?w ?x WHERE {{ {' UNION '.join(selects)} }}", most * len(part)
-            ):
+            sparql = f"SELECT ?w ?x WHERE {{ {' UNION '.join(selects)} }}"
+            for way, end in self._rows(sparql, most * len(part)):
                 node, relation, forward = part[int(way.value)]
                 if forward or isinstance(end, IRI):
                     self._facts[relation].add((node, end) if forward else (end, node))
@@ -151,18 +136,16 @@ class _Neighbourhood:
 
     def _members(self, kind: IRI) -> None:
         """Read some members of a class, of its subclasses too."""
-        path = instances_path(self._profile)
+        below = "|".join(IRI(p).n3() for p in self._profile.subclass_predicates)
+        path = f"({self._profile.type_links}){f'/({below})*' if below else ''}"
         rows = self._rows(f"SELECT DISTINCT ?x WHERE {{ ?x {path} {kind.n3()} }} LIMIT {MEMBERS}", MEMBERS)
-        self._extra[self._profile.type_predicates[0]] |= {
-            _pair(x, kind) for (x,) in rows if isinstance(x, IRI)
-        }
+        members = {_pair(x, kind) for (x,) in rows if isinstance(x, IRI)}
+        self._extra[self._profile.type_predicates[0]] |= members
 
     def _spread(self, nodes: Sequence[IRI]) -> list[IRI]:
         """Neighbours that are looked around: mediators first, then some of each relation and class."""
-        groups = [
-            [t for t in self._named(t for pair in pairs for t in pair) if t not in nodes]
-            for pairs in self._facts.values()
-        ]
+        ends = (_named(t for pair in pairs for t in pair) for pairs in self._facts.values())
+        groups = [[t for t in group if t not in nodes] for group in ends]
         joins = sorted({n for group in groups for n in group if self._profile.is_mediator(n, "")})
         turns = (group[k] for k in range(SPREAD) for group in groups if k < len(group))
         members = [IRI(s[1:-1].decode()) for pairs in self._extra.values() for s, _ in sorted(pairs)]
@@ -176,11 +159,9 @@ class _Neighbourhood:
 
     def _incoming(self, nodes: Sequence[IRI]) -> None:
         """Read the relations that arrive at some nodes."""
-        for x, p in self._rows(
-            f"SELECT DISTINCT ?x ?p WHERE {{ VALUES ?x {{ {terms_n3(nodes)} }} ?y ?p ?x }}"
-        ):
-            if not is_left_out(p.value, self._profile):
-                self._ways.append(_Way(x, p, False))
+        sparql = f"SELECT DISTINCT ?x ?p WHERE {{ VALUES ?x {{ {terms_n3(nodes)} }} ?y ?p ?x }}"
+        rows = self._rows(sparql)
+        self._ways += [(x, p, False) for x, p in rows if not is_left_out(p.value, self._profile)]
 
     def _linked(self, nodes: Sequence[IRI], links: Sequence[str]) -> list[tuple[IRI, Term]]:
         """What some relations lead to from nodes: pairs of node and value."""
@@ -198,9 +179,9 @@ class _Neighbourhood:
 
     def _label(self, nodes: Sequence[IRI]) -> None:
         """Read the labels of some nodes."""
-        for node, label in self._kg.labels(nodes, partial=True).items():
-            name = text(label, self._profile.language)
-            self._extra[self._profile.label_predicates[0]].add(_pair(node, name))
+        labels = self._kg.labels(nodes, partial=True).items()
+        names = {_pair(node, text(label, self._profile.language)) for node, label in labels}
+        self._extra[self._profile.label_predicates[0]] |= names
 
     def _aliases(self, nodes: Sequence[IRI]) -> None:
         """Read further names of entities and classes."""
@@ -208,15 +189,10 @@ class _Neighbourhood:
             if isinstance(name, Literal):
                 self._extra[self._profile.alias_predicates[0]].add(_pair(node, name))
 
-    def _named(self, terms: Iterable[Term]) -> list[IRI]:
-        """The nodes among some terms that a query can name, each once, in a fixed order."""
-        return sorted({t for t in terms if isinstance(t, IRI) and not t.value.startswith("_:")})
 
-
-def instances_path(profile: Profile) -> str:
-    """The SPARQL path from the members of a class, its subclasses' too, to the class."""
-    below = "|".join(IRI(p).n3() for p in profile.subclass_predicates)
-    return f"({profile.type_links})/({below})*" if below else f"({profile.type_links})"
+def _named(terms: Iterable[Term]) -> list[IRI]:
+    """The nodes among some terms that a query can name, each once, in a fixed order."""
+    return sorted({t for t in terms if isinstance(t, IRI) and not t.value.startswith("_:")})
 
 
 def _pair(subject: Term, value: Term) -> Pair:
@@ -228,8 +204,7 @@ def _spans(question: str) -> list[str]:
     stop, words = lexicon().stop, tokens(question)
     spans: dict[str, None] = {}
     for size in range(LONGEST_SPAN, 0, -1):
-        for start in range(len(words) - size + 1):
-            run = words[start : start + size]
+        for run in (words[start : start + size] for start in range(len(words) - size + 1)):
             if not stop.intersection(run) and all(word.isalpha() for word in run):
                 spans[" ".join([*run[:-1], singular(run[-1])])] = None
     return list(spans)

@@ -466,6 +466,6 @@ def number_literal(number: q.Number, quantity: str) -> tuple[Literal, Kind]:
         return text(f"{hours:02d}:{minutes:02d}:00"), "text"
     if quantity == "date" and number.text and (date := read_bare(number.text)):
         return date, "date"
-    value, kind = float(number.value), "date" if quantity == "date" else ""
-    whole = value.is_integer()
-    return Literal(str(int(value)) if whole else repr(value), XSD + ("integer" if whole else "decimal")), kind
+    value = float(number.value)
+    written, datatype = (str(int(value)), "integer") if value.is_integer() else (repr(value), "decimal")
+    return Literal(written, XSD + datatype), "date" if quantity == "date" else ""

@@ -1,7 +1,4 @@
-"""Relations of an index: all their names, the kind of their values, and two that a mediator joins as one.
-
-A mediator only joins other nodes: a blank node, a Freebase CVT, a Wikidata statement, an employment.
-"""
+"""Relations of an index: names, the kind of their values, and two that a mediator (CVT) joins as one."""
 
 from __future__ import annotations
 
@@ -16,15 +13,14 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from triplewise.tools.core.terms import IRI, XSD, Literal, Term
+from triplewise.tools.core.terms import IRI, XSD, Literal
 from triplewise.tools.kg.profile import Profile, RelationText, local_name
 from triplewise.tools.language.text import fold, split_name
 from triplewise.tools.parsing.facts import SortedFacts
 
 Ints: TypeAlias = NDArray[np.int32]
 Nodes: TypeAlias = frozenset[int]
-Keep: TypeAlias = Callable[[Nodes], Nodes]
-"""Gives the one object that stands for a set."""
+Keep: TypeAlias = Callable[[Nodes], Nodes]  # gives the one object that stands for a set
 Joint: TypeAlias = tuple[int, bool, int, bool]
 """Two relations that a mediator joins, each with whether it is walked from subject to object."""
 _Ways: TypeAlias = defaultdict[int, list[tuple[int, int]]]
@@ -39,8 +35,7 @@ SAMPLE = 500  # literals that tell the datatype of a relation
 COMPARABLE = 0.8  # least share of values with a place on a line, of a relation whose values can be compared
 _DATE = re.compile(r"(-?\d{1,6})(?:-(\d\d))?(?:-(\d\d))?(?:T(\d\d):(\d\d))?")
 _DATES = {XSD + name for name in ("date", "dateTime", "gYear", "gYearMonth")}
-CODE = re.compile(r"[A-Za-z]{0,2}[\d._-]+|[mg][._].*")
-"""Local names that say nothing."""
+CODE = re.compile(r"[A-Za-z]{0,2}[\d._-]+|[mg][._].*")  # local names that say nothing
 _NOTE = re.compile(r" \([^()]*\)$")
 
 
@@ -49,9 +44,8 @@ class Relation:
     """A relation between nodes, or two that a mediator joins.
 
     Attributes:
-        path: what it stands for. i: its number.
+        path: what it stands for. i: its number. starts, ends: subject and object of each fact, sorted.
         names, inverse: as questions may name it from subject to object and back, the best first.
-        starts, ends: subject and object of each fact, sorted.
         kind: of its values: entity, number, date, boolean or string.
         dtype: number, date or time where its values can be compared, else "".
         values_of: the number of each object, NaN for none; None where values cannot be compared.
@@ -79,8 +73,7 @@ class Relation:
     @cached_property
     def inv(self) -> dict[int, tuple[int, ...]]:
         """Subjects by object."""
-        order = np.argsort(self.ends, kind="stable")
-        return _grouped(self.ends[order], self.starts[order])
+        return _grouped(self.ends, self.starts)
 
     @cached_property
     def subjects(self) -> Nodes:
@@ -106,10 +99,7 @@ class Relation:
 def relations_of(
     read: SortedFacts, numbers: NDArray[np.float64], texts: Mapping[IRI, RelationText], keep: Keep
 ) -> list[Relation]:
-    """All relations: those between things that can be answers, and those that mediators join.
-
-    `numbers`: see `places_of`. `texts`: how relations read.
-    """
+    """All relations: those between things that can be answers, and those that mediators join."""
     iris = sorted(read.edges)
     named = [_names_of(IRI(r), texts, read.profile) for r in iris]
     joined, found = _mediators(read), list[Relation]()
@@ -136,37 +126,32 @@ def relations_of(
             found.append(Relation(path, names, inverse, *_ends(pairs), keep))
     for i, relation in enumerate(found):
         relation.i = i
-        _describe(relation, read, numbers)
+        objects = np.unique(relation.ends)
+        literals = objects[read.is_literal[objects]]
+        if 2 * len(literals) <= len(objects):
+            continue
+        some = (read.terms[o] for o in literals[:SAMPLE].tolist())
+        datatype = Counter(t.datatype for t in some if isinstance(t, Literal)).most_common(1)[0][0]
+        if np.isfinite(numbers[objects]).mean() > COMPARABLE:
+            is_date = datatype in (*_DATES, XSD + "time", XSD + "string")
+            relation.kind = "date" if is_date else "number"
+            relation.dtype = "time" if datatype == XSD + "time" else relation.kind
+            relation.values_of = numbers[relation.ends]
+        else:
+            relation.kind = "boolean" if datatype == XSD + "boolean" else "string"
     return found
 
 
 def _ends(pairs: NDArray[np.int64]) -> tuple[Ints, Ints]:
-    """Subjects and objects of facts."""
     return (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
-
-
-def _describe(relation: Relation, read: SortedFacts, numbers: NDArray[np.float64]) -> None:
-    """Say what kind of values a relation has."""
-    objects = np.unique(relation.ends)
-    literals = objects[read.is_literal[objects]]
-    if 2 * len(literals) <= len(objects):
-        return
-    some = (read.terms[o] for o in literals[:SAMPLE].tolist())
-    datatype = Counter(t.datatype for t in some if isinstance(t, Literal)).most_common(1)[0][0]
-    if np.isfinite(numbers[objects]).mean() > COMPARABLE:
-        is_date = datatype in (*_DATES, XSD + "time", XSD + "string")
-        relation.kind = "date" if is_date else "number"
-        relation.dtype = "time" if datatype == XSD + "time" else relation.kind
-        relation.values_of = numbers[relation.ends]
-    else:
-        relation.kind = "boolean" if datatype == XSD + "boolean" else "string"
 
 
 def places_of(read: SortedFacts) -> NDArray[np.float64]:
     """The place of each node on a line; NaN for what has none."""
     values = [number(t) if isinstance(t, Literal) else None for t in read.terms]
-    if read.profile.literal_dates == "string":
-        values = [_written_date(t) if v is None else v for t, v in zip(read.terms, values, strict=True)]
+    for i, term in enumerate(read.terms) if read.profile.literal_dates == "string" else ():
+        if values[i] is None and read.is_literal[i] and re.fullmatch(r"-?\d{4}(-\d\d){0,2}", term.value):
+            values[i] = _year(term.value)
     return np.array([np.nan if v is None else v for v in values], np.float64)
 
 
@@ -195,12 +180,6 @@ def _year(text: str) -> float | None:
     return year + ((month - 1) * 31 + day - 1 + (hour + minute / 60) / 24) / 372
 
 
-def _written_date(term: Term) -> float | None:
-    """The date that a plain text is."""
-    is_date = isinstance(term, Literal) and re.fullmatch(r"-?\d{4}(-\d\d){0,2}", term.value)
-    return _year(term.value) if is_date else None
-
-
 def words_of(iri: IRI, known: Sequence[str], profile: Profile) -> list[str]:
     """Names of a class or relation: those it has, and the words of its IRI where that has words."""
     local = local_name(iri.value)
@@ -227,9 +206,9 @@ def _composed_names(
     first: tuple[list[str], list[str]], second: tuple[list[str], list[str]], forward: bool, last: str
 ) -> tuple[list[str], list[str]]:
     """Names of two relations that a mediator joins."""
-    if not forward:
-        return second[0], first[0]
     a, b = first[0], second[0]
+    if not forward:
+        return b, a
     if set(b[0].split()) <= set(a[0].split()):
         return a, first[1]
     both = [f"{x} {y}" for x in a[:COMPOSED] for y in b[:COMPOSED]]
@@ -245,8 +224,7 @@ def _mediators(read: SortedFacts) -> NDArray[np.bool_]:
         meeting += np.bincount(pairs >> 32, minlength=size)
     joined = np.zeros(size, bool)
     for i in np.flatnonzero((meeting > 1) & ~read.is_literal).tolist():
-        term = read.terms[i]
-        if i not in read.named and isinstance(term, IRI):
+        if i not in read.named and isinstance(term := read.terms[i], IRI):
             joined[i] = profile.is_mediator(term, profile.local_text(term))
     return joined
 
@@ -258,9 +236,8 @@ def _compositions(into: _Ways, out: _Ways, read: SortedFacts) -> dict[Joint, lis
     a graph without a relation for each direction, facts that all leave it or all lead to it are joined.
     """
     found: dict[Joint, list[int]] = defaultdict(list)
-    literal = read.is_literal
     for node in sorted(into.keys() | out.keys()):
-        arriving, leaving = into.get(node, []), out.get(node, [])
+        arriving, leaving, literal = into.get(node, []), out.get(node, []), read.is_literal
         if max(len(arriving), len(leaving)) > WIDEST:
             continue
         for (a, s), (b, o) in product(arriving, leaving):
@@ -280,10 +257,7 @@ def _compositions(into: _Ways, out: _Ways, read: SortedFacts) -> dict[Joint, lis
 
 
 def _grouped(keys: Ints, values: Ints) -> dict[int, tuple[int, ...]]:
-    """Values by key, of keys that are sorted."""
-    if not len(keys):
-        return {}
-    begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-    ends, flat = [*begins[1:].tolist(), len(keys)], values.tolist()
-    bounds = zip(keys[begins].tolist(), begins.tolist(), ends, strict=True)
-    return {k: tuple(flat[begin:end]) for k, begin, end in bounds}
+    found: dict[int, list[int]] = {}
+    for key, value in zip(keys.tolist(), values.tolist(), strict=True):
+        found.setdefault(key, []).append(value)
+    return {key: tuple(found[key]) for key in sorted(found)}

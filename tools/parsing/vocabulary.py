@@ -1,7 +1,6 @@
 """What grounding looks words up in: the names of a graph's relations and classes, by words and by vectors.
 
-Made once for an index. Everything is computed over all relations at a time, so that a graph with
-thousands of them costs a question some milliseconds.
+Everything is computed over all relations at a time: thousands of them cost a question some milliseconds.
 """
 
 from __future__ import annotations
@@ -20,25 +19,23 @@ from triplewise.tools.parsing.index import GraphIndex
 
 Vector = NDArray[np.float32]
 
-SHORT = 3
-"""Letters of words that are no correction of others."""
+SHORT = 3  # letters of words that are no correction of others
 
 
 class Vocabulary:
-    """The names of relations and classes of an index.
+    """The names of relations and classes of an index, made once.
 
     Attributes:
-        relations, inverse, classes: names of relations from subject to object and back ("child of" for
-            parent), and of classes.
+        relations, inverse, classes: names of relations, of the way back ("child of" for parent), of classes.
         words: the words of all names in the singular, and the adjectives of degree: what is no rare word.
-        by_stems: names of classes, as their words in the singular -> the classes.
-        by_head, by_part: last word, and any word, of a class's name -> the classes.
+        by_stems, by_head, by_part: all words, the last, and any word of a class's name -> the classes.
     """
 
     def __init__(self, index: GraphIndex) -> None:
         self._index = index
-        self.relations = Names(index, [(r.i, n) for r in index.rels for n in r.names], len(index.rels))
-        self.inverse = Names(index, [(r.i, n) for r in index.rels for n in r.inverse], len(index.rels))
+        rels = index.rels
+        self.relations = Names(index, [(r.i, n) for r in rels for n in r.names], len(rels))
+        self.inverse = Names(index, [(r.i, n) for r in rels for n in r.inverse], len(rels))
         names = [(c, n) for c, of in enumerate(index.classes) for n in of.names]
         self.classes = Names(index, names, len(index.classes))
         texts = [*self.relations.texts, *self.classes.texts]
@@ -98,11 +95,7 @@ def _by_letter(words: Iterable[str]) -> dict[str, list[str]]:
 
 
 class Names:
-    """Names of numbered things, in the order of the things, several each, and how like them texts are.
-
-    Attributes:
-        texts: the names.
-    """
+    """Names (`texts`) of numbered things, in the order of the things, and how like them other texts are."""
 
     def __init__(self, index: GraphIndex, names: Sequence[tuple[int, str]], count: int) -> None:
         self.texts, self._count = [name for _, name in names], count
