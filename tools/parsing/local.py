@@ -78,26 +78,27 @@ class _Neighbourhood:
 
         In six rounds of queries.
         """
-        together = self._kg.together
         spans = _spans(question) if self._profile.type_predicates else []
-        tasks: list[Callable[[], None]] = [partial(self._look_around, node) for node in nodes]
-        together([*tasks, *(partial(self._find, span) for span in spans)])
+        around = (partial(self._look_around, node) for node in nodes)
+        self._together(*around, *(partial(self._find, span) for span in spans))
         kinds = list(dict.fromkeys(self._kinds))[:CLASSES]
-        together([*self._values(VALUES), *(partial(self._members, kind) for kind in kinds)])
+        self._together(*self._values(VALUES), *(partial(self._members, kind) for kind in kinds))
         far = self._spread(nodes)
-        tasks = [partial(self._outgoing, part) for part in batches(far, PART)]
-        together([*tasks, *(partial(self._incoming, part) for part in batches(far[:BACK], BACK))])
-        together(self._values(INTO))
+        outgoing = (partial(self._outgoing, part) for part in batches(far, PART))
+        self._together(*outgoing, *(partial(self._incoming, part) for part in batches(far[:BACK], BACK)))
+        self._together(*self._values(INTO))
         named = _named(t for pairs in self._facts.values() for pair in pairs for t in pair)
-        together([partial(self._types, part) for part in batches(named, LABELLED)])
+        self._together(*(partial(self._types, part) for part in batches(named, LABELLED)))
         found = list(dict.fromkeys(self._kinds))
-        labelled = batches(dict.fromkeys((*named, *found)), LABELLED)
-        tasks = [partial(self._label, part) for part in labelled]
-        together([*tasks, partial(self._aliases, [*nodes, *found[: LABELLED - NODES]])])
+        labels = (partial(self._label, part) for part in batches(dict.fromkeys((*named, *found)), LABELLED))
+        self._together(*labels, partial(self._aliases, [*nodes, *found[: LABELLED - NODES]]))
         facts = {p.value: {_pair(s, o) for s, o in pairs} for p, pairs in self._facts.items()}
         for relation, extra in self._extra.items():
             facts[relation] = facts.get(relation, set()) | extra
         return ((relation, sorted(pairs)) for relation, pairs in sorted(facts.items()))
+
+    def _together(self, *tasks: Callable[[], None]) -> None:
+        self._kg.together(tasks)
 
     def _rows(self, sparql: str, limit: int = ROWS) -> Sequence[Sequence[Any]]:
         """The rows of an answer; none of a query that failed, for the others may do."""
