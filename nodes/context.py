@@ -9,7 +9,7 @@ from functools import cache
 from os import PathLike, fspath
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
+import pydantic
 
 from triplewise.tools.core.addresses import hide_secrets
 from triplewise.tools.core.errors import ConfigurationError
@@ -25,20 +25,13 @@ RESOURCES = (
 A server lets its clients choose among those alone that its operator names (`graphs/studio.py`).
 """
 
-Count: TypeAlias = Annotated[int, Field(gt=0, lt=2**31)]
-CountOrNone: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
-Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
-Seconds: TypeAlias = Annotated[float, Field(gt=0, le=7 * 86_400)]
-Connections: TypeAlias = Annotated[int, Field(gt=0, le=64)]
-Percent: TypeAlias = Annotated[float, Field(gt=0, le=100)]
-Temperature: TypeAlias = Annotated[float, Field(ge=0, le=100)]
-
-
-class _Named:
-    """Shows a setting as a text to Studio, where no object can be given."""
-
-    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
-        return {"type": "string"}
+Count: TypeAlias = Annotated[int, pydantic.Field(gt=0, lt=2**31)]
+CountOrNone: TypeAlias = Annotated[int, pydantic.Field(ge=0, lt=2**31)]
+Share: TypeAlias = Annotated[float, pydantic.Field(ge=0, le=1)]
+Seconds: TypeAlias = Annotated[float, pydantic.Field(gt=0, le=7 * 86_400)]
+Connections: TypeAlias = Annotated[int, pydantic.Field(gt=0, le=64)]
+Percent: TypeAlias = Annotated[float, pydantic.Field(gt=0, le=100)]
+Temperature: TypeAlias = Annotated[float, pydantic.Field(ge=0, le=100)]
 
 
 def _name_or_object(value: Any) -> Any:
@@ -47,8 +40,10 @@ def _name_or_object(value: Any) -> Any:
     return value
 
 
-NameOrObject: TypeAlias = Annotated[Any, _Named(), AfterValidator(_name_or_object)]
-"""What names something; in Python, also the thing itself."""
+NameOrObject: TypeAlias = Annotated[
+    Any, pydantic.WithJsonSchema({"type": "string"}), pydantic.AfterValidator(_name_or_object)
+]
+"""What names something; in Python, also the thing itself. Studio shows it as a text."""
 
 
 def _opt(default: Any, description: str) -> Any:
@@ -167,7 +162,7 @@ class Context:
                 setattr(self, setting.name, hide_secrets(value))
         try:
             _settings().model_validate({s.name: getattr(self, s.name) for s in fields(self)})
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             wrong = error.errors()[0]
             place, message = wrong["loc"][0], wrong["msg"].removeprefix("Value error, ").lower()
             raise ConfigurationError(f"setting {place}: {message}, got {wrong['input']!r}") from None
@@ -204,9 +199,9 @@ class Context:
 
 
 @cache
-def _settings() -> type[BaseModel]:
+def _settings() -> type[pydantic.BaseModel]:
     """Return the model that checks the settings of a context."""
     hints: dict[str, Any] = {n: (h, ...) for n, h in get_type_hints(Context, include_extras=True).items()}
-    strict = ConfigDict(strict=True, arbitrary_types_allowed=True)
-    settings: type[BaseModel] = create_model("Settings", __config__=strict, **hints)
+    strict = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True)
+    settings: type[pydantic.BaseModel] = pydantic.create_model("Settings", __config__=strict, **hints)
     return settings

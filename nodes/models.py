@@ -240,7 +240,7 @@ def _opened(
         with suppress_langchain_deprecation_warning():
             return ChatModel(init_chat_model(name, model_provider=provider, **given), name, prices)
     except Exception as error:  # each package reports a missing key by an error of its own
-        raise ConfigurationError(f"{provider}:{name} cannot be opened: {_quote(error)}") from error
+        raise ConfigurationError(f"{provider}:{name} cannot be opened: {_words(error)}") from error
 
 
 class ChatModel:
@@ -480,7 +480,7 @@ def refused_parameter(error: Exception) -> str:
     """Return the optional parameter that a model does not take, "" if that is not what is wrong."""
     if getattr(error, "status_code", None) not in (400, 422) and not isinstance(error, TypeError):
         return ""
-    words = f"{getattr(error, 'code', None)} {_server_words(error)}".lower()
+    words = f"{getattr(error, 'code', None)} {_words(error)}".lower()
     if not _REFUSED.search(words):
         return ""
     named = f"{str(getattr(error, 'param', None) or '').split('.')[0]} {words}"
@@ -496,7 +496,7 @@ def explained(
     import openai
 
     status, code = getattr(error, "status_code", None), getattr(error, "code", None)
-    words = _quote(_server_words(error))
+    words = _words(error)
     if server is None:
         if status not in (400, 401, 403, 404):
             return ModelUnavailableError(f"model {model} failed: {words}")
@@ -509,7 +509,7 @@ def explained(
         causes: list[BaseException] = [error]
         while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
             causes.append(cause)
-        words = _quote("; ".join(dict.fromkeys(filter(None, map(str, causes)))))
+        words = _words("; ".join(dict.fromkeys(filter(None, map(str, causes)))))
         if not any(type(cause).__name__ == "ConnectError" for cause in causes):
             return ModelUnavailableError(f"the connection to {where} failed ({words}); {tries}")
         advice = "is the server running, and is its address right?"
@@ -536,15 +536,10 @@ def explained(
     return ConfigurationError(f"{text}{advice}")
 
 
-def _server_words(error: Exception) -> str:
-    """Return the server's own message, without the client's wrapping."""
-    body, message = getattr(error, "body", None), getattr(error, "message", error)
-    if isinstance(body, dict):
-        body = body.get("message") or body.get("detail")
-    return str(body or message)
-
-
-def _quote(words: object) -> str:
-    """Return foreign words on one line, without secrets, cut to 300 characters."""
-    text = secrets.redact(" ".join(str(words).split()))
+def _words(error: object) -> str:
+    """Return the words of a server, without the client's wrapping, on one line, without secrets, and cut."""
+    said = getattr(error, "body", None)
+    if isinstance(said, dict):
+        said = said.get("message") or said.get("detail")
+    text = secrets.redact(" ".join(str(said or getattr(error, "message", error)).split()))
     return text if len(text) <= 300 else f"{text[:300]}..."

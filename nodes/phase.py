@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import fields, replace
 from functools import cache
@@ -46,7 +47,17 @@ class PhaseNode(Runnable[State, Update]):
         self.phase, self.settings, self.place = phase, settings, place
         self.name = getattr(phase, "__name__", type(phase).__name__)
         self._is_async = iscoroutinefunction(phase) or iscoroutinefunction(type(phase).__call__)
-        self._takes_runtime = takes_runtime(phase, self.name)
+        self._takes_runtime = True
+        try:
+            taken = signature(phase)
+        except (TypeError, ValueError):  # some callables do not say
+            return
+        for arguments in ((None, None), (None,)):
+            with suppress(TypeError):
+                taken.bind(*arguments)
+                self._takes_runtime = len(arguments) == 2
+                return
+        raise ConfigurationError(f"phase {self.name}{taken}: a phase takes (state, runtime) or (state)")
 
     def invoke(
         self, input: State, config: RunnableConfig | None = None, *, runtime: Any = None, **kwargs: Any
@@ -136,21 +147,6 @@ class PhaseNode(Runnable[State, Update]):
         if isinstance(state, Working) and state.env is None:
             added["env"] = env
         return {**update, **added}
-
-
-def takes_runtime(phase: Phase, name: str) -> bool:
-    """Return whether a phase takes the runtime too. Raises `ConfigurationError` where it cannot be called."""
-    try:
-        taken = signature(phase)
-    except (TypeError, ValueError):  # some callables do not say
-        return True
-    for arguments in ((None, None), (None,)):
-        try:
-            taken.bind(*arguments)
-        except TypeError:
-            continue
-        return len(arguments) == 2
-    raise ConfigurationError(f"phase {name}{taken}: a phase takes (state, runtime) or (state)")
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import Any
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.plan import rule_service
 from triplewise.nodes.prompting import load_prompt
-from triplewise.nodes.sql import sql_services
+from triplewise.nodes.sql import rank_names
 from triplewise.nodes.state import State, Step
 from triplewise.tools.actions.symbolic import Extraction, ExtractService
 from triplewise.tools.actions.toolset import ActionContext, Call, Ranker, ReasoningMemory
@@ -39,7 +39,8 @@ def action_context(state: State, env: Environment) -> ActionContext:
     context, is_full = env.context, env.context.history == "full"
     services: dict[str, Any] = {"rules": rule_service(state, env)}
     if context.db is not None:
-        services |= sql_services(state.question, env)
+        services["database"] = env.database
+        services["rank_names"] = lambda named: rank_names(state.question, named, env)
     if context.documents is not None:
         services["extract"] = extractor(state, env)
     return ActionContext(

@@ -120,11 +120,10 @@ def _judged(answer: Answer, state: State, env: Environment) -> Answer:
     confidence = round(reading.confidence, 4)
     least = calibration.min_confidence if context.min_confidence is None else context.min_confidence
     if confidence < min(calibration.floor, least) and not context.guess:
-        reason = "; ".join(filter(None, (answer.reason, doubts(reading)))) if state.linked else UNKNOWN
+        reason = doubts(reading, answer.reason) if state.linked else UNKNOWN
         return replace(answer, status="not_found", values=(), sparql="", reason=reason)
     if confidence < least:
-        reason = "; ".join(filter(None, (answer.reason, doubts(reading))))
-        answer = replace(answer, status="unsure", reason=reason)
+        answer = replace(answer, status="unsure", reason=doubts(reading, answer.reason))
     rivals = rivals_of(reading, state, env.kg)
     return replace(answer, confidence=confidence, unaccounted=reading.uncovered, rivals=rivals)
 
@@ -143,14 +142,15 @@ def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> R
     return Reading("", words, 0.0, 0.0, "a model", tuple(values), uncovered, features=features)
 
 
-def doubts(reading: Reading) -> str:
-    """Return in words why a reading is not sure."""
+def doubts(reading: Reading, reason: str = "") -> str:
+    """Return in words why a reading is not sure, after the reason there is."""
     reasons = [reading.missing]
     if reading.uncovered:
         words, be = ", ".join(map(repr, reading.uncovered)), "is" if len(reading.uncovered) == 1 else "are"
         near = f" (nearest: {', '.join(reading.nearest)})" if reading.nearest else ""
         reasons.append(f"{words} {be} nothing that this graph's relations speak of{near}")
-    return "; ".join(filter(None, reasons)) or "readings like this one are too often wrong"
+    why = "; ".join(filter(None, reasons)) or "readings like this one are too often wrong"
+    return f"{reason}; {why}" if reason else why
 
 
 def rivals_of(chosen: Reading, state: State, kg: KnowledgeGraph) -> tuple[Rival, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from langgraph.runtime import Runtime
 
@@ -62,7 +61,11 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
         reason = ", ".join(last.arguments)
     elif not state.steps:
         reason = "no action was taken"
-    labels = tuple(YES_NO.get(value, value) for value in values)
+    labels, lines = tuple(YES_NO.get(value, value) for value in values), list[str]()
+    for row in rows.rows[:PROOF_ROWS]:  # as `column: value; ...`, long values cut, empty ones left out
+        cells = [(name, str(cell)) for name, cell in zip(rows.columns, row, strict=True) if cell is not None]
+        short = (f"{name}: {cell if len(cell) <= CELL else f'{cell[: CELL - 1]}…'}" for name, cell in cells)
+        lines.append("; ".join(short))
     return {
         "answer": Answer(
             status,
@@ -70,7 +73,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
             labels,
             text=sentence(labels) or f"Not found: {reason}.",
             sql=sql if values else "",
-            rows=_lines(rows) if values else (),
+            rows=tuple(lines) if values else (),
             reason=reason,
             corrections=state.corrections,
             note=state.closing_note,
@@ -78,25 +81,10 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     }
 
 
-def _lines(rows: Rows) -> tuple[str, ...]:
-    """Return rows as text: `column: value; ...`, values too long cut, empty ones left out."""
-    lines = []
-    for row in rows.rows[:PROOF_ROWS]:
-        cells = [(name, str(cell)) for name, cell in zip(rows.columns, row, strict=True) if cell is not None]
-        short = (f"{name}: {cell if len(cell) <= CELL else f'{cell[: CELL - 1]}…'}" for name, cell in cells)
-        lines.append("; ".join(short))
-    return tuple(lines)
-
-
 def require_model(context: Context, doing: str = "asking a database") -> None:
     """Raise `ConfigurationError` where something is to be done that takes a language model, without one."""
     if context.embedded:
         raise ConfigurationError(f"{doing} needs a language model; name one, e.g. --model openai:gpt-4o-mini")
-
-
-def sql_services(question: str, env: Environment) -> dict[str, Any]:
-    """Return what the actions of the SQL toolset ask for."""
-    return {"database": env.database, "rank_names": lambda named: rank_names(question, named, env)}
 
 
 def rank_names(question: str, named: Sequence[tuple[str, str]], env: Environment) -> list[str]:

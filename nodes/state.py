@@ -187,12 +187,6 @@ class Answer:
         plain["proof"] = [p | {"triple": t} for p, t in zip(plain["proof"], terms, strict=True)]
         return plain
 
-    def to_dataframe(self) -> Any:
-        """Return a pandas `DataFrame` with one row a value: `value` and `label`. Needs pandas."""
-        import pandas as pd
-
-        return pd.DataFrame({"value": self.values, "label": self.labels})
-
 
 class Input(BaseModel):
     """What a caller gives."""

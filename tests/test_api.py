@@ -54,7 +54,6 @@ def test_a_first_program_over_a_graph_of_ones_own() -> None:
     assert second.startswith("[answered")
     assert "SELECT" in second
     assert answer.to_dict()["proof"][0]["labels"] == ("Alien", "directed by", "Ridley Scott")
-    assert answer.to_dataframe().to_dict("list")["label"] == ["Ridley Scott"]
 
 
 def test_many_questions_keep_their_order() -> None:

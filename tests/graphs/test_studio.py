@@ -193,7 +193,7 @@ def test_the_server_says_what_it_refuses(server: str) -> None:
             {"model": "openai:m", "base_url": "http://evil.example"},
             "setting model: this server does not allow",
         ),
-        ({"max_step": 3}, "unknown setting 'max_step'; did you mean 'max_steps'?"),
+        ({"max_step": 3}, "unknown setting 'max_step'; did you mean 'max_steps'"),
         ({"kg": "lost"}, "nowhere.nt: no such knowledge graph"),
     ):
         run = {"assistant_id": "agent", "input": {"question": "Who wrote Dracula?"}, "context": context}
