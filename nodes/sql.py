@@ -49,8 +49,8 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
         elif (query := SqlQuery.parse(state.program, database.schema)).answer is not None:
             sql, rows, values = database.sql(query), database.rows(query, PROOF_ROWS), last.answers
             if not finished:
-                cells = (row[0] for row in database.run(query).rows)
-                values = tuple(dict.fromkeys(str(cell) for cell in cells if cell is not None))
+                first = (row[0] for row in database.run(query).rows)
+                values = tuple(dict.fromkeys(str(cell) for cell in first if cell is not None))
     if decides(state.question) and values in (("1",), ("0",), ("True",), ("False",)):
         values = ("true" if values[0] in ("1", "True") else "false",)
     status: AnswerStatus = "budget_spent" if over else "answered" if values else "not_found"
