@@ -91,8 +91,8 @@ def of_size(
     exact = remembering.encode([" ".join(pair) for pair in pairs])
     exhaustive = time.perf_counter() - start
     warm, seen = vectors_of(kg_in(root / "warm"), encoder), vectors_of(kg_in(root / "seen"), remembering)
-    warm.add(sorted({text for pair in pairs for text in pair}))
-    seen.add(" ".join(pair) for pair in pairs)
+    warm.vectors(sorted({text for pair in pairs for text in pair}))
+    seen.vectors([" ".join(pair) for pair in pairs])
     about = {"texts": len(pairs), "way": "every text encoded", "seconds": exhaustive, "times as fast": 1.0}
     rows: list[dict[str, Any]] = [{**about, f"same top {WIDTH}": 1.0, "worst": 1.0}]
     states = {"nothing cached": None, "the KG's vectors present": root / "warm", "seen before": root / "seen"}

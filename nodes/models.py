@@ -32,7 +32,7 @@ from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableErr
 from triplewise.tools.core.files import parse_yaml, read_yaml
 from triplewise.tools.core.terms import one_line
 from triplewise.tools.kg.protocol import Deadline
-from triplewise.tools.retrieval.encoder import CachingEncoder
+from triplewise.tools.retrieval.encoder import Encoder
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -366,7 +366,7 @@ LONGEST_REPLY = 64 * 2**20
 """Bytes of a reply that are read; a batch of vectors with 4,096 numbers, written as text, takes half."""
 
 
-class OpenAIEncoder(CachingEncoder):
+class OpenAIEncoder(Encoder):
     """An `Encoder` that asks a server, once for each text while it is cached. Safe to use from threads.
 
     Tokens (estimated) and cost go to the run that asks first. It raises what a language model does.

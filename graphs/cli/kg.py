@@ -73,7 +73,7 @@ def load(
         from triplewise.tools.retrieval.ranking import make_vectors
 
         with progress_bars() as progress:
-            texts, _ = make_vectors(report.path, open_kg(report.path), open_encoder(), progress)
+            texts = make_vectors(report.path, open_kg(report.path), open_encoder(), progress)
         rows.append(("vectors", f"{texts:,} relations and ends"))
     _print(f"Loaded {report.path}", rows, report.path)
 

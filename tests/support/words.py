@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from triplewise.tools.retrieval.encoder import Encoder
 
-class Words:
+
+class Words(Encoder):
     """Texts with words in common are alike; what is encoded is noted."""
 
-    name, dimension = "words", 64
-
     def __init__(self) -> None:
+        super().__init__("words", 64)
         self.encoded: list[str] = []
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:

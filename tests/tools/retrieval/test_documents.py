@@ -27,11 +27,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-class Counting:
+class Counting(Encoder):
     """The real encoder, with a record of what it was asked to embed."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self.encoder, self.name, self.dimension = encoder, encoder.name, encoder.dimension
+        super().__init__(encoder.name, encoder.dimension)
+        self.encoder = encoder
         self.asked: list[str] = []
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:

@@ -215,7 +215,7 @@ class TestRanking:
     def test_with_vectors_fewer_still(self, tmp_path: Path) -> None:
         kg = Home(tmp_path)
         store = self.store(kg, Words())
-        store.add(sorted({t for pair in PAIRS for t in pair}))
+        store.vectors(sorted({t for pair in PAIRS for t in pair}))
         encoder = Words()
         found = self.best(tmp_path, encoder, PAIRS, 10)
         assert len(set(found) & set(self.exhaustive(PAIRS, 10))) >= 9
@@ -254,4 +254,6 @@ class TestVectorsOfAGraph:
         store = vectors_of(kg, encoder)
         assert store.find(["lonpar", "capital city"])[0].all()
         assert (told[0], told[-1]) == ("texts of facts", "vectors of relations and ends")
-        assert make_vectors(folder, kg, encoder, print) == (made[0], 0)
+        encoded = len(encoder.encoded)
+        assert make_vectors(folder, kg, encoder, print) == made
+        assert len(encoder.encoded) == encoded, "none is made again"

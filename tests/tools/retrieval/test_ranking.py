@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg import open_kg
-from triplewise.tools.retrieval.encoder import vectors_of
+from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.ranking import rank_relations
 
 RELATIONS = [
@@ -23,10 +23,11 @@ RELATIONS = [
 ]
 
 
-class _Letters:
+class _Letters(Encoder):
     """Vectors of letter counts: an encoder whose cosines can be followed by hand."""
 
-    name, dimension = "letters", 26
+    def __init__(self) -> None:
+        super().__init__("letters", 26)
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         counts = np.array([[t.lower().count(chr(97 + i)) for i in range(26)] for t in texts], np.float32)

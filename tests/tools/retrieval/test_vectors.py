@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.open import close_all
-from triplewise.tools.retrieval.encoder import VectorStore, vectors_of
+from triplewise.tools.retrieval.encoder import Encoder, VectorStore, vectors_of
 
 ROOT = Path(__file__).parents[3]
 
 
-class Hashing:
+class Hashing(Encoder):
     """Unit vectors that depend on nothing but the text, and a count of the texts embedded."""
 
     def __init__(self, name: str = "hashing", dimension: int = 24) -> None:
-        self.name, self.dimension = name, dimension
+        super().__init__(name, dimension)
         self.seen: list[str] = []
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
