@@ -32,7 +32,7 @@ from triplewise.tools.core.files import Record
 from triplewise.tools.core.overlap import Compare
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import load_profile
-from triplewise.tools.learning.questions import short_answers
+from triplewise.tools.learning.exploration import short_answers
 from triplewise.tools.linking.linker import without_brackets
 
 __all__ = ["TASKS", "Question", "describe", "own_task"]

@@ -20,7 +20,7 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import Record, write_text
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.learning.questions import Question
+from triplewise.tools.learning.exploration import Question
 
 ROWS = 1_000
 FORMAT = 1  # raised when the same training questions would give other seeds

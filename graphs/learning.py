@@ -37,7 +37,7 @@ from triplewise.nodes.state import Answer, State
 from triplewise.tools.core.errors import ConfigurationError, DataError, RunError, UserError
 from triplewise.tools.core.files import exclusive, write_json, write_text
 from triplewise.tools.learning import exploration, trajectory
-from triplewise.tools.learning.questions import Question, read_questions, reward_of, short_answers, split
+from triplewise.tools.learning.exploration import Question, read_questions, reward_of, short_answers, split
 from triplewise.tools.learning.trajectory import Journal, Opening, Origin, Trajectory, merge_pair
 from triplewise.tools.linking.linker import link
 
@@ -66,7 +66,7 @@ class LearningConfig:
     """What is to be learned, all plain JSON: kept in the folder, so that a run can go on from it alone.
 
     Attributes:
-        questions: JSON lines to explore. validation: JSON lines to validate on; "" holds out `share` of them.
+        questions: JSON lines. share: of them that is held out for validation; the others are explored.
         policy: what learns. preset, context: the agent, as `build_graph` and `Context` take them.
         iterations: most rounds (table 6: 2). epsilon: a gain in mean F1 on the validation questions below
             this is negligible and ends the run; 0.001 is less than one question in most sets.
@@ -75,7 +75,6 @@ class LearningConfig:
     """
 
     questions: str
-    validation: str = ""
     share: float = 0.1
     policy: Policy = "embedded"
     preset: str = "agent"
@@ -196,11 +195,7 @@ def learner_for(config: LearningConfig, context: Context, opened: Environment) -
 
 
 class SelfLearning:
-    """The phases of a run of self-learning, which move its state on.
-
-    Raises `ConfigurationError` or `DataError` where a policy cannot learn with the settings, or questions
-    cannot be read.
-    """
+    """The phases of a run of self-learning, which move its state on."""
 
     def __init__(self, config: LearningConfig, folder: Path, learner: Learner | None, report: Report) -> None:
         self.config, self.folder, self.report = config, folder, report
@@ -215,20 +210,8 @@ class SelfLearning:
             )
         if not self.context.embedded:
             _ = self.env.model  # opened before anything is done
-        self.questions = read_questions(Path(config.questions))
-        if not config.validation:
-            self.questions, self.validation = split(self.questions, config.share, config.seed)
-        else:
-            self.validation, texts = (
-                read_questions(Path(config.validation)),
-                {q.question for q in self.questions},
-            )
-            if both := [q.question for q in self.validation if q.question in texts]:
-                raise DataError(
-                    f"{len(both)} validation questions are among those to learn from, e.g. {both[0]!r}; "
-                    "validation needs questions that were not seen",
-                    config.validation,
-                )
+        questions = read_questions(Path(config.questions))
+        self.questions, self.validation = split(questions, config.share, config.seed)
         self.learner = learner or learner_for(config, self.context, self.env)
 
     def _use_policy(self) -> None:

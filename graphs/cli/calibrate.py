@@ -95,7 +95,7 @@ def _ask(context: Any, env: Any, questions: list[Labelled]) -> list[Row]:
     from triplewise.nodes.state import State
     from triplewise.tools.core.overlap import best_overlap
     from triplewise.tools.learning.calibration import Row
-    from triplewise.tools.learning.questions import short_answers
+    from triplewise.tools.learning.exploration import short_answers
 
     graph: Any = build_graph()
     asked = context.changed(kg=env.kg, seeds=context.seeds or "none", min_confidence=0.0, cascade=None)

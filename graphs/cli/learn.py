@@ -48,9 +48,7 @@ def learn(
     base_model: str | None = o.option(
         "NAME|DIR", "Weights of the language model: a folder, or a name on the model hub.", shown="as --model"
     ),
-    validation: str = o.option(
-        "FILE|SHARE", "Questions to validate on, or the share of QUESTIONS that is held out.", "0.1"
-    ),
+    validation: float = o.option("SHARE", "Share of QUESTIONS that is held out to validate on.", 0.1),
     lora: list[str] | None = o.option(
         "NAME=VALUE", "A setting of LoRA, e.g. epochs=1; defaults are the paper's (table 6). Repeatable."
     ),
@@ -90,11 +88,9 @@ def learn(
                 context[name] = str(Path(context[name]).resolve())
         pairs = dict(o.split_pair("--lora", pair, "epochs=1") for pair in lora or ())
         settings = {name: yaml.safe_load(value) for name, value in pairs.items()}
-        is_share = validation.replace(".", "", 1).isdigit()
         config = learning.LearningConfig(
             questions=str(questions.resolve()),
-            validation="" if is_share else str(Path(validation).resolve()),
-            share=float(validation) if is_share else 0.1,
+            share=validation,
             policy=policy,
             preset=options.preset or o.DEFAULT_PRESET,
             context=context,

@@ -16,7 +16,7 @@ from triplewise.nodes.context import Context
 from triplewise.tools.core.files import json_lines
 from triplewise.tools.core.overlap import best_overlap
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.learning.questions import short_answers
+from triplewise.tools.learning.exploration import short_answers
 
 DATA = os.environ.get("TRIPLEWISE_DATA", "")
 OWN = Path(str(files("triplewise.tools.kg"))) / "demo" / "questions.jsonl"

@@ -17,7 +17,7 @@ import pytest
 from tests.support.films import FILMS, write_graph, write_questions
 from tests.support.learning_kills import NoteLearner
 from triplewise.graphs.learning import LearningConfig, LearningState, learn, reason_to_stop
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import exclusive
 from triplewise.tools.learning.trajectory import Trajectory, read_trajectories
 
@@ -208,8 +208,6 @@ def test_what_cannot_be_learned_is_refused(films: Path, whole: Path, tmp_path: P
         learn(config(films, seed=9), whole, learner=NoteLearner())
     with pytest.raises(ConfigurationError, match="no run to go on with"):
         learn(None, tmp_path / "none", learner=NoteLearner())
-    with pytest.raises(DataError, match="validation questions are among those to learn from"):
-        run(films, tmp_path / "seen", validation=str(films / "questions.jsonl"))
     with pytest.raises(ConfigurationError, match="cannot learn with --model embedded"):
         run(films, tmp_path / "model", policy="model")
     (tmp_path / "one").mkdir()

@@ -20,7 +20,7 @@ from typing import Any
 
 from triplewise.graphs.learning import LearningConfig, SelfLearning, learn
 from triplewise.tools.learning import trajectory
-from triplewise.tools.learning.questions import Question
+from triplewise.tools.learning.exploration import Question
 from triplewise.tools.learning.trajectory import Journal, Origin, Trajectory, write_line
 
 

@@ -1,28 +1,106 @@
-"""Exploring and refining with the embedded policy (SymAgent 4.3.1), and the choices that it learns from.
+"""Questions with answers, all that self-learning is given, and the embedded policy's attempts at them.
 
-The agent's loop adds nothing where a rule is one query, so exploring thousands of questions grows chains and
-runs them as rules directly. Refinement is given the attempt and its reward, never the answers: the next best
-chains are run, and the one rewarded best is kept. Recall alone (equation 6) would prefer paths that reach
-everything, so among attempts it is recall plus F1 that decides.
+The agent's loop adds nothing where a rule is one query, so exploring thousands of questions (SymAgent 4.3.1)
+grows chains and runs them as rules directly. Refinement is given the attempt and its reward, never the
+answers: the next best chains are run, and the one rewarded best is kept. Recall alone (equation 6) would
+prefer paths that reach everything, so among attempts it is recall plus F1 that decides.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.files import json_lines
+from triplewise.tools.core.overlap import overlap
 from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.learning.questions import Question, reward_of, short_answers
 from triplewise.tools.learning.trajectory import Choice, Trajectory, Turn
+from triplewise.tools.parsing import query
 from triplewise.tools.parsing.chains import ChainGrower, edges_of, topics_of
-from triplewise.tools.parsing.query import Path
 from triplewise.tools.parsing.reading import derive
 from triplewise.tools.planning.paths import answers, grow, node_form, with_variables
+from triplewise.tools.planning.seeds import question_parts
 from triplewise.tools.retrieval.encoder import Encoder
 
-ROWS = 1_000
-"""Answers of a rule that are looked at."""
+ROWS = 1_000  # Answers of a rule that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and its gold answers. `entities`: mention -> id, or None to have it linked."""
+
+    id: str
+    question: str
+    entities: Mapping[str, str | None]
+    answers: tuple[str, ...]
+
+    def attempt(self, **values: Any) -> Trajectory:
+        """Return an attempt at it that found nothing, with further attributes of a `Trajectory`."""
+        entities = {mention: node for mention, node in self.entities.items() if node}
+        return Trajectory(self.id, self.question, self.answers, entities, **values)
+
+
+def read_questions(path: Path) -> list[Question]:
+    """Read the questions of a JSON-lines file (plain or .gz), with lines as `question_parts` reads them.
+
+    A line without an `id` is named by its number. Questions without answers are left out. Raises `DataError`
+    where a line is not such a record, an id occurs twice, or no question has answers.
+    """
+    questions: dict[str, Question] = {}
+    for number, record in json_lines(path):
+        id_ = str(record.get("id", f"line-{number}"))
+        question = Question(id_, *question_parts(record, path, number))
+        if id_ in questions:
+            raise DataError(f"the id {id_!r} stands twice; give every question its own", path, number)
+        if question.answers:
+            questions[id_] = question
+    if not questions:
+        raise DataError("holds no question with answers", path)
+    return list(questions.values())
+
+
+def split(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
+    """Questions to learn from, and a seeded random share held out for validation, both in file order.
+
+    Raises `ConfigurationError` where the share leaves nothing on either side.
+    """
+    count = max(round(len(questions) * share), 1) if share > 0 else 0
+    if not 0 < count < len(questions):
+        raise ConfigurationError(
+            f"a validation share of {share:g} of {len(questions)} questions leaves nothing on one side; "
+            "give another share, or a file of validation questions"
+        )
+    held = set(random.Random(seed).sample(range(len(questions)), count))
+    learned = [q for i, q in enumerate(questions) if i not in held]
+    return learned, [q for i, q in enumerate(questions) if i in held]
+
+
+class Reward(NamedTuple):
+    """Recall (the reward of equation 6) and F1 of an attempt's answers, and these in the gold ones' form."""
+
+    recall: float
+    f1: float
+    predicted: tuple[str, ...]
+
+
+def short_answers(kg: KnowledgeGraph, answers: Sequence[str]) -> list[str]:
+    """Return gold answers with full IRIs in the short form that the agent answers in."""
+    return [kg.profile.short(IRI(a)) if a.startswith(("http://", "https://")) else a for a in answers]
+
+
+def reward_of(values: Sequence[str], labels: Sequence[str], gold: Sequence[str]) -> Reward:
+    """Compare answers (ids or literals, and their names in the same order) with gold ones of one form."""
+    if not gold:
+        return Reward(0.0, 0.0, tuple(values))
+    by_id, by_name = overlap(values, gold), overlap(labels, gold, "names")
+    best, predicted = (by_name, labels) if by_name.f1 > by_id.f1 else (by_id, values)
+    return Reward(best.recall, best.f1, tuple(predicted))
 
 
 def explore(kg: KnowledgeGraph, encoder: Encoder, question: Question, blank: Trajectory) -> Trajectory:
@@ -52,7 +130,7 @@ def rules_for(kg: KnowledgeGraph, encoder: Encoder, question: Question) -> list[
     Raises `ConfigurationError` for an entity that the graph lacks.
     """
     read, _ = derive(question.question, kg, encoder, question.entities or None)
-    topics, found = topics_of(read), list[tuple[float, int, Path]]()
+    topics, found = topics_of(read), list[tuple[float, int, query.Path]]()
     grower, short, rules = ChainGrower(read, topics, kg, encoder), kg.profile.short, list[Rule]()
     for topic in topics:
         (node,) = topic.mentions

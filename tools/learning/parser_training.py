@@ -9,7 +9,7 @@ from triplewise.tools.core.overlap import best_overlap
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.learning.questions import short_answers
+from triplewise.tools.learning.exploration import short_answers
 from triplewise.tools.parsing.chart import Candidate
 from triplewise.tools.parsing.denotation import Denotation
 from triplewise.tools.parsing.index import GraphIndex

@@ -24,8 +24,7 @@ from triplewise.tools.learning.encoder_training import (
     path_similarities,
     train_encoder,
 )
-from triplewise.tools.learning.exploration import explore, refine
-from triplewise.tools.learning.questions import Question
+from triplewise.tools.learning.exploration import Question, explore, refine
 from triplewise.tools.learning.trajectory import Choice, Trajectory
 from triplewise.tools.linking.linker import link
 from triplewise.tools.parsing.chains import Chain, ChainGrower

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.learning.questions import Question, read_questions, reward_of, split
+from triplewise.tools.learning.exploration import Question, read_questions, reward_of, split
 
 
 def written(path: Path, *records: Any) -> Path:
