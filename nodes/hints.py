@@ -25,7 +25,7 @@ from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 from triplewise.tools.learning.trajectory import Opening, Turn
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
 from triplewise.tools.linking.schema import schema_of
-from triplewise.tools.linking.search import node_types
+from triplewise.tools.linking.search import labels_language, node_types
 from triplewise.tools.parsing.statements import form_of
 from triplewise.tools.pyql.text import read_term
 from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, topics_of, within
@@ -71,6 +71,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "tables": cache(lambda: table_lines(state.question, env)),
         "dialect": lambda: env.database.engine.dialect if context.db is not None else "",
         "candidates": cache(candidates),
+        "language": labels_language(state.question, kg.profile),
         "step": len(state.steps) + 1,
         "form": form_of(state.question),
     }

@@ -13,13 +13,16 @@ from triplewise.nodes.environment import Environment
 from triplewise.nodes.hints import prompt_values
 from triplewise.nodes.link import link
 from triplewise.nodes.observe import relations
-from triplewise.nodes.reasoning import reasoning_memory
+from triplewise.nodes.reasoning import action_context, reasoning_memory
+from triplewise.tools.actions import TOOLSETS
+from triplewise.tools.actions.toolset import Call
 
 GRAPH = """
 @prefix : <http://data.example/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
 :City rdfs:label "city" . :SaltHarbourCity rdfs:label "Salt Harbour City" ; a :State .
-:Founder rdfs:label "founder" .
+:Founder rdfs:label "founder" . :Saga71 a :Saga ; rdfs:label "Saga 71" . :Saga rdfs:label "saga" .
+:Saga72 a :Saga ; rdfs:label "Saga 72" . :Émile a :Founder ; rdfs:label "Émile Bodin" .
 :Rua a :City ; rdfs:label "Rua" ; :inState :Orrin ; :founded "1999-01-01"^^xsd:date ; :walled true .
 :Tel a :City ; rdfs:label "Tel" ; :inState :Orrin ; :foundedBy :Ada .
 :Ume a :City ; rdfs:label "Ume" ; :inState :Orrin .
@@ -93,3 +96,31 @@ def test_what_the_query_uses_stays_in_sight(graph: str) -> None:
     state, env = observed(graph, "What is in Orrin?")
     lines = hints.around_lines(state.model_copy(update={"program": "add_fact(Orrin, visit, ?v)"}), env, [])
     assert lines[1].startswith("-> visit")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Rua city", "entity: Rua: Rua (city)"),
+        ("saga 72", "entity: Saga72: Saga 72 (saga)"),
+        ("72", "Nothing in the graph is called like '72'; try other words."),
+        ("Emile Bodin", "entity: Émile: Émile Bodin (founder)"),
+        ("Bodine", "entity: Émile: Émile Bodin (founder)"),
+    ],
+)
+def test_search_gives_what_is_meant_and_no_more(graph: str, text: str, found: str) -> None:
+    context = action_context(*observed(graph, "Where?"))
+    assert TOOLSETS["pyql"].execute(context, Call("search", (text, "entity"))).observation == found
+
+
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [("Welche Städte liegen in Orrin?", "English"), ("鲁亚在哪里？", "English"), ("Where is Rua?", "")],
+)
+def test_the_language_of_names_is_said_where_the_question_has_another(
+    graph: str, question: str, language: str
+) -> None:
+    state, env = observed(graph, question)
+    values = prompt_values(state, env)
+    assert values["language"] == language
+    assert ("Names in this graph are English." in env.prompt.render("turn", **values)) == bool(language)

@@ -23,6 +23,7 @@ VALUES: dict[str, Any] = {
     "most": 1,
     "entities": {"Momo": "Q243359"},
     "meanings": ["Momo: Q243359 (novel); or Momo: Q1 (film)"],
+    "language": "German",
     "plan": ["Momo -[P50]-> ?author"],
     "around": ["Around Momo [Q243359]:", "-> P50 (author): Michael Ende [Q76498]"],
     "rules": ["Momo -[P50]-> ?author"],
@@ -48,6 +49,7 @@ VALUES: dict[str, Any] = {
 NOTHING: dict[str, Any] = {
     **VALUES,
     "tables": [],
+    "language": "",
     **{k: type(v)() for k, v in VALUES.items() if isinstance(v, list | dict)},
     "step": 1,
 }
@@ -126,7 +128,7 @@ def test_native_tool_calls_are_not_asked_for_as_text() -> None:
 @given(st.text())
 def test_what_a_value_says_is_never_a_template(words: str) -> None:
     question = f"{{{{ 7 * 7 }}}} {words} {{% raw %}}"
-    text = load_prompt("agent").render("asked", question=question, meanings=[])
+    text = load_prompt("agent").render("asked", question=question, meanings=[], language="")
     assert question in text
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, action
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.linking.search import KINDS, MatchKind, search_kg
+from triplewise.tools.linking.search import KINDS, MatchKind, labels_language, search_kg
 
 _KINDS: dict[str, MatchKind] = {
     **dict.fromkeys(("entity", "entities"), "entity"),
     **dict.fromkeys(("class", "classes", "type"), "class"),
     **dict.fromkeys(("relation", "relations", "property"), "relation"),
 }
-CLOSE, FAR = 0.75, 3
-"""How alike a name must be to be close to a text, and how many are shown where none is."""
+FAR = 3
+"""How many matches are shown where none or few are close."""
 SHOWN, SHOWN_OF_ALL = 10, 5
 """Matches shown of one kind that was asked for; of each kind where none was named."""
 
@@ -37,12 +37,15 @@ def search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     lines = []
     for each in KINDS:
         of_kind, head = [m for m in matches if m.kind == each], str(each)
-        if each == "entity" and of_kind and of_kind[0].score < CLOSE:
-            of_kind, head = of_kind[:FAR], "entity (nothing is called so; the nearest names)"
-        elif of_kind and not any(m.close for m in of_kind):
+        if of_kind and not any(m.close for m in of_kind):
             of_kind, head = of_kind[:FAR], f"{each} (none is close; the nearest)"
+        near = [m for m in of_kind if m.close]  # what is not near fills up where that is little
+        of_kind = [*near, *(m for m in of_kind if not m.close)][: max(FAR, len(near))]
         if of_kind:
             lines.append(f"{head}: {' | '.join(m.text() for m in of_kind)}")
+    language = labels_language(context.question, context.kg.profile)
+    if language and not any(m.close for m in matches):
+        lines.append(f"Names in this graph are {language}.")
     return Feedback(
         arguments=(text, *([kind] if kind else ())),
         outcome=Outcome.ROWS,

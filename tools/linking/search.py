@@ -6,6 +6,7 @@ labels and descriptions too. The two rankings are fused by rank.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal as OneOf
@@ -15,10 +16,11 @@ import numpy as np
 
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg.labels import similarity
-from triplewise.tools.kg.profile import local_name, split_words
+from triplewise.tools.kg.labels import Candidate, similarity
+from triplewise.tools.kg.profile import Profile, local_name, split_words
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
-from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts, remembered
+from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts, remembered, singulars
+from triplewise.tools.language.lexicon import grammar_of
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.ranking import fuse
 
@@ -32,6 +34,12 @@ LEAST_ALIKE = 0.7  # likeness of names by their words from which they are shown 
 OUTLYING = 3.0  # standard deviations above the mean of the vocabulary from which a vector stands out
 MOST_BEHIND = 0.3  # how much less alike than the best name another may be to be shown
 TYPES = 2  # classes shown of a node
+CLOSE, ALIKE = (
+    0.75,
+    0.8,
+)  # likeness of a name to a text, and of one word to another, from which they are close
+UNUSED = 0.2  # how much less alike a name without any facts is taken to be
+LANGUAGE_NAMES = {"en": "English", "de": "German", "fr": "French", "es": "Spanish"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +82,58 @@ def search_kg(
 
 
 def _entities(kg: KnowledgeGraph, text: str, limit: int) -> list[Match]:
-    """Nodes of this name or a near one."""
-    found = [*kg.names.search(text, limit=4 * limit, near=True), *kg.names.longer(text, limit)]
-    found.sort(key=lambda c: (-round(c.score, 1), -c.entry.popularity))
-    nodes = {c.iri: c for c in reversed(found) if kg.profile.linkable(c.iri.value)}
-    best = [c for c in found if nodes.get(c.iri) is c and c.score >= found[0].score - MOST_BEHIND][:limit]
-    types, short = node_types(kg, [c.iri for c in best]), kg.profile.short
+    """Nodes of this name or a near one; those without facts after others alike.
+
+    A near name has all numbers of the text. Of a text that ends or begins with a class ("Japanese language"),
+    members of the class may have the rest for a name.
+    """
+    words, profile = normalise(text).split(), kg.profile
+    numbers = {w for w in words if w.isdecimal()}
+    found = [*_members(kg, words), *kg.names.search(text, limit=4 * limit, near=True)]
+    found = [c for c in (*found, *kg.names.longer(text, limit)) if profile.linkable(c.iri.value)]
+    if numbers:
+        only = len(numbers) == len(words)
+        fits = (not only and numbers <= set(re.findall(r"\d+", c.entry.text)) for c in found)
+        found = [c for c, is_fit in zip(found, fits, strict=True) if is_fit or c.kind != "fuzzy"]
+    known, best = any(c.entry.popularity for c in found), max((c.score for c in found), default=0.0)
+
+    def order(c: Candidate) -> tuple[float, int]:
+        return -round(c.score - UNUSED * (known and not c.entry.popularity), 1), -c.entry.popularity
+
+    nodes = {c.iri: c for c in sorted(found, key=order, reverse=True)}
+    chosen = [c for c in sorted(nodes.values(), key=order) if c.score >= best - MOST_BEHIND][:limit]
+    types = node_types(kg, [c.iri for c in chosen])
     return [
-        Match(short(c.iri), c.label, "entity", c.score, c.entry.description, types.get(c.iri, ()))
-        for c in best
-    ]
+        Match(profile.short(c.iri), c.label, "entity", c.score, c.entry.description, types.get(c.iri, ()),
+              c.score >= CLOSE or _has_words(words, c.entry.text))
+        for c in chosen
+    ]  # fmt: skip
+
+
+def _members(kg: KnowledgeGraph, words: Sequence[str]) -> list[Candidate]:
+    """Nodes that have some words for a name but for one at an end, which names a class of theirs."""
+    found, classes = list[Candidate](), class_words(kg) if len(words) > 1 else frozenset[str]()
+    for kind, rest in ((words[-1], words[:-1]), (words[0], words[1:])):
+        if not classes.isdisjoint(singulars(kind)):
+            entries = kg.names.exact(" ".join(rest))
+            types = node_types(kg, [entry.iri for entry in entries])
+            for entry in entries:
+                if any(kind in normalise(t).split() for t in types.get(entry.iri, ())):
+                    found.append(Candidate(entry, 1.0, "exact"))
+    return found
+
+
+def _has_words(words: Sequence[str], name: str) -> bool:
+    """Whether a name has all of some words, or words spelt much like them."""
+    others = normalise(name).split()
+    return all(max((similarity(w, o) for o in others), default=0) >= ALIKE for w in words)
+
+
+def labels_language(question: str, profile: Profile) -> str:
+    """Return the language of a graph's labels where a question is in another one, else ""."""
+    is_english = not grammar_of(question) and not re.search(r"[\u0370-\uffff]", question)
+    own = profile.language.partition("-")[0]
+    return "" if is_english == (own == "en") else LANGUAGE_NAMES.get(own, own)
 
 
 def node_types(kg: KnowledgeGraph, nodes: Sequence[IRI]) -> dict[IRI, tuple[str, ...]]:
