@@ -14,26 +14,29 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langgraph.runtime import Runtime
+from pyoxigraph import Store
 
 from triplewise.guidelines import Guidelines, load_guidelines
+from triplewise.nodes import models
 from triplewise.nodes.context import Context
+from triplewise.nodes.prompting import Prompt, load_prompt
 from triplewise.nodes.state import State, Usage
 from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.addresses import whole_url
 from triplewise.tools.core.configuration import find_part
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
+from triplewise.tools.core.taught import right_answers
 from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile, open_kg
+from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.overlay.store import FactFilter, FactStore, open_facts
 from triplewise.tools.kg.protocol import AnswerCache, Deadline
+from triplewise.tools.planning.seeds import FOLDER, Caps, SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
-if TYPE_CHECKING:
-    from triplewise.nodes.models import ChatModel, Messages, Reply
-    from triplewise.nodes.prompting import Prompt
-    from triplewise.tools.planning.seeds import Caps, SeedIndex
+if TYPE_CHECKING:  # they take their time
     from triplewise.tools.retrieval.documents import Documents
     from triplewise.tools.sql.database import RelationalDatabase
 
@@ -73,7 +76,7 @@ class Environment:
         """Add what a reply of a model or an embedding server used."""
         self.usage += usage
 
-    def ask(self, messages: Messages, **request: Any) -> Reply:
+    def ask(self, messages: models.Messages, **request: Any) -> models.Reply:
         """Return a model's reply; see `ChatModel.reply`."""
         reply = self.model.reply(messages, self.deadline, **request)
         self.record(reply.usage)
@@ -112,10 +115,6 @@ class Environment:
         """The graph that all runs share."""
         source, profile = self.context.kg, self.context.profile
         if self.context.db is not None:
-            from pyoxigraph import Store
-
-            from triplewise.tools.kg.embedded import EmbeddedKG
-
             return EmbeddedKG(Store(), load_profile("generic"), "none")
         if isinstance(source, str):
             connections = self.context.connections
@@ -149,9 +148,7 @@ class Environment:
         """The encoder that ranks relations: an embedding server for `openai`, none for `none`."""
         if self.context.ranking != "openai":
             return None if self.context.ranking == "none" else self.encoder
-        from triplewise.nodes.models import open_embeddings
-
-        return open_embeddings(self.context.ranking_model, **self._server).session(self.record)
+        return models.open_embeddings(self.context.ranking_model, **self._server).session(self.record)
 
     @property
     def _server(self) -> dict[str, Any]:
@@ -161,14 +158,12 @@ class Environment:
         return {**named, "timeout": context.model_timeout, "max_retries": context.model_retries}
 
     @cached_property
-    def model(self) -> ChatModel:
+    def model(self) -> models.ChatModel:
         """The language model."""
-        from triplewise.nodes.models import ChatModel, open_model
-
         context = self.context
         if not isinstance(context.model, str):
-            return ChatModel(context.model, prices=context.prices)
-        return open_model(
+            return models.ChatModel(context.model, prices=context.prices)
+        return models.open_model(
             context.model,
             temperature=context.temperature,
             reasoning_effort=context.reasoning_effort,
@@ -186,8 +181,6 @@ class Environment:
     @cached_property
     def prompt(self) -> Prompt:
         """The prompt templates."""
-        from triplewise.nodes.prompting import load_prompt
-
         return load_prompt(self.context.prompt or "agent")
 
     @cached_property
@@ -207,8 +200,6 @@ class Environment:
     @cached_property
     def caps(self) -> Caps:
         """How far mining goes."""
-        from triplewise.tools.planning.seeds import Caps
-
         return Caps(hops=self.context.plan_hops, seed=self.context.draw_seed)
 
     @cached_property
@@ -217,9 +208,6 @@ class Environment:
         context = self.context
         if context.seeds == "none" or context.db is not None:
             return None
-        from triplewise.tools.core.taught import right_answers
-        from triplewise.tools.planning.seeds import FOLDER
-
         is_kept = any((f / FOLDER).is_dir() for f in self.kg.cache_dirs)
         if context.seeds is None and not is_kept and not right_answers(context.name_of("kg")):
             return None

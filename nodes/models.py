@@ -22,8 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
+import httpx
 import numpy as np
-from pydantic import BaseModel, Field
+from langchain_core.messages import AIMessage
+from langchain_core.messages.utils import count_tokens_approximately
+from pydantic import BaseModel, Field, SecretStr
 
 from triplewise.nodes.state import Usage
 from triplewise.tools.core import errors, secrets
@@ -36,7 +39,6 @@ from triplewise.tools.retrieval.encoder import Encoder
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import AIMessage
     from langchain_openai import OpenAIEmbeddings
 T = TypeVar("T")
 Messages = Sequence[Mapping[str, str]] | str
@@ -110,6 +112,23 @@ class ReplyTooLongError(Exception):
     """A server sends more than any reply of the allowed length takes."""
 
 
+class _Limited(httpx.AsyncByteStream):
+    """A body of which no more bytes than `left` are read."""
+
+    def __init__(self, whole: Any, left: int) -> None:
+        self.whole, self.left = whole, left
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self.whole:
+            self.left -= len(chunk)
+            if self.left < 0:
+                raise ReplyTooLongError("more bytes than a reply takes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self.whole.aclose()
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A model of an OpenAI-compatible server, and how it is reached. The key is never shown."""
@@ -134,26 +153,10 @@ class Server:
 
     def client_settings(self, most_bytes: int) -> dict[str, Any]:
         """Return settings of langchain-openai's asynchronous clients, which read `most_bytes` of a reply."""
-        import httpx
-        from pydantic import SecretStr
-
-        class Limited(httpx.AsyncByteStream):
-            def __init__(self, response: httpx.Response) -> None:
-                self.whole: Any = response.stream
-
-            async def __aiter__(self) -> AsyncIterator[bytes]:
-                left = most_bytes
-                async for chunk in self.whole:
-                    if (left := left - len(chunk)) < 0:
-                        raise ReplyTooLongError(f"more than {most_bytes:,} bytes")
-                    yield chunk
-
-            async def aclose(self) -> None:
-                await self.whole.aclose()
 
         async def limit(response: httpx.Response) -> None:
             response.headers.pop("content-encoding", None)  # unpacked, few bytes can become many
-            response.stream = Limited(response)
+            response.stream = _Limited(response.stream, most_bytes)
 
         client = httpx.AsyncClient(
             event_hooks={"response": [limit]},
@@ -296,8 +299,6 @@ class ChatModel:
         self, messages: Messages, request: dict[str, Any], tools: Sequence[dict[str, Any]]
     ) -> AIMessage:
         """Return the model's message; malformed ones and refused parameters lead to another request."""
-        from langchain_core.messages import AIMessage
-
         malformed = 0
         while True:
             sent = {name: value for name, value in request.items() if name not in self._left_out}
@@ -334,8 +335,6 @@ class ChatModel:
 
     def _read(self, message: AIMessage, asked: Sequence[Any], tools: list[Any], stop: Sequence[str]) -> Reply:
         """Return the reply, with tokens as reported, or estimated where the server reports none."""
-        from langchain_core.messages.utils import count_tokens_approximately
-
         text, used = self._text(message), dict[str, Any](message.usage_metadata or {})
         is_cut = len(text) < len(str(message.text))
         counts = used.get("input_tokens", 0), used.get("output_tokens", 0)
@@ -399,8 +398,6 @@ class OpenAIEncoder(Encoder):
         return OpenAIEmbeddings(check_embedding_ctx_length=False, chunk_size=BATCH, **settings)
 
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
-        from langchain_core.messages.utils import count_tokens_approximately
-
         sent = [text if text.strip() else " " for text in texts]  # servers refuse an empty text
         try:
             rows = wait_for(self.shared._client.aembed_documents(sent))
