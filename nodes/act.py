@@ -18,7 +18,6 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.embedded import GIVE_UP, decide, whole_program
 from triplewise.nodes.environment import REPLY_CUT, REPLY_EMPTY, Environment, Update, environment
 from triplewise.nodes.hints import opening, prompt_values, turns_of
-from triplewise.nodes.phase import Phase
 from triplewise.nodes.plan import is_sure
 from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.sql import require_model
@@ -116,7 +115,7 @@ def auto(state: State, runtime: Runtime[Context]) -> Update:
     return _ask_model(state, runtime, native=runtime.context.calling == "tools")
 
 
-VARIANTS: dict[str, Phase] = {"auto": auto, "react": react, "tools": tools, "embedded": embedded}
+VARIANTS = {"auto": auto, "react": react, "tools": tools, "embedded": embedded}
 
 
 def carry_out(state: State, env: Environment, thought: str, call: Call | ActionError, written: str) -> Update:

@@ -92,9 +92,9 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
     if values == ("true",) and proof:
         query = PyQL(tuple(Fact(t.subject, t.relation, t.object) for t in proof), boolean=True)
     if values and (claim := _claim_reading(state, env.context)):
-        note, program = claim.provenance, PyQL.parse(claim.program, kg.profile)
+        note, checked = claim.provenance, PyQL.parse(claim.program, kg.profile)
         # The facts by which a claim holds or does not: those of its relations and of its first node.
-        relations, stated = {f.relation for f in all_facts(program.clauses)}, _stated(program)
+        relations, stated = {f.relation for f in all_facts(checked.clauses)}, _stated(checked)
         own = [t for t in memorised if t.relation in relations]
         if stated is not None:
             own = [t for t in own if stated.subject in (t.subject, t.object)]

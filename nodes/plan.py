@@ -17,7 +17,6 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Run, Update, environment
 from triplewise.nodes.link import link
-from triplewise.nodes.phase import Phase
 from triplewise.nodes.state import State
 from triplewise.tools.actions.symbolic import RuleService
 from triplewise.tools.core.names import normalise
@@ -37,14 +36,10 @@ from triplewise.tools.pyql.program import Fact, Filter, PyQL, Typed
 from triplewise.tools.pyql.text import write_iri, write_node
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 
-SHOWN = 60
-"""Relations around the topic that a model is shown, the likest to the question first where there are more."""
-REPLANNED = 3
-"""Sub-questions that are planned for in one run: each may take a model call and dozens of queries."""
-MARKED_RIGHT = 0.99
-"""Confidence of a reading that a person marked right."""
-SHOWN_BY_SEEDS = 0.5
-"""Evidence of seed questions from which what is a slot or a claim is read as they are."""
+SHOWN, REPLANNED = 60, 3
+"""Relations around the topic that a model is shown, and sub-questions that are planned for in one run."""
+MARKED_RIGHT, SHOWN_BY_SEEDS = 0.99, 0.5
+"""Confidence of a reading that a person marked right; evidence from which slots are read as seeds are."""
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
@@ -105,13 +100,7 @@ def none(state: State, runtime: Runtime[Context]) -> Update:
     return {"rules": ()}
 
 
-VARIANTS: dict[str, Phase] = {
-    "auto": auto,
-    "mined": mined,
-    "proposed": proposed,
-    "for-policy": for_policy,
-    "none": none,
-}
+VARIANTS = {"auto": auto, "mined": mined, "proposed": proposed, "for-policy": for_policy, "none": none}
 
 
 def settings_of(env: Environment) -> PlanSettings:
@@ -207,9 +196,8 @@ def _rule_of(program: PyQL, profile: Profile) -> Rule | None:
 
 def demonstrations_for(state: State, env: Environment) -> list[dict[str, object]]:
     """Return seed questions like this one, each with its own paths; [] without seeds."""
-    if env.seeds is None:
-        return []
-    return demonstrate(state.question, state.linked, env.kg, env.seeds, settings_of(env))
+    seeds, linked = env.seeds, state.linked
+    return [] if seeds is None else demonstrate(state.question, linked, env.kg, seeds, settings_of(env))
 
 
 def relations_around(kg: KnowledgeGraph, encoder: Encoder, state: State) -> list[str]:

@@ -12,7 +12,6 @@ from langgraph.runtime import Runtime
 from triplewise.nodes import hints
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
-from triplewise.nodes.phase import Phase
 from triplewise.nodes.reasoning import ranker
 from triplewise.nodes.state import State, Step, Usage
 from triplewise.tools.actions.explore import neighbour_lines
@@ -101,13 +100,7 @@ def none(state: State, runtime: Runtime[Context]) -> Update:
     return {"steps": _settled(state)}
 
 
-VARIANTS: dict[str, Phase] = {
-    "oda": oda,
-    "similarity": similarity,
-    "random": chance,
-    "generated": generated,
-    "none": none,
-}
+VARIANTS = {"oda": oda, "similarity": similarity, "random": chance, "generated": generated, "none": none}
 
 
 def remember(memory: PathNetwork, triples: Iterable[Triple]) -> PathNetwork:

@@ -213,11 +213,7 @@ def merging(kind: type[T], key: Callable[[T], Any]) -> Reducer[T]:
 add_steps = merging(Step, lambda step: step.number)
 add_corrections = merging(Correction, lambda correction: correction.step)
 add_facts = merging(ExtractedFact, lambda fact: fact.triple)
-REDUCERS: Mapping[str, Reducer[Any]] = {
-    "steps": add_steps,
-    "corrections": add_corrections,
-    "facts": add_facts,
-}
+REDUCERS: dict[str, Reducer[Any]] = {"steps": add_steps, "corrections": add_corrections, "facts": add_facts}
 """Keys of the state to which updates add."""
 
 
@@ -242,18 +238,14 @@ class State(BaseModel):
     observation_cuts: tuple[str, ...] = Field((), description="What it left out of sight.")
     program: str = Field("", description="The PyQL program so far, one action a line.")
     pending: tuple[Call, ...] = Field((), description="Actions of the last reply still to be carried out.")
-    steps: Annotated[tuple[Step, ...], add_steps] = Field(
-        (), description="Thoughts, actions and observations so far."
-    )
+    steps: Annotated[tuple[Step, ...], add_steps] = Field((), description="Thoughts, actions, observations.")
     verdict: Verdict | None = Field(None, description="The inspector's word on the last step.")
     corrections: Annotated[tuple[Correction, ...], add_corrections] = Field(
-        (), description="Mistakes caught so far."
+        (), description="Mistakes caught."
     )
     memory: tuple[tuple[Triple, ...], ...] = Field((), description="Memory: a network of paths (ODA).")
     written: tuple[str, ...] = Field((), description="Facts that the model made up: no proof.")
-    facts: Annotated[tuple[ExtractedFact, ...], add_facts] = Field(
-        (), description="Facts read from documents."
-    )
+    facts: Annotated[tuple[ExtractedFact, ...], add_facts] = Field((), description="Read from documents.")
     usage: Usage = Field(Usage(), description="Calls, tokens, cost, queries, seconds.")
     answer: Answer | None = Field(None, description="The answer, once there is one.")
 
