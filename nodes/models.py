@@ -234,7 +234,8 @@ def _opened(
 
         client = server.client_settings(OTHER_BYTES + BYTES * given.get("max_tokens", MAX_TOKENS))
         # It says `max_tokens`, which most servers know; the new name is used where that is refused.
-        chat = BaseChatOpenAI(**client, **given, use_responses_api=False, stream_usage=True)
+        plain = {"use_responses_api": False, "stream_usage": True, "http_socket_options": ()}
+        chat = BaseChatOpenAI(**client, **given, **plain)
         return ChatModel(chat, name, prices, server)
     from langchain_classic.chat_models import init_chat_model
     from langchain_core._api import suppress_langchain_deprecation_warning
