@@ -34,12 +34,11 @@ from triplewise.nodes.hints import opening, prompt_values, turns_of
 from triplewise.nodes.models import find_server, split_model
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, State
-from triplewise.tools.core.errors import ConfigurationError, DataError, RunError, UserError
+from triplewise.tools.core.errors import ConfigurationError, DataError, QuestionError, RunError, UserError
 from triplewise.tools.core.files import exclusive, write_json, write_text
 from triplewise.tools.learning import exploration, trajectory
 from triplewise.tools.learning.exploration import Question, read_questions, reward_of, short_answers, split
 from triplewise.tools.learning.trajectory import Journal, Opening, Origin, Trajectory, merge_pair
-from triplewise.tools.linking.linker import link
 
 CONFIG, REPORT, SETTINGS = "learn.json", "report.json", "settings.yaml"
 TRAJECTORIES, VALIDATED = "trajectories.jsonl", "validated.jsonl"
@@ -331,9 +330,8 @@ class SelfLearning:
         """Attempt every question that the journal has no trajectory of, and return those of all, by id.
 
         Every trajectory is in the journal before it counts as done. An error is kept as the status of a
-        trajectory without reward, so that one question does not end the learning of thousands; not so those
-        that any question would meet (`RunError`, `UserError`): they are raised once the attempts under way
-        have ended.
+        trajectory without reward, so that one question does not end the learning of thousands; but one that
+        any question would meet (`RunError`, `UserError`) is raised once the attempts under way have ended.
         """
         iteration, done = self.state.iteration, journal.of(self.state.iteration, origin)
         policy = self.context.encoder if self.context.embedded else self.context.model
@@ -342,13 +340,11 @@ class SelfLearning:
         def work(question: Question) -> float:
             blank = question.attempt(iteration=iteration, origin=origin, policy=policy)
             try:
-                unknown = self._unknown_entity(question)
-                made = replace(blank, status=unknown) if unknown else attempt(question, blank)
-            except (RunError, UserError):
-                raise
-            except Exception as error:  # noqa: BLE001 - reported and counted
+                made = attempt(question, blank)
+            except Exception as error:
+                if isinstance(error, RunError | UserError) and not isinstance(error, QuestionError):
+                    raise
                 made = replace(blank, status=f"crashed: {error!r}")
-            if made.status.startswith("crashed"):
                 _log.info("question %s: %s", question.id, made.status)
             journal.append(made)
             return made.reward
@@ -369,15 +365,6 @@ class SelfLearning:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         return journal.of(iteration, origin)
-
-    def _unknown_entity(self, question: Question) -> str:
-        """Return the status of an attempt where the graph lacks an entity that the question comes with."""
-        if question.entities and self.context.db is None:
-            try:
-                link(question.question, self.env.kg, given=question.entities, encoder=self.env.encoder)
-            except ConfigurationError as error:
-                return f"crashed: {error}"
-        return ""
 
 
 def figures(trajectories: Mapping[str, Trajectory]) -> dict[str, float | int]:

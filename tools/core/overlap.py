@@ -14,7 +14,6 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -80,8 +79,7 @@ class Value:
         entity: whether it is known to be the id of something: two ids are compared as such, never by name.
         number: what it reads as, if a number; an int for a whole one. quantity: the same in base units with
             what it measures, if it has a unit.
-        date: year, month, day, time, second, as far as it goes, if a date. instant: the same in UTC, if it
-            has a time and a time zone.
+        date: year, month, day, time, second, as far as it goes, if a date.
     """
 
     key: str
@@ -90,7 +88,6 @@ class Value:
     number: float | None = None
     quantity: tuple[float, str] | None = None
     date: tuple[str, ...] = ()
-    instant: tuple[str, ...] = ()
 
 
 def overlap(
@@ -151,7 +148,7 @@ def _handles(value: Value) -> list[str]:
         # Two roundings, wider apart than any tolerance: no limit between two rounded values separates both.
         if number is not None:
             handles += [f"{kind} {number * (1 + way * CONVERTED):.4g}" for way in (-2, 2)]
-    return handles + [f"year {date[0]}" for date in (value.date, value.instant) if date]
+    return [*handles, *(f"year {year}" for year in value.date[:1])]
 
 
 def same(answer: Value, gold: Value) -> bool:
@@ -160,8 +157,7 @@ def same(answer: Value, gold: Value) -> bool:
     - Two ids: if they are the same id. An id and a name: if it is one of the id's names.
     - Numbers: whole ones exactly, others within `TOLERANCE`. With units on both sides: in base units; with a
       unit on one side only: by their value as written.
-    - Dates: the answer's must have at least the gold one's precision. Times of known zones are compared as
-      moments; a zone that only one side gives is not looked at.
+    - Dates: the answer's must have at least the gold one's precision; time zones are not looked at.
     - Booleans: true and yes, false and no; 1 and 0 are numbers.
     - NaN is never right.
     """
@@ -171,9 +167,8 @@ def same(answer: Value, gold: Value) -> bool:
         return True
     if answer.entity and gold.entity:
         return False
-    has_instants = bool(answer.instant and gold.instant)
-    ours, theirs = (v.instant if has_instants else v.date for v in (answer, gold))
-    if (theirs and ours[: len(theirs)] == theirs) or not answer.names.isdisjoint(gold.names):
+    is_date = bool(gold.date) and answer.date[: len(gold.date)] == gold.date
+    if is_date or not answer.names.isdisjoint(gold.names):
         return True
     if answer.quantity is not None and gold.quantity is not None:
         (one, dimension), (other, measured) = answer.quantity, gold.quantity
@@ -222,8 +217,13 @@ def _by_form(text: str, names: frozenset[str]) -> Value | None:
             year = (str(int(text)),) if _YEAR.fullmatch(text) else ()
             return Value(f"number {number!r}", names, number=number, date=year)
         if (match := _DATE.fullmatch(text)) and (match["month"] or match["zone"]):
-            date, instant = _iso_date(match)
-            return Value(f"date {date!r} {instant!r}", names, date=date, instant=instant)
+            # Midnight is what engines add to a day, "00" what some dumps write for what is not known.
+            days = [part for part in (match["month"], match["day"]) if part and part != "00"]
+            clock = match["time"] or ""
+            hours, second = clock[:5], clock[6:].removeprefix("00")
+            times = [hours, *([second] if second else [])] if hours.strip("0:") or second else []
+            date = (str(int(match["year"])), *days, *times)
+            return Value(f"date {date!r}", names, date=date)
         match = _QUANTITY.fullmatch(text)
         if match and (number := _number(match["number"])) is not None:
             unit = " ".join((match["unit"] or match["attached"]).split())
@@ -234,7 +234,7 @@ def _by_form(text: str, names: frozenset[str]) -> Value | None:
         month, day = _MONTHS.get(match["month"].lower()), match["day"] or match["second"]
         if month is not None and (day is None or 1 <= int(day) <= 31):
             date = (str(int(match["year"])), f"{month:02}", *([f"{int(day):02}"] if day else []))
-            return Value(f"date {date!r} ()", names, date=date)
+            return Value(f"date {date!r}", names, date=date)
     return None
 
 
@@ -252,27 +252,6 @@ def _number(text: str) -> float | None:
     if not math.isfinite(number):
         return None
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
-
-
-def _iso_date(match: re.Match[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Year, month, day, time, second as far as they say something; the same in UTC, () where that is unknown.
-
-    Midnight is what engines add to a day, "00" what some dumps write for a month or day that is not known.
-    """
-    days = [part for part in (match["month"], match["day"]) if part and part != "00"]
-    clock, zone = match["time"] or "", match["zone"]
-    times = [] if clock in ("", "00:00", "00:00:00") else [clock[:5]]
-    times += [clock[6:]] if times and clock[6:] not in ("", "00") else []
-    date = (str(int(match["year"])), *days, *times)
-    if not zone or not times:
-        return date, ()
-    try:
-        local = f"{match['year']}-{match['month']}-{match['day']}T{clock}{zone}"
-        moment = datetime.fromisoformat(local).astimezone(UTC)
-    except (ValueError, OverflowError):  # a year that no calendar here has
-        return date, ()
-    second = (f"{moment:%S}",) if moment.second else ()
-    return date, (str(moment.year), f"{moment:%m}", f"{moment:%d}", f"{moment:%H:%M}", *second)
 
 
 @lru_cache(maxsize=10_000)

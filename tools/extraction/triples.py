@@ -6,7 +6,6 @@ passage has its other end: the rest is left out, with the reason.
 
 from __future__ import annotations
 
-import ast
 import csv
 import json
 import re
@@ -104,12 +103,10 @@ def supported_triples(
 
 
 def parse_reply(reply: str) -> Iterator[tuple[str, str, str]]:
-    """The triples of a reply: JSON, Python, or lists in brackets without quotes; all else is passed over."""
+    """The triples of a reply: JSON, or lists in brackets, quoted otherwise or not; all else is left out."""
     start, end, triples = reply.find("["), reply.rfind("]"), list[tuple[str, str, str]]()
-    for read in (json.loads, ast.literal_eval) if 0 <= start < end else ():
-        with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-            triples = list(_triples_in(read(reply[start : end + 1])))
-            break
+    with suppress(ValueError, RecursionError):
+        triples = list(_triples_in(json.loads(reply[start : end + 1])))
     for piece in () if triples else _LIST.findall(reply):
         with suppress(csv.Error):
             row = next(csv.reader([" ".join(piece.split())], skipinitialspace=True), [])

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.errors import QuestionError
 from triplewise.tools.core.names import Span, normalise, span_at, tokens
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.labels import Entry, SpanMatch, similarity
@@ -96,7 +96,7 @@ def link(
         limit: candidates kept a mention.
 
     Raises:
-        ConfigurationError: a given id or mention that the graph does not know; lists near ones.
+        QuestionError: a given id or mention that the graph does not know; lists near ones.
         KGUnavailableError: a graph without a label index did not answer.
     """
     linker = _Linker(kg, question, encoder, limit)
@@ -232,12 +232,12 @@ class _Linker:
         candidate = EntityCandidate(short, label, 1.0, "given")
         return LinkedEntity(mention, start, end, short, label, 1.0, (candidate,))
 
-    def _unknown(self, what: str, mention: str) -> ConfigurationError:
+    def _unknown(self, what: str, mention: str) -> QuestionError:
         """Return the error of an entity that is not there, with those of near names."""
         short = self._kg.profile.short
         near = ", ".join(f"{c.label} ({short(c.entry.iri)})" for c in self._near(mention)[:5])
         hint = f"near ones: {near}" if near else "check the id's spelling and the profile"
-        return ConfigurationError(f"{what}; {hint}")
+        return QuestionError(f"{what}; {hint}")
 
     def _longer(self, mention: _Mention) -> list[Entry]:
         """Return far better known nodes whose name goes on where the question has a part: `Goethe`."""

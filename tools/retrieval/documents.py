@@ -23,7 +23,8 @@ import numpy as np
 from bs4 import BeautifulSoup
 from platformdirs import user_cache_path
 
-from triplewise.tools.core.errors import ConfigurationError, DataError, DocumentsUnavailableError
+from triplewise.tools.core.addresses import split_url
+from triplewise.tools.core.errors import DataError, DocumentsUnavailableError
 from triplewise.tools.core.facts import Passage
 from triplewise.tools.core.files import unreadable
 from triplewise.tools.core.names import normalise
@@ -250,12 +251,8 @@ def _open_wiki(source: str) -> WikipediaDocuments:
     url = source.partition(":")[2] or "en"
     if url.replace("-", "").isalpha() and len(url) <= 12:
         url = f"https://{url.lower()}.wikipedia.org/w/api.php"
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError(
-            f"documents {source} names neither a language nor the address of a MediaWiki API; give "
-            f"{WIKIPEDIA}, {WIKIPEDIA}:de, or {WIKIPEDIA}:https://wiki.example.org/w/api.php"
-        )
+    example = f"{WIKIPEDIA}, {WIKIPEDIA}:de, or {WIKIPEDIA}:https://wiki.example.org/w/api.php"
+    split_url(url, "documents, a language or the API of a MediaWiki", example)
     return WikipediaDocuments(url)
 
 

@@ -58,5 +58,5 @@ def test_which_wiki() -> None:
     assert isinstance(german, WikipediaDocuments)
     assert german.url == "https://de.wikipedia.org/w/api.php"
     assert open_documents("wikipedia:de") is german
-    with pytest.raises(ConfigurationError, match="neither a language nor the address"):
+    with pytest.raises(ConfigurationError, match="a language or the API of a MediaWiki"):
         open_documents("wikipedia:ftp://x")
