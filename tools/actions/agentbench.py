@@ -4,7 +4,8 @@ Relations are followed from subject to object, as published. Where a graph has n
 (`Profile.reciprocal`), those that arrive at a node are offered too, written `^relation`. A relation or
 attribute that was never shown is only refused if it finds nothing: rows prove that it exists.
 
-The state of a run is the text of its `Sets`, one successful call a line; those of `_MAKERS` make a set:
+The state of a run is the text of its `Sets`, one successful call a line, each the number of its line; the
+members of a set are the answers of a PyQL program:
 
 ```
 get_neighbors(m.02r8js, digicams.camera_color_filter_array_type.cameras)
@@ -20,34 +21,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Annotated, NoReturn, cast
 
+from triplewise.tools.actions import terms
 from triplewise.tools.actions.comparison import compared, is_measure
 from triplewise.tools.actions.search import search
-from triplewise.tools.actions.terms import Resolver, list_values, names, relation_names, short_ids
-from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Parameter, Toolset, action
+from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset, action
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, Literal, Node, Term, Variable
+from triplewise.tools.core.terms import IRI, Literal, Node, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome, Result
-from triplewise.tools.pyql.program import (
-    KINDS,
-    Aggregate,
-    AnyOf,
-    Clause,
-    Extreme,
-    Fact,
-    Filter,
-    Kind,
-    Not,
-    PatternItem,
-    PyQL,
-    TimeWindow,
-    Typed,
-    Union,
-    Value,
-    fresh,
-)
+from triplewise.tools.pyql import program as pyql
 from triplewise.tools.pyql.text import read_relation, read_term, scan_arguments, write_iri, write_node
 
 SHOWN_TYPES = 20
@@ -62,6 +46,10 @@ _FINAL = re.compile(
     r"(?im)^[ \t>*_`-]*Final[ _]Answer[ \t]*\d*[ \t*_`]*[:：][ \t*_`]*(?P<line>\S.*?)[ \t*_`]*$"
     r"|(?<=\s)Final[ _]Answer[ \t]*[:：][ \t]*(?P<inline>#\d+)"
 )
+Start = Annotated[str, "node", "a variable such as #0, or the id of an entity"]
+Set = Annotated[str, "variable", "a variable such as #0"]
+Other = Annotated[str, "variable", "another variable"]
+Attribute = Annotated[str, "relation", "an attribute that get_attributes has shown"]
 
 
 @dataclass(frozen=True)
@@ -80,66 +68,6 @@ class Sets:
     def with_set(self, name: str, *arguments: str) -> Sets:
         """Return the sets with one more."""
         return Sets((*self.calls, Call(name, arguments)))
-
-    def program(self, n: int, profile: Profile) -> PyQL:
-        """Return the PyQL program whose answers are the members of a set. Raises `ActionError`.
-
-        A set that is used twice is written twice, under other names.
-        """
-        taken = set[str]()
-
-        def name(n: int, prefix: str = "x") -> Variable:
-            taken.add(new := fresh(f"{prefix}{n}", taken))
-            return Variable(new)
-
-        def clauses(n: int, variable: Variable) -> list[PatternItem | Aggregate]:
-            """Clauses that bind a variable to the members of a set, made from those before it."""
-            call, before = self.calls[n], Sets(self.calls[:n])
-            first, *rest = call.arguments
-            match call.name:
-                case "get_neighbors":
-                    start: Node | None
-                    if _SET.fullmatch(first):
-                        start = name(source := before.number(first))
-                        bound = clauses(source, start)
-                    elif (start := read_term(first, profile)) is not None:
-                        bound = []
-                    else:
-                        raise ActionError("unknown_entity", f"{first!r} is no entity id", given=first)
-                    relation = read_relation(rest[0].lstrip(BACKWARD), profile)
-                    subject, end = (variable, start) if rest[0].startswith(BACKWARD) else (start, variable)
-                    if not isinstance(subject, IRI | Variable):
-                        raise ActionError("bad_subject", f"{subject.n3()} has no relations of its own")
-                    return [*bound, Fact(subject, relation, end)]
-                case "intersection":
-                    # A superlative must see its own set only, so it goes first. Where both sides have one,
-                    # each gets a variable of its own, and the two are compared at the end.
-                    left, right = before.number(first), before.number(rest[0])
-                    one, two = clauses(left, variable), clauses(right, variable)
-                    if not any(isinstance(clause, Extreme) for clause in two):
-                        return [*one, *two]
-                    if not any(isinstance(clause, Extreme) for clause in one):
-                        return [*two, *one]
-                    other = name(right)
-                    return [*one, *clauses(right, other), Filter(variable, "=", other)]
-                case "union":
-                    patterns = dict[tuple[PatternItem, ...], None]()
-                    for side in call.arguments[:2]:
-                        items = dict.fromkeys(clauses(before.number(side), variable))
-                        patterns[tuple(c for c in items if not isinstance(c, Aggregate))] = None
-                    return [Union(tuple(patterns))] if len(patterns) > 1 else [*next(iter(patterns))]
-                case "count":
-                    counted = name(source := before.number(first))
-                    return [*clauses(source, counted), Aggregate(counted, variable)]
-                case superlative:
-                    value = name(n, "value")
-                    fact = Fact(variable, read_relation(rest[0], profile), value)
-                    kind: Kind = next((kind for kind in KINDS if kind in rest[1:]), "")
-                    best = Extreme(value, superlative == "argmax", kind)
-                    return [*clauses(before.number(first), variable), fact, best]
-
-        variable = name(n)
-        return PyQL(tuple(dict.fromkeys(clauses(n, variable))), (variable,))
 
     def text(self) -> str:
         """Return one call a line. `parse` reads it back as the same value."""
@@ -168,8 +96,7 @@ class Sets:
         Raises:
             ActionError: `set_due` if it names no set at all, `unknown_variable` if no call has made it.
         """
-        match = _SET.search(form)
-        names = [f"#{n}" for n in range(len(self.calls))]
+        match, names = _SET.search(form), [f"#{n}" for n in range(len(self.calls))]
         existing = ", ".join(names) or "none"
         if match is None:
             message = f"{form!r} is no variable: write #n; existing: {existing}"
@@ -179,24 +106,68 @@ class Sets:
             raise ActionError("unknown_variable", message, given=match[0], existing=names)
         return int(match[1])
 
+    def program(self, n: int, profile: Profile) -> pyql.PyQL:
+        """Return the PyQL program whose answers are the members of a set. Raises `ActionError`.
 
-def to_pyql(text: str, profile: Profile) -> PyQL:
+        A set that is used twice is written twice, under other names.
+        """
+        taken = set[str]()
+
+        def name(n: int, prefix: str = "x") -> Variable:
+            taken.add(new := pyql.fresh(f"{prefix}{n}", taken))
+            return Variable(new)
+
+        def clauses(n: int, variable: Variable) -> list[pyql.PatternItem]:
+            """Clauses that bind a variable to the members of a set, made from those before it."""
+            call, before = self.calls[n], Sets(self.calls[:n])
+            maker, (first, *rest) = call.name, call.arguments
+            if maker == "get_neighbors":
+                made, end = list[pyql.PatternItem](), cast("Node | None", read_term(first, profile))
+                if _SET.fullmatch(first):
+                    end = source_variable = name(source := before.number(first))
+                    made = clauses(source, source_variable)
+                if end is None:
+                    raise ActionError("unknown_entity", f"{first!r} is no entity id", given=first)
+                subject, end = (variable, end) if rest[0].startswith(BACKWARD) else (end, variable)
+                if isinstance(subject, Literal):
+                    raise ActionError("bad_subject", f"{subject.n3()} has no relations of its own")
+                return [*made, pyql.Fact(subject, read_relation(rest[0].lstrip(BACKWARD), profile), end)]
+            source = before.number(first)
+            if maker == "count":
+                counted = name(source)
+                return [*clauses(source, counted), pyql.Aggregate(counted, variable)]
+            one = clauses(source, variable)
+            if maker in ("argmax", "argmin"):
+                value = name(n, "value")
+                kind: pyql.Kind = next((kind for kind in pyql.KINDS if kind in rest[1:]), "")
+                best = pyql.Extreme(value, maker == "argmax", kind)
+                return [*one, pyql.Fact(variable, read_relation(rest[0], profile), value), best]
+            other = before.number(rest[0])
+            two = clauses(other, variable)
+            if maker == "union":
+                patterns = [tuple(c for c in dict.fromkeys(side)) for side in (one, two)]
+                return [pyql.Union(tuple(patterns))] if patterns[0] != patterns[1] else one
+            # A superlative must see its own set only, so it goes first. Where both sides have one,
+            # each gets a variable of its own, and the two are compared at the end.
+            if not any(isinstance(clause, pyql.Extreme) for clause in two):
+                return [*one, *two]
+            if not any(isinstance(clause, pyql.Extreme) for clause in one):
+                return [*two, *one]
+            own = name(other)
+            return [*one, *clauses(other, own), pyql.Filter(variable, "=", own)]
+
+        variable = name(n)
+        return pyql.PyQL(tuple(dict.fromkeys(clauses(n, variable))), (variable,))
+
+
+def to_pyql(text: str, profile: Profile) -> pyql.PyQL:
     """Return the program of a run's answer, or of its newest set; an empty program if there is none.
 
     Raises `ActionError` if the text is no state of a run.
     """
     sets = Sets.parse(text)
     n = len(sets.calls) - 1 if sets.answer is None else sets.answer
-    return sets.program(n, profile) if n >= 0 else PyQL()
-
-
-_EITHER = Parameter("variable", "node", "a variable such as #0, or the id of an entity")
-_VARIABLE = Parameter("variable", "variable", "a variable such as #0")
-_PAIR = (
-    Parameter("variable1", "variable", "a variable such as #0"),
-    Parameter("variable2", "variable", "another variable"),
-)
-_BY = (_VARIABLE, Parameter("attribute", "relation", "an attribute that get_attributes has shown"))
+    return sets.program(n, profile) if n >= 0 else pyql.PyQL()
 
 
 def spelled(reply: str) -> str:
@@ -204,153 +175,155 @@ def spelled(reply: str) -> str:
     return _FINAL.sub(lambda m: f"\nAction: answer({(m['line'] or m['inline']).rstrip('.')})", reply)
 
 
-def _number(sets: Sets, form: str, is_answer: bool = False) -> int:
-    """Return the set that is meant, however a model writes `#3`; a number serves as the answer only."""
-    bare = form.strip().strip("'\"")
-    match = _SET_FORM.fullmatch(bare)
-    n = sets.number(f"#{match[1]}" if match else bare.replace("#", ""))
-    if sets.calls[n].name == "count" and not is_answer:
-        message = f"#{n} is a number: nothing can be made from it but the answer"
-        raise ActionError("set_is_number", message, given=f"#{n}")
-    return n
+class _Step(terms.Resolver):
+    """One action: the sets made so far, and how its arguments are read."""
 
+    def __init__(self, context: ActionContext) -> None:
+        super().__init__(context)
+        self.kg, self.sets = context.kg, Sets.parse(context.program)
 
-def _source(resolver: Resolver, sets: Sets, form: str) -> tuple[int | Term, str, dict[str, object]]:
-    """Return the set or entity that an action starts from, how it is shown, and the detail for guidelines.
+    def number(self, form: str, is_answer: bool = False) -> int:
+        """The set that is meant, however a model writes `#3`; a number serves as the answer only."""
+        bare = form.strip().strip("'\"")
+        match = _SET_FORM.fullmatch(bare)
+        n = self.sets.number(f"#{match[1]}" if match else bare.replace("#", ""))
+        if self.sets.calls[n].name == "count" and not is_answer:
+            message = f"#{n} is a number: nothing can be made from it but the answer"
+            raise ActionError("set_is_number", message, given=f"#{n}")
+        return n
 
-    The detail tells whether an entity belongs to the schema, such as a class: no question names those.
-    """
-    if _SET_FORM.fullmatch(form.strip().strip("'\"")):
-        n = _number(sets, form)
-        return n, f"#{n}", resolver.detail()
-    term, profile = resolver.entity(form), resolver.context.kg.profile
-    schema = isinstance(term, IRI) and not profile.linkable(term.value)
-    return term, profile.short(term), {**resolver.detail(), **({"schema": True} if schema else {})}
+    def program(self, n: int) -> pyql.PyQL:
+        """The program of a set."""
+        return self.sets.program(n, self.profile)
 
+    def make(self, name: str, *arguments: str) -> Feedback:
+        """Make a set, and see what it holds, with one query for values and one for labels."""
+        sets = self.sets.with_set(name, *arguments)
+        program = sets.program(len(self.sets.calls), self.profile)
+        result = self.kg.query(program.sparql(self.profile, self.context.preview + 1))
+        return replace(self.shown_set(len(self.sets.calls), result), program=sets.text())
 
-@action(_EITHER, example="get_relations(#0)", aliases=("get_relation", "getRelations"))
-def get_relations(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """List the relations of an entity or of the members of a variable."""
-    sets, kg = Sets.parse(context.program), context.kg
-    source, shown, detail = _source(Resolver(context), sets, arguments[0])
-    if isinstance(source, int):
-        program = sets.program(source, kg.profile)
-        result = kg.relations(program.answer[0], program.where(kg.profile))
-    else:
-        result = kg.relations(source)
-    both = not kg.profile.reciprocal or isinstance(source, Literal)
-    forward, backward = context.rank(
-        short_ids(kg, result.forward), short_ids(kg, result.backward) if both else []
-    )
-    listed = [*relation_names(kg, forward), *(f"{BACKWARD}{name}" for name in relation_names(kg, backward))]
-    nothing = result.outcome.ok and not listed
-    return Feedback(
-        arguments=(shown,),
-        outcome=Outcome.EMPTY if nothing else result.outcome,
-        message=result.message,
-        observation=f"[{', '.join(listed)}]" if result.outcome.ok else "",
-        relations={"forward": forward, "backward": backward},
-        detail=detail,
-    )
+    def shown_set(self, n: int, result: Result) -> Feedback:
+        """The first members of a set."""
+        members = result.column(result.variables[0]) if result.rows else ()
+        shown = members[: self.context.preview]
+        values = list(terms.names(self.kg, shown).values())
+        listed = terms.list_values(values, len(members) > len(shown))
+        return Feedback(
+            outcome=result.outcome,
+            message=result.message,
+            observation=f"Variable #{n}: {listed}" if values else f"Variable #{n} is empty.",
+            values={f"#{n}": values},
+            ids={f"#{n}": terms.short_ids(self.kg, shown)},
+            detail=self.detail(),
+        )
 
+    def source(self, form: str) -> tuple[int | None, Node, dict[str, object]]:
+        """The number of a set or None, the set or entity that an action starts from, and its detail."""
+        if _SET_FORM.fullmatch(form.strip().strip("'\"")):
+            n = self.number(form)
+            return n, self.program(n).answer[0], {}
+        term = self.entity(form)
+        schema = isinstance(term, IRI) and not self.profile.linkable(term.value)
+        return None, term, {"schema": True} if schema else {}  # no question names those
 
-@action(
-    _EITHER,
-    Parameter("relation", "relation", "a relation that get_relations has shown for it"),
-    example="get_neighbors(Q1490, P36)",
-    aliases=("get_neighbours", "getNeighbors"),
-)
-def get_neighbors(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Make a variable of everything that a relation leads to. A relation written ^relation leads back."""
-    resolver, sets, profile = Resolver(context), Sets.parse(context.program), context.kg.profile
-    source, start, detail = _source(resolver, sets, arguments[0])
-    bare = arguments[1].strip().strip("'\"")
-    mark = BACKWARD if bare.startswith(BACKWARD) else ""
-    relation = resolver.relation(bare.lstrip(BACKWARD).strip())
-    form = start if isinstance(source, int) else write_node(source, profile)
-    feedback = _make(
-        context, sets.with_set("get_neighbors", form, mark + write_iri(relation, profile, relation=True))
-    )
-    short = profile.short(relation)
-    if feedback.outcome == Outcome.EMPTY:
-        _check_offered(context, start, short, "backward" if mark else "forward")
-    detail = {**detail, **resolver.detail()}
-    return replace(feedback, arguments=(start, mark + short), detail=detail)
-
-
-def _check_offered(context: ActionContext, start: str, relation: str, side: str) -> None:
-    """Say why a relation or attribute finds nothing, if look-ups tell. Raises `ActionError`."""
-    offered = context.memory.looked_up.get(start, {})
-    kind = "attribute" if side == "attributes" else "relation"
-    if side not in offered:
-        code = "not_looked_up" if kind == "relation" else "attributes_not_looked_up"
-        message = f"{relation} finds nothing: call get_{kind}s({start}) first, to see those there are"
-        raise ActionError(code, message, given=relation)
-    other = {"forward": "backward", "backward": "forward"}.get(side, "")
-    if relation not in offered[side] and relation in offered.get(other, ()):
-        fix = relation if side == "backward" else BACKWARD + relation
-        message = f"{relation} is followed the wrong way from {start}: write {fix}"
-        raise ActionError("relation_reversed", message, given=relation, fix=fix)
-    if relation not in offered[side]:
+    def check_offered(self, start: str, relation: str, side: str) -> None:
+        """Say why a relation or attribute finds nothing, if look-ups tell. Raises `ActionError`."""
+        offered = self.memory.looked_up.get(start, {})
+        kind = "attribute" if side == "attributes" else "relation"
+        if side not in offered:
+            code = "not_looked_up" if kind == "relation" else "attributes_not_looked_up"
+            message = f"{relation} finds nothing: call get_{kind}s({start}) first, to see those there are"
+            raise ActionError(code, message, given=relation)
+        if relation in offered[side]:
+            return
+        if relation in offered.get({"forward": "backward", "backward": "forward"}.get(side, ""), ()):
+            fix = relation if side == "backward" else BACKWARD + relation
+            message = f"{relation} is followed the wrong way from {start}: write {fix}"
+            raise ActionError("relation_reversed", message, given=relation, fix=fix)
         message = f"{relation} is not among the {kind}s of {start}"
         raise ActionError(f"{kind}_not_offered", message, given=relation)
 
 
-def _make(context: ActionContext, sets: Sets) -> Feedback:
-    """Return what the newest set holds, with one query for values and one for labels."""
-    kg, n = context.kg, len(sets.calls) - 1
-    result = kg.query(sets.program(n, kg.profile).sparql(kg.profile, context.preview + 1))
-    return replace(_values(context, n, result), program=sets.text())
-
-
-def _values(context: ActionContext, n: int, result: Result) -> Feedback:
-    if not result.outcome.ok:
-        return Feedback(outcome=result.outcome, message=result.message, observation=result.message)
-    members = result.column(result.variables[0]) if result.rows else ()
-    shown = members[: context.preview]
-    named = names(context.kg, shown)
-    values = [named[t] for t in shown]
-    listed = list_values(values, len(members) > len(shown))
+@action("get_relations(#0)", "get_relation", "getRelations")
+def get_relations(context: ActionContext, variable: Start) -> Feedback:
+    """List the relations of an entity or of the members of a variable."""
+    step, kg, profile = _Step(context), context.kg, context.kg.profile
+    n, node, facts = step.source(variable)
+    result = kg.relations(node, step.program(n).where(profile)) if n is not None else kg.relations(node)
+    both = not profile.reciprocal or isinstance(node, Literal)
+    sides = terms.short_ids(kg, result.forward), terms.short_ids(kg, result.backward) if both else []
+    forward, backward = context.rank(*sides)
+    arriving = [f"{BACKWARD}{name}" for name in terms.relation_names(kg, backward)]
+    listed = [*terms.relation_names(kg, forward), *arriving]
     return Feedback(
-        outcome=result.outcome,
+        arguments=(f"#{n}" if n is not None else profile.short(node),),
+        outcome=result.outcome if listed else Outcome.EMPTY,
         message=result.message,
-        observation=f"Variable #{n}: {listed}" if values else f"Variable #{n} is empty.",
-        values={f"#{n}": values},
-        ids={f"#{n}": short_ids(context.kg, shown)},
+        observation=f"[{', '.join(listed)}]",
+        relations={"forward": forward, "backward": backward},
+        detail={**step.detail(), **facts},
     )
 
 
-def _combine(name: str, context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Carry out `intersection` or `union`."""
-    sets = Sets.parse(context.program)
-    left, right = (_number(sets, a) for a in arguments)
+@action("get_neighbors(Q1490, P36)", "get_neighbours", "getNeighbors")
+def get_neighbors(
+    context: ActionContext,
+    variable: Start,
+    relation: Annotated[str, "relation", "a relation that get_relations has shown for it"],
+) -> Feedback:
+    """Make a variable of everything that a relation leads to. A relation written ^relation leads back."""
+    step, bare = _Step(context), relation.strip().strip("'\"")
+    n, node, facts = step.source(variable)
+    mark, walked = BACKWARD * bare.startswith(BACKWARD), step.relation(bare.lstrip(BACKWARD).strip())
+    start, short = f"#{n}" if n is not None else step.profile.short(node), step.profile.short(walked)
+    form = start if n is not None else write_node(node, step.profile)
+    feedback = step.make("get_neighbors", form, mark + write_iri(walked, step.profile, relation=True))
+    if feedback.outcome == Outcome.EMPTY:
+        step.check_offered(start, short, "backward" if mark else "forward")
+    return replace(feedback, arguments=(start, mark + short), detail={**feedback.detail, **facts})
+
+
+def _combine(name: str, context: ActionContext, *forms: str) -> Feedback:
+    step = _Step(context)
+    left, right = map(step.number, forms)
     if left == right:
         raise ActionError("same_set", f"both are #{left}: two different variables are due")
-    feedback = _make(context, sets.with_set(name, f"#{left}", f"#{right}"))
-    types = []
+    feedback, types = step.make(name, f"#{left}", f"#{right}"), list[list[str]]()
     if feedback.outcome == Outcome.EMPTY:
-        types = [_types(context, sets, n) for n in (left, right)]
+        types = [_types(step, n) for n in (left, right)]
     detail = {"types": types} if types and all(types) else {}
     return replace(feedback, arguments=(f"#{left}", f"#{right}"), detail=detail)
 
 
-def _types(context: ActionContext, sets: Sets, n: int) -> list[str]:
-    kg, kind = context.kg, Variable("type")
-    program = sets.program(n, kg.profile)
-    for predicate in kg.profile.type_predicates:
-        fact = Fact(program.answer[0], IRI(predicate), kind)
-        result = kg.query(PyQL((*program.clauses, fact), (kind,)).sparql(kg.profile, SHOWN_TYPES))
-        if result.outcome.ok and result.rows:
-            return list(names(kg, result.column(kind.name)).values())
+def _types(step: _Step, n: int) -> list[str]:
+    """Names of the types of a set's members."""
+    kind, program = Variable("type"), step.program(n)
+    for predicate in step.profile.type_predicates:
+        fact = pyql.Fact(program.answer[0], IRI(predicate), kind)
+        query = pyql.PyQL((*program.clauses, fact), (kind,)).sparql(step.profile, SHOWN_TYPES)
+        if (result := step.kg.query(query)).outcome.ok and result.rows:
+            return list(terms.names(step.kg, result.column(kind.name)).values())
     return []
 
 
-@action(_VARIABLE, example="get_attributes(#0)", aliases=("get_attribute", "getAttributes"))
-def get_attributes(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action("intersection(#0, #1)")
+def intersection(context: ActionContext, variable1: Set, variable2: Other) -> Feedback:
+    """Make a variable of what is in both of two variables, which must hold the same kind of thing."""
+    return _combine("intersection", context, variable1, variable2)
+
+
+@action("union(#0, #1)")
+def union(context: ActionContext, variable1: Set, variable2: Other) -> Feedback:
+    """Make a variable of what is in at least one of two variables."""
+    return _combine("union", context, variable1, variable2)
+
+
+@action("get_attributes(#0)", "get_attribute", "getAttributes")
+def get_attributes(context: ActionContext, variable: Set) -> Feedback:
     """List the attributes of a variable that are numbers or dates. Use it for superlatives only."""
-    sets, kg, profile = Sets.parse(context.program), context.kg, context.kg.profile
-    n = _number(sets, arguments[0])
-    program = sets.program(n, profile)
+    step, kg, profile = _Step(context), context.kg, context.kg.profile
+    program = step.program(n := step.number(variable))
     result = kg.query(
         f"SELECT ?attribute (SAMPLE(?held) AS ?example) WHERE {{\n{program.where(profile)}\n"
         f"{program.answer[0].n3()} ?attribute ?held .\nFILTER(isLiteral(?held))\n}} GROUP BY ?attribute"
@@ -361,85 +334,69 @@ def get_attributes(context: ActionContext, arguments: tuple[str, ...]) -> Feedba
         if isinstance(relation, IRI) and example is not None and is_measure(example)
         if not profile.excludes(relation)
     ]
-    attributes, _ = context.rank(short_ids(kg, measures), [])
-    listed = f"[{', '.join(relation_names(kg, attributes))}]"
-    nothing = result.outcome.ok and not attributes
+    attributes, _ = context.rank(terms.short_ids(kg, measures), [])
     return Feedback(
         arguments=(f"#{n}",),
-        outcome=Outcome.EMPTY if nothing else result.outcome,
+        outcome=result.outcome if attributes else Outcome.EMPTY,
         message=result.message,
-        observation=listed if result.outcome.ok else "",
+        observation=f"[{', '.join(terms.relation_names(kg, attributes))}]",
         relations={"attributes": attributes},
     )
 
 
-def _best(name: str, context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _best(name: str, context: ActionContext, form: str, attribute: str) -> Feedback:
     """Carry out `argmax` or `argmin`. Values are compared as what they are, and ties are kept."""
-    resolver, sets, profile = Resolver(context), Sets.parse(context.program), context.kg.profile
-    n = _number(sets, arguments[0])
-    attribute = resolver.relation(arguments[1])
-    call, short = (f"#{n}", write_iri(attribute, profile, relation=True)), profile.short(attribute)
-    try:
-        # How the values compare; an error if they are entities.
-        best = sets.with_set(name, *call).program(len(sets.calls), profile)
-        without = replace(best, answer=(), clauses=best.clauses[:-1])
-        clause = compared(context.kg, without, replace(best, answer=())).clauses[-1]
+    step = _Step(context)
+    start, relation = f"#{step.number(form)}", step.relation(attribute)
+    short, written = step.profile.short(relation), write_iri(relation, step.profile, relation=True)
+    try:  # how the values compare; an error if they are entities
+        best = step.sets.with_set(name, start, written).program(len(step.sets.calls), step.profile)
+        before = replace(best, answer=(), clauses=best.clauses[:-1])
+        clause = compared(context.kg, before, replace(best, answer=())).clauses[-1]
     except ActionError:
-        _check_offered(context, f"#{n}", short, "attributes")
+        step.check_offered(start, short, "attributes")
         raise
-    kind = [clause.kind] if isinstance(clause, Extreme) and clause.kind else []
-    feedback = _make(context, sets.with_set(name, *call, *kind))
+    kind = [clause.kind] if isinstance(clause, pyql.Extreme) and clause.kind else []
+    feedback = step.make(name, start, written, *kind)
     if feedback.outcome == Outcome.EMPTY:
-        _check_offered(context, f"#{n}", short, "attributes")
-    return replace(feedback, arguments=(f"#{n}", short), detail=resolver.detail())
+        step.check_offered(start, short, "attributes")
+    return replace(feedback, arguments=(start, short))
 
 
-@action(_VARIABLE, example="count(#0)")
-def count(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action("argmax(#0, P1082)")
+def argmax(context: ActionContext, variable: Set, attribute: Attribute) -> Feedback:
+    """Make a variable of the members of a variable with the largest value of an attribute."""
+    return _best("argmax", context, variable, attribute)
+
+
+@action("argmin(#0, P1082)")
+def argmin(context: ActionContext, variable: Set, attribute: Attribute) -> Feedback:
+    """Make a variable of the members of a variable with the smallest value of an attribute."""
+    return _best("argmin", context, variable, attribute)
+
+
+@action("count(#0)")
+def count(context: ActionContext, variable: Set) -> Feedback:
     """Make a variable that holds how many members a variable has."""
-    sets = Sets.parse(context.program)
-    form = f"#{_number(sets, arguments[0])}"
-    return replace(_make(context, sets.with_set("count", form)), arguments=(form,))
+    step = _Step(context)
+    form = f"#{step.number(variable)}"
+    return replace(step.make("count", form), arguments=(form,))
 
 
-@action(_VARIABLE, example="answer(#0)", aliases=("final_answer", "Final_Answer"))
-def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action("answer(#0)", "final_answer", "Final_Answer")
+def answer(context: ActionContext, variable: Set) -> Feedback:
     """Finish: the members of this variable are the answer. May also be written Final Answer: #0."""
-    sets, kg = Sets.parse(context.program), context.kg
-    n = _number(sets, arguments[0], is_answer=True)
-    result = kg.query(sets.program(n, kg.profile).sparql(kg.profile))
+    step, kg = _Step(context), context.kg
+    n = step.number(variable, is_answer=True)
+    result = kg.query(step.program(n).sparql(kg.profile))
     members = result.column(result.variables[0]) if result.rows else ()
     return replace(
-        _values(context, n, result),
+        step.shown_set(n, result),
         arguments=(f"#{n}",),
-        program=replace(sets, answer=n).text(),
-        answers=tuple(short_ids(kg, members)),
-        finished=result.outcome.ok,
+        program=replace(step.sets, answer=n).text(),
+        answers=tuple(terms.short_ids(kg, members)),
+        finished=True,
     )
-
-
-@action(*_PAIR, example="intersection(#0, #1)")
-def intersection(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Make a variable of what is in both of two variables, which must hold the same kind of thing."""
-    return _combine("intersection", context, arguments)
-
-
-@action(*_PAIR, example="union(#0, #1)")
-def union(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Make a variable of what is in at least one of two variables."""
-    return _combine("union", context, arguments)
-
-
-@action(*_BY, example="argmax(#0, P1082)")
-def argmax(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Make a variable of the members of a variable with the largest value of an attribute."""
-    return _best("argmax", context, arguments)
-
-
-@action(*_BY, example="argmin(#0, P1082)")
-def argmin(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Make a variable of the members of a variable with the smallest value of an attribute."""
-    return _best("argmin", context, arguments)
 
 
 _MAKING = (get_neighbors, intersection, union)
@@ -448,21 +405,18 @@ AGENTBENCH = Toolset("agentbench", _ACTIONS, to_pyql=to_pyql, spelled=spelled)
 """AgentBench's actions. The state of a run is the text of its `Sets`."""
 
 
-UNSAYABLE = "unsayable"
-"""Code of the error for a program that no sets stand for."""
 _NO_ATTRIBUTE = "to compare members by what is no attribute of theirs"
-_NEEDS: dict[type[Clause], str] = {
-    Typed: "to keep members of a kind",
-    AnyOf: "to take nodes as they are",
-    Filter: "to compare members",
-    Not: "to leave members out",
-    TimeWindow: "to compare periods",
-    Aggregate: "to compute with each member",
-    Value: "to compute with each member",
+_NEEDS: dict[type[pyql.Clause], str] = {
+    pyql.Typed: "to keep members of a kind",
+    pyql.AnyOf: "to take nodes as they are",
+    pyql.Filter: "to compare members",
+    pyql.Not: "to leave members out",
+    pyql.TimeWindow: "to compare periods",
+    pyql.Aggregate: "to compute with each member",
 }
 
 
-def set_script(program: PyQL, profile: Profile) -> tuple[Call, ...]:
+def set_script(program: pyql.PyQL, profile: Profile) -> tuple[Call, ...]:
     """Return the actions on sets that a program stands for, up to `answer(#n)`.
 
     Its facts must be a tree around the answer: each makes a set, branches intersect.
@@ -476,53 +430,48 @@ def set_script(program: PyQL, profile: Profile) -> tuple[Call, ...]:
         calls.append(Call(name, arguments))
         return f"#{len(calls) - 1}"
 
-    def members(variable: Variable, clauses: Sequence[Clause]) -> str:
+    def refuse(clause: pyql.Clause, otherwise: str) -> NoReturn:
+        raise ActionError("unsayable", _NEEDS.get(type(clause), otherwise))
+
+    def members(variable: Variable, clauses: Sequence[pyql.Clause]) -> str:
         """Return the set of a variable's values, made from the clauses about it that are not used yet."""
         made = ""
         for clause in clauses:
             if variable not in clause.mentions or clause in used:
                 continue
             used.add(clause)
-            match clause:
-                case Fact(subject, relation, end):
-                    named = write_iri(relation, profile, relation=True)
-                    about_end = [c for c in clauses if isinstance(end, Variable) and end in c.mentions]
-                    match about_end:
-                        case [Fact(), Extreme() as best] if made:
-                            if subject != variable:
-                                _refuse(_NO_ATTRIBUTE)
-                            used.add(best)
-                            made = make("argmax" if best.largest else "argmin", made, named)
-                            continue
-                    other, mark = (subject, "") if end == variable else (end, BACKWARD)
-                    if isinstance(other, Variable):
-                        start = members(other, clauses)
-                    else:
-                        start = write_node(other, profile)
-                    found = make("get_neighbors", start, mark + named)
-                case Union(alternatives):
-                    found, *others = (members(variable, pattern) for pattern in alternatives)
-                    for other_set in others:
-                        found = make("union", found, other_set)
-                case _:
-                    _refuse(_NEEDS.get(type(clause), _NO_ATTRIBUTE))
+            if isinstance(clause, pyql.Union):
+                found, *others = (members(variable, pattern) for pattern in clause.alternatives)
+                for other_set in others:
+                    found = make("union", found, other_set)
+            elif isinstance(clause, pyql.Fact):
+                subject, end = clause.subject, clause.object
+                named = write_iri(clause.relation, profile, relation=True)
+                about_end = [c for c in clauses if isinstance(end, Variable) and end in c.mentions]
+                match about_end:
+                    case [_, pyql.Extreme() as best] if made and subject == variable:
+                        used.add(best)
+                        made = make("argmax" if best.largest else "argmin", made, named)
+                        continue
+                other, mark = (subject, "") if end == variable else (end, BACKWARD)
+                is_set = isinstance(other, Variable)
+                start = members(other, clauses) if is_set else write_node(other, profile)
+                found = make("get_neighbors", start, mark + named)
+            else:
+                refuse(clause, _NO_ATTRIBUTE)
             made = make("intersection", made, found) if made else found
         if not made:
-            _refuse("to keep members by a relation, whatever it leads to")
+            raise ActionError("unsayable", "to keep members by a relation, whatever it leads to")
         return made
 
     if program.boolean or program.order is not None or len(program.answer) != 1:
-        _refuse("to answer yes or no" if program.boolean else "to order members")
-    (answer,), clauses, is_count = program.answer, program.clauses, False
+        raise ActionError("unsayable", "to answer yes or no" if program.boolean else "to order members")
+    (wanted,), clauses, is_count = program.answer, program.clauses, False
     match clauses[-1]:
-        case Aggregate(of, output, per=None, function="count") if output == answer:
-            clauses, answer, is_count = clauses[:-1], of, True
-    result = members(answer, clauses)
+        case pyql.Aggregate(of, output, per=None, function="count") if output == wanted:
+            clauses, wanted, is_count = clauses[:-1], of, True
+    result = members(wanted, clauses)
     if left := [c for c in clauses if c not in used]:
-        _refuse(_NEEDS.get(type(left[0]), "to join members in a way that sets cannot"))
-    final = make("count", result) if is_count else result
-    return (*calls, Call("answer", (final,)))
-
-
-def _refuse(need: str) -> NoReturn:
-    raise ActionError(UNSAYABLE, need)
+        refuse(left[0], "to join members in a way that sets cannot")
+    result = make("count", result) if is_count else result
+    return (*calls, Call("answer", (result,)))

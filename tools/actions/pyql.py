@@ -9,23 +9,13 @@ from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from itertools import permutations
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
 
+from triplewise.tools.actions import terms
 from triplewise.tools.actions.comparison import compared, describe_values
 from triplewise.tools.actions.search import search
-from triplewise.tools.actions.terms import (
-    UNNAMED,
-    Resolver,
-    as_written,
-    list_values,
-    names,
-    page_number,
-    relation_names,
-    short_ids,
-    told_apart,
-)
 from triplewise.tools.actions.toolset import (
     Action,
     ActionContext,
@@ -54,61 +44,54 @@ ROWS = 5
 ROWS_A_VALUE = 10
 """Rows fetched for each value that a preview shows, so that every variable gets its share."""
 _NO = "Nothing meets this, so the answer would be no."
+_Columns = Mapping[str, Sequence[Term]]
 
 
 def _program(context: ActionContext) -> PyQL:
     return PyQL.parse(context.program, context.kg.profile)
 
 
-@action(
-    Parameter("entity_or_variable", "node", "an entity id or a variable that a fact has bound"),
-    Parameter("page", "text", "2, 3, ... to see what a list left out", False),
-    example="get_relation(?computer)",
-    aliases=("get_relations", "getRelation"),
-)
-def get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action("get_relation(?computer)", "get_relations", "getRelation")
+def get_relation(
+    context: ActionContext,
+    entity_or_variable: Annotated[str, "node", "an entity id or a variable that a fact has bound"],
+    page: Annotated[str, "text", "2, 3, ... to see what a list left out"] = "",
+) -> Feedback:
     """Get the one-hop relations of an entity or of a variable, in both directions."""
-    resolver, program, kg = Resolver(context), _program(context), context.kg
-    form = arguments[0].strip()
+    resolver, program, kg = terms.Resolver(context), _program(context), context.kg
+    shown = form = entity_or_variable.strip()
     if form.startswith("?"):
         variable = read_variable(form)
         if variable not in program.variables:
             existing = [v.n3() for v in program.variables]
-            raise ActionError(
-                "unknown_variable",
-                f"{form} is not a created variable; existing variables: {', '.join(existing) or 'none'}",
-                given=form,
-                existing=existing,
-            )
+            listed = ", ".join(existing) or "none"
+            message = f"{form} is not a created variable; existing variables: {listed}"
+            raise ActionError("unknown_variable", message, given=form, existing=existing)
         pattern = variable.n3(), program.where(kg.profile)
         result = kg.relations(variable, pattern[1])
-        shown = form
     else:
         term = resolver.entity(form)
         pattern = "?_x", f"VALUES ?_x {{ {term.n3()} }}"
         result = kg.relations(term)
         shown = form if form.startswith(('"', "'")) else kg.profile.short(term)
         shown = next(iter(resolver.repaired.values()), shown)
-    page = page_number(arguments[1]) if len(arguments) > 1 else 1
-    left: tuple[list[str], ...] = (short_ids(kg, result.forward), short_ids(kg, result.backward))
-    pages = []
-    for _ in range(page):
+    n, pages = terms.page_number(page), list[tuple[list[str], list[str]]]()
+    left: Sequence[list[str]] = [terms.short_ids(kg, side) for side in (result.forward, result.backward)]
+    for _ in range(n):
         pages.append(context.rank(*left))
-        left = tuple([r for r in side if r not in cut] for side, cut in zip(left, pages[-1], strict=True))
-    listed = {"forward": relation_names(kg, pages[-1][0]), "backward": relation_names(kg, pages[-1][1])}
-    if result.outcome.ok and not context.published:
-        _add_values(kg, listed, pages[-1], held_by(kg, *pattern))
-    rest = f" ... and {sum(map(len, left))} more: get_relation({shown}, {page + 1})" if any(left) else ""
+        left = [[r for r in side if r not in cut] for side, cut in zip(left, pages[-1], strict=True)]
+    sides = ("forward", "backward")
+    named = {side: terms.relation_names(kg, ids) for side, ids in zip(sides, pages[-1], strict=True)}
+    if not context.published:
+        _add_values(kg, named, pages[-1], held_by(kg, *pattern))
+    rest = f" ... and {sum(map(len, left))} more: get_relation({shown}, {n + 1})" if any(left) else ""
     return Feedback(
-        arguments=(shown, *([str(page)] if page > 1 else [])),
+        arguments=(shown, *([str(n)] if n > 1 else [])),
         outcome=result.outcome,
         message=result.message,
-        observation=str(listed) + ("" if context.published else rest) if result.outcome.ok else "",
+        observation=str(named) + ("" if context.published else rest),
         # All that was offered so far, the newest first.
-        relations={
-            side: [r for shown_on in reversed(pages) for r in shown_on[i]]
-            for i, side in enumerate(("forward", "backward"))
-        },
+        relations={side: [r for on in reversed(pages) for r in on[i]] for i, side in enumerate(sides)},
         detail=resolver.detail(),
     )
 
@@ -118,7 +101,7 @@ def _add_values(
 ) -> None:
     """Add to the first relations of each side a value, and how many nodes have one where not all do."""
     held = {(kg.profile.short(h.relation), h.forward): h for h in schema.held}
-    values = dict(zip(held, as_written(kg, [h.value for h in held.values()]), strict=True))
+    values = dict(zip(held, terms.as_written(kg, [h.value for h in held.values()]), strict=True))
     for names_of, side, forward in zip(listed.values(), ids, (True, False), strict=True):
         for i, key in enumerate((id, forward) for id in side[:VALUED]):
             if key in held:
@@ -127,30 +110,31 @@ def _add_values(
                 names_of[i] += f"{share}: {values[key]}"
 
 
-def _construct(name: str, context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _construct(name: str, context: ActionContext, *arguments: str) -> Feedback:
     """Carry out a construct action: extend the program, then run it once and say what it finds."""
-    resolver, before, profile = Resolver(context), _program(context), context.kg.profile
+    resolver, before, profile = terms.Resolver(context), _program(context), context.kg.profile
     after = apply(before, name, arguments, resolver)
     if name not in ("add_fact", "set_answer"):  # which compare nothing
         after = compared(context.kg, before, after)
     feedback = preview(context, after)
     if feedback.outcome == Outcome.EMPTY and name == "add_fact":
         feedback = _replace_earlier_fact(context, before, after) or feedback
-    # Nothing is wrong with a comparison that does not hold, where the question is a yes/no question.
-    says_no = feedback.outcome == Outcome.EMPTY and name in ("add_filter", "add_not", "set_answer")
-    if says_no and decides(context.question) and " or " not in context.question.casefold():
-        values = _empty_facts(context, before, after).get("values", {})
-        held = "".join(f" {variable} holds {shown}." for variable, shown in values.items())
-        text = f"{_NO}{held} If the question asks this, ask()."
-        feedback = replace(feedback, outcome=Outcome.ROWS, observation=text)
-    detail, empty = {**resolver.detail(), **feedback.detail}, feedback.outcome == Outcome.EMPTY
-    if empty:
-        detail |= _empty_facts(context, before, after)
+    detail: dict[str, Any] = {**resolver.detail(), **feedback.detail}
+    if feedback.outcome == Outcome.EMPTY:
+        facts = _empty_facts(context, before, after)
+        # Nothing is wrong with a comparison that does not hold, where the question is a yes/no question.
+        is_claim = decides(context.question) and " or " not in context.question.casefold()
+        if is_claim and name in ("add_filter", "add_not", "set_answer"):
+            held = "".join(f" {v} holds {values}." for v, values in facts.get("values", {}).items())
+            text = f"{_NO}{held} If the question asks this, ask()."
+            feedback = replace(feedback, outcome=Outcome.ROWS, observation=text)
+        else:
+            detail |= facts
     if after == before:
         detail["unchanged"] = True
     if name == "add_fact":
-        detail |= _hierarchy_facts(after, profile, empty)
-    return replace(feedback, arguments=tuple(resolver.shown(a) for a in arguments), detail=detail)
+        detail |= _hierarchy_facts(after, profile, feedback.outcome == Outcome.EMPTY)
+    return replace(feedback, arguments=tuple(map(resolver.shown, arguments)), detail=detail)
 
 
 def _replace_earlier_fact(context: ActionContext, before: PyQL, after: PyQL) -> Feedback | None:
@@ -160,22 +144,21 @@ def _replace_earlier_fact(context: ActionContext, before: PyQL, after: PyQL) -> 
     fact must lead to mediators only: the guideline for empty facts says to choose another relation, and
     agents do so under the old name. None if that is not so.
     """
-    newest, profile = after.clauses[-1], context.kg.profile
+    newest = after.clauses[-1]
     if not isinstance(newest, Fact) or len(newest.mentions) != 1:
         return None
-    variable = newest.mentions[0]
+    (variable,), short = newest.mentions, context.kg.profile.short
     hanging = [clause for clause in before.clauses if variable in clause.mentions]
     if len(hanging) != 1 or not isinstance(earlier := hanging[0], Fact):
         return None
-    if (earlier.subject, earlier.object) != (newest.subject, newest.object):
-        return None
-    if set(preview(context, before).values.get(variable.name, [])) != {UNNAMED}:
+    is_same = (earlier.subject, earlier.object) == (newest.subject, newest.object)
+    if not is_same or set(preview(context, before).values.get(variable.name, [])) != {terms.UNNAMED}:
         return None
     feedback = preview(context, replace(after, clauses=tuple(c for c in after.clauses if c != earlier)))
     if feedback.outcome not in (Outcome.ROWS, Outcome.TRUNCATED):
         return None
     note = (
-        f"(The fact over {profile.short(earlier.relation)}, which led {variable.n3()} only to nodes without "
+        f"(The fact over {short(earlier.relation)}, which led {variable.n3()} only to nodes without "
         "a name, was left out.)"
     )
     return replace(feedback, observation=f"{feedback.observation} {note}")
@@ -191,10 +174,10 @@ def preview(context: ActionContext, program: PyQL) -> Feedback:
     result = kg.query(program.sparql(kg.profile, most))
     if result.boolean is not None:
         return replace(_truth(result.boolean), program=text)
-    feedback = _values(context, program, result, len(result.rows) >= most)
-    if program.boolean and result.outcome is Outcome.EMPTY:
+    if program.boolean and not result.rows:
         # No is an answer: nothing is wrong with a yes/no question whose pattern does not hold.
         return Feedback(outcome=Outcome.ROWS, observation=_NO, program=text)
+    feedback = _values(context, program, result, len(result.rows) >= most)
     return replace(feedback, program=text, triples=instantiate(program.facts(), result))
 
 
@@ -208,45 +191,43 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
     is_sample: whether the result holds only the first solutions that there are.
     """
     kg, limit = context.kg, context.preview
-    if not result.outcome.ok:
-        return Feedback(outcome=result.outcome, message=result.message, observation=result.message)
+    if not result.rows:
+        text = "The query has no result."
+        nothing: dict[str, list[str]] = {v: [] for v in result.variables}
+        return Feedback(
+            outcome=result.outcome, message=result.message, observation=text, values=nothing, ids=nothing
+        )
     columns = {v: result.column(v) for v in result.variables}
-    shown: dict[str, tuple[Term, ...]] = {v: column[:limit] for v, column in columns.items()}
+    shown = {v: column[:limit] for v, column in columns.items()}
     rows = result.rows[:ROWS] if min(len(columns), len(result.rows)) > 1 and not context.published else ()
-    terms = dict.fromkeys(t for some in (*shown.values(), *rows) for t in some if t is not None)
-    named = names(kg, list(terms))
+    named = terms.names(kg, (t for some in (*shown.values(), *rows) for t in some))
     values = {v: [named[t] for t in column] for v, column in shown.items()}
-    ids = {v: short_ids(kg, column) for v, column in shown.items()}
+    ids = {v: terms.short_ids(kg, column) for v, column in shown.items()}
     sentences = []
     for v, column in columns.items():
         count = f"{len(column)} {'or more' if is_sample else 'in all'}"
         more = len(column) > limit and (context.published or count)
-        listed = list_values(told_apart(values[v], ids[v]), more)
+        listed = terms.list_values(terms.told_apart(values[v], ids[v]), more)
         sentences.append(f"The value of variable ?{v} is {listed}.")
     if is_sample and not context.published:
         sentences.append(f"(Seen in the first {len(result.rows)} solutions only: there are more.)")
     if rows:
-        sentences.append(_solutions(list(columns), rows, named, len(rows) < len(result.rows)))
+        heading = " | ".join(f"?{v}" for v in columns)
+        lines = [" | ".join(named[t] if t is not None else "-" for t in row) for row in rows]
+        more_rows = ["..."] if len(rows) < len(result.rows) else []
+        sentences.append(f"Solutions ({heading}): {'; '.join([*lines, *more_rows])}.")
     return Feedback(
         outcome=result.outcome,
         message=result.message,
-        observation=" ".join(sentences) if result.rows else "The query has no result.",
+        observation=" ".join(sentences),
         values=values,
         ids=ids,
-        detail=_result_facts(kg, program, context.memory, columns, named) if result.rows else {},
+        detail=_result_facts(kg, program, context.memory, columns, named),
     )
 
 
-def _solutions(
-    columns: Sequence[str], rows: Sequence[Sequence[Term | None]], named: Mapping[Term, str], more: bool
-) -> str:
-    heading = " | ".join(f"?{v}" for v in columns)
-    lines = [" | ".join(named[t] if t is not None else "-" for t in row) for row in rows]
-    return f"Solutions ({heading}): {'; '.join([*lines, *(['...'] if more else [])])}."
-
-
-@action(example="execute()")
-def execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action("execute()")
+def execute(context: ActionContext) -> Feedback:
     """Execute the query and finish with its answer."""
     program = _program(context)
     # The only variable there is need not be set (figure 7, step 8).
@@ -256,7 +237,10 @@ def execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
 
 
 def execute_program(context: ActionContext, program: PyQL) -> Feedback:
-    """Return what `execute` says of a program, whatever the context's own. Raises `ActionError`."""
+    """Return what `execute` says of a program, whatever the context's own.
+
+    Raises `ActionError` for a program that is not complete, `QueryFailedError` where the query fails.
+    """
     kg = context.kg
     program.check_complete()
     result = kg.query(program.sparql(kg.profile))
@@ -264,20 +248,17 @@ def execute_program(context: ActionContext, program: PyQL) -> Feedback:
         feedback, answers = _truth(result.boolean), ["true" if result.boolean else "false"]
     else:
         feedback = _values(context, program, result)
-        answers = short_ids(kg, dict.fromkeys(v for row in result.rows for v in row if v is not None))
-    text = program.text(kg.profile)
-    return replace(feedback, program=text, answers=tuple(answers), finished=result.outcome.ok)
+        answers = terms.short_ids(kg, dict.fromkeys(v for row in result.rows for v in row if v is not None))
+    return replace(feedback, program=program.text(kg.profile), answers=tuple(answers), finished=True)
 
 
-@action(
-    Parameter("what", "text", "all takes back the whole query", False),
-    example="undo()",
-    aliases=("undo_last", "remove_last"),
-)
-def undo(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action("undo()", "undo_last", "remove_last")
+def undo(
+    context: ActionContext, what: Annotated[str, "text", "all takes back the whole query"] = ""
+) -> Feedback:
     """Take back the last line of the query, when it was accepted but is not what is meant."""
     before, profile = _program(context), context.kg.profile
-    after = PyQL() if arguments and before.clauses else before.undo()
+    after = PyQL() if what and before.clauses else before.undo()
     left = after.text(profile).splitlines()
     back = [line for line in before.text(profile).splitlines() if line not in left]
     feedback = preview(context, after)
@@ -290,11 +271,8 @@ def _declared() -> list[Action]:
     actions = []
     text = files(__package__).joinpath("pyql.yaml").read_text("utf-8")
     for key, entry in yaml.safe_load(text)["actions"].items():
-        name = key.rstrip("+")
-        parameters = tuple(
-            Parameter(p.rstrip("?"), kind, doc, not p.endswith("?"))
-            for p, (kind, doc) in entry["parameters"].items()
-        )
+        name, given = key.rstrip("+"), entry["parameters"].items()
+        parameters = tuple(Parameter(p.rstrip("?"), *about, not p.endswith("?")) for p, about in given)
         run, example = partial(_construct, name), entry["example"]
         actions.append(Action(name, entry["doc"], parameters, run, example, variadic=key != name))
     return actions
@@ -305,9 +283,11 @@ PYQL = Toolset("pyql", (get_relation, search, *_declared(), undo, execute, unkno
 
 _LOOKED_AT, _BESIDE = 20, 1_000
 """Nodes without a name that are looked at, and facts about them that are read."""
-_PLAIN_NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?%?")
-_YEAR = re.compile(r"1\d{3}|20\d\d")
-_ISO_DATE = re.compile(r"-?\d{4}-\d\d(?:-\d\d)?(?:T.*|Z)?")
+_WRITTEN = {
+    "year": re.compile(r"1\d{3}|20\d\d"),
+    "date": re.compile(r"-?\d{4}-\d\d(?:-\d\d)?(?:T.*|Z)?"),
+    "number": re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?%?"),
+}
 _TELLS_TIME = re.compile(
     r"\d|\b(?:jan|febr)uary\b|\b(?:march|april|may|june|july|august)\b|\b(?:septem|octo|novem|decem)ber\b"
     r"|day\b|\b(?:spring|summer|autumn|winter|century|era|period|age|war|easter|christmas)\b",
@@ -325,29 +305,22 @@ def kind_of_value(term: Term, name: str | None) -> str:
         term: the value. name: as it is shown, None where that was not fetched.
     """
     if isinstance(term, Literal):
-        if term.datatype in NUMERIC:
-            return "number"
-        if term.datatype in TEMPORAL:
-            return "date"
-        if term.datatype == XSD + "boolean":
-            return "boolean"
-        name = term.value
-    elif name is None or name == UNNAMED:
-        return "unnamed" if name else "unseen"
-    text = name.strip()
-    for kind, pattern in (("year", _YEAR), ("date", _ISO_DATE), ("number", _PLAIN_NUMBER)):
-        if pattern.fullmatch(text):
+        kinds = {**dict.fromkeys(NUMERIC, "number"), **dict.fromkeys(TEMPORAL, "date")}
+        if kind := (kinds | {XSD + "boolean": "boolean"}).get(term.datatype):
             return kind
-    if isinstance(term, Literal):
-        return "text"
-    return "dated" if _TELLS_TIME.search(name) else "entity"
+        name = term.value
+    elif name is None or name == terms.UNNAMED:
+        return "unnamed" if name else "unseen"
+    written = (kind for kind, pattern in _WRITTEN.items() if pattern.fullmatch(name.strip()))
+    other = "text" if isinstance(term, Literal) else "dated" if _TELLS_TIME.search(name) else "entity"
+    return next(written, other)
 
 
 def _result_facts(
     kg: KnowledgeGraph,
     program: PyQL,
     memory: ReasoningMemory,
-    columns: Mapping[str, Sequence[Term]],
+    columns: _Columns,
     named: Mapping[Term, str],
 ) -> dict[str, Any]:
     """Return facts about a result with rows, all plain JSON, for guidelines.
@@ -374,8 +347,16 @@ def _result_facts(
         for v in answers or [v.name for v in mentioned if v.name in columns]
         if {"unnamed"} <= set(kinds[v]) <= {"unnamed", "unseen"} and _are_ends(kg, columns[v])
     ]
-    if isinstance(newest, Extreme):
-        facts["tied"] = _tied(program, newest.variable, columns, kinds)
+    if isinstance(newest, Extreme) and newest.variable.name in columns:
+        best = newest.variable
+        holding = owners(program, best)
+        if len(holding) == 1 and set(kinds.get(holding[0].name, ())) == {"unnamed"}:
+            # Several statements about one thing are no tie: what matters is whose they are.
+            holding = [v for v in owners(program, holding[0]) if v != best] or holding
+        sizes = {v: len(columns[v.name]) for v in holding if v.name in columns}
+        owner = min(sizes, key=lambda v: sizes[v], default=best)
+        if sizes.get(owner, 0) > 1:
+            facts["tied"] = {"variable": best.n3(), "owner": owner.n3(), "count": sizes[owner]}
     return {key: value for key, value in facts.items() if value}
 
 
@@ -390,8 +371,7 @@ def _are_ends(kg: KnowledgeGraph, nodes: Sequence[Term]) -> bool:
     )
     if result.outcome != Outcome.ROWS:
         return False
-    types = set(kg.profile.type_predicates)
-    beside: dict[Term, set[Term]] = {}
+    types, beside = set(kg.profile.type_predicates), dict[Term, set[Term]]()
     for node, relation, other in result.rows:
         if not isinstance(relation, IRI) or relation.value in types or kg.profile.excludes(relation):
             continue
@@ -400,9 +380,7 @@ def _are_ends(kg: KnowledgeGraph, nodes: Sequence[Term]) -> bool:
     return 2 * sum(len(others) < 2 for others in beside.values()) > len(beside)
 
 
-def _topics(
-    kg: KnowledgeGraph, program: PyQL, memory: ReasoningMemory, columns: Mapping[str, Sequence[Term]]
-) -> list[str]:
+def _topics(kg: KnowledgeGraph, program: PyQL, memory: ReasoningMemory, columns: _Columns) -> list[str]:
     """Return linked entities that a relation leads away from and straight back to, as answers.
 
     A topic may well answer its own question over two different relations: the writer of a director's films.
@@ -419,26 +397,6 @@ def _topics(
             if start in answers and len(answers) > 1:  # where it is all there is, nothing is to be left out
                 back.append(kg.profile.short(start))
     return [id for id in dict.fromkeys(back) if id in memory.linked]
-
-
-def _tied(
-    program: PyQL,
-    best: Variable,
-    columns: Mapping[str, Sequence[Term]],
-    kinds: Mapping[str, Mapping[str, int]],
-) -> dict[str, Any]:
-    """Return what a superlative left several of; {} if one solution stands out."""
-    if best.name not in columns:
-        return {}
-    holding = owners(program, best)
-    if len(holding) == 1 and set(kinds.get(holding[0].name, ())) == {"unnamed"}:
-        # Several statements about one thing are no tie: what matters is whose they are.
-        holding = [v for v in owners(program, holding[0]) if v != best] or holding
-    sizes = {v: len(columns[v.name]) for v in holding if v.name in columns}
-    if not sizes or min(sizes.values()) < 2:
-        return {}
-    owner = min(sizes, key=lambda v: sizes[v])
-    return {"variable": best.n3(), "owner": owner.n3(), "count": sizes[owner]}
 
 
 def _empty_facts(context: ActionContext, before: PyQL, after: PyQL) -> dict[str, Any]:
@@ -470,11 +428,11 @@ def _hierarchy_facts(program: PyQL, profile: Profile, empty: bool) -> dict[str, 
     newest = program.clauses[-1] if program.clauses else None
     if not isinstance(newest, Fact):
         return {}
+    levels = {**dict.fromkeys(profile.subclass_predicates, "subclass")}
+    levels |= dict.fromkeys(profile.type_predicates, "type")
     facts: dict[str, Any] = {}
-    if newest.relation.value in profile.type_predicates:
-        facts["hierarchy"] = "type"
-    elif newest.relation.value in profile.subclass_predicates:
-        facts["hierarchy"] = "subclass"
+    if level := levels.get(newest.relation.value):
+        facts["hierarchy"] = level
     if empty:
         leading = (*profile.type_predicates, *profile.subclass_predicates)
         facts["class_relations"] = [profile.short(IRI(p)) for p in leading]
@@ -489,8 +447,7 @@ def script(program: PyQL, profile: Profile) -> tuple[Call, ...]:
     """
     comparing = Filter | Extreme | Aggregate | Value
     clauses = (replace(c, kind="") if isinstance(c, comparing) else c for c in program.clauses)
-    plain = replace(program, clauses=tuple(clauses))
-    parts = (line.partition("(") for line in plain.text(profile).splitlines())
-    calls = [Call(name, tuple(scan_arguments(rest)[0])) for name, _, rest in parts]
-    first = [Call("ask")] if program.boolean else []
-    return (*first, *(call for call in calls if call.name != "ask"), Call("execute"))
+    lines = replace(program, clauses=tuple(clauses)).text(profile).splitlines()
+    parts = (line.partition("(") for line in lines)
+    calls = [Call(name, tuple(scan_arguments(rest)[0])) for name, _, rest in parts if name != "ask"]
+    return (*([Call("ask")] if program.boolean else []), *calls, Call("execute"))

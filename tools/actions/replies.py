@@ -1,4 +1,4 @@
-"""From a model's reply to one action: what it thought, and what it calls.
+"""From a model's reply to its actions: what it thought, and what it calls.
 
 Small and large models write calls in many loose forms; all that mean exactly one action are read, the others
 become interpreter feedback (QueryAgent, table 12).
@@ -17,7 +17,7 @@ from triplewise.tools.pyql.text import scan_arguments
 
 _OPENING = re.compile(r"(?<![\w?:/.#-])([A-Za-z_]\w*)\s*\(")
 _QUERY = re.compile(r"(?i)\s*(?:SELECT|WITH|PREFIX|BASE|ASK)\b(?!\s*\()")
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|<[^<>\s]*>")
+_QUERY_TOKEN = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|<[^<>\s]*>|[()]")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$", re.MULTILINE)
 _THINKING = re.compile(r"(?s)<think(?:ing)?>(.*?)</think(?:ing)?>")
@@ -33,7 +33,7 @@ _INPUT = re.compile(
     r"[ \t>*_#`-]*Action Input[ \t]*\d*[ \t*_`]*[:：][ \t*_`]*(?P<input>.*?)[ \t`]*$"
 )
 _KEYWORD = re.compile(r"^[a-z]\w*\s*=\s*(?=[?\"'<\w(])")
-_FORM = "write Action: name(argument, ...)"
+_NO_ACTION = "the reply has no action: write Action: name(argument, ...)"
 _FIELD = re.compile(r"(?m)^\s*[A-Za-z][A-Za-z_ ]*?\d*\s*:\s*(\S.*)$")
 
 
@@ -55,70 +55,51 @@ def parse_call(text: str, legal: Collection[str] = ()) -> Call:
             is not legal comes back as it is: `Toolset.execute` says what is wrong with it.
     """
     plain = _FENCE.sub("", whole(text)).strip().strip("`").strip()
-    calls = _calls(plain)
+    calls = _calls(plain, legal)
     if not calls:
-        if (bare := _bare(plain, legal)) is not None:
-            return bare
         message = f"no action in {plain[:120]!r}: write name(argument, ...)"
         raise ActionError("no_action", message, legal=sorted(legal))
-    named = [c for c in calls if c.name in legal] if legal else calls
-    if len(named) > 1:
-        names = [c.text() for c in named]
-        message = f"{len(named)} actions in one reply, exactly one is due: {'; '.join(names)}"
+    if len(calls) > 1:
+        names = [c.text() for c in calls]
+        message = f"{len(calls)} actions in one reply, exactly one is due: {'; '.join(names)}"
         raise ActionError("several_actions", message, first=names[0], actions=names)
-    return (named or calls)[0]
+    return calls[0]
 
 
-def _calls(text: str) -> list[Call]:
-    """All calls in a text, none from inside the arguments of another."""
-    calls: list[Call] = []
-    place = 0
+def _calls(text: str, legal: Collection[str]) -> list[Call]:
+    """The calls of legal names in a text, none from inside another; else the first call of any name."""
+    calls, place = list[Call](), 0
     while match := _OPENING.search(text, place):
-        if _QUERY.match(text, match.end()):
-            place = _query_end(text, match.end())
-            calls.append(Call(match[1], (text[match.end() : place].strip(),)))
+        start, depth = match.end(), 0
+        if _QUERY.match(text, start):  # a query of another language, up to the bracket that closes
+            for token in _QUERY_TOKEN.finditer(text, start):
+                depth += (token[0] == "(") - (token[0] == ")")
+                if depth < 0:
+                    break
+            place = token.start() if depth < 0 else len(text)
+            calls.append(Call(match[1], (text[start:place].strip(),)))
             place += 1
             continue
         # A call stays on its line where its bracket closes there, so that later prose is not swallowed.
-        end_of_line = text.find("\n", match.end())
-        line = text[: end_of_line if end_of_line >= 0 else len(text)]
-        arguments, end = scan_arguments(line, match.end())
-        if end == len(line) and not line.rstrip().endswith((")", "]", "}")) and len(line) < len(text):
-            whole, closed = scan_arguments(text, match.end())
-            if text[closed - 1] in ")]}":
-                arguments, end = whole, closed
+        line = text[:start] + text[start:].partition("\n")[0]
+        arguments, place = scan_arguments(line, start)
+        if place == len(line) < len(text) and not line.rstrip().endswith((")", "]", "}")):
+            of_all, end = scan_arguments(text, start)
+            if text[end - 1] in ")]}":
+                arguments, place = of_all, end
         # Without backticks, bold marks or `name=` before a value.
         bare = (_KEYWORD.sub("", " ".join(a.split("\n"))).strip().strip("`*").strip() for a in arguments)
         calls.append(Call(match[1], tuple(bare)))
-        place = end
-    return calls
-
-
-def _query_end(text: str, start: int) -> int:
-    """Return where the bracket closes that holds a query of its own language, which is left as it is."""
-    depth, i = 0, start
-    while i < len(text):
-        if quoted := _QUOTED.match(text, i):
-            i = quoted.end()
-            continue
-        depth += (text[i] == "(") - (text[i] == ")")
-        if depth < 0:
-            break
-        i += 1
-    return i
-
-
-def _bare(text: str, legal: Collection[str]) -> Call | None:
-    """A call without brackets: a name alone, or with its arguments on lines `Field: value` (ODA, table 5)."""
+    if calls:
+        return [c for c in calls if c.name in legal] or calls[:1] if legal else calls
+    # A name alone, or with its arguments on lines `Field: value` (ODA, table 5).
     first, _, rest = text.partition("\n")
-    match = _NAME.match(first.strip())
-    if match is None or match[0] not in legal:
-        return None
-    after = first.strip()[match.end() :].strip(" .")
+    name = _NAME.match(first := first.strip())
+    if name is None or name[0] not in legal:
+        return []
+    after = first[name.end() :].strip(" .")
     values = _FIELD.findall(f"{after}\n{rest}")
-    if after and not values:
-        return None
-    return Call(match[0], tuple(v.strip() for v in values))
+    return [] if after and not values else [Call(name[0], tuple(v.strip() for v in values))]
 
 
 def parse_react(text: str) -> tuple[str, str]:
@@ -132,14 +113,14 @@ def parse_react(text: str) -> tuple[str, str]:
             the first ones, so that a policy may go on with them.
     """
     text = whole(text)
-    thinking = " ".join(m.strip() for m in _THINKING.findall(text))
     parts = _parts(text)
     thoughts = [p for p in parts if p.kind == "thought"]
     actions = [p.text for p in parts if p.kind == "action" and p.text]
-    thought = " ".join(p.text for p in thoughts if p.number == thoughts[0].number).strip() or thinking
+    thought = " ".join(p.text for p in thoughts if p.number == thoughts[0].number).strip()
+    thought = thought or " ".join(m.strip() for m in _THINKING.findall(text))
     detail: dict[str, Any] = {"thought": thought, "action": actions[0] if actions else ""}
     if not actions:
-        raise ActionError("no_action", f"the reply has no action: {_FORM}", **detail)
+        raise ActionError("no_action", _NO_ACTION, **detail)
     if len(set(actions)) > 1:
         message = f"{len(actions)} actions in one reply, exactly one is due"
         raise ActionError("several_actions", message, **detail, first=actions[0], actions=actions)
@@ -159,15 +140,9 @@ def parse_actions(text: str, legal: Collection[str] = ()) -> tuple[str, list[Cal
     """
     parts = _parts(whole(text))
     thought = " ".join(p.text for p in parts if p.kind == "thought").strip()
-    calls: list[Call] = []
-    for part in parts:
-        if part.kind == "action" and part.text:
-            of_part = _calls(part.text.strip("`"))
-            known = [c for c in of_part if c.name in legal] if legal else of_part
-            bare = _bare(part.text, legal)
-            calls += known or of_part[:1] or ([bare] if bare is not None else [])
+    calls = [c for p in parts if p.kind == "action" for c in _calls(p.text.strip("`"), legal)]
     if not calls:
-        raise ActionError("no_action", f"the reply has no action: {_FORM}", thought=thought)
+        raise ActionError("no_action", _NO_ACTION, thought=thought)
     return thought, calls
 
 
@@ -187,11 +162,11 @@ def _parts(text: str) -> list[_Part]:
     """The marked parts of a reply up to a made-up observation; an unmarked reply is a bare action."""
     text = _INPUT.sub(_with_input, _THINKING.sub("", text))
     heads = list(_HEAD.finditer(text))
-    observed = next((m for m in _OBSERVATION.finditer(text) if heads and m.start() > heads[0].start()), None)
-    text = text[: observed.start()] if observed else text
-    heads = [h for h in heads if h.end() <= len(text)]
     if not heads:
         return [_Part("action", "", text.strip())] if _OPENING.search(text) else [_Part("thought", "", text)]
+    if observed := _OBSERVATION.search(text, heads[0].start() + 1):
+        text = text[: observed.start()]
+        heads = [h for h in heads if h.end() <= len(text)]
     parts = []
     for head, following in zip(heads, [*heads[1:], None], strict=True):
         body = text[head.end() : following.start() if following else len(text)]

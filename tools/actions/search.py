@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, action
+from typing import Annotated
+
+from triplewise.tools.actions.toolset import ActionContext, Feedback, action
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.linking.search import KINDS, MatchKind, labels_language, search_kg
@@ -18,21 +20,18 @@ SHOWN, SHOWN_OF_ALL = 10, 5
 """Matches shown of one kind that was asked for; of each kind where none was named."""
 
 
-@action(
-    Parameter("text", "text", "a name, or a few words that describe what is meant"),
-    Parameter("kind", "text", f"{', '.join(KINDS)}; all of them if left out", False),
-    example="search(Kobe Bryant, entity)",
-    aliases=("lookup", "find_entity", "search_entity"),
-)
-def search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action("search(Kobe Bryant, entity)", "lookup", "find_entity", "search_entity")
+def search(
+    context: ActionContext,
+    text: Annotated[str, "text", "a name, or a few words that describe what is meant"],
+    kind: Annotated[str, "text", f"{', '.join(KINDS)}; all of them if left out"] = "",
+) -> Feedback:
     """Look up ids by name: use it where the entities given are missing or not the ones meant."""
-    text = arguments[0].strip().strip("'\"")
-    asked = arguments[1].strip().strip("'\"").lower() if len(arguments) > 1 else ""
-    kind = _KINDS.get(asked)
-    if asked and kind is None:
-        message = f"search looks for {', '.join(KINDS)}, not for {arguments[1]}"
+    text, asked = text.strip().strip("'\""), kind.strip().strip("'\"").lower()
+    if asked and asked not in _KINDS:
+        message = f"search looks for {', '.join(KINDS)}, not for {kind}"
         raise ActionError("bad_kind", message, given=asked)
-    kinds, shown = ((kind,), SHOWN) if kind else (KINDS, SHOWN_OF_ALL)
+    kinds, shown = ((_KINDS[asked],), SHOWN) if asked else (KINDS, SHOWN_OF_ALL)
     matches = search_kg(context.kg, text, kinds, context.encoder, shown)
     lines = []
     for each in KINDS:
@@ -47,7 +46,7 @@ def search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     if language and not any(m.close for m in matches):
         lines.append(f"Names in this graph are {language}.")
     return Feedback(
-        arguments=(text, *([kind] if kind else ())),
+        arguments=(text, *(kinds if asked else ())),
         outcome=Outcome.ROWS,
         observation="\n".join(lines) or f"Nothing in the graph is called like {text!r}; try other words.",
         ids={"search": [m.id for m in matches]},

@@ -6,10 +6,10 @@ last one is the answer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from triplewise.tools.actions.sql import get_column, get_columns, get_tables, open_database_of
-from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action, unknown
+from triplewise.tools.actions.toolset import ActionContext, Feedback, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.query import Rows
@@ -19,43 +19,38 @@ if TYPE_CHECKING:
     from triplewise.tools.sql.database import RelationalDatabase
     from triplewise.tools.sql.select import Select
 
-SHOWN_ROWS = 10
-"""Rows of a result that the model is shown."""
-CELL = 80
-"""Characters of a cell that are shown."""
+SHOWN_ROWS, CELL = 10, 80
+"""Rows of a result, and characters of a cell, that the model is shown."""
 VALUES, COLUMNS = 8, 5
 """Values and columns of a search that are shown."""
 
 
-@action(
-    Parameter("select", "text", "one SELECT in the SQL of this database"),
-    example="query(SELECT name FROM film WHERE year < 1950 ORDER BY year LIMIT 3)",
-    variadic=True,
-    aliases=("sql", "run_query"),
-)
-def query(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action("query(SELECT name FROM film WHERE year < 1950 ORDER BY year LIMIT 3)", "sql", "run_query")
+def query(
+    context: ActionContext, *select: Annotated[str, "text", "one SELECT in the SQL of this database"]
+) -> Feedback:
     """Run a SELECT and see its first rows. It becomes the answer when execute() follows."""
     database = open_database_of(context)
-    select = database.read_select(", ".join(arguments))
-    rows = _run(select, database)
+    statement = database.read_select(", ".join(select))
+    rows = _run(statement, database)
     shown = rows.rows[:SHOWN_ROWS] if answer_values(rows) else ()  # nothing but NULL is no result
-    outcome = Outcome.EMPTY if rows.rows and not shown else rows.outcome
     lines = [" | ".join(rows.columns)]
     for row in shown:
         cells = ("NULL" if cell is None else str(cell).replace("\n", " ") for cell in row)
         lines.append(" | ".join(c if len(c) <= CELL else f"{c[: CELL - 3]}..." for c in cells))
-    more = ["... and more rows"] if len(rows.rows) > len(shown) else []
-    notes = [f"Note: {note}." for note in select.notes]
+    lines += ["... and more rows"] if len(rows.rows) > len(shown) else []
+    lines += [f"Note: {note}." for note in statement.notes]
+    # A preview is cut on purpose: that is no truncation to warn of.
+    outcome = Outcome.ROWS if rows.outcome is Outcome.TRUNCATED else rows.outcome
     return Feedback(
-        arguments=(select.text,),
-        # A preview is cut on purpose: that is no truncation to warn of.
-        outcome=Outcome.ROWS if outcome is Outcome.TRUNCATED else outcome,
+        arguments=(statement.text,),
+        outcome=Outcome.EMPTY if rows.rows and not shown else outcome,
         message=rows.message,
-        observation="\n".join([*lines, *more, *notes]) if shown else "The query has no result.",
-        program=select.text,
+        observation="\n".join(lines) if shown else "The query has no result.",
+        program=statement.text,
         values={c: [str(row[i]) for row in shown] for i, c in enumerate(rows.columns)},
         # A count of nothing, or EXISTS, is a row too.
-        detail=_of_texts(select, database) if len(shown) < 2 else {},
+        detail=_of_texts(statement, database) if len(shown) < 2 else {},
     )
 
 
@@ -86,35 +81,28 @@ def _of_texts(select: Select, database: RelationalDatabase) -> dict[str, object]
     return {k: v for k, v in (("missing", missing), ("as_text", as_text)) if v}
 
 
-@action(
-    Parameter("text", "text", "a name or a word of the question"), example="search(Berlin)", variadic=True
-)
-def search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action("search(Berlin)")
+def search(
+    context: ActionContext, *text: Annotated[str, "text", "a name or a word of the question"]
+) -> Feedback:
     """Look up how the database writes a value, and in which columns; or columns by their name."""
     from rapidfuzz import fuzz
 
-    database, text = open_database_of(context), ", ".join(arguments).strip().strip("'\"")
+    database, given = open_database_of(context), ", ".join(text).strip().strip("'\"")
     columns = database.schema.columns
-    held = [
-        (column.id, str(value))
-        for column in columns
-        if column.kind in ("text", "other")
-        for value in database.find(column, text, 2)
-    ]
-    held.sort(key=lambda pair: -fuzz.WRatio(text.lower(), pair[1].lower()))
+    texts = (column for column in columns if column.kind in ("text", "other"))
+    held = [(column.id, str(value)) for column in texts for value in database.find(column, given, 2)]
+    held.sort(key=lambda pair: -fuzz.WRatio(given.lower(), pair[1].lower()))
     lines = [f"{column} = {value!r}" for column, value in held[:VALUES]]
     ids = {column.id.replace("_", " "): column.id for column in columns}
-    if named := nearest(text, list(ids), COLUMNS):
+    if named := nearest(given, list(ids), COLUMNS):
         lines.append(f"columns: {', '.join(ids[str(name)] for name in named)}")
-    return Feedback(
-        arguments=(text,),
-        outcome=Outcome.ROWS,
-        observation="\n".join(lines) or f"No value and no column is like {text!r}.",
-    )
+    observation = "\n".join(lines) or f"No value and no column is like {given!r}."
+    return Feedback(arguments=(given,), outcome=Outcome.ROWS, observation=observation)
 
 
-@action(example="execute()")
-def execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action("execute()")
+def execute(context: ActionContext) -> Feedback:
     """Finish: what the last query finds is the answer."""
     if not context.program:
         raise ActionError("execute_before_answer", "no query was made yet: use query(SELECT ...)")

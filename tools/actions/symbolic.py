@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
-from triplewise.tools.actions.explore import SHOWN_NEIGHBORS, answer, entity_ids, neighbours_under
+from triplewise.tools.actions import explore
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, names, relation_names, short_ids, triple_lines, with_id
-from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action, unknown
+from triplewise.tools.actions.toolset import ActionContext, Feedback, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Term, one_line
@@ -46,20 +46,19 @@ FACTS_OF_EACH = 1_000
 
 
 @action(
-    Parameter("sub_question", "text", "the question, or an entity and what is asked of it"),
-    example="get_rules(who directed the films of Tom Hanks)",
-    variadic=True,
-    aliases=("getReasoningPath", "getRules", "get_reasoning_path"),
+    "get_rules(who directed the films of Tom Hanks)", "getReasoningPath", "getRules", "get_reasoning_path"
 )
-def get_rules(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def get_rules(
+    context: ActionContext,
+    *sub_question: Annotated[str, "text", "the question, or an entity and what is asked of it"],
+) -> Feedback:
     """Retrieve relational reasoning paths to answer a sub-question: a plan to follow."""
-    question = ", ".join(arguments).strip("'\"")
+    question = ", ".join(sub_question).strip("'\"")
     service: RuleService | None = context.services.get("rules")
     rules = list(service(question)) if service else []
+    text = "No reasoning path is known for this. Search the neighbors of an entity under a relation."
     if rules:
         text = f"Surrounding relational reasoning paths are: {'; '.join(rules)}."
-    else:
-        text = "No reasoning path is known for this. Search the neighbors of an entity under a relation."
     if len(rules) > 1:
         text += " There are multiple paths, maybe you should select one most potential path."
     return Feedback(arguments=(question,), outcome=Outcome.ROWS if rules else Outcome.EMPTY, observation=text)
@@ -72,62 +71,63 @@ def _nothing_found(context: ActionContext) -> str:
     return f"{text}{documents if 'extract' in context.services else ''}."
 
 
-@action(
-    Parameter("entity", "entity", "the id or name of an entity"),
-    Parameter("relation", "relation", "a relation of a reasoning path; ^r walks it from object to subject"),
-    Parameter("page", "text", "2, 3, ... to see what the first page left out", False),
-    example="search_neighbor(Q1490, P36)",
-    aliases=("searchNeighbor", "searchNeighbors", "search_neighbors"),
-)
-def search_neighbor(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action("search_neighbor(Q1490, P36)", "searchNeighbor", "searchNeighbors", "search_neighbors")
+def search_neighbor(
+    context: ActionContext,
+    entity: Annotated[str, "entity", "the id or name of an entity"],
+    relation: Annotated[
+        str, "relation", "a relation of a reasoning path; ^r walks it from object to subject"
+    ],
+    page: explore.Page = "",
+) -> Feedback:
     """Search the neighbors of an entity under a relation in the knowledge graph."""
-    resolver = Resolver(context)
-    entity = _entity(context, resolver, arguments[0])
-    feedback = neighbours_under(context, resolver, entity, arguments[1:], "search_neighbor")
+    resolver, kg = Resolver(context), context.kg
+    node = _entity(resolver, entity)
+    feedback = explore.neighbours_under(context, resolver, node, relation, page, "search_neighbor")
     if feedback.outcome != Outcome.EMPTY:
         return feedback
-    around = context.kg.relations(entity)
-    sides = context.rank(*(short_ids(context.kg, side) for side in (around.forward, around.backward)))
-    forward, backward = (relation_names(context.kg, side[:SHOWN_RELATIONS]) for side in sides)
+    around = kg.relations(node)
+    sides = context.rank(short_ids(kg, around.forward), short_ids(kg, around.backward))
+    forward, backward = (relation_names(kg, side[:SHOWN_RELATIONS]) for side in sides)
     listed = ", ".join([*forward, *(f"^{name}" for name in backward)])
     there = f" Its relations are {listed}." if listed else ""
     return replace(feedback, observation=f"{_nothing_found(context)}{there}")
 
 
-def _entity(context: ActionContext, resolver: Resolver, form: str) -> Term:
+def _entity(resolver: Resolver, form: str) -> Term:
     """An entity by id or by name: documents name entities that no action has shown (figure 7, action 4)."""
     try:
         return resolver.entity(form)
     except ActionError as error:
-        unknown = error.code == "unknown_entity"
-        nodes = [entry.iri for entry in context.kg.names.exact(form.strip("'\""))] if unknown else []
+        kg, is_unknown = resolver.context.kg, error.code == "unknown_entity"
+        nodes = [entry.iri for entry in kg.names.exact(form.strip("'\""))] if is_unknown else []
         if not nodes:
             raise
-        resolver.repaired[form] = context.kg.profile.short(nodes[0])
+        resolver.repaired[form] = kg.profile.short(nodes[0])
         return nodes[0]
 
 
-@action(
-    Parameter("relation", "relation", "a relation of a reasoning path"),
-    Parameter("entities", "entity", "ids or names of entities"),
-    example="search_each(P36, Q17, Q142)",
-    variadic=True,
-    aliases=("searchEach",),
-)
-def search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action("search_each(P36, Q17, Q142)", "searchEach")
+def search_each(
+    context: ActionContext,
+    relation: Annotated[str, "relation", "a relation of a reasoning path"],
+    *entities: Annotated[str, "entity", "ids or names of entities"],
+) -> Feedback:
     """Search the neighbors of several entities under one relation at once."""
-    resolver, kg = Resolver(context), context.kg
-    backwards = arguments[0].strip("'\" ").startswith("^")
-    relation = resolver.relation(arguments[0].strip("'\" ").removeprefix("^"))
-    entities = list(dict.fromkeys(_entity(context, resolver, a) for a in arguments[1:]))
-    ways = (False,) if backwards else (True, False)
-    sides = [(e, f) for e in entities for f in ways if isinstance(e, IRI) or not f]
-    bundles = {Bundle(e, relation, forward): FACTS_OF_EACH for e, forward in sides}
+    resolver, kg, form = Resolver(context), context.kg, relation.strip("'\" ")
+    is_backward, walked = form.startswith("^"), resolver.relation(form.removeprefix("^"))
+    nodes = list(dict.fromkeys(_entity(resolver, e) for e in entities))
+    ways = (False,) if is_backward else (True, False)
+    bundles = {
+        Bundle(n, walked, forward): FACTS_OF_EACH
+        for n in nodes
+        for forward in ways
+        if isinstance(n, IRI) or not forward
+    }
     facts, problem = read_bundles(kg, bundles, bundles, 0, Deadline(kg.timeout))
     triples = tuple(dict.fromkeys(f.triple for f in facts))
-    quiet = Outcome.ROWS if facts else Outcome.EMPTY
-    shown = facts[:SHOWN_NEIGHBORS]
-    named = names(kg, list(dict.fromkeys(t for f in shown for t in (f.near, f.far))))
+    shown, quiet = facts[: explore.SHOWN_NEIGHBORS], Outcome.ROWS if facts else Outcome.EMPTY
+    named = names(kg, (t for f in shown for t in (f.near, f.far)))
     ends: dict[Term, list[str]] = {}
     for fact in shown:
         ends.setdefault(fact.near, []).append(with_id(kg, fact.far, named[fact.far]))
@@ -135,44 +135,42 @@ def search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     if len(facts) > len(shown):
         lines.append(f"... and {len(facts) - len(shown)} more: search_neighbor shows those of one entity.")
     return Feedback(
-        arguments=("^" * backwards + kg.profile.short(relation), *(kg.profile.short(e) for e in entities)),
+        arguments=("^" * is_backward + kg.profile.short(walked), *short_ids(kg, nodes)),
         outcome=problem.partition(":")[0] or quiet,
         message=problem,
         observation="\n".join(lines) if facts else problem or _nothing_found(context),
-        ids={"neighbors": entity_ids(kg, triples)},
+        ids={"neighbors": explore.entity_ids(kg, triples)},
         triples=triples,
         detail=resolver.detail(),
     )
 
 
-@action(
-    Parameter("entity", "entity", "the id or name of an entity"),
-    Parameter("relation", "relation", "the relation that is missing"),
-    example="wiki_search(Q1490, P36)",
-    aliases=("wikiSearch", "searchWiki", "search_wiki"),
-    doc="Search documents about an entity and a relation if the knowledge graph has no relevant result. "
-    "Relevant triples are extracted from them and found by later searches.",
-)
-def wiki_search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Passages, and the facts read from them at once (extractTriples): they come with the step."""
+@action("wiki_search(Q1490, P36)", "wikiSearch", "searchWiki", "search_wiki")
+def wiki_search(
+    context: ActionContext,
+    entity: Annotated[str, "entity", "the id or name of an entity"],
+    relation: Annotated[str, "relation", "the relation that is missing"],
+) -> Feedback:
+    """Search documents about an entity and a relation if the knowledge graph has no relevant result.
+    Relevant triples are extracted from them and found by later searches.
+    """
     resolver, kg = Resolver(context), context.kg
-    entity = resolver.value_or_none(arguments[0])
-    name = arguments[0].strip("'\"") if entity is None else names(kg, [entity])[entity]
+    node = resolver.value_or_none(entity)
+    name = entity.strip("'\"") if node is None else names(kg, [node])[node]
     with suppress(ActionError):  # documents may know a relation that the graph does not
-        resolver.relation(arguments[1])
-    relation = resolver.shown(arguments[1]).strip("'\"")
-    given = name if entity is None else kg.profile.short(entity)
+        resolver.relation(relation)
+    given = (name if node is None else kg.profile.short(node), resolver.shown(relation).strip("'\""))
     service: ExtractService | None = context.services.get("extract")
     if service is None:
         observation = "No documents are configured: only the knowledge graph can be searched."
-        return Feedback(arguments=(given, relation), outcome=Outcome.EMPTY, observation=observation)
-    extraction = service(given, relation)
+        return Feedback(arguments=given, outcome=Outcome.EMPTY, observation=observation)
+    extraction = service(*given)
     triples = tuple(f.triple for f in extraction.facts)
     return Feedback(
-        arguments=(given, relation),
+        arguments=given,
         outcome=Outcome.ROWS if extraction.passages else Outcome.EMPTY,
         observation=_passages_text(context, name, extraction),
-        ids={"neighbors": entity_ids(kg, triples)} if triples else {},
+        ids={"neighbors": explore.entity_ids(kg, triples)} if triples else {},
         triples=triples,
         detail=resolver.detail(),
         facts=extraction.facts,
@@ -192,24 +190,21 @@ def _passages_text(context: ActionContext, name: str, extraction: Extraction) ->
     if not extraction.facts:
         return f"{text}No triple of this relation could be extracted{why}."
     kg, triples = overlaid(context.kg, extraction.facts), [f.triple for f in extraction.facts]
-    lines = triple_lines(kg, triples, SHOWN_NEIGHBORS)
+    lines = triple_lines(kg, triples, explore.SHOWN_NEIGHBORS)
     pairs = zip(extraction.facts, lines, strict=False)  # more facts than lines, where there are very many
     doubts = [f"{line} contradicts {'; '.join(fact.conflicts)}" for fact, line in pairs if fact.conflicts]
     doubted = f" But {'; '.join(doubts)}." if doubts else ""
     return f"{text}The triples extracted are {', '.join(lines)}.{doubted}"
 
 
-@action(
-    Parameter("entities", "value", "ids or names of the answers"),
-    example="finish(Q1490)",
-    variadic=True,
-    aliases=("Finish",),
-)
-def finish(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action("finish(Q1490)", "Finish")
+def finish(
+    context: ActionContext, *entities: Annotated[str, "value", "ids or names of the answers"]
+) -> Feedback:
     """Conclude with the final answers."""
-    if not any(arguments):
+    if not any(entities):
         raise ActionError("no_answer", "finish needs the answer: finish(entity1, entity2, ...)")
-    return answer.run(context, arguments)
+    return explore.answer.run(context, *entities)
 
 
 _ACTIONS = (search, get_rules, search_neighbor, search_each, wiki_search, finish, unknown)

@@ -26,6 +26,8 @@ UNNAMED = "UnName_Entity"
 """What a mediator (CVT, statement) is shown as (QueryAgent, table 11)."""
 LONG = 80
 """Characters above which a literal is cut."""
+_DATELIKE = re.compile(r"-?\d{4,}-[\d:.T+Z-]*")
+_WITH_NOTE = re.compile(r"(?s)(\S+) [(\[](.+)[)\]]")
 
 
 def short_ids(kg: KnowledgeGraph, terms: Iterable[Term]) -> list[str]:
@@ -33,11 +35,11 @@ def short_ids(kg: KnowledgeGraph, terms: Iterable[Term]) -> list[str]:
     return [kg.profile.short(t) for t in terms]
 
 
-def names(kg: KnowledgeGraph, terms: Sequence[Term]) -> dict[Term, str]:
+def names(kg: KnowledgeGraph, terms: Iterable[Term | None]) -> dict[Term, str]:
     """Return the name of each term: a literal's text, a label, `UnName_Entity`, or the id. One query."""
-    labels = kg.labels([t for t in terms if isinstance(t, IRI)])
-    named: dict[Term, str] = {}
-    for term in terms:
+    named = dict.fromkeys((t for t in terms if t is not None), "")
+    labels = kg.labels(named)
+    for term in named:
         label = labels.get(term)
         if isinstance(term, Literal):
             named[term] = one_line(term.value)
@@ -80,8 +82,11 @@ def told_apart(names: Sequence[str], ids: Sequence[str]) -> list[str]:
 
 
 def page_number(form: str) -> int:
-    """Return which page of a long list is asked for: a number, or `more` for the second."""
-    form = form.strip().strip("'\"").lower()
+    """Return which page of a long list is asked for: a number, or `more` for the second; 1 for "".
+
+    Raises `ActionError` with code `bad_number`.
+    """
+    form = form.strip().strip("'\"").lower() or "1"
     if form in ("more", "next"):
         return 2
     if not form.isdecimal() or not int(form):
@@ -101,16 +106,12 @@ def relation_names(kg: KnowledgeGraph, relations: Iterable[str]) -> list[str]:
 def triple_lines(kg: KnowledgeGraph, triples: Sequence[Triple], limit: int) -> list[str]:
     """Return triples as `(subject, relation, object)` with names, the first `limit` of them."""
     shown = triples[:limit]
-    ends = dict.fromkeys(t for triple in shown for t in (triple.subject, triple.object))
-    forms = {term: with_id(kg, term, name) for term, name in names(kg, list(ends)).items()}
+    named = names(kg, (t for triple in shown for t in (triple.subject, triple.object)))
+    forms = {term: with_id(kg, term, name) for term, name in named.items()}
     relations = {t.relation: kg.profile.short(t.relation) for t in shown}
     texts = relation_texts(kg, list(relations.values()))
     lines = [f"({forms[t.subject]}, {texts[relations[t.relation]].label}, {forms[t.object]})" for t in shown]
     return [*lines, f"... and {len(triples) - limit} more"] if len(triples) > limit else lines
-
-
-_DATELIKE = re.compile(r"-?\d{4,}-[\d:.T+Z-]*")
-_WITH_NOTE = re.compile(r"(?s)(\S+) [(\[](.+)[)\]]")
 
 
 class Resolver(Reader):
@@ -121,7 +122,7 @@ class Resolver(Reader):
 
     def __init__(self, context: ActionContext) -> None:
         super().__init__(context.kg.profile)
-        self.context = context
+        self.context, self.memory = context, context.memory
         self.repaired: dict[str, str] = {}
         self._shown: dict[str, str] = {}
 
@@ -137,14 +138,14 @@ class Resolver(Reader):
 
     def relation(self, form: str) -> IRI:
         """The relation of an id, without the text that was shown behind it, or of that text alone."""
-        memory, id = self.context.memory, form.strip().strip("'\"")
-        looked_up = (r for sides in memory.looked_up.values() for side in sides.values() for r in side)
-        offered, noted = list(dict.fromkeys((*looked_up, *sorted(memory.shown)))), _WITH_NOTE.fullmatch(id)
+        id = form.strip().strip("'\"")
+        looked_up = (r for sides in self.memory.looked_up.values() for side in sides.values() for r in side)
+        offered, noted = dict.fromkeys((*looked_up, *sorted(self.memory.shown))), _WITH_NOTE.fullmatch(id)
         if id not in offered and read_iri(id, self.profile, relation=True) is None:
             if noted and read_iri(noted[1], self.profile, relation=True) is not None:
                 id = noted[1]
             else:
-                texts = relation_texts(self.context.kg, offered)
+                texts = relation_texts(self.context.kg, list(offered))
                 same = [r for r, text in texts.items() if text.label.casefold() == id.casefold()]
                 if len(same) == 1:
                     self.repaired[id] = id = same[0]
@@ -166,7 +167,7 @@ class Resolver(Reader):
 
     def parts(self, parts: list[str]) -> list[str]:
         """The parts of one item of a pattern, joined where a comma in a name has split them."""
-        return join_names(parts, 3, self.context.memory.names)
+        return join_names(parts, 3, self.memory.names)
 
     def pattern(self, form: str) -> Pattern:
         """A pattern of `add_union` or `add_not`."""
@@ -188,13 +189,13 @@ class Resolver(Reader):
         term = self._by_name(form)
         if term is None and (literal := read_literal(form)) is not None:
             # Models quote ids and names; text is only a node if it was linked, or carries a language or type.
-            if form in self.context.memory.names or not form.endswith(form[0]):
+            if form in self.memory.names or not form.endswith(form[0]):
                 return literal
             form = literal.value
         if term is None and not form.startswith("?"):
             term = read_iri(form, self.profile)
         if term is None or isinstance(term, Variable):
-            linked = list(self.context.memory.linked)
+            linked = list(self.memory.linked)
             message = f"{form!r} is neither an entity id nor the name of a linked entity: {', '.join(linked)}"
             raise ActionError("unknown_entity", message, given=form, linked=linked)
         return term
@@ -218,7 +219,7 @@ class Resolver(Reader):
     def _by_name(self, form: str) -> Term | None:
         """The term that a name stands for; None for ids, variables, literals and what means nothing known."""
         try:
-            quoted = read_literal(form) is not None and form.strip("'\"") not in self.context.memory.names
+            quoted = read_literal(form) is not None and form.strip("'\"") not in self.memory.names
         except ActionError:
             quoted = True
         if form.startswith(("?", "<", "(")) or quoted or (id := self._known_id(form)) is None:
@@ -230,7 +231,7 @@ class Resolver(Reader):
 
     def _known_id(self, form: str) -> str | None:
         """The id that a form stands for, None if it is one itself or means nothing known."""
-        memory, bare = self.context.memory, form.strip("'\"")
+        memory, bare = self.memory, form.strip("'\"")
         ids = set(memory.linked) | set(memory.seen)
         if form in ids or (form != bare and bare in memory.seen and self._is_text(bare)):
             return None
@@ -255,7 +256,7 @@ class Resolver(Reader):
     def _is_text(self, value: str) -> bool:
         """Whether a value that was shown is a text, though it could be an id too: no node of the graph."""
         node = read_iri(value, self.profile)
-        if value in self.context.memory.linked or node is None:
+        if value in self.memory.linked or node is None:
             return False
         around = self.context.kg.relations(node)
         return around.outcome.ok and not (around.forward or around.backward)

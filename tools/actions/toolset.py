@@ -1,18 +1,17 @@
-"""Actions, declared once: prompts, function-calling schemas and argument checks are derived from them.
+"""Actions, declared by the functions that carry them out: prompts, schemas and checks are read from these.
 
-An action takes an `ActionContext` (what the environment knows in this step) and arguments as text, and
+An action takes an `ActionContext` (what the environment knows in this step) and its arguments as text, and
 returns `Feedback`. It never raises for what a model wrote: `ActionError` becomes interpreter feedback.
-A `Toolset` holds actions by name.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
-from typing import Literal as OneOf
+from typing import Annotated, Any, NamedTuple
 
 from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.facts import ExtractedFact
@@ -23,7 +22,9 @@ from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import Encoder
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-ParameterKind = OneOf["node", "entity", "relation", "variable", "operator", "value", "text"]
+_FORMS = ("value", "operator", "text")
+_LONG, _NEWS = 60, 0.4
+"""Characters from which on a parameter's text says more than its kind, and the least share of new words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +48,13 @@ class Feedback:
         error: interpreter error code, "" if the action could be carried out.
         message: the interpreter's or engine's own words.
         detail: plain JSON facts about the error, for guideline templates.
-        outcome: KB outcome of the query run ("" if none was run): rows, empty, truncated, timeout,
-            syntax, unavailable.
+        outcome: KB outcome of the query run, see `Outcome` ("" if none was run).
         observation: what the agent sees when nothing is wrong.
         program: PyQL text after the action (before it, if the action failed).
         relations: short ids offered: {"forward": [...], "backward": [...]}.
-        values: preview of each variable: name -> labels (or `UnName_Entity`).
-        ids: the same preview as short ids.
+        values, ids: preview of each variable: name -> labels (or `UnName_Entity`), and as short ids.
         triples: facts that the action brought up, for reflection.
-        answers: final values as short ids or literals, when `finished`.
-        finished: whether the agent says it is done.
+        answers: final values as short ids or literals, when `finished`: the agent says it is done.
         facts: those of the triples that were read from documents just now, with their provenance.
     """
 
@@ -78,23 +76,12 @@ class Feedback:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
-    """One parameter of an action."""
-
-    name: str
-    kind: ParameterKind
-    doc: str
-    required: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class ReasoningMemory:
     """What was linked, looked up, bound and tried so far (the RM of QueryAgent, Algorithm 1).
 
     Attributes:
         linked: short id -> label of every linked entity.
-        looked_up: entity or `?variable` -> its relations as last offered,
-            {"forward": [...], "backward": [...]}.
+        looked_up: entity or `?variable` -> its relations as last offered, as in `Feedback.relations`.
         bound: `?variable` names of the current program, in order of appearance.
         seen: short ids seen in any observation.
         shown: short ids of relations that were shown without a look-up, by hints or a search.
@@ -134,9 +121,8 @@ class ActionContext:
     """All that an action may use in one step.
 
     `preview` is how many values are shown; `published` shows them as the papers do, without their number or
-    a way to see the rest. `path_hops`, `path_limit` and `path_seconds` bound one search for
-    paths: triples a path, paths, and seconds (None leaves those to the KG). `encoder` lets a search compare
-    meanings too.
+    a way to see the rest. `path_hops`, `path_limit` and `path_seconds` bound one search for paths: triples a
+    path, paths, and seconds (None leaves those to the KG). `encoder` lets a search compare meanings too.
     """
 
     kg: KnowledgeGraph
@@ -153,26 +139,31 @@ class ActionContext:
     encoder: Encoder | None = None
 
 
-Run = Callable[[ActionContext, tuple[str, ...]], Feedback]
+class Parameter(NamedTuple):
+    """A parameter of an action; `kind`: node, entity, relation, variable, operator, value or text."""
+
+    name: str
+    kind: str
+    doc: str
+    required: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """The single declaration of an action.
+    """An action by its name, made by `action`.
 
     Attributes:
-        name: as the agent writes it.
         doc: one or two sentences for the prompt.
         parameters: in order. `variadic`: the last one may repeat.
-        run: what it does; may raise `ActionError`. A program it leaves out stays as it is, unless its
-            detail says `emptied`; without an observation, its message is shown.
+        run: context, arguments -> feedback; may raise `ActionError`. A program that is left out stays as it
+            is, unless the detail says `emptied`; without an observation, the message is shown.
         example: a legal call, for documentation and tests.
     """
 
     name: str
     doc: str
     parameters: tuple[Parameter, ...]
-    run: Run
+    run: Callable[..., Feedback]
     example: str
     variadic: bool = False
     aliases: tuple[str, ...] = ()
@@ -182,14 +173,9 @@ class Action:
         """E.g. `add_fact(head, relation, tail)`."""
         return f"{self.name}({', '.join(p.name for p in self.parameters)})"
 
-    @property
-    def required(self) -> int:
-        """The least number of arguments."""
-        return sum(p.required for p in self.parameters)
-
     def fit_arguments(self, arguments: tuple[str, ...], memory: ReasoningMemory) -> tuple[str, ...]:
         """Return arguments, joined where a comma in a known name split them; else raise `arity`."""
-        least, most = self.required, len(self.parameters)
+        least, most = sum(p.required for p in self.parameters), len(self.parameters)
         if not self.variadic:
             arguments = tuple(join_names(arguments, least, memory.names))
         got = len(arguments)
@@ -206,14 +192,28 @@ class Action:
             for p in self.parameters
         }
         if self.variadic:
-            last = self.parameters[-1]
-            strings = {"type": "array", "items": {"type": "string"}}
-            properties[last.name] = {**strings, "description": last.doc}
+            properties[self.parameters[-1].name] |= {"type": "array", "items": {"type": "string"}}
         shape = {"type": "object", "properties": properties, "required": list(properties)}
-        description = f"{self.doc} For example: {self.example}"
-        function = {"name": self.name, "description": description, "strict": True}
-        parameters = {**shape, "additionalProperties": False}
-        return {"type": "function", "function": {**function, "parameters": parameters}}
+        described = {"name": self.name, "description": f"{self.doc} For example: {self.example}"}
+        function = {**described, "strict": True, "parameters": {**shape, "additionalProperties": False}}
+        return {"type": "function", "function": function}
+
+
+def action(example: str, *aliases: str) -> Callable[[Callable[..., Feedback]], Action]:
+    """Declare the action that a function carries out: its name, docstring and parameters after `context`.
+
+    Each parameter is `Annotated[str, kind, what it is]`, see `Parameter`. One with a default, or with False
+    as a third note, may be left out; `*name` may repeat.
+    """
+
+    def declare(run: Callable[..., Feedback]) -> Action:
+        _, *own = inspect.signature(run, eval_str=True).parameters.values()
+        read = [(p, Parameter(p.name, *p.annotation.__metadata__)) for p in own]
+        parameters = tuple(p if of.default is of.empty else p._replace(required=False) for of, p in read)
+        doc, variadic = " ".join((run.__doc__ or "").split()), any(p.kind is p.VAR_POSITIONAL for p in own)
+        return Action(run.__name__, doc, parameters, run, example, variadic, aliases)
+
+    return declare
 
 
 def whole(text: str) -> str:
@@ -221,18 +221,6 @@ def whole(text: str) -> str:
     if not _SURROGATE.search(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def action(
-    *parameters: Parameter, example: str, doc: str = "", variadic: bool = False, aliases: tuple[str, ...] = ()
-) -> Callable[[Run], Action]:
-    """Declare the action that a function of its name carries out; `doc` is its docstring where left out."""
-
-    def declare(run: Run) -> Action:
-        text = doc or run.__doc__ or ""
-        return Action(run.__name__, text, parameters, run, example, variadic, aliases)
-
-    return declare
 
 
 def join_names(arguments: Iterable[str], due: int, names: Collection[str]) -> list[str]:
@@ -272,7 +260,6 @@ class Toolset(Collection[str]):
 
     @cached_property
     def _by_name(self) -> dict[str, Action]:
-        """Actions by every spelling that is accepted."""
         return {alias: a for a in self.declared for alias in a.aliases} | dict(self.actions)
 
     def __contains__(self, name: object) -> bool:
@@ -311,7 +298,7 @@ class Toolset(Collection[str]):
         try:
             action = self.action(name)
             name = action.name
-            feedback = action.run(context, action.fit_arguments(arguments, context.memory))
+            feedback = action.run(context, *action.fit_arguments(arguments, context.memory))
         except ActionError as error:
             failed = Feedback(name, arguments, error.code, error.message, dict(error.detail))
             return replace(failed, program=context.program)
@@ -344,8 +331,7 @@ class Toolset(Collection[str]):
             notes = []
             for p in action.parameters:
                 own = set(re.findall(r"[^\s,;:()]+", f"{p.name} {p.doc}"))
-                explains = p.kind in _FORMS or len(p.doc) > _LONG
-                if explains and len(own - words) > _NEWS * len(own):
+                if (p.kind in _FORMS or len(p.doc) > _LONG) and len(own - words) > _NEWS * len(own):
                     notes.append(f"{p.name}: {p.doc}")
                     words |= own
             example = f" E.g. {action.example}" if action.variadic and notes else ""
@@ -366,13 +352,6 @@ class Toolset(Collection[str]):
         return Call(name, tuple(text for value in values for text in _texts(value)))
 
 
-_FORMS = ("value", "operator", "text")
-_LONG = 60
-"""Characters from which on the text of a parameter says more than what kind of thing it is."""
-_NEWS = 0.4
-"""Share of new words, below which a text says nothing new."""
-
-
 def _texts(value: Any) -> list[str]:
     if value is None:
         return []
@@ -381,15 +360,10 @@ def _texts(value: Any) -> list[str]:
     return [str(value).lower() if isinstance(value, bool) else str(value).strip()]
 
 
-@action(
-    Parameter("reason", "text", "what is missing, in a few words"),
-    example="unknown(there are no prices of cars)",
-    variadic=True,
-    aliases=("Unknown", "refuse", "not_found"),
-)
-def unknown(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action("unknown(there are no prices of cars)", "Unknown", "refuse", "not_found")
+def unknown(
+    context: ActionContext, *reason: Annotated[str, "text", "what is missing, in a few words"]
+) -> Feedback:
     """End without an answer: what is asked is not in the data. Never answer from your own knowledge."""
-    reason = ", ".join(a.strip().strip("'\"") for a in arguments if a.strip()) or "the data does not say"
-    return Feedback(
-        arguments=(reason,), observation=f"Not known: {reason}.", program=context.program, finished=True
-    )
+    given = ", ".join(a.strip().strip("'\"") for a in reason if a.strip()) or "the data does not say"
+    return Feedback(arguments=(given,), observation=f"Not known: {given}.", finished=True)
