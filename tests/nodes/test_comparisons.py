@@ -72,8 +72,6 @@ def test_a_comparison_that_does_not_hold_is_the_answer_no(graph: Path) -> None:
         ((*BLOCKS, 'add_union((?e, =, "lead"), (?e, density, ?d) & (?d, <, 10))'), "e", {"Lead", "Iron"}),
         # Numbers that are stored as text are added and compared as numbers.
         ((*PRICES, "add_aggregate(sum, ?price, ?total, ?block)"), "total", {"2.1", "30.1"}),
-        ((*PRICES, "add_value(?half, ?price / 2)", "add_filter(?half, >, 9)"), "e", {"Mercury"}),
-        ((*BLOCKS, "add_fact(?e, found, ?day)", "add_filter(year(?day), >, 1100)"), "e", {"Iron"}),
         ((*BLOCKS, "add_filter(?e, =, Lead)", "undo()"), "e", {"Lead", "Mercury", "Iron"}),
     ],
 )
@@ -95,7 +93,7 @@ def test_an_undone_fact_is_gone_for_good(graph: Path) -> None:
         (("add_fact(?e, density, ?d)",), "add_filter(?d, >, 99)", "filter_empty", "numbers: 7.874, 11.3"),
         (("add_fact(Lead, found, ?a)",), "add_fact(Mercury, found, ?b)", "value_missing", "Mercury has no"),
         (BLOCKS, "add_filter(?block, >, 3)", "bad_comparison", "holds entities"),
-        (("add_fact(?e, found, ?d)",), "add_aggregate(sum, ?d, ?n)", "bad_comparison", "year(?d)"),
+        (("add_fact(?e, found, ?d)",), "add_aggregate(sum, ?d, ?n)", "bad_comparison", "?d holds dates"),
     ],
 )  # fmt: skip
 def test_what_cannot_hold_is_explained(

@@ -20,17 +20,14 @@ from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, V
 from triplewise.tools.pyql.program import (
     Aggregate,
     AnyOf,
-    Expression,
     Extreme,
     Fact,
     Filter,
     Not,
-    Operation,
     Pattern,
     PyQL,
     Typed,
     Union,
-    Value,
     owners,
 )
 from triplewise.tools.pyql.text import NUMERIC
@@ -53,15 +50,6 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">": lambda a, b: a > b,
     "<=": lambda a, b: a <= b,
     ">=": lambda a, b: a >= b,
-}
-
-COMPUTE: dict[str, Callable[..., Decimal]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-    "abs": abs,
-    "neg": lambda a: -a,
 }
 
 MOST_PAIRS = 200_000
@@ -102,24 +90,6 @@ def _patterns() -> st.SearchStrategy[Pattern]:
     return st.lists(items, min_size=1, max_size=2).map(tuple)
 
 
-def _expressions() -> st.SearchStrategy[Expression]:
-    """Arithmetic of numbers, and years of dates."""
-    years = _variables("t", 2).map(lambda v: Operation("year", (v,)))
-    numbers: st.SearchStrategy[Expression] = _variables("n", 2) | years | st.sampled_from(NUMBERS[:2])
-    pairs = st.builds(
-        Operation, st.sampled_from("+-*/"), st.tuples(numbers, numbers | years) | st.tuples(years, numbers)
-    )
-    nested = st.builds(
-        Operation, st.sampled_from("+-*/"), st.tuples(pairs, numbers) | st.tuples(numbers, pairs)
-    )
-    return (
-        pairs
-        | nested
-        | nested.map(lambda e: Operation("abs", (e,)))
-        | pairs.map(lambda e: Operation("neg", (e,)))
-    )
-
-
 def _branches() -> st.SearchStrategy[Pattern]:
     """Alternatives of a union: patterns, some with a superlative or a union of their own."""
     best = st.builds(Extreme, _variables("n", 2) | _variables("t", 2), st.booleans())
@@ -150,7 +120,6 @@ def steps() -> st.SearchStrategy[Step]:
         st.tuples(anything, _variables("e")).map(lambda a: lambda p: p.add_most(*a)),
         st.lists(_branches(), min_size=2, max_size=3).map(lambda a: lambda p: p.add_union(*a)),
         _patterns().map(lambda a: lambda p: p.add_not(a)),
-        st.tuples(_variables("k", 2), _expressions()).map(lambda a: lambda p: p.add_value(*a)),
         st.tuples(
             st.sampled_from(["sum", "average"]),
             _variables("n", 2) | _variables("k", 2),
@@ -272,8 +241,6 @@ class Evaluation:
             self._merge({clause.variable}, lambda rows: _best(rows, clause))
         elif isinstance(clause, Aggregate):
             self._aggregate(clause, later, program)
-        elif isinstance(clause, Value):
-            self._merge(set(clause.mentions), lambda rows: [_with_value(clause, row) for row in rows])
         elif isinstance(clause, Filter):
             self._merge(set(clause.mentions), lambda rows: [r for r in rows if holds(clause, r)])
         elif isinstance(clause, Not):
@@ -376,26 +343,6 @@ def _literal(value: Decimal) -> Literal:
 
 def _number(term: Term) -> Decimal:
     return Decimal(term.value)
-
-
-def _with_value(clause: Value, row: Row) -> Row:
-    """A row with the number that an expression gives; as it was where that cannot be computed."""
-
-    def compute(expression: Expression) -> Decimal:
-        match expression:
-            case Variable():
-                return _number(row[expression])
-            case Literal():
-                return _number(expression)
-            case Operation("year", (Variable() as date,)):
-                return Decimal(row[date].value[:4])
-        values = [compute(operand) for operand in expression.operands]
-        return COMPUTE[expression.name](*values)
-
-    try:
-        return {**row, clause.output: _literal(compute(clause.expression))}
-    except (KeyError, ArithmeticError):
-        return row
 
 
 def _join(left: list[Row], right: list[Row]) -> list[Row]:

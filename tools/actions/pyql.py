@@ -33,7 +33,7 @@ from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
 from triplewise.tools.linking.schema import Schema, held_by
 from triplewise.tools.parsing.statements import decides
-from triplewise.tools.pyql.program import TEMPORAL, Aggregate, Extreme, Fact, Filter, PyQL, Value, owners
+from triplewise.tools.pyql.program import TEMPORAL, Aggregate, Extreme, Fact, Filter, PyQL, owners
 from triplewise.tools.pyql.sparql import instantiate
 from triplewise.tools.pyql.text import NUMERIC, apply, read_variable, scan_arguments
 
@@ -445,8 +445,9 @@ def script(program: PyQL, profile: Profile) -> tuple[Call, ...]:
     A question of yes or no begins with `ask()`: a fact that does not hold is then an answer, and no mistake.
     How values compare is found out by each action itself.
     """
-    comparing = Filter | Extreme | Aggregate | Value
-    clauses = (replace(c, kind="") if isinstance(c, comparing) else c for c in program.clauses)
+    clauses = (
+        replace(c, kind="") if isinstance(c, Filter | Extreme | Aggregate) else c for c in program.clauses
+    )
     lines = replace(program, clauses=tuple(clauses)).text(profile).splitlines()
     parts = (line.partition("(") for line in lines)
     calls = [Call(name, tuple(scan_arguments(rest)[0])) for name, _, rest in parts if name != "ask"]

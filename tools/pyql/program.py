@@ -24,15 +24,13 @@ Kind = OneOf["", "number", "date", "text", "name"]
 
 `name`: a node by its labels and aliases, in any case.
 """
-
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Function = OneOf["count", "sum", "average"]
-FUNCTIONS: tuple[Function, ...] = get_args(Function)
 COMPARISONS = ("=", "!=", "<", ">", "<=", ">=")
 MATCHES = {"contains": "CONTAINS", "starts_with": "STRSTARTS", "ends_with": "STRENDS"}
 OPERATORS = (*COMPARISONS, *MATCHES)
 TEMPORAL = frozenset(XSD + name for name in ("date", "dateTime", "gYear", "gYearMonth"))
-DATED = re.compile(r"(?P<date>-?\d{4,}(?:-\d\d(?:-\d\d)?)?)(?:T\S+)?(?:Z|[+-]\d\d:\d\d)?")
+_DATED = re.compile(r"(?P<date>-?\d{4,}(?:-\d\d(?:-\d\d)?)?)(?:T\S+)?(?:Z|[+-]\d\d:\d\d)?")
 
 
 class _Named:
@@ -51,7 +49,7 @@ class _Named:
         match self:
             case Fact() | Typed() | AnyOf():
                 return self.mentions
-            case Aggregate(output=output) | Value(output=output):
+            case Aggregate(output=output):
                 return (output,)
             case Union(alternatives):
                 return tuple(dict.fromkeys(v for a in alternatives for item in a for v in item.binds))
@@ -59,15 +57,13 @@ class _Named:
 
 
 def _variables_in(part: object) -> Iterator[Variable]:
-    """Return the variables of a clause, and of what it is made of."""
     if isinstance(part, Variable):
         yield part
-    elif isinstance(part, tuple):
+    elif isinstance(part, _Named):
+        part = tuple(getattr(part, own.name) for own in fields(part))  # type: ignore[arg-type]
+    if isinstance(part, tuple):
         for item in part:
             yield from _variables_in(item)
-    elif isinstance(part, _Named | Operation):
-        for own in fields(part):  # type: ignore[arg-type]
-            yield from _variables_in(getattr(part, own.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,36 +125,6 @@ class Aggregate(_Named):
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """An operator or function with its operands: + - * / abs year, and `neg`ative."""
-
-    name: str
-    operands: tuple[Expression, ...]
-
-
-Expression: TypeAlias = Variable | Literal | Operation
-
-
-def variables_of(expression: Expression, besides: str = "") -> tuple[Variable, ...]:
-    """Return the variables of an expression in order; those inside one function may be left out."""
-    match expression:
-        case Variable():
-            return (expression,)
-        case Operation(name, operands) if name != besides:
-            return tuple(dict.fromkeys(v for part in operands for v in variables_of(part, besides)))
-    return ()
-
-
-@dataclass(frozen=True, slots=True)
-class Value(_Named):
-    """A number computed from the values of a solution."""
-
-    output: Variable
-    expression: Expression
-    kind: Kind = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Union(_Named):
     """At least one of several patterns holds. A superlative inside one is that of its own pattern."""
 
@@ -196,7 +162,7 @@ class TimeWindow(_Named):
     end: str = ""
 
 
-Clause: TypeAlias = Fact | Typed | AnyOf | Filter | Extreme | Aggregate | Value | Union | Not | TimeWindow
+Clause: TypeAlias = Fact | Typed | AnyOf | Filter | Extreme | Aggregate | Union | Not | TimeWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,18 +205,14 @@ class PyQL:
     variables: tuple[Variable, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        bound: dict[Variable, None] = {}
-        for clause in self.clauses:
-            bound |= dict.fromkeys(clause.binds)
+        bound = dict.fromkeys(v for clause in self.clauses for v in clause.binds)
         object.__setattr__(self, "variables", tuple(bound))
 
     @property
     def local_variables(self) -> tuple[Variable, ...]:
         """Variables that live only inside an `add_not`."""
-        inside = [
-            v for c in self.clauses if isinstance(c, Not) for v in c.mentions if v not in self.variables
-        ]
-        return tuple(dict.fromkeys(inside))
+        inside = (v for c in self.clauses if isinstance(c, Not) for v in c.mentions)
+        return tuple(dict.fromkeys(v for v in inside if v not in self.variables))
 
     def facts(self) -> tuple[Fact, ...]:
         """Triple patterns that every solution meets."""
@@ -267,12 +229,7 @@ class PyQL:
         return self._with(_checked_type(variable, type))
 
     def add_filter(self, left: Node, operator: str, right: Node, kind: Kind = "") -> PyQL:
-        """Compare two values, one of them a bound variable.
-
-        Args:
-            operator: one of `OPERATORS`; `contains`, `starts_with` and `ends_with` ignore case.
-            kind: how to compare values whose datatypes differ.
-        """
+        """Compare two values, one of them a bound variable, with one of `OPERATORS`; text in any case."""
         self._need_fact("add_filter")
         clause = _checked_filter(left, operator, right, kind)
         for variable in clause.mentions:
@@ -296,7 +253,7 @@ class PyQL:
         """Bind `output` (default `?count_NAME`) to the number of `counted` values for each value of `per`."""
         many, one = self._bound(counted, "add_group"), self._bound(per, "add_group")
         if many == one:
-            _refuse("bad_comparison", f"{many.n3()} cannot be counted for each of itself")
+            _refuse("bad_comparison", f"{many.n3()} cannot be counted for each of itself", given=many.n3())
         return self._with(Aggregate(many, self._output(output, f"count_{many.name}"), one))
 
     def add_aggregate(
@@ -310,18 +267,9 @@ class PyQL:
         """Bind `output` (default `?sum_NAME`) to the sum, average or number of values, of each `per`."""
         of = self._bound(variable, "add_aggregate")
         one = None if per is None else self._bound(per, "add_aggregate")
-        if function not in FUNCTIONS:
-            _refuse("bad_comparison", f"{function!r} is none of {', '.join(FUNCTIONS)}", given=function)
-        result = self._output(output, f"{function}_{of.name}")
-        return self._with(Aggregate(of, result, one, function, kind))
-
-    def add_value(self, output: Node | None, expression: Expression, kind: Kind = "") -> PyQL:
-        """Bind `output` (default `?value`) to a number computed from bound variables."""
-        if not (operands := variables_of(expression)) or isinstance(expression, Variable):
-            _refuse("bad_expression", "an expression computes with variables: ?a - ?b, year(?date)")
-        for variable in operands:
-            self._bound(variable, "add_value")
-        return self._with(Value(self._output(output, "value"), expression, kind))
+        if function not in get_args(Function):
+            _refuse("bad_comparison", f"{function!r} is none of count, sum, average", given=function)
+        return self._with(Aggregate(of, self._output(output, f"{function}_{of.name}"), one, function, kind))
 
     def undo(self) -> PyQL:
         """Take back what was added last: the answer or the order, else `ask`, else the last clause."""
@@ -356,18 +304,16 @@ class PyQL:
         branches = [tuple(items) for items in alternatives]
         if (named := _named_nodes(branches)) and named.variable not in self.variables:
             return self._with(named)
-        named_twice = _named_in(branches)
-        read = [self._pattern(a, set(), self.variables, named_twice) for a in branches]
-        patterns = tuple(dict.fromkeys(read))
+        twice = _named_twice(branches)
+        patterns = dict.fromkeys(self._pattern(a, set(), self.variables, twice) for a in branches)
         if len(patterns) < 2:
             _refuse("bad_pattern", "add_union needs two different alternatives or more")
-        return self._with(Union(patterns))
+        return self._with(Union(tuple(patterns)))
 
     def add_not(self, pattern: Iterable[PatternItem]) -> PyQL:
         """Drop the solutions for which a pattern holds."""
         self._need_fact("add_not")
-        bound = set(self.variables)
-        clause = Not(self._pattern(pattern, bound))
+        clause = Not(self._pattern(pattern, set(self.variables)))
         if clause.is_closed:
             # Nothing outside is visible where superlatives and alternatives are computed.
             clause = Not(self._pattern(clause.pattern, set()))
@@ -436,9 +382,9 @@ class PyQL:
 
     def proof(self, profile: Profile, result: Result) -> tuple[Triple, ...]:
         """The proof triples in the result of `proof_sparql`, each once, in order of the rows."""
-        from triplewise.tools.pyql.sparql import instantiate, proof_facts
+        from triplewise.tools.pyql.sparql import proof_triples
 
-        return instantiate(proof_facts(self, profile), result)
+        return proof_triples(self, profile, result)
 
     def text(self, profile: Profile) -> str:
         """One action per line, with short ids."""
@@ -511,7 +457,7 @@ class PyQL:
         An equation binds a new variable that another item or alternative names too.
         """
         items, pattern = tuple(items), list[PatternItem]()
-        named_twice = {*named_twice, *_named_in([(item,) for item in items])}
+        named_twice = {*named_twice, *_named_twice([(item,) for item in items])}
         for item in items:
             compared: Iterable[Variable] = ()
             visible, where = {*bound, *outside}, ": put its triple before the filter"
@@ -530,7 +476,7 @@ class PyQL:
                         _refuse("bad_pattern", "a pattern counts for each of something")
                     compared, visible, where = (of, per), bound, " before its count"
                 case Union(alternatives):
-                    twice = _named_in(alternatives)
+                    twice = _named_twice(alternatives)
                     item = _named_nodes(alternatives) or Union(
                         tuple(self._pattern(a, set(), (), twice) for a in alternatives)
                     )
@@ -553,32 +499,36 @@ def _roles(clauses: Iterable[Clause]) -> tuple[set[Variable], set[Variable]]:
     """The variables that clauses use as entities, and those they use as numbers, dates or text."""
     entities, values = set[Variable](), set[Variable]()
     for clause in clauses:
-        inside: Iterable[Pattern] = ()
         match clause:
-            case Fact(subject=Variable() as subject):
-                entities.add(subject)
-            case Typed(variable=variable) | AnyOf(variable=variable) | TimeWindow(mediator=variable):
+            case Fact(subject=Variable() as variable) | Typed(variable=variable) | AnyOf(variable=variable):
+                entities.add(variable)
+            case TimeWindow(mediator=variable):
                 entities.add(variable)
             case Aggregate(output=output):
                 values.add(output)
-            case Value():
-                values.update(clause.mentions)
             case Filter(left, operator, right):
                 # Text may be the name of an entity.
                 measured = any(isinstance(s, Literal) and not is_text(s) for s in (left, right))
                 if operator in COMPARISONS[2:] or measured:
                     values.update(clause.mentions)
-            case Union(alternatives):
-                inside = alternatives
-            case Not(pattern):
-                inside = (pattern,)
-        for pattern in inside:
-            inner = _roles(pattern)
-            entities, values = entities | inner[0], values | inner[1]
+            case Union() | Not():
+                for pattern in _patterns(clause):
+                    inner = _roles(pattern)
+                    entities, values = entities | inner[0], values | inner[1]
     return entities, values
 
 
-def _named_in(patterns: Sequence[Pattern]) -> set[Variable]:
+def _patterns(clause: Clause) -> tuple[Pattern, ...]:
+    """The patterns inside a clause."""
+    match clause:
+        case Not(pattern):
+            return (pattern,)
+        case Union(alternatives):
+            return alternatives
+    return ()
+
+
+def _named_twice(patterns: Sequence[Pattern]) -> set[Variable]:
     """Return the variables that at least two of some patterns name."""
     named = Counter(v for pattern in patterns for v in {v for item in pattern for v in item.mentions})
     return {v for v, n in named.items() if n > 1}
@@ -586,20 +536,18 @@ def _named_in(patterns: Sequence[Pattern]) -> set[Variable]:
 
 def _named_nodes(alternatives: Sequence[Pattern]) -> AnyOf | None:
     """Return what alternatives bind that all say which node one variable is."""
-    items = [item for pattern in alternatives for item in pattern]
     nodes, named = dict[Term, None](), set[Variable]()
-    for item in items:
-        match item:
-            case AnyOf(variable, some):
+    for pattern in alternatives:
+        match pattern:
+            case (AnyOf(variable, some),):
                 named.add(variable)
                 nodes |= dict.fromkeys(some)
-            case Filter(Variable() as variable, "=", IRI() | Literal() as node, ""):
+            case (Filter(Variable() as variable, "=", IRI() | Literal() as node, ""),):
                 named.add(variable)
                 nodes[node] = None
             case _:
                 return None
-    is_one_each = all(len(pattern) == 1 for pattern in alternatives)
-    return AnyOf(named.pop(), tuple(nodes)) if is_one_each and len(named) == 1 else None
+    return AnyOf(named.pop(), tuple(nodes)) if len(named) == 1 else None
 
 
 def _checked_relation(node: Node) -> IRI:
@@ -648,24 +596,18 @@ def _checked_filter(left: Node, operator: str, right: Node, kind: Kind) -> Filte
 def all_facts(clauses: Iterable[Clause]) -> Iterator[Fact]:
     """Return all triple patterns, those inside unions and negations, too."""
     for clause in clauses:
-        match clause:
-            case Fact():
-                yield clause
-            case Not(pattern):
-                yield from all_facts(pattern)
-            case Union(alternatives):
-                for pattern in alternatives:
-                    yield from all_facts(pattern)
+        if isinstance(clause, Fact):
+            yield clause
+        for pattern in _patterns(clause):
+            yield from all_facts(pattern)
 
 
 def owners(program: PyQL, variable: Variable) -> list[Variable]:
-    """Return the variables whose value, count or computed value another variable holds."""
+    """Return the variables whose value or count another variable holds."""
     nearby = [v for f in all_facts(program.clauses) if variable in f.mentions for v in f.mentions]
     for clause in program.clauses:
         if isinstance(clause, Aggregate) and clause.output == variable and clause.per:
             nearby.append(clause.per)
-        if isinstance(clause, Value) and clause.output == variable:
-            nearby += [v for part in variables_of(clause.expression) for v in owners(program, part)]
     return [v for v in dict.fromkeys(nearby) if v != variable and v in program.variables]
 
 
@@ -680,7 +622,7 @@ def fresh(name: str, taken: Iterable[str]) -> str:
 
 def check_date(value: str) -> str:
     """The date part of a date. Raises `ActionError` with code `bad_date` if there is no such day."""
-    match = DATED.fullmatch(value)
+    match = _DATED.fullmatch(value)
     try:
         parts = [int(p) for p in match["date"].lstrip("-").split("-")] if match else []
         year, month, day = [*parts, 1, 1][:3]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -19,7 +19,8 @@ _PARSER = Lock()
 """rdflib's parser is one for all threads, and two that parse at once fail."""
 _SHORT = re.compile(r"(?<![\w<:/\"'])(?P<kind>[er]):(?P<id>[^\s;,(){}|/^*+?\"'<>]*[^\s;,(){}|/^*+?\"'<>.])")
 _PREFIXED = re.compile(r"(?<![\w<:/\"'?])(?P<prefix>[A-Za-z][\w-]*):(?=[A-Za-z_\d])")
-_STRINGS = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|<[^<>\s]*>")
+_DECLARED = re.compile(r"(?i)(?<![\w?$:])PREFIX\s+([\w-]*)\s*:")
+_STRINGS = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|<[^<>\s]*>)")
 
 
 def read_sparql(written: str, profile: Profile) -> str:
@@ -38,11 +39,12 @@ def read_sparql(written: str, profile: Profile) -> str:
             raise ActionError("bad_sparql", f"{match[0]} is no id of this graph", given=match[0])
         return found.n3()
 
-    whole = "".join(part if quoted else _SHORT.sub(iri, part) for part, quoted in _split(written))
-    legal = {**STANDARD, **profile.prefixes}
-    bare = "".join(part for part, quoted in _split(whole) if not quoted)
-    declared = {name.lower() for name in re.findall(r"(?i)(?<![\w?$:])PREFIX\s+([\w-]*)\s*:", bare)}
-    used = dict.fromkeys(m["prefix"] for m in _PREFIXED.finditer(bare))
+    # Every other part is a string or an IRI, in which nothing is replaced.
+    parts = _STRINGS.split(written)
+    whole = "".join(part if i % 2 else _SHORT.sub(iri, part) for i, part in enumerate(parts))
+    bare, legal = "".join(_STRINGS.split(whole)[::2]), {**STANDARD, **profile.prefixes}
+    declared = {name.lower() for name in _DECLARED.findall(bare)}
+    used = dict.fromkeys(_PREFIXED.findall(bare))
     header = [f"PREFIX {p}: <{legal[p]}>\n" for p in used if p in legal and p.lower() not in declared]
     return "".join(header) + whole.strip()
 
@@ -73,24 +75,12 @@ def run_query(
         return {"boolean": result.boolean}
     terms = {term for row in result.rows for term in row if term is not None}
     labels, short = node_labels(kg, terms, exact=exact), kg.profile.short
-    values = {
-        t: {"value": t.value, "id": short(t) if isinstance(t, IRI) else t.value, "label": labels[t]}
-        for t in terms
-    }
+    ids = {t: short(t) if isinstance(t, IRI) else t.value for t in terms}
+    values = {t: {"value": t.value, "id": ids[t], "label": labels[t]} for t in terms}
     named = [zip(result.variables, row, strict=True) for row in result.rows]
     rows = [{v: values[t] for v, t in row if t is not None} for row in named]
     cut = {"notice": result.message} if result.outcome is Outcome.TRUNCATED else {}
     return {"variables": list(result.variables), "rows": rows, **cut}
-
-
-def _split(query: str) -> Iterator[tuple[str, bool]]:
-    """The parts of a query, each with whether it is a string or an IRI, in which nothing is replaced."""
-    place = 0
-    for match in _STRINGS.finditer(query):
-        yield query[place : match.start()], False
-        yield match[0], True
-        place = match.end()
-    yield query[place:], False
 
 
 class QueryParts(NamedTuple):
@@ -105,23 +95,32 @@ class QueryParts(NamedTuple):
 
 def parts_of(sparql: str) -> QueryParts:
     """Return what a query is made of; nothing of one that rdflib cannot parse."""
-    from rdflib import Literal as RdfLiteral
-    from rdflib import URIRef
+    import rdflib
     from rdflib.plugins.sparql.algebra import translateQuery, traverse
     from rdflib.plugins.sparql.parser import parseQuery
 
-    found: list[Fact] = []
-    terms: dict[Term, None] = {}
-    operations: set[str] = set()
+    found, terms, operations = list[Fact](), dict[Term, None](), set[str]()
+
+    def term_of(part: object) -> Node | None:
+        match part:
+            case rdflib.Variable() | rdflib.BNode():
+                return Variable(re.sub(r"\W", "_", str(part)))
+            case rdflib.URIRef():
+                return IRI(str(part))
+            case rdflib.Literal(datatype=None):
+                return text(str(part), part.language or "")
+            case rdflib.Literal():
+                return Literal(str(part), str(part.datatype))
+        return None  # a path
 
     def visit(node: object) -> None:
         name = getattr(node, "name", "")
         operations.add(node.op if name == "RelationalExpression" else name)  # type: ignore[attr-defined]
-        if isinstance(node, URIRef | RdfLiteral) and isinstance(term := _node(node), IRI | Literal):
+        if isinstance(term := term_of(node), IRI | Literal):
             terms[term] = None
         elif name == "BGP":
             for triple in node.triples:  # type: ignore[attr-defined]
-                subject, relation, end = (_node(part) for part in triple)
+                subject, relation, end = map(term_of, triple)
                 if isinstance(subject, IRI | Variable) and isinstance(relation, IRI) and end is not None:
                     found.append(Fact(subject, relation, end))
 
@@ -132,26 +131,6 @@ def parts_of(sparql: str) -> QueryParts:
     except Exception:  # noqa: BLE001 - rdflib raises what it likes; without patterns there is no proof
         return QueryParts([], [], set())
     return QueryParts(list(dict.fromkeys(found)), list(terms), operations)
-
-
-def _node(part: object) -> Node | None:
-    """A term of rdflib as ours; None for a path."""
-    from rdflib import BNode, URIRef
-    from rdflib import Literal as RdfLiteral
-    from rdflib import Variable as RdfVariable
-
-    match part:
-        case RdfVariable() | BNode():
-            return Variable(re.sub(r"\W", "_", str(part)))
-        case URIRef():
-            return IRI(str(part))
-        case RdfLiteral():
-            return (
-                text(str(part), part.language or "")
-                if not part.datatype
-                else Literal(str(part), str(part.datatype))
-            )
-    return None
 
 
 def proof_sparql(patterns: Sequence[Fact]) -> str:

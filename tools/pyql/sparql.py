@@ -16,26 +16,8 @@ from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Node, Term
 from triplewise.tools.core.terms import text as string
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Result
-from triplewise.tools.pyql.program import (
-    MATCHES,
-    Aggregate,
-    AnyOf,
-    Clause,
-    Expression,
-    Extreme,
-    Fact,
-    Filter,
-    Kind,
-    Not,
-    Operation,
-    PyQL,
-    TimeWindow,
-    Typed,
-    Union,
-    Value,
-    fresh,
-    owners,
-)
+from triplewise.tools.pyql import program as pyql
+from triplewise.tools.pyql.program import Fact, PyQL, fresh
 
 Lines = tuple[str, ...]
 Tag = tuple[str, str]
@@ -52,36 +34,28 @@ _YEAR = re.compile(r"(?P<year>-?\d+)(?:(?P<day>-01-01|-12-31)(?:T\S+|Z|[+-]\d\d:
 _PLAIN_YEAR = re.compile(r"\d{4}")
 _EDGES = {"<": "-01-01", ">=": "-01-01", ">": "-12-31", "<=": "-12-31"}
 """Comparisons with a whole year: the day of it that they name."""
+_CONDITIONS = pyql.Filter | pyql.Extreme | pyql.Not | pyql.TimeWindow
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 class Names:
-    """Writes terms, and remembers which prefixes were used.
-
-    Args:
-        prefixes: prefix -> namespace; None writes full IRIs only.
-    """
+    """Writes terms, and remembers which prefixes were used; without prefixes it writes full IRIs only."""
 
     def __init__(self, prefixes: Mapping[str, str] | None) -> None:
         legal = {} if prefixes is None else {**STANDARD, **prefixes}
-        self._namespaces = sorted(
-            ((space, prefix) for prefix, space in legal.items() if _PREFIX.fullmatch(prefix)),
-            key=lambda item: -len(item[0]),
-        )
+        spaces = [(space, prefix) for prefix, space in legal.items() if _PREFIX.fullmatch(prefix)]
+        self._namespaces = sorted(spaces, key=lambda item: -len(item[0]))
         self.used: dict[str, str] = {}
 
     def __call__(self, node: Node) -> str:
         """The term in SPARQL."""
-        if isinstance(node, Variable):
-            return f"?{node.name}"
         if isinstance(node, IRI):
             for namespace, prefix in self._namespaces:
                 local = node.value.removeprefix(namespace)
                 if local != node.value and _LOCAL.fullmatch(local):
                     self.used[prefix] = namespace
                     return f"{prefix}:{local}"
-            return f"<{node.value}>"
-        if node.datatype.startswith(XSD) and node.datatype != XSD + "string":
+        elif isinstance(node, Literal) and node.datatype.startswith(XSD) and node.datatype != XSD + "string":
             # A number or boolean stands bare where that is the same literal.
             pattern = _BARE.get(node.datatype[len(XSD) :])
             if pattern and re.fullmatch(pattern, node.value):
@@ -124,7 +98,7 @@ class Writer:
         self._taken = {v.name for v in (*program.variables, *program.local_variables)}
 
     def write(
-        self, clauses: Sequence[Clause], needed: Iterable[Variable] = (), tag: Tag | None = None
+        self, clauses: Sequence[pyql.Clause], needed: Iterable[Variable] = (), tag: Tag | None = None
     ) -> list[Block]:
         """Blocks of clauses, or of a pattern.
 
@@ -140,30 +114,27 @@ class Writer:
                     self.facts.append((clause, tag))
                     line = self._triple(subject, self.names(relation), end)
                     blocks.append(Block((line,), mentions, binds, binds))
-                case Typed():
+                case pyql.Typed():
                     blocks.append(Block(self._typed(clause, tag), mentions, binds, binds))
-                case Filter():
+                case pyql.Filter():
                     blocks.append(Block((f"FILTER({self._condition(clause)})",), mentions))
-                case AnyOf(variable, nodes):
+                case pyql.AnyOf(variable, nodes):
                     line = f"VALUES {variable.n3()} {{ {' '.join(map(self.names, nodes))} }}"
                     blocks.append(Block((line,), mentions, binds, binds))
-                case Value(output, expression, kind):
-                    line = f"BIND({self._expression(expression, kind)} AS {output.n3()})"
-                    blocks.append(Block((line,), mentions, binds))
-                case Union():
+                case pyql.Union():
                     blocks.append(self._union(clause))
-                case Not(pattern):
+                case pyql.Not(pattern):
                     outside, self.facts, self.proving = (self.facts, self.proving), [], False
                     # What holds a subquery is computed by itself: engines differ in what it sees of outside.
                     head = "MINUS {" if clause.is_closed else "FILTER NOT EXISTS {"
                     lines = (head, *_indent(_lines(self.write(pattern))), "}")
                     self.facts, self.proving = outside
                     blocks.append(Block(lines, mentions & frozenset(self.program.variables)))
-                case TimeWindow():
+                case pyql.TimeWindow():
                     blocks.append(self._window(clause))
-                case Extreme():
+                case pyql.Extreme():
                     blocks += self._extreme(clause, blocks)
-                case Aggregate():
+                case pyql.Aggregate():
                     later = {v for c in rest for v in c.mentions} | set(needed)
                     blocks = self._aggregate(clause, blocks, later)
             blocks = _closed(blocks, clause, rest)
@@ -172,7 +143,7 @@ class Writer:
     def _triple(self, subject: Node, path: str, object: Node) -> str:
         return f"{self.names(subject)} {path} {self.names(object)} ."
 
-    def _typed(self, item: Typed, tag: Tag | None) -> Lines:
+    def _typed(self, item: pyql.Typed, tag: Tag | None) -> Lines:
         """The instance-of path, with the closure over subclasses. A proof names the type in between."""
         is_a = self._path(self.profile.type_predicates or Profile().type_predicates)
         narrower = self._path(self.profile.subclass_predicates)
@@ -187,22 +158,22 @@ class Writer:
         written = [self.names(IRI(p)) for p in predicates]
         return f"({'|'.join(written)})" if len(written) > 1 else "".join(written)
 
-    def _condition(self, item: Filter) -> str:
+    def _condition(self, item: pyql.Filter) -> str:
         sides = (item.left, item.right)
         if item.kind == "name":
             return self._name_condition(item)
-        if item.operator in MATCHES:
+        if item.operator in pyql.MATCHES:
             texts = [
                 f"LCASE(STR({s.n3()}))" if isinstance(s, Variable) else self.names(string(s.value.lower()))
                 for s in sides
             ]
-            return f"{MATCHES[item.operator]}({', '.join(texts)})"
+            return f"{pyql.MATCHES[item.operator]}({', '.join(texts)})"
         if item.kind == "date":
             return self._date_condition(item)
         left, right = (self._key(side, item.kind) for side in sides)
         return f"{left} {item.operator} {right}"
 
-    def _date_condition(self, item: Filter) -> str:
+    def _date_condition(self, item: pyql.Filter) -> str:
         """Dates of any type as text, to the precision of the one given; compared with a year, their years."""
         left, sign, right = item.left, item.operator, item.right
         if isinstance(left, Literal):
@@ -216,15 +187,15 @@ class Writer:
         length = min(10, len(given) or 10)
         return f"{self._day(left, length)} {sign} {self._day(right, length)}"
 
-    def _name_condition(self, item: Filter) -> str:
+    def _name_condition(self, item: pyql.Filter) -> str:
         """Whether a node has a label or an alias that compares like that."""
         sides = (item.left, item.right)
         node = next(s for s in sides if isinstance(s, Variable))
         word = next(s for s in sides if isinstance(s, Literal))
         profile, own = self.profile, self._new("name")
         path = self._path(list(dict.fromkeys((*profile.label_predicates, *profile.alias_predicates))))
-        if item.operator in MATCHES:
-            condition = self._condition(Filter(own, item.operator, word))
+        if item.operator in pyql.MATCHES:
+            condition = self._condition(pyql.Filter(own, item.operator, word))
         else:
             condition = f"LCASE(STR({own.n3()})) = {self.names(string(word.value.lower()))}"
         exists = "NOT EXISTS" if item.operator == "!=" else "EXISTS"
@@ -239,7 +210,7 @@ class Writer:
         """The year of a date as a number; YEAR() would be an error for all but dateTime."""
         return f'{self.names(IRI(XSD + "integer"))}(REPLACE(STR({written}), "^(-?[0-9]+).*$", "$1"))'
 
-    def _key(self, side: Node, kind: Kind) -> str:
+    def _key(self, side: Node, kind: pyql.Kind) -> str:
         """What is compared instead of a value whose datatype says too little."""
         if kind == "date":
             return self._day(side, 10)
@@ -249,7 +220,7 @@ class Writer:
             return written if kind == "text" else f"{self.names(IRI(DOUBLE))}({written})"
         return self.names(side)
 
-    def _union(self, clause: Union) -> Block:
+    def _union(self, clause: pyql.Union) -> Block:
         """The alternatives; what they compare of the solutions before them is compared behind them."""
         mentions, outer = frozenset(clause.mentions), _outer_filters(clause)
         conditions = [" && ".join(self._condition(item) for item in items) for items in outer]
@@ -268,7 +239,7 @@ class Writer:
             lines += [f"FILTER({tag.n3()} != {i} || ({c}))" for i, c in enumerate(conditions) if c]
         return Block(tuple(lines), mentions, frozenset(clause.binds), sure[0].intersection(*sure))
 
-    def _window(self, clause: TimeWindow) -> Block:
+    def _window(self, clause: pyql.TimeWindow) -> Block:
         """Two optional ends, and the conditions under which the periods overlap."""
         lines, name = [], clause.mediator.name
         first, last = self._new(f"{name}_from"), self._new(f"{name}_to")
@@ -288,7 +259,7 @@ class Writer:
             lines.append(f"FILTER(!BOUND({last.n3()}) || {self._day(last, 10)} >= {limit})")
         return Block(tuple(lines), frozenset({clause.mediator}))
 
-    def _extreme(self, clause: Extreme, before: list[Block]) -> list[Block]:
+    def _extreme(self, clause: pyql.Extreme, before: list[Block]) -> list[Block]:
         """The subquery of the best value, and the filter that keeps all solutions that reach it."""
         variable = clause.variable
         inside, _ = _connected(before, {variable})
@@ -304,24 +275,7 @@ class Writer:
         keep = Block((f"FILTER({key} = {best.n3()})",), frozenset({variable, best}))
         return [Block(lines, frozenset({best})), keep]
 
-    def _expression(self, expression: Expression, kind: Kind) -> str:
-        match expression:
-            case Operation("neg", (operand,)):
-                return f"(-{self._expression(operand, kind)})"
-            case Operation("abs", (operand,)):
-                return f"ABS({self._expression(operand, kind)})"
-            case Operation("year", (operand,)):
-                return self._year(self._expression(operand, ""))
-            case Operation(sign, operands):
-                # Some engines divide integers as integers.
-                times = "1.0 * " if sign == "/" else ""
-                left, right = (self._expression(operand, kind) for operand in operands)
-                return f"({times}{left} {sign} {right})"
-            case Variable():
-                return self._key(expression, kind)
-        return self.names(expression)
-
-    def _aggregate(self, clause: Aggregate, blocks: list[Block], later: set[Variable]) -> list[Block]:
+    def _aggregate(self, clause: pyql.Aggregate, blocks: list[Block], later: set[Variable]) -> list[Block]:
         """The blocks with an aggregate, which stands for those it works on where nothing later names them."""
         per, of, output = (clause.per,) if clause.per else (), clause.of, clause.output.n3()
         inside, outside = _connected(blocks, {of, *per})
@@ -333,7 +287,7 @@ class Writer:
             value = f"{'SUM' if clause.function == 'sum' else 'AVG'}({key})"
             # What is no number would make the whole sum an error.
             guard = f"FILTER({f'{key} = {key}' if clause.kind else f'isNumeric({key})'})"
-            columns = dict.fromkeys((*per, *owners(self.program, of), of))
+            columns = dict.fromkeys((*per, *pyql.owners(self.program, of), of))
             head = f"SELECT DISTINCT {' '.join(v.n3() for v in columns)} WHERE {{"
             group = _subquery(head, (*group, guard))
         each = "".join(f"{v.n3()} " for v in per)
@@ -349,12 +303,12 @@ class Writer:
         return Variable(name)
 
 
-def _outer_filters(clause: Union) -> list[list[Filter]]:
+def _outer_filters(clause: pyql.Union) -> list[list[pyql.Filter]]:
     """Return the filters of each alternative that compare what it does not bind itself."""
     outer = []
     for pattern in clause.alternatives:
         own = {v for item in pattern for v in item.binds}
-        outer.append([i for i in pattern if isinstance(i, Filter) and not own.issuperset(i.mentions)])
+        outer.append([i for i in pattern if isinstance(i, pyql.Filter) and not own.issuperset(i.mentions)])
     return outer
 
 
@@ -367,17 +321,16 @@ def _connected(blocks: list[Block], roots: set[Variable]) -> tuple[list[Block], 
     return inside, [b for b in blocks if not b.links & reached]
 
 
-def _closed(blocks: list[Block], clause: Clause, rest: Sequence[Clause]) -> list[Block]:
+def _closed(blocks: list[Block], clause: pyql.Clause, rest: Sequence[pyql.Clause]) -> list[Block]:
     """The blocks after a condition, in a group of their own where SPARQL would else apply it too late.
 
     A filter holds for its whole group: a value that some solutions lack, and that a later clause gives
     them, would be compared although the condition has already dropped them.
     """
-    if isinstance(clause, Union):
+    compared = set(clause.mentions) if isinstance(clause, _CONDITIONS) else set()
+    if isinstance(clause, pyql.Union):
         compared = {v for items in _outer_filters(clause) for item in items for v in item.mentions}
         compared -= set(clause.binds)
-    else:
-        compared = set(clause.mentions) if isinstance(clause, Filter | Extreme | Not | TimeWindow) else set()
     sure = frozenset().union(*(b.sure for b in blocks))
     if not (compared - sure) & {v for c in rest for v in c.binds}:
         return blocks
@@ -447,11 +400,11 @@ def write_proof(program: PyQL, profile: Profile, answers: Sequence[Term]) -> str
     return names.header() + "\n".join((head, *_indent(group), "}")) + "\n"
 
 
-def proof_facts(program: PyQL, profile: Profile) -> list[TaggedFact]:
-    """The facts that the rows of `write_proof` instantiate."""
+def proof_triples(program: PyQL, profile: Profile, result: Result) -> tuple[Triple, ...]:
+    """See `PyQL.proof`."""
     writer = Writer(program, profile, Names(None), proving=True)
     writer.write(program.clauses, program.variables)
-    return writer.facts
+    return instantiate(writer.facts, result)
 
 
 def instantiate(facts: Iterable[Fact | TaggedFact], result: Result) -> tuple[Triple, ...]:

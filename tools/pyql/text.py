@@ -5,7 +5,6 @@ Names may hold commas, brackets and apostrophes, so arguments are scanned, never
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Sequence
 
@@ -13,31 +12,8 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable
 from triplewise.tools.core.terms import text as string
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.pyql.program import (
-    KINDS,
-    MATCHES,
-    OPERATORS,
-    TEMPORAL,
-    Aggregate,
-    AnyOf,
-    Clause,
-    Expression,
-    Extreme,
-    Fact,
-    Filter,
-    Kind,
-    Not,
-    Operation,
-    Pattern,
-    PatternItem,
-    PyQL,
-    TimeWindow,
-    Typed,
-    Union,
-    Value,
-    check_date,
-    fresh,
-)
+from triplewise.tools.pyql import program as pyql
+from triplewise.tools.pyql.program import OPERATORS, TEMPORAL, PyQL
 
 _IRI = re.compile(r'<[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>"{}|^`\\]*>')
 # What RFC 3987 allows, less brackets: no controls, no private use, nothing that ends an IRI in a query.
@@ -131,17 +107,15 @@ def read_literal(form: str) -> Literal | None:
         return None
     body = re.sub(r"(?s)\\(.)", lambda m: _UNESCAPE.get(m[1], m[1]), match["body"])
     datatype = match["type"] or ""
-    if match["lang"]:
-        return string(body, match["lang"])
     if not datatype:
-        return string(body)
+        return string(body, match["lang"] or "")
     full = datatype[1:-1] if datatype[0] == "<" else re.sub(r"^xsd:", XSD, datatype)
     return _typed(body, full) if _ABSOLUTE.fullmatch(full) else None
 
 
 def _typed(value: str, datatype: str) -> Literal:
     if datatype in TEMPORAL:
-        check_date(value)
+        pyql.check_date(value)
     return Literal(value, datatype)
 
 
@@ -234,64 +208,6 @@ def write_iri(iri: IRI, profile: Profile, relation: bool = False) -> str:
     return short if plain and profile.expand(short, relation) == iri else iri.n3()
 
 
-_SIGNS: dict[type[ast.AST], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
-_FUNCTIONS = ("abs", "year")
-_LONGEST = 300
-"""Characters of an expression at most."""
-_EXPRESSION = re.compile(r"""(?s)(?!\?\w+$|["'<]).*\?.*""")
-"""What computes with variables: `?a - ?b`, `year(?date)`."""
-
-
-def read_expression(form: str) -> Expression:
-    """The expression that a form means: see the error `bad_expression` that it raises for all else."""
-    # Python's own grammar, with names that it allows for the variables.
-    names: dict[str, Variable] = {}
-
-    def name(match: re.Match[str]) -> str:
-        names[key := f"v{len(names)}"] = read_variable(match[0])
-        return key
-
-    def read(node: ast.AST) -> Expression:
-        match node:
-            case ast.BinOp(left, sign, right) if type(sign) in _SIGNS:
-                return Operation(_SIGNS[type(sign)], (read(left), read(right)))
-            case ast.UnaryOp(ast.USub(), operand):
-                return Operation("neg", (read(operand),))
-            case ast.Call(ast.Name(function), [operand], []) if function in _FUNCTIONS:
-                return Operation(function, (read(operand),))
-            case ast.Name(id) if id in names:
-                return names[id]
-            case ast.Constant() if number := read_bare(written[node.col_offset : node.end_col_offset]):
-                if number.datatype in NUMERIC:
-                    return number
-        raise ValueError
-
-    written = re.sub(r"\?\w+", name, form.strip()).replace("ABS(", "abs(").replace("YEAR(", "year(")
-    try:
-        if len(written) > _LONGEST or not written.isascii():
-            raise ValueError
-        return read(ast.parse(written, mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        message = f"{form!r} cannot be computed: use variables, numbers, + - * /, abs(), year() and brackets"
-        raise ActionError("bad_expression", message, given=form) from None
-
-
-def write_expression(expression: Expression) -> str:
-    """The form that `read_expression` reads back."""
-    match expression:
-        case Variable():
-            return expression.n3()
-        case Literal(value):
-            return value
-        case Operation("neg", (operand,)):
-            return f"-({write_expression(operand)})"
-        case Operation(name, (operand,)):
-            return f"{name}({write_expression(operand)})"
-    nested = (isinstance(o, Operation) and o.name in "+-*/" for o in expression.operands)
-    sides = map(write_expression, expression.operands)
-    return f" {expression.name} ".join(f"({s})" if n else s for s, n in zip(sides, nested, strict=True))
-
-
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 _OPERATORS = {"==": "=", "≠": "!=", "<>": "!=", "≤": "<=", "≥": ">=", "startswith": "starts_with"}
 OPEN_END = "none"
@@ -308,70 +224,65 @@ def write_program(program: PyQL, profile: Profile) -> str:
     return "\n".join([*lines, "ask()"] if program.boolean else lines)
 
 
-def _write_clause(clause: Clause, profile: Profile) -> str:
+def _write_clause(clause: pyql.Clause, profile: Profile) -> str:
+    name, arguments = "add_union", list[str]()
     match clause:
-        case Fact():
-            name, arguments = "add_fact", [_write_item(clause, profile)]
-        case Typed():
-            name, arguments = "add_type", [clause.variable.n3(), write_iri(clause.type, profile)]
-        case Filter():
-            name, arguments = "add_filter", [_write_item(clause, profile)]
-        case Extreme():
+        case pyql.Fact() | pyql.Filter():
+            name = "add_fact" if isinstance(clause, pyql.Fact) else "add_filter"
+            arguments = _parts(clause, profile)
+        case pyql.Typed(variable, type_):
+            name, arguments = "add_type", [variable.n3(), write_iri(type_, profile)]
+        case pyql.Extreme():
             name, arguments = "add_max" if clause.largest else "add_min", [clause.variable.n3(), clause.kind]
-        case Aggregate(of, output, per, function, kind):
-            each = per.n3() if per else ""
-            if function != "count":
-                name, arguments = "add_aggregate", [function, of.n3(), output.n3(), each, kind]
-            else:
-                name, arguments = "add_group" if per else "add_count", [of.n3(), each, output.n3()]
-        case Value():
-            name = "add_value"
-            arguments = [clause.output.n3(), write_expression(clause.expression), clause.kind]
-        case AnyOf(variable, nodes):
-            name = "add_union"
-            arguments = [f"({variable.n3()}, =, {write_node(node, profile)})" for node in nodes]
-        case Union():
-            name, arguments = "add_union", [write_pattern(p, profile) for p in clause.alternatives]
-        case Not():
+        case pyql.Aggregate(of, output, per, "count"):
+            name = "add_group" if per else "add_count"
+            arguments = [of.n3(), per.n3() if per else "", output.n3()]
+        case pyql.Aggregate(of, output, per, function, kind):
+            name = "add_aggregate"
+            arguments = [function, of.n3(), output.n3(), per.n3() if per else "", kind]
+        case pyql.AnyOf():
+            arguments = _equations(clause, profile)
+        case pyql.Union():
+            arguments = [write_pattern(p, profile) for p in clause.alternatives]
+        case pyql.Not():
             name, arguments = "add_not", [write_pattern(clause.pattern, profile)]
-        case TimeWindow(mediator, first, last, start, end):
-            relations = (write_iri(r, profile, True) for r in (first, last))
-            name, arguments = (
-                "add_time_window",
-                [mediator.n3(), *relations, start or OPEN_END, end or OPEN_END],
-            )
+        case pyql.TimeWindow(mediator, first, last, start, end):
+            relations = [write_iri(r, profile, True) for r in (first, last)]
+            name = "add_time_window"
+            arguments = [mediator.n3(), *relations, start or OPEN_END, end or OPEN_END]
     return f"{name}({', '.join(a for a in arguments if a)})"
 
 
-def _write_item(item: PatternItem, profile: Profile) -> str:
+def _equations(clause: pyql.AnyOf, profile: Profile) -> list[str]:
+    return [f"({clause.variable.n3()}, =, {write_node(node, profile)})" for node in clause.nodes]
+
+
+def _parts(item: pyql.PatternItem, profile: Profile) -> list[str]:
     """The parts of a triple, type (`?x, a, Q5`), filter (`?x, >, 5`), superlative (`max, ?x`), count
-    (`count, ?y, ?x, ?n`: of ?y for each ?x) or union."""
+    (`count, ?y, ?x, ?n`: of ?y for each ?x) or union; "" for what is left out."""
     match item:
-        case Fact():
-            relation = write_iri(item.relation, profile, True)
-            parts = [write_node(item.subject, profile), relation, write_node(item.object, profile)]
-        case Typed():
-            parts = [item.variable.n3(), "a", write_iri(item.type, profile)]
-        case AnyOf(variable, nodes):
-            equations = [f"({variable.n3()}, =, {write_node(node, profile)})" for node in nodes]
-            if len(nodes) == 1:
-                return equations[0][1:-1]
-            parts = ["union", *equations]
-        case Filter():
-            left, right = (write_value(side, profile) for side in (item.left, item.right))
-            parts = [left, item.operator, right, item.kind]
-        case Extreme():
-            parts = ["max" if item.largest else "min", item.variable.n3(), item.kind]
-        case Aggregate(of, output, per):
-            parts = ["count", of.n3(), per.n3() if per else "", output.n3()]
-        case Union():
-            parts = ["union", *(write_pattern(p, profile) for p in item.alternatives)]
-    return ", ".join(part for part in parts if part)
+        case pyql.Fact(subject, relation, end):
+            written = write_node(subject, profile), write_iri(relation, profile, True)
+            return [*written, write_node(end, profile)]
+        case pyql.Typed(variable, type_):
+            return [variable.n3(), "a", write_iri(type_, profile)]
+        case pyql.AnyOf(_, nodes):
+            equations = _equations(item, profile)
+            return ["union", *equations] if len(nodes) > 1 else [equations[0][1:-1]]
+        case pyql.Filter(left, operator, right, kind):
+            return [write_value(left, profile), operator, write_value(right, profile), kind]
+        case pyql.Extreme(variable, largest, kind):
+            return ["max" if largest else "min", variable.n3(), kind]
+        case pyql.Aggregate(of, output, per):
+            return ["count", of.n3(), per.n3() if per else "", output.n3()]
+        case pyql.Union(alternatives):
+            return ["union", *(write_pattern(p, profile) for p in alternatives)]
 
 
-def write_pattern(pattern: Pattern, profile: Profile) -> str:
+def write_pattern(pattern: pyql.Pattern, profile: Profile) -> str:
     """A pattern as `(s, r, o) & (s, r, o)`."""
-    return " & ".join(f"({_write_item(item, profile)})" for item in pattern)
+    written = (", ".join(filter(None, _parts(item, profile))) for item in pattern)
+    return " & ".join(f"({item})" for item in written)
 
 
 def read_program(text: str, profile: Profile) -> PyQL:
@@ -381,8 +292,7 @@ def read_program(text: str, profile: Profile) -> PyQL:
         match = _CALL.match(line)
         if match is None:
             raise ActionError("no_action", f"{line!r} is no action", given=line)
-        arguments, _ = scan_arguments(line, match.end())
-        program = apply(program, match[1], arguments, reader)
+        program = apply(program, match[1], scan_arguments(line, match.end())[0], reader)
     return program
 
 
@@ -413,7 +323,7 @@ class Reader:
         """The parts of a triple."""
         return self.node(subject, "bad_subject"), self.relation(relation), self.node(end)
 
-    def pattern(self, form: str) -> Pattern:
+    def pattern(self, form: str) -> pyql.Pattern:
         """The pattern written as `(s, r, o) & (s, r, o)`."""
         items, rest = [], form.strip()
         while rest:
@@ -426,33 +336,33 @@ class Reader:
                 raise _bad_pattern(form)
         return tuple(items)
 
-    def item(self, parts: list[str]) -> PatternItem:
+    def item(self, parts: list[str]) -> pyql.PatternItem:
         """A triple, type, filter, superlative, count or union from its parts."""
         match parts:
             case ["max" | "min" as best, variable] | ["max" | "min" as best, variable, _]:
-                return Extreme(read_variable(variable), best == "max", _kind(parts[2:]))
+                return pyql.Extreme(read_variable(variable), best == "max", _kind(parts[2:]))
             case ["count", of, per, output] if of.startswith("?"):
-                return Aggregate(read_variable(of), _read_output(output), read_variable(per))
+                return pyql.Aggregate(read_variable(of), _read_output(output), read_variable(per))
             case ["union", first, *others] if others:
-                return Union(tuple(self.pattern(p) for p in (first, *others)))
+                return pyql.Union(tuple(self.pattern(p) for p in (first, *others)))
             case [left, operator, right, *kind] if len(kind) < 2:
                 if kind or operator in OPERATORS or operator in _OPERATORS:
-                    return Filter(*self.comparison(left, operator, right, kind))
+                    return pyql.Filter(*self.comparison(left, operator, right, kind))
                 if operator == "a":
                     type_ = self.node(right, "bad_type")
                     if isinstance(type_, IRI):
-                        return Typed(read_variable(left), type_)
+                        return pyql.Typed(read_variable(left), type_)
                 else:
                     subject, relation, end = self.fact(left, operator, right)
                     if isinstance(subject, Literal):
                         message = f"the literal {left} cannot be a subject"
                         raise ActionError("bad_subject", message, given=left)
-                    return Fact(subject, relation, end)
+                    return pyql.Fact(subject, relation, end)
         raise _bad_pattern(", ".join(parts))
 
     def comparison(
         self, left: str, operator: str, right: str, kind: list[str]
-    ) -> tuple[Node, str, Node, Kind]:
+    ) -> tuple[Node, str, Node, pyql.Kind]:
         """Both sides, the operator and the kind of a filter; what text is matched with stays text."""
         given = operator.strip().strip("'\"`")
         sign = _OPERATORS.get(given.lower(), given.lower())
@@ -464,7 +374,7 @@ class Reader:
             code = "relation_as_operator" if is_relation else "bad_operator"
             message = f"{given!r} is not an operator; use one of {', '.join(OPERATORS)}"
             raise ActionError(code, message, given=given, legal=list(OPERATORS))
-        is_text = sign in MATCHES and not right.startswith(("?", '"', "'"))
+        is_text = sign in pyql.MATCHES and not right.startswith(("?", '"', "'"))
         return self.value(left), sign, string(right) if is_text else self.value(right), _kind(kind)
 
 
@@ -481,15 +391,7 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
         case "add_type", [variable, type_]:
             return program.add_type(read_variable(variable), reader.node(type_, "bad_type"))
         case "add_filter", [left, operator, right, *kind]:
-            sides = []
-            for form in (left, right):
-                if _EXPRESSION.fullmatch(form):
-                    output = Variable(fresh("value", (v.name for v in program.variables)))
-                    program, form = program.add_value(output, read_expression(form)), output.n3()
-                sides.append(form)
-            return program.add_filter(*reader.comparison(sides[0], operator, sides[1], kind))
-        case "add_value", [output, expression, *kind]:
-            return program.add_value(_read_output(output), read_expression(expression), _kind(kind))
+            return program.add_filter(*reader.comparison(left, operator, right, kind))
         case "add_aggregate", [function, variable, *rest]:
             kinds = [a for a in rest if not a.startswith("?")]
             given, each, *_ = [*(read_variable(a) for a in rest if a.startswith("?")), None, None]
@@ -505,7 +407,7 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
             best_of = program.add_most if name == "add_most" else program.add_least
             return best_of(read_variable(counted), read_variable(per))
         case "add_union", forms:
-            return program.add_union(*[reader.pattern(form) for form in forms])
+            return program.add_union(*map(reader.pattern, forms))
         case "add_not", parts:
             return program.add_not(reader.pattern(parts[0]) if len(parts) == 1 else [reader.item(parts)])
         case "add_time_window", [mediator, first, last, start, *end] if len(end) < 2:
@@ -526,11 +428,11 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
     raise ActionError("unknown_action", message, name=name)
 
 
-def _kind(arguments: list[str]) -> Kind:
+def _kind(arguments: list[str]) -> pyql.Kind:
     """The kind of comparison written as a last argument."""
     given = ", ".join(arguments)
-    if given not in KINDS:
-        message = f"{given!r} is no kind of comparison: {', '.join(KINDS[1:])}"
+    if given not in pyql.KINDS:
+        message = f"{given!r} is no kind of comparison: {', '.join(pyql.KINDS[1:])}"
         raise ActionError("bad_comparison", message, given=given)
     return given
 

@@ -6,21 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from triplewise.tools.core.terms import IRI, Literal, Node, Variable
-from triplewise.tools.pyql.program import (
-    Aggregate,
-    AnyOf,
-    Clause,
-    Extreme,
-    Fact,
-    Filter,
-    Not,
-    PyQL,
-    TimeWindow,
-    Typed,
-    Union,
-    Value,
-)
-from triplewise.tools.pyql.text import write_expression
+from triplewise.tools.pyql import program as pyql
+from triplewise.tools.pyql.program import Fact, PyQL
 
 Label: TypeAlias = Callable[[IRI], str]
 """How a node, class or relation is called."""
@@ -39,7 +26,7 @@ def describe(program: PyQL, label: Label) -> str:
     return ("yes or no: " if program.boolean else "") + "; ".join(parts)
 
 
-def _in_words(clauses: Iterable[Clause], label: Label) -> Iterator[str]:
+def _in_words(clauses: Iterable[pyql.Clause], label: Label) -> Iterator[str]:
     """Return clauses in words; facts that follow from one another are one chain."""
     chain, end, known = "", None, set[Node]()
     for clause in clauses:
@@ -67,37 +54,35 @@ def _in_words(clauses: Iterable[Clause], label: Label) -> Iterator[str]:
         yield chain
 
 
-def _clause_in_words(clause: Clause, label: Label) -> str:
+def _clause_in_words(clause: pyql.Clause, label: Label) -> str:
     """Return a clause that is no fact in words."""
     match clause:
-        case Typed(variable, type_):
+        case pyql.Typed(variable, type_):
             name = label(type_)
             return f"{variable.n3()} is {'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
-        case AnyOf(variable, nodes):
+        case pyql.AnyOf(variable, nodes):
             return f"{variable.n3()} is {' or '.join(_shown(n, label) for n in nodes)}"
-        case Filter(left, operator, right):
+        case pyql.Filter(left, operator, right):
             word = {"=": "is", "!=": "is not"}.get(operator, operator) if isinstance(right, IRI) else operator
             return f"{_shown(left, label)} {word.replace('_', ' ')} {_shown(right, label)}"
-        case Extreme(variable, largest):
+        case pyql.Extreme(variable, largest):
             return f"the {'greatest' if largest else 'least'} {_plain(variable)}"
-        case Aggregate(of, _, per, function):
+        case pyql.Aggregate(of, _, per, function):
             each = f" of each {_plain(per)}" if per else ""
             words = {"count": "how many", "sum": "the sum of", "average": "the average"}
             return f"{words[function]} {_plain(of)}{each}"
-        case Value(output, expression):
-            return f"{output.n3()} = {write_expression(expression)}"
-        case Union(alternatives):
+        case pyql.Union(alternatives):
             return " or ".join(_pattern_in_words(a, label) for a in alternatives)
-        case Not(pattern):
+        case pyql.Not(pattern):
             return f"but not {_pattern_in_words(pattern, label)}"
-        case TimeWindow(mediator, _, _, start, last):
+        case pyql.TimeWindow(mediator, _, _, start, last):
             ends = (f"from {start}" if start else "", f"to {last}" if last else "")
             return " ".join(filter(None, (mediator.n3(), *ends)))
         case Fact():
             return _pattern_in_words([clause], label)
 
 
-def _pattern_in_words(pattern: Iterable[Clause], label: Label) -> str:
+def _pattern_in_words(pattern: Iterable[pyql.Clause], label: Label) -> str:
     return " and ".join(_in_words(pattern, label))
 
 

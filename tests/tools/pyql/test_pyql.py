@@ -113,10 +113,6 @@ TERM = "add_fact(x, term, ?t); add_fact(?t, of, ?o); "
         (WIND + "add_aggregate(sum, ?w, ?n); set_answer(?n)", {"359"}),
         (WIND + "add_aggregate(average, ?w, ?n); add_filter(?w, >, ?n); set_answer(?s)", {"iselle", "lee"}),
         ("add_fact(?p, code, ?c); add_aggregate(sum, ?c, ?n, number); set_answer(?n)", {"12"}),
-        (FORMED + "add_filter(year(?d), =, 2014); set_answer(?s)", {"iselle", "lee"}),
-        (FORMED + "add_fact(arlene, formed, ?e); add_value(?n, year(?d) - year(?e)); add_filter(?n, <, 0); "
-         "set_answer(?s)", {"bret"}),
-        (WIND + "add_fact(lee, wind, ?v); add_filter(abs(?w - ?v) / 2, =, 35); set_answer(?s)", {"arlene"}),
         (
             "add_fact(ann, child, ?a); add_count(?a, ?n); add_fact(bret, child, ?b); add_count(?b, ?m); "
             "add_filter(?n, >, ?m); ask()",
@@ -135,11 +131,6 @@ def test_answers(kg: EmbeddedKG, script: str, expected: set[str]) -> None:
     ("code", "script"),
     [
         ("answer_before_fact", "set_answer(?x)"),
-        ("bad_expression", WIND + "add_value(?n, ?w ** 2)"),
-        ("bad_expression", WIND + "add_value(?n, __import__(?w))"),
-        ("bad_expression", WIND + f"add_value(?n, {'(' * 400}?w)"),
-        ("unknown_variable", WIND + "add_value(?n, ?w - ?v)"),
-        ("count_output_not_variable", WIND + "add_value(?w, ?w / 2)"),
         ("bad_comparison", WIND + "add_aggregate(median, ?w, ?n)"),
         ("bad_comparison", STORM + "add_filter(?s, <, 5)"),
         ("bad_comparison", STORM + "add_filter(lee, =, arlene)"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,29 +28,21 @@ from triplewise.tools.pyql.program import PyQL, fresh
 from triplewise.tools.pyql.text import Reader, apply, read_iri, read_variable, write_iri
 from triplewise.tools.retrieval.encoder import Encoder
 
-SURE = 0.5
-"""Prior of a turned fact: one that finds something is nearly always right."""
-GAP = 0.35
-"""Behind a fix of such a prior that finds something, what is so much less likely is not worth a query."""
-PLANNED = 0.15
-"""What it adds that a verified rule of the plan uses the relation."""
-LEAST = 0.6
-"""Names less alike than this are not taken for slips of one another."""
-INDEXED = 3
-"""Nodes that the label index may offer for one name."""
-TO_QUESTION, TO_FAILED = 0.6, 0.4
-"""What similarity to the question and to the failed relation weigh."""
-FITTING = 5
-"""Relations, the most alike to what was meant, that fixes may use besides the one that failed."""
-PROBED = 24
-"""Facts that one query tests at once."""
-PATIENCE, TIMEOUTS = 5.0, 2
-"""Seconds that one query of a correction may take; so many time-outs end the trying."""
-SEEN = 200
-"""Nodes of past observations whose names are compared with a label at most."""
+SURE, GAP, PLANNED = 0.5, 0.35, 0.15
+"""Prior of a turned fact: one that finds something is nearly always right. Behind a fix of such a prior that
+finds something, what is `GAP` less likely is not worth a query. What a verified rule of the plan adds."""
+LEAST, INDEXED, SEEN = 0.6, 3, 200
+"""Names less alike are not taken for slips of one another. Nodes that the label index may offer for one name,
+and nodes of past observations whose names are compared with it."""
+TO_QUESTION, TO_FAILED, FITTING = 0.6, 0.4, 5
+"""Weights of a relation's similarity to the question and to the relation that failed; how many of the most
+alike relations fixes may use besides that one."""
+PROBED, PATIENCE, TIMEOUTS = 24, 5.0, 2
+"""Facts that one query tests at once, seconds that it may take; so many time-outs end the trying."""
 SHOWN = 3
 """Values shown of what a fix finds."""
 _NAMED = {Outcome.EMPTY, "bad_subject", "bad_object", "unknown_entity", "bad_type"}
+_QUOTES = ('"', "'")
 _UNBOUND = {"unknown_variable", "bad_variable", "max_not_variable"}
 
 
@@ -104,14 +97,11 @@ class QueryBudget(Layer):
         """The KG below belongs to others: nothing is closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """What might have been meant.
+class Fix(NamedTuple):
+    """What might have been meant: a call in place of the failed one.
 
-    Attributes:
-        call: to be made in place of the failed one.
-        relation: short id of the relation that its similarity is judged by, "" if it has none.
-        prior: how likely this kind is right wherever it finds something, on the scale of a cosine.
+    `relation`: short id of the relation that its similarity is judged by, "" if it has none. `prior`: how
+    likely this kind is right wherever it finds something, on the scale of a cosine.
     """
 
     call: Call
@@ -147,20 +137,20 @@ def find_fixes(
     most: int,
     encoder: Encoder | None = None,
 ) -> tuple[VerifiedFix, ...]:
-    """Return fixes of a failed step that find something on the KG, best first.
+    """Return up to `most` fixes of a failed step that find something on the KG, best first.
 
     Args:
         context: what actions had before the step: program and memory without it.
         feedback: what the environment said of the step.
-        budget: KG queries that all of this may take. most: fixes to return.
+        budget: KG queries that all of this may take.
         encoder: compares relations with the question; None compares letters.
     """
     kg = QueryBudget(context.kg, budget)
-    step = _FailedStep(replace(context, kg=kg), kg, feedback, toolset, encoder)
+    step = _FailedStep(context, kg, feedback, toolset)
     fixes: list[VerifiedFix] = []
     best: tuple[float, Fix] | None = None
     with suppress(SpentError, QueryFailedError):
-        for score, fix in step.probe(step.rank(step.candidates())):
+        for score, fix in step.probe(step.rank(step.candidates(), encoder)):
             is_outdone = best and best[1].prior >= SURE and score < best[0] - GAP and not fixes[0].is_unnamed
             if len(fixes) >= most or is_outdone:
                 break
@@ -182,23 +172,22 @@ def name_similarity(text: str, other: str) -> float:
     return similarity(one, two) if one and two else 0.0
 
 
-def _is_literal(form: str) -> bool:
-    return form.startswith(('"', "'"))
+def _similarities(text: str, texts: Sequence[str], encoder: Encoder | None) -> list[float]:
+    """The similarity of each text to one: a cosine, or by their letters."""
+    if not text.strip() or not texts:
+        return [0.0] * len(texts)
+    if encoder is None:
+        return [name_similarity(text, other) for other in texts]
+    vectors = encoder.encode([text, *texts])
+    return [float(x) for x in np.asarray(vectors[1:] @ vectors[0])]
 
 
 class _FailedStep:
     """A step that failed, with all that is known for fixing it."""
 
-    def __init__(
-        self,
-        context: ActionContext,
-        kg: QueryBudget,
-        feedback: Feedback,
-        toolset: Toolset,
-        encoder: Encoder | None,
-    ) -> None:
-        self.context, self.kg, self.toolset, self.encoder = context, kg, toolset, encoder
-        self.action, self.memory = feedback.action, context.memory
+    def __init__(self, context: ActionContext, kg: QueryBudget, feedback: Feedback, tools: Toolset) -> None:
+        self.context, self.kg, self.toolset = replace(context, kg=kg), kg, tools
+        self.action, self.memory, self.profile = feedback.action, context.memory, kg.profile
         self.cause = feedback.error or str(feedback.outcome)
         self.args = tuple(a.strip() for a in feedback.arguments)
         self.fact = self.args if len(self.args) == 3 and self.action == "add_fact" else ()
@@ -228,9 +217,10 @@ class _FailedStep:
 
     def _turned(self) -> Iterator[Fix]:
         """The same fact in the other direction."""
-        if self.fact and self.cause in (Outcome.EMPTY, "bad_subject") and not _is_literal(self.fact[2]):
+        if self.fact and self.cause in (Outcome.EMPTY, "bad_subject"):
             subject, relation, object_ = self.fact
-            yield self._fix(object_, relation, subject, relation=relation, prior=SURE)
+            if not object_.startswith(_QUOTES):
+                yield self._fix(object_, relation, subject, relation=relation, prior=SURE)
 
     def _other_relations(self) -> Iterator[Fix]:
         """Another relation of the subject or the object, in the direction in which it is there."""
@@ -238,12 +228,12 @@ class _FailedStep:
             return
         subject, failed, object_ = self.fact
         for node, other in ((subject, object_), (object_, subject)):
-            if self._is_new(node) or _is_literal(node):
+            if self._is_new(node) or node.startswith(_QUOTES):
                 continue
             for forward, relations in zip((True, False), self._around(node), strict=True):
                 for relation in relations:
                     same = relation == failed and forward == (node == subject)
-                    if not same and (forward or not _is_literal(other)):
+                    if not same and (forward or not other.startswith(_QUOTES)):
                         ends = (node, relation, other) if forward else (other, relation, node)
                         prior = PLANNED * (relation in self.memory.planned)
                         yield self._fix(*ends, relation=relation, prior=prior)
@@ -268,7 +258,7 @@ class _FailedStep:
             return
         known = dict(self.memory.linked)
         seen = sorted(i for i in self.memory.seen if i not in known)[:SEEN]
-        terms = {i: iri for i in seen if (iri := read_iri(i, self.kg.profile)) is not None}
+        terms = {i: iri for i in seen if (iri := read_iri(i, self.profile)) is not None}
         labels = self.kg.labels(terms.values()) if terms else {}
         known |= {i: labels.get(iri, i) for i, iri in terms.items()}
         relation = self.fact[1] if self.fact else ""
@@ -280,7 +270,7 @@ class _FailedStep:
             nodes = sorted(((n, s) for n, s in scores.items() if s >= LEAST), key=lambda s: (-s[1], s[0]))
             if not nodes:
                 indexed = self.kg.names.search(name, INDEXED)
-                nodes = [(write_iri(c.iri, self.kg.profile), c.score * 0.8) for c in indexed]
+                nodes = [(write_iri(c.iri, self.profile), c.score * 0.8) for c in indexed]
             for node, score in nodes[:INDEXED]:
                 yield self._with(place, node, relation, 0.3 + 0.5 * score)
 
@@ -291,7 +281,7 @@ class _FailedStep:
         """Return relations that leave and arrive at a node: those offered before, else what the KG has."""
         if offered := self.memory.looked_up.get(node):
             return offered.get("forward", ()), offered.get("backward", ())
-        profile = self.kg.profile
+        profile = self.profile
         if node in self.bound:
             result = self.kg.relations(read_variable(node), self.program.where(profile))
         elif (iri := read_iri(node, profile)) is not None:
@@ -300,7 +290,7 @@ class _FailedStep:
             return (), ()
         return tuple(map(profile.short, result.forward)), tuple(map(profile.short, result.backward))
 
-    def rank(self, fixes: Sequence[Fix]) -> list[tuple[float, Fix]]:
+    def rank(self, fixes: Sequence[Fix], encoder: Encoder | None) -> list[tuple[float, Fix]]:
         """Return fixes with their scores, best first: priors, likeness to question and failed relation.
 
         That a relation finds something is no reason to offer it: it must be among those that fit best, and
@@ -308,16 +298,15 @@ class _FailedStep:
         """
         failed = self.fact[1] if self.fact else ""
         relations = list(dict.fromkeys(fix.relation for fix in fixes if fix.relation))
-        names, profile = {r: r for r in (*relations, failed)}, self.kg.profile
+        names = {r: r for r in (*relations, failed)}
         with suppress(SpentError, QueryFailedError):
-            texts = relation_texts(self.kg, [r for r in names if r])
-            names |= {r: text.label for r, text in texts.items()}
-        if profile.relation_text == "dotted":  # such ids read by themselves
-            ids = {r: profile.expand(r, relation=True) for r in names if r}
-            names |= {r: profile.relation_label(iri).label for r, iri in ids.items() if iri}
+            names |= {r: text.label for r, text in relation_texts(self.kg, filter(None, names)).items()}
+        if self.profile.relation_text == "dotted":  # such ids read by themselves
+            ids = {r: self.profile.expand(r, relation=True) for r in names if r}
+            names |= {r: self.profile.relation_label(iri).label for r, iri in ids.items() if iri}
         written = [names[r] for r in relations]
-        question, wrong = (self._similarity(t, written) for t in (self.context.question, names[failed]))
-        least = 0.0 if self.encoder is None else thresholds_of(self.encoder).unrelated
+        question, wrong = (_similarities(t, written, encoder) for t in (self.context.question, names[failed]))
+        least = 0.0 if encoder is None else thresholds_of(encoder).unrelated
         both = dict(zip(relations, zip(question, wrong, strict=True), strict=True))
         alike = {r: TO_QUESTION * q + TO_FAILED * f for r, (q, f) in both.items()}
         fitting = sorted((r for r in relations if max(both[r]) >= least), key=lambda r: -alike[r])
@@ -329,19 +318,10 @@ class _FailedStep:
         ]
         return sorted(scored, key=lambda s: -round(s[0], 6))
 
-    def _similarity(self, text: str, texts: Sequence[str]) -> list[float]:
-        """Return the similarity of each text to one: a cosine, or by their letters."""
-        if not text.strip() or not texts:
-            return [0.0] * len(texts)
-        if self.encoder is None:
-            return [name_similarity(text, other) for other in texts]
-        vectors = self.encoder.encode([text, *texts])
-        return [float(x) for x in np.asarray(vectors[1:] @ vectors[0])]
-
     def _after(self, fix: Fix) -> PyQL | None:
         """Return the program after a fix; None if it is no construct action, or cannot be added."""
         try:
-            return apply(self.program, fix.call.name, fix.call.arguments, Reader(self.kg.profile))
+            return apply(self.program, fix.call.name, fix.call.arguments, Reader(self.profile))
         except ActionError:
             return None
 
@@ -357,7 +337,7 @@ class _FailedStep:
         taken = {v.name for f in tested for v in (*facts[f].variables, *facts[f].local_variables)}
         mark = f"?{fresh('fix', taken)}"
         alternatives = (
-            f"{{ SELECT ({i} AS {mark}) WHERE {{ {facts[fix].where(self.kg.profile)} }} LIMIT 1 }}"
+            f"{{ SELECT ({i} AS {mark}) WHERE {{ {facts[fix].where(self.profile)} }} LIMIT 1 }}"
             for i, fix in enumerate(tested)
         )
         result = self.kg.query(f"SELECT {mark} WHERE {{ {' UNION '.join(alternatives)} }}")
@@ -370,7 +350,7 @@ class _FailedStep:
 
     def carry_out(self, fix: Fix) -> Feedback:
         """Return what the environment says of a fix; a yes/no question answered by no finds nothing."""
-        feedback, profile = self.toolset.execute(self.context, fix.call), self.kg.profile
+        feedback, profile = self.toolset.execute(self.context, fix.call), self.profile
         if finds(feedback) and not feedback.values and feedback.program:
             with suppress(ActionError):
                 program = PyQL.parse(feedback.program, profile)
