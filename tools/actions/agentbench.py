@@ -28,7 +28,7 @@ from triplewise.tools.actions.comparison import compared, is_measure
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset, action
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, Literal, Node, Variable
+from triplewise.tools.core.terms import IRI, Literal, Node, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.pyql import program as pyql
@@ -218,14 +218,13 @@ class _Step(terms.Resolver):
             detail=self.detail(),
         )
 
-    def source(self, form: str) -> tuple[int | None, Node, dict[str, object]]:
-        """The number of a set or None, the set or entity that an action starts from, and its detail."""
+    def source(self, form: str) -> tuple[str, pyql.PyQL | Term, dict[str, object]]:
+        """How it is written what an action starts from, a set's program or an entity, and the detail."""
         if _SET_FORM.fullmatch(form.strip().strip("'\"")):
-            n = self.number(form)
-            return n, self.program(n).answer[0], {}
+            return f"#{(n := self.number(form))}", self.program(n), {}
         term = self.entity(form)
-        schema = isinstance(term, IRI) and not self.profile.linkable(term.value)
-        return None, term, {"schema": True} if schema else {}  # no question names those
+        schema = isinstance(term, IRI) and not self.profile.linkable(term.value)  # no question names those
+        return self.profile.short(term), term, {"schema": True} if schema else {}
 
     def check_offered(self, start: str, relation: str, side: str) -> None:
         """Say why a relation or attribute finds nothing, if look-ups tell. Raises `ActionError`."""
@@ -249,15 +248,18 @@ class _Step(terms.Resolver):
 def get_relations(context: ActionContext, variable: Start) -> Feedback:
     """List the relations of an entity or of the members of a variable."""
     step, kg, profile = _Step(context), context.kg, context.kg.profile
-    n, node, facts = step.source(variable)
-    result = kg.relations(node, step.program(n).where(profile)) if n is not None else kg.relations(node)
-    both = not profile.reciprocal or isinstance(node, Literal)
+    start, source, facts = step.source(variable)
+    if isinstance(source, pyql.PyQL):
+        result = kg.relations(source.answer[0], source.where(profile))
+    else:
+        result = kg.relations(source)
+    both = not profile.reciprocal or isinstance(source, Literal)
     sides = terms.short_ids(kg, result.forward), terms.short_ids(kg, result.backward) if both else []
     forward, backward = context.rank(*sides)
     arriving = [f"{BACKWARD}{name}" for name in terms.relation_names(kg, backward)]
     listed = [*terms.relation_names(kg, forward), *arriving]
     return Feedback(
-        arguments=(f"#{n}" if n is not None else profile.short(node),),
+        arguments=(start,),
         outcome=result.outcome if listed else Outcome.EMPTY,
         message=result.message,
         observation=f"[{', '.join(listed)}]",
@@ -274,10 +276,10 @@ def get_neighbors(
 ) -> Feedback:
     """Make a variable of everything that a relation leads to. A relation written ^relation leads back."""
     step, bare = _Step(context), relation.strip().strip("'\"")
-    n, node, facts = step.source(variable)
+    start, source, facts = step.source(variable)
     mark, walked = BACKWARD * bare.startswith(BACKWARD), step.relation(bare.lstrip(BACKWARD).strip())
-    start, short = f"#{n}" if n is not None else step.profile.short(node), step.profile.short(walked)
-    form = start if n is not None else write_node(node, step.profile)
+    short = step.profile.short(walked)
+    form = start if isinstance(source, pyql.PyQL) else write_node(source, step.profile)
     feedback = step.make("get_neighbors", form, mark + write_iri(walked, step.profile, relation=True))
     if feedback.outcome == Outcome.EMPTY:
         step.check_offered(start, short, "backward" if mark else "forward")
@@ -454,8 +456,7 @@ def set_script(program: pyql.PyQL, profile: Profile) -> tuple[Call, ...]:
                         made = make("argmax" if best.largest else "argmin", made, named)
                         continue
                 other, mark = (subject, "") if end == variable else (end, BACKWARD)
-                is_set = isinstance(other, Variable)
-                start = members(other, clauses) if is_set else write_node(other, profile)
+                start = members(other, clauses) if isinstance(other, Variable) else write_node(other, profile)
                 found = make("get_neighbors", start, mark + named)
             else:
                 refuse(clause, _NO_ATTRIBUTE)

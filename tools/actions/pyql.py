@@ -271,10 +271,11 @@ def _declared() -> list[Action]:
     actions = []
     text = files(__package__).joinpath("pyql.yaml").read_text("utf-8")
     for key, entry in yaml.safe_load(text)["actions"].items():
-        name, given = key.rstrip("+"), entry["parameters"].items()
-        parameters = tuple(Parameter(p.rstrip("?"), *about, not p.endswith("?")) for p, about in given)
+        name, parameters = key.rstrip("+"), list[Parameter]()
+        for p, (kind, doc) in entry["parameters"].items():
+            parameters.append(Parameter(p.rstrip("?"), kind, doc, not p.endswith("?")))
         run, example = partial(_construct, name), entry["example"]
-        actions.append(Action(name, entry["doc"], parameters, run, example, variadic=key != name))
+        actions.append(Action(name, entry["doc"], tuple(parameters), run, example, variadic=key != name))
     return actions
 
 

@@ -26,6 +26,7 @@ Kind = OneOf["", "number", "date", "text", "name"]
 """
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Function = OneOf["count", "sum", "average"]
+_FUNCTIONS: tuple[Function, ...] = get_args(Function)
 COMPARISONS = ("=", "!=", "<", ">", "<=", ">=")
 MATCHES = {"contains": "CONTAINS", "starts_with": "STRSTARTS", "ends_with": "STRENDS"}
 OPERATORS = (*COMPARISONS, *MATCHES)
@@ -267,7 +268,7 @@ class PyQL:
         """Bind `output` (default `?sum_NAME`) to the sum, average or number of values, of each `per`."""
         of = self._bound(variable, "add_aggregate")
         one = None if per is None else self._bound(per, "add_aggregate")
-        if function not in get_args(Function):
+        if function not in _FUNCTIONS:
             _refuse("bad_comparison", f"{function!r} is none of count, sum, average", given=function)
         return self._with(Aggregate(of, self._output(output, f"{function}_{of.name}"), one, function, kind))
 
