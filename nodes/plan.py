@@ -196,8 +196,8 @@ def _rule_of(program: PyQL, profile: Profile) -> Rule | None:
 
 def demonstrations_for(state: State, env: Environment) -> list[dict[str, object]]:
     """Return seed questions like this one, each with its own paths; [] without seeds."""
-    seeds, linked = env.seeds, state.linked
-    return [] if seeds is None else demonstrate(state.question, linked, env.kg, seeds, settings_of(env))
+    seeds, count = env.seeds, env.context.seed_count
+    return [] if seeds is None else demonstrate(state.question, state.linked, env.kg, seeds, count)
 
 
 def relations_around(kg: KnowledgeGraph, encoder: Encoder, state: State) -> list[str]:

@@ -1,7 +1,7 @@
 """The schema card of a graph: classes and relations with all names, where they lead, what values look like.
 
-One value for whoever has to know a graph without reading it: `triplewise kg info`, the hints that a language
-model is given, an MCP resource. It is made from a `GraphIndex`.
+It is for whoever has to know a graph without reading it: `triplewise kg info`, the hints that a language
+model is given, an MCP resource.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SAMPLES, ENDS, NAMES = 3, 3, 5  # values, classes at either end, and names that 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How many of the members of a class take part in a relation: `height: 1 of 21 members have it`."""
+    """How many of the members of a class take part in a relation: `height (1 of 21)`."""
 
     name: str
     count: int
@@ -44,7 +44,7 @@ class ClassCard:
     sample: str = ""
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.id, f"{_names(self.names)}: {self.members:,}")))
+        return f"{self.id} {_names(self.names)}: {self.members:,}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,8 @@ class RelationCard:
     Attributes:
         id: as an action takes it; `a / b` for two, with `^` before what is walked backwards.
         names, inverse: from subject to object, and back, best first.
-        kind: of its values: entity, number, date, boolean or string.
-        unit: of numbers, where a name says it, else "". facts: how many it has.
-        domains, ranges: classes of subjects, and of entities at the other end, largest first, with how many
-            members of each there are.
+        kind: of its values: entity, number, date, boolean or string. unit: of numbers, where a name says it.
+        facts: how many it has. domains, ranges: classes of subjects and of entities at the other end.
         samples: some values in the form that an action takes (`"1999-01-01"^^xsd:date`).
     """
 
@@ -73,20 +71,16 @@ class RelationCard:
 
     def __str__(self) -> str:
         leads = ", ".join(share.name for share in self.ranges) if self.kind == "entity" else self.kind
+        ends = f"{', '.join(map(str, self.domains)) or 'anything'} -> {leads or 'anything'}"
         unit = f" in {self.unit}" if self.unit else ""
-        of = ", ".join(map(str, self.domains)) or "anything"
         back = f"; backwards: {', '.join(self.inverse)}" if self.inverse else ""
         values = f"; e.g. {', '.join(self.samples)}" if self.samples else ""
-        ends = f"{of} -> {leads or 'anything'}{unit}"
-        return f"{self.id} {_names(self.names)}: {ends}, {self.facts:,}{back}{values}"
+        return f"{self.id} {_names(self.names)}: {ends}{unit}, {self.facts:,}{back}{values}"
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaCard:
-    """Classes and relations, those with the most members and facts first.
-
-    `is_whole` tells it from a sample.
-    """
+    """Classes and relations, those with the most members and facts first; `is_whole`: not of a sample."""
 
     classes: tuple[ClassCard, ...]
     relations: tuple[RelationCard, ...]
@@ -101,16 +95,12 @@ class SchemaCard:
     @classmethod
     def of_index(cls, index: GraphIndex) -> SchemaCard:
         """The card of what an index holds."""
-        classes = (
-            ClassCard(
-                write_iri(of.iri, index.profile),
-                of.names,
-                len(index.members[c]),
-                next((write_node(index.terms[i], index.profile) for i in index.members[c]), ""),
-            )
-            for c, of in enumerate(index.classes)
-            if of.real and of.iri is not None
-        )
+        classes = list[ClassCard]()
+        for c, of in enumerate(index.classes):
+            if of.real and of.iri is not None:
+                members, iri = index.members[c], write_iri(of.iri, index.profile)
+                sample = next((write_node(index.terms[i], index.profile) for i in members), "")
+                classes.append(ClassCard(iri, of.names, len(members), sample))
         relations = (_relation_card(index, relation) for relation in index.rels)
         return cls(
             tuple(sorted(classes, key=lambda card: (-card.members, card.names))),
@@ -134,8 +124,7 @@ def _names(names: tuple[str, ...]) -> str:
 
 def _relation_card(index: GraphIndex, relation: Relation) -> RelationCard:
     subjects, objects = np.unique(relation.starts).tolist(), np.unique(relation.ends).tolist()
-    words = [word for name in relation.names for word in name.split()]
-    unit = next((word for word in words if word in lexicon().units), "") if relation.kind == "number" else ""
+    words = [word for name in relation.names for word in name.split() if relation.kind == "number"]
     values = objects[:: max(1, len(objects) // SAMPLES)][:SAMPLES]
     steps = ((write_iri(iri, index.profile), forward) for iri, forward in relation.path)
     return RelationCard(
@@ -143,7 +132,7 @@ def _relation_card(index: GraphIndex, relation: Relation) -> RelationCard:
         tuple(relation.names),
         tuple(relation.inverse),
         relation.kind,
-        unit,
+        next((word for word in words if word in lexicon().units), ""),
         len(relation.starts),
         _shares(index, subjects),
         _shares(index, objects) if relation.kind == "entity" else (),

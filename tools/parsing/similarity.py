@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.language.lexicon import lexicon, root, section
 from triplewise.tools.retrieval.encoder import EMBEDDED, Encoder, LearnedEncoder, open_encoder, vectors_of
 
-LONGEST = 80
-"""Letters of a relation's text that are compared with words."""
-NEARLY = 0.9
-"""What is at least this share as similar as the best is meant as well."""
+NEARLY = 0.9  # what is at least this share as similar as the best is meant as well
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
+class Thresholds(NamedTuple):
     """What the cosines of an encoder mean.
 
     Attributes:
@@ -52,27 +45,21 @@ def thresholds_of(encoder: Encoder) -> Thresholds:
 
 
 def similarities(
-    kg: KnowledgeGraph, encoder: Encoder, groups: Sequence[Sequence[str]], words: Sequence[str]
-) -> NDArray[np.float32]:
-    """How similar groups of a graph's texts and words are, shape (groups, words).
+    kg: KnowledgeGraph, encoder: Encoder, groups: Sequence[Sequence[str]], word: str
+) -> list[float]:
+    """How similar a word is to groups of a graph's texts.
 
-    It is the best cosine of a group's texts, and at least `same` where one of them shares the root of a word.
+    It is the best cosine of a group's texts, and at least `same` where one of them has the root of the word.
     """
-    table = np.zeros((len(groups), len(words)), np.float32)
-    if not table.size:
-        return table
-    encoder = words_encoder(encoder)
+    encoder, stop, of_word = words_encoder(encoder), lexicon().stop, root(word.lower())
     vectors = vectors_of(kg, encoder).vectors([text for texts in groups for text in texts])
-    cosines, start = vectors @ encoder.encode(list(words)).T, 0
-    roots, same = [root(word.lower()) for word in words], thresholds_of(encoder).same
-    for row, texts in zip(table, groups, strict=True):
-        if texts:
-            row[:] = cosines[start : start + len(texts)].max(axis=0)
-        start += len(texts)
-        own = {root(w) for text in texts for w in _WORD.findall(text.lower()) if w not in lexicon().stop}
-        shared = [r in own for r in roots]
-        row[shared] = np.maximum(row[shared], same)
-    return table
+    cosines = iter((vectors @ encoder.encode([word])[0]).tolist() if groups else ())
+    found = list[float]()
+    for texts in groups:
+        best = max((next(cosines) for _ in texts), default=0.0)
+        words = (w for text in texts for w in _WORD.findall(text.lower()) if w not in stop)
+        found.append(max(best, thresholds_of(encoder).same) if of_word in map(root, words) else best)
+    return found
 
 
 def nearest_kinds(encoder: Encoder, nouns: Sequence[str], least: float = -1.0) -> list[str]:
@@ -82,16 +69,6 @@ def nearest_kinds(encoder: Encoder, nouns: Sequence[str], least: float = -1.0) -
         return []
     cosines = encoder.encode(list(nouns)) @ encoder.encode([word for _, word in prototypes]).T
     return [prototypes[row.argmax()][0] if row.max() >= least else "" for row in cosines]
-
-
-def texts_of(text: RelationText, forward: bool) -> tuple[str, ...]:
-    """What a relation is called when it is walked in one direction, its main reading first."""
-    if forward:
-        parts = (text.label, text.object_type, *text.aliases, text.description)
-    else:
-        parts = (text.inverse or text.label, text.subject_type, *text.aliases)
-    short = dict.fromkeys(p for p in parts if p and len(p) <= LONGEST)
-    return tuple(short) or (parts[0][:LONGEST],)  # never none: a vector of nothing is no vector
 
 
 def end_type(text: RelationText, forward: bool) -> str:

@@ -279,7 +279,7 @@ def _matches(
         # A relation that arrives at an entity may say as much of the other one, as "spouse" does.
         mutual = (s for s in steps if s[0] in elsewhere and is_mutual(kg, rels[s[0]].path[0][0]))
         return [(step, f"{rels[step[0]].names[0]} (of the other one)", 1.0) for step in mutual]
-    column = similarities(kg, encoder, [[name] for _, name in named], [relation])[:, 0].tolist()
+    column = similarities(kg, encoder, [[name] for _, name in named], relation)
     least, matches = thresholds_of(encoder).same, dict[Step, tuple[Step, str, float]]()
     for similarity, (step, name) in sorted(zip(column, named, strict=True), key=lambda pair: -pair[0]):
         if similarity > least and similarity >= NEARLY * max(column):

@@ -17,7 +17,7 @@ from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.language.lexicon import lexicon, root
 from triplewise.tools.linking.linker import LinkedEntity, without_brackets
-from triplewise.tools.parsing.similarity import NEARLY, similarities, texts_of, thresholds_of
+from triplewise.tools.parsing.similarity import NEARLY, similarities, thresholds_of
 from triplewise.tools.planning import paths
 from triplewise.tools.planning.mining import GAP, LEAST_F1, Miner, Plan, PlanSettings, has_gap, share_places
 from triplewise.tools.planning.seeds import SeedIndex
@@ -35,18 +35,14 @@ _EXPLAINED = re.compile(r"^(\S+)\s*\((.+)\)$")
 
 
 def demonstrate(
-    question: str,
-    linked: Sequence[LinkedEntity],
-    kg: KnowledgeGraph,
-    seeds: SeedIndex,
-    settings: PlanSettings,
+    question: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, seeds: SeedIndex, count: int
 ) -> list[dict[str, object]]:
     """Return the seed questions most like a question, one of each structure, with their own mined paths.
 
     Each is a `question` and its `rules`, best first: of its group, the seed with the clearest path.
     """
     miner, demonstrations = Miner(kg, seeds), list[dict[str, object]]()
-    for match in seeds.groups_like(question, linked, settings.seed_count):
+    for match in seeds.groups_like(question, linked, count):
         others = [s for s in match.seeds if s.question != question]  # never the question itself
         mined = [(s.question, {p: q.f1 for p, q in miner.of_seed(s).items()}) for s in miner.choose(others)]
         text, f1 = max(mined, key=lambda found: max(found[1].values(), default=0), default=("", {}))
@@ -184,13 +180,10 @@ class _Grounder:
         explained, words = _EXPLAINED.match(text), _key(text)
         forms = {paths.node_form(self._kg, t, True) for t in (text, explained[1] if explained else text)}
         docs = relation_texts(self._kg, [text, *(a.relation for a in allowed)])
-        read = [docs[a.relation] for a in allowed]
-        names = [
-            [*texts_of(doc, a.forward)[:1], doc.label, *doc.aliases]
-            for a, doc in zip(allowed, read, strict=True)
-        ]
+        read = ((docs[a.relation], a.forward) for a in allowed)
+        names = [[d.label if forward else d.inverse or d.label, d.label, *d.aliases] for d, forward in read]
         # The id of a relation elsewhere in the KG reads as its label.
-        cosines = similarities(self._kg, self._encoder, names, [docs[text].label or text])[:, 0].tolist()
+        cosines = similarities(self._kg, self._encoder, names, docs[text].label or text)
         least, found = thresholds_of(self._encoder).alike, list[_Walk]()
         for atom, own, cosine in zip(allowed, names, cosines, strict=True):
             keys, note = list(map(_key, own)), f"{text!r} read as {atom.relation}"
