@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
 from triplewise.tools.language.text import singular, stem, tokenise
 
 LANGUAGES = ("de", "fr", "es")
-_AGENT = ("eri", "ori", "er", "or")
-_LEAST_GRAMMAR = 2  # Function words that a question has of another language at least, to be in it
+_LEAST_GRAMMAR = 2  # least function words of another language in a question that is in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,7 @@ class Lexicon:
     units: frozenset[str]
     counting: tuple[str, ...]
     kinds: Mapping[str, tuple[str, ...]]
-    operators: Mapping[tuple[str, ...], str]
-    """The words of an operator -> its name in the file."""
+    operators: Mapping[tuple[str, ...], str]  # the words of an operator -> its name in the file
     superlatives: Mapping[str, str]
     comparatives: Mapping[str, str]
     no_superlatives: frozenset[str]
@@ -51,8 +50,7 @@ class Lexicon:
     scales: Mapping[str, float]
     ordinals: Mapping[str, int]
     months: Mapping[str, int]
-    lemmas: Mapping[str, str]
-    """A form of a word -> the word: `wrote` -> `write`."""
+    lemmas: Mapping[str, str]  # a form of a word -> the word: `wrote` -> `write`
 
     @property
     def hints(self) -> tuple[str, ...]:
@@ -63,7 +61,7 @@ class Lexicon:
     def adjective_of(self, word: str, ending: str) -> str | None:
         """The adjective that a superlative (`est`) or comparative (`er`) is made of; None if it is neither.
 
-        A superlative may be of an adjective that is not listed; no comparative, since nouns end in -er.
+        A superlative may be of one that is not listed; no comparative, since nouns end in -er.
         """
         irregular = self.superlatives if ending == "est" else self.comparatives
         if word in irregular:
@@ -79,13 +77,13 @@ class Lexicon:
 
 
 @cache
-def _file() -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", _yaml("lexicon.yaml"))
+def _yaml(name: str) -> Any:
+    return yaml.safe_load(resources.files(__package__).joinpath(name).read_text("utf-8"))
 
 
 def section(name: str) -> Any:
     """A part of `lexicon.yaml` as it stands there. Raises KeyError for one that does not exist."""
-    return _file()[name]
+    return _yaml("lexicon.yaml")[name]
 
 
 @cache
@@ -101,9 +99,8 @@ def lexicon() -> Lexicon:
     irregular, operators = section("irregular"), section("operators")
     lists = "stop weak yes_or_no auxiliaries prepositions pronouns others partitives units"
     plain: dict[str, Any] = {name: word_list(name) for name in lists.split()}
-    plain |= {name: section(name) for name in ("numbers", "scales", "ordinals", "months")}
     return Lexicon(
-        **plain,
+        **plain | {name: section(name) for name in ("numbers", "scales", "ordinals", "months")},
         counting=tuple(section("counting")),
         kinds={word: tuple(kinds.split()) for word, kinds in section("kinds").items()},
         operators={tuple(text.split()): name for name, texts in operators.items() for text in texts},
@@ -123,17 +120,14 @@ def root(word: str) -> str:
     Snowball keeps the endings of who does something (-er, -or) and of what is done (-ery, -ory).
     """
     found = stem(lexicon().lemmas.get(word, singular(word)))
-    return next((found.removesuffix(end) for end in _AGENT if found.endswith(end) and len(found) > 4), found)
+    return re.sub(r"(?:[eo]ri|[eo]r)$", "", found) if len(found) > 4 else found
 
 
 @cache
-def _function_words() -> Mapping[str, Mapping[str, str]]:
-    """Language -> its function words -> the English word each is read as."""
-    grammars = {language: _yaml(f"{language}.yaml") for language in LANGUAGES}
-    return {
-        language: {word: english for english, words in grammar.items() for word in words.split()}
-        for language, grammar in grammars.items()
-    }
+def _function_words(language: str) -> Mapping[str, str]:
+    """Function words of a language -> the English word each is read as."""
+    grammar = _yaml(f"{language}.yaml").items()
+    return {word: english for english, words in grammar for word in words.split()}
 
 
 @lru_cache(maxsize=1_024)
@@ -143,13 +137,8 @@ def grammar_of(question: str) -> Mapping[str, str]:
     A question is in a language that more of its words are grammar of than of English.
     """
     words = [token.text.lower() for token in tokenise(question)]
-    counts = {language: sum(w in grammar for w in words) for language, grammar in _function_words().items()}
-    best = max(counts, key=lambda language: counts[language])
-    english = sum(word in word_list("function") for word in words)
-    grammar = _function_words()[best]
-    begins_in_english = words[:1] != [] and words[0] in word_list("function") and words[0] not in grammar
-    return {} if begins_in_english or counts[best] < max(_LEAST_GRAMMAR, english + 1) else grammar
-
-
-def _yaml(name: str) -> Any:
-    return yaml.safe_load(resources.files(__package__).joinpath(name).read_text("utf-8"))
+    grammar = max(map(_function_words, LANGUAGES), key=lambda found: sum(word in found for word in words))
+    english = [word in word_list("function") for word in words]
+    is_english = english[:1] == [True] and words[0] not in grammar
+    least = max(_LEAST_GRAMMAR, sum(english) + 1)
+    return {} if is_english or sum(word in grammar for word in words) < least else grammar

@@ -1,8 +1,4 @@
-"""Tokens, stems and comparable forms of questions and names.
-
-A question and the names it may mention are cut into words by the same rules, so that both meet whatever their
-spelling: `TR7` and `TR 7`, `horse power` and `horsepower`, `São Paulo` and `sao paulo`.
-"""
+"""Tokens, stems and comparable forms of questions and names, cut into words by the same rules."""
 
 from __future__ import annotations
 
@@ -64,11 +60,9 @@ def tokenise(text: str) -> tuple[Token, ...]:
     """The words and numbers of a text; a possessive 's is left out, and n't is the word `not`."""
     result = []
     for match in _TOKEN.finditer(text):
-        written = match.group()
-        if written[0] in "'’" or written in ("s", "S"):
-            continue
-        word = "not" if fold(written) in ("n't", "n’t") else fold(written)
-        result.append(Token(written, word, match.start(), match.end()))
+        if (written := match.group())[0] not in "'’" and written not in ("s", "S"):
+            word = "not" if (word := fold(written)) in ("n't", "n’t") else word
+            result.append(Token(written, word, *match.span()))
     return tuple(result)
 
 
