@@ -16,12 +16,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 from typing import Literal as OneOf
 
 import pyoxigraph as ox
 
 from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.files import TO_UTF8
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple, one_line
 from triplewise.tools.kg.labels import Name
 from triplewise.tools.kg.profile import BLANK, Profile, node_name
@@ -75,24 +76,26 @@ def from_ox(term: Any) -> Term | None:
     return Literal(str(term), XSD + "string")
 
 
+def _parsed(statement: bytes, form: ox.RdfFormat) -> ox.Quad:
+    """The one statement of a text. Raises ValueError where there is none, or more."""
+    try:
+        (quad,) = ox.parse(statement, format=form, lenient=True)
+    except SyntaxError as error:
+        raise ValueError(f"not RDF: {statement!r}") from error
+    return quad
+
+
 def parse_term(term: bytes | str) -> Term:
     """A term from its Turtle form, of which N-Triples is a part. Raises ValueError where it is none."""
     written = term.encode() if isinstance(term, str) else term
-    try:
-        (quad,) = ox.parse(b"<urn:s> <urn:p> " + written + b" .", format=ox.RdfFormat.TURTLE, lenient=True)
-    except SyntaxError as error:
-        raise ValueError(f"not a term: {term!r}") from error
-    value = from_ox(quad.object)
+    value = from_ox(_parsed(b"<urn:s> <urn:p> " + written + b" .", ox.RdfFormat.TURTLE).object)
     assert value is not None
     return value
 
 
 def read_triple(statement: str) -> Triple:
     """The triple of an N-Triples statement. Raises ValueError where it is none."""
-    try:
-        (quad,) = ox.parse(statement.encode(), format=ox.RdfFormat.N_TRIPLES)
-    except SyntaxError as error:
-        raise ValueError(f"not a triple: {statement!r}") from error
+    quad = _parsed(statement.encode(), ox.RdfFormat.N_TRIPLES)
     subject, relation, value = map(from_ox, (quad.subject, quad.predicate, quad.object))
     if not isinstance(subject, IRI) or not isinstance(relation, IRI) or value is None:
         raise ValueError(f"not a triple: {statement!r}")
@@ -162,10 +165,7 @@ class GraphReader:
         """
         for number, path in enumerate(sources, first):
             with Stream(path) as stream:
-                if is_text(path):
-                    yield from self._text(path, stream, profile)
-                else:
-                    yield from self._rdf(path, stream, number)
+                yield from self._text(stream, profile) if is_text(path) else self._rdf(stream, number)
         if not self.triples:
             raise DataError("holds no facts; give a file that does", sources[0] if sources else None)
         if self.datatypes:
@@ -177,7 +177,7 @@ class GraphReader:
         kinds = [ox.NamedNode(predicates[0]) for predicates in (profile.label_predicates, describe, alias)]
         for path in sources:
             with Stream(path) as stream:
-                for line, text in self._lines(path, stream):
+                for line, text in self._lines(stream):
                     fields = [field.strip() for field in text.split("\t")]
                     iri = profile.expand(fields[0]) if fields[0] else None
                     if iri is None or not 2 <= len(fields) <= 4:
@@ -196,8 +196,8 @@ class GraphReader:
         if self._progress is not None:
             self._progress(stage, done, total)
 
-    def count(self, quad: ox.Quad) -> None:
-        """Take account of a fact."""
+    def count(self, quad: ox.Quad, stream: Stream | None = None) -> ox.Quad:
+        """Take account of a fact, which comes from a stream."""
         self.triples += 1
         relation, value = quad.predicate.value, quad.object
         self.predicates.add(relation)
@@ -208,8 +208,14 @@ class GraphReader:
             # Texts, which are mostly names and descriptions, make nobody known; but the node is there.
             counts = isinstance(value, ox.Literal) and value.datatype.value not in _TEXT_TYPES
             self.popularity[quad.subject.value] += counts  # type: ignore[union-attr]
+        if stream is not None and self.triples % _EVERY == 0:
+            self.tell(f"reading {stream.path.name}", stream.position, stream.size)
+            if len(self.popularity) > _MANY:
+                self.popularity = Counter({k: n for k, n in self.popularity.items() if n > 1})
+        return quad
 
-    def _rdf(self, path: Path, stream: Stream, number: int) -> Iterator[ox.Quad]:
+    def _rdf(self, stream: Stream, number: int) -> Iterator[ox.Quad]:
+        path = stream.path
         form = FORMATS[_suffix(path)]
         by_line = form in _LINE_FORMATS.values()
         source: Any = _Blocks(stream) if by_line else stream
@@ -223,7 +229,7 @@ class GraphReader:
                     if is_lost and quad.predicate.value not in _OF_DATATYPES:
                         self.datatypes += 1
                     else:
-                        yield self._count(quad, path, stream)
+                        yield self.count(quad, stream)
             except MemoryError as error:  # a term that the parser's buffer does not hold
                 with Stream(path) as again:
                     for _ in line_blocks(again):  # raises where its line is as long
@@ -241,47 +247,36 @@ class GraphReader:
             self.prefixes.update({k: v for k, v in (parser.prefixes or {}).items() if k})
             return
 
-    def _text(self, path: Path, stream: Stream, profile: Profile | None) -> Iterator[ox.Quad]:
+    def _text(self, stream: Stream, profile: Profile | None) -> Iterator[ox.Quad]:
         if profile is None or not (profile.percent_names and profile.entity_namespaces):
-            raise DataError("a text file of names needs a profile that makes ids from names: names", path)
-        labelled: set[str] = set()
-        predicate = ox.NamedNode(profile.label_predicates[0])
-        for line, text in self._lines(path, stream):
+            message = "a text file of names needs a profile that makes ids from names: names"
+            raise DataError(message, stream.path)
+        labelled, predicate = set[str](), ox.NamedNode(profile.label_predicates[0])
+        for line, text in self._lines(stream):
             parts = [part.strip() for part in text.split("|")]
             if len(parts) != 3 or not all(parts):
-                self._reject(path, line, f"expected `subject|relation|object`, got {text[:80]!r}")
+                self._reject(stream.path, line, f"expected `subject|relation|object`, got {text[:80]!r}")
                 continue
-            subject, relation, value = parts
-            nodes = [ox.NamedNode(profile.name_iri(name).value) for name in (subject, value)]
-            edge = ox.NamedNode(profile.name_iri(relation, relation=True).value)
-            yield self._count(ox.Quad(nodes[0], edge, nodes[1]), path, stream)
-            for node, name in zip(nodes, (subject, value), strict=True):
+            iris = (profile.name_iri(name, relation=i == 1) for i, name in enumerate(parts))
+            subject, relation, value = (ox.NamedNode(iri.value) for iri in iris)
+            yield self.count(ox.Quad(subject, relation, value), stream)
+            for node, name in ((subject, parts[0]), (value, parts[2])):
                 if name not in labelled:
                     labelled.add(name)
                     yield ox.Quad(node, predicate, ox.Literal(name, language=profile.language))
             if len(labelled) > _MANY:
                 labelled.clear()
 
-    def _lines(self, path: Path, stream: Stream) -> Iterator[tuple[int, str]]:
+    def _lines(self, stream: Stream) -> Iterator[tuple[int, str]]:
         """Numbered lines of a text file that are not empty."""
         for number, text in numbered_lines(stream):
             if text.strip():
                 yield number, text
             if number % _EVERY == 0:
-                self.tell(f"reading {path.name}", stream.position, stream.size)
-
-    def _count(self, quad: ox.Quad, path: Path, stream: Stream) -> ox.Quad:
-        self.count(quad)
-        if self.triples % _EVERY == 0:
-            self.tell(f"reading {path.name}", stream.position, stream.size)
-            if len(self.popularity) > _MANY:
-                self.popularity = Counter({k: n for k, n in self.popularity.items() if n > 1})
-        return quad
+                self.tell(f"reading {stream.path.name}", stream.position, stream.size)
 
     def _reject(self, path: Path, line: int | None, message: str) -> None:
         if "UTF-8" in message:
-            from triplewise.tools.core.files import TO_UTF8
-
             message = f"{message}; {TO_UTF8}"
         if self._on_error == "stop":
             raise DataError(message, path, line)
@@ -355,18 +350,18 @@ class Stream:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self._at_start = path, True
+        self.path, self._at_start, kind = path, True, path.suffix.lower()
         self._failures: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
         try:
             self._raw = path.open("rb")
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror or error}", path) from error
-        self.size = path.stat().st_size
-        self._inner: Any = self._raw
-        if path.suffix.lower() in (".gz", ".bz2"):
-            is_gzip = path.suffix.lower() == ".gz"
-            self._inner = gzip.GzipFile(fileobj=self._raw) if is_gzip else bz2.BZ2File(self._raw)
-        elif path.suffix.lower() == ".zst":
+        self.size, self._inner = path.stat().st_size, cast("Any", self._raw)
+        if kind == ".gz":
+            self._inner = gzip.GzipFile(fileobj=self._raw)
+        elif kind == ".bz2":
+            self._inner = bz2.BZ2File(self._raw)
+        elif kind == ".zst":
             import zstandard
 
             self._inner = zstandard.ZstdDecompressor().stream_reader(self._raw, read_across_frames=True)
