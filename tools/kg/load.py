@@ -24,16 +24,7 @@ from triplewise.tools.core.files import exclusive, write_json, writing
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.labels import build_label_index
-from triplewise.tools.kg.open import (
-    FORMAT,
-    MANIFEST,
-    PROFILE,
-    STORE,
-    UNCHECKED,
-    fingerprint,
-    is_store,
-    read_manifest,
-)
+from triplewise.tools.kg.open import FORMAT, MANIFEST, PROFILE, STORE, is_store, kept_files, read_manifest
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import Broken, GraphReader, Progress
 
@@ -43,13 +34,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What a load did.
+    """What a load did: distinct facts in the store (labels included) and names in its index.
 
-    Attributes:
-        path: the store's folder. profile: the profile it was given or that was inferred.
-        triples: distinct facts in the store, labels included. names: labels and aliases in the index.
-        broken: the first 100 broken lines. broken_count: how many there were.
-        seconds: how long it took.
+    `profile` is the one given or inferred; `broken` has the first 100 of `broken_count` broken lines.
     """
 
     path: Path
@@ -73,14 +60,12 @@ def load_kg(
 ) -> LoadReport:
     """Load files into a new store folder. Waits while another process loads into the same folder.
 
-    It holds `store/` (pyoxigraph), `names/` (label index), `profile.yaml`, and
-    `manifest.json`.
+    It holds `store/` (pyoxigraph), `names/` (label index), `profile.yaml`, and `manifest.json`.
 
     Args:
         sources: N-Triples, N-Quads, Turtle, TriG, RDF/XML, `subject|relation|object` text (.txt) and label
             tables (.tsv: id, label[, description[, aliases separated by |]]); plain, .gz, .zst or
             .bz2; or folders: those made by `triplewise kg cut`, or of RDF files.
-        into: the folder to make.
         profile: name, YAML path, or profile; inferred from the graph if None.
         labels: further label tables. Labels become facts of the graph, so that any query sees them.
         on_error: whether a broken line stops the load or is reported and left out.
@@ -133,7 +118,6 @@ def load_kg(
         used.dump(folder / PROFILE)
         triples, seconds = len(store), time.perf_counter() - start
         del store  # its files are whole once it is closed
-        files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
         manifest = {
             "format": FORMAT,
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -143,7 +127,7 @@ def load_kg(
             "names": names,
             "broken_lines": reader.broken_count,
             "seconds": round(seconds, 2),
-            "files": {name: fingerprint(p) for name, p in files.items() if not UNCHECKED.fullmatch(name)},
+            "files": kept_files(folder),
             "sources": described,
         }
         write_json(folder / MANIFEST, manifest, indent=2)
@@ -152,11 +136,7 @@ def load_kg(
 
 
 def subset_files(folder: Path) -> list[Path]:
-    """The files of a folder made by `triplewise kg cut`, or the RDF files of any other.
-
-    Raises:
-        DataError: no RDF files, an extraction that was broken off, or one whose files have changed.
-    """
+    """The files of a folder made by `triplewise kg cut`, or the RDF files of another. Raises `DataError`."""
     if not (folder / SUBSET_MANIFEST).exists() and not (folder / ".work").exists():
         if files := rdf.rdf_files(folder):
             return files

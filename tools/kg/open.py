@@ -41,7 +41,9 @@ FIRST_LOOK = 5.0  # seconds that an endpoint has to show its first facts, by whi
 INDEX = "index"  # where the label index of an endpoint lies in its cache folder
 DAYS = 30.0  # for which an endpoint's profile is remembered
 SMALL = "graphs in memory"  # they share a cache folder: what it keeps stays good when a file changes
-
+OTHER_NAMES = (
+    "the names in %s were indexed by another profile or version; to index them by this one: triplewise %s"
+)
 _log = logging.getLogger(__name__)
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _opened: LRUCache[tuple[object, ...], Future[KnowledgeGraph]] = LRUCache(OPENED)
@@ -65,8 +67,7 @@ def open_kg(
             the first time), or the http(s) URL of a SPARQL 1.1 endpoint.
         profile: name, YAML path, or profile. By default the one stored with a loaded folder, inferred for
             files, told by the URL or the facts of an endpoint (else `generic`).
-        timeout: seconds that a query may take. limit: rows that it may return. Graphs opened with other ones
-            share all else.
+        timeout: seconds that a query may take. limit: rows that it may return.
         connections: requests that go to an endpoint at a time, from now on; 4 where nobody says.
         deadline: of the run that it is opened for: an endpoint is not waited for beyond it.
 
@@ -119,12 +120,9 @@ def is_store(folder: Path) -> bool:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a store folder.
-
-    Raises:
-        DataError: not a store, or one that another version wrote.
-    """
-    path, remedy = folder / MANIFEST, _reload(folder)
+    """The manifest of a store folder. Raises `DataError`: no store, another version's, or a damaged one."""
+    path = folder / MANIFEST
+    remedy = f"load the graph again: triplewise kg load FILES --into {folder} --replace"
     if not path.is_file():
         raise DataError(
             "no RDF files, and no store of triplewise (no manifest.json); make one with `triplewise kg load`",
@@ -139,7 +137,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"store format {version}, this version reads {FORMAT}; {remedy}", path)
     for name, facts in manifest["files"].items():
         try:
-            whole = fingerprint(folder / name) == facts
+            whole = _fingerprint(folder / name) == facts
         except OSError as error:
             raise DataError(f"cannot be read ({error.strerror}); {remedy}", folder / name) from error
         if not whole:
@@ -147,11 +145,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _reload(folder: Path) -> str:
-    return f"load the graph again: triplewise kg load FILES --into {folder} --replace"
+def kept_files(folder: Path) -> dict[str, dict[str, int | str]]:
+    """The fingerprints of a store's files that stay as they were loaded, by their names."""
+    files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {name: _fingerprint(p) for name, p in files.items() if not UNCHECKED.fullmatch(name)}
 
 
-def fingerprint(path: Path) -> dict[str, int | str]:
+def _fingerprint(path: Path) -> dict[str, int | str]:
     """Size of a file in bytes, and its checksum where it is small. Raises OSError."""
     size = path.stat().st_size
     if size > SMALL_FILE:
@@ -208,11 +208,7 @@ def _open_endpoint(url: str, given: Profile | None, deadline: Deadline | None) -
         if (manifest["format"], manifest["names_by"]) == (FORMAT, kg.profile.naming()):
             kg.index, kg.indexed = LabelIndex.on_disk(index), manifest["created"]
         else:
-            _log.warning(
-                "the names of %s were indexed by another profile or version; to index them by this one: "
-                "triplewise kg index URL --force --profile FILE",
-                kg.name,
-            )
+            _log.warning(OTHER_NAMES, kg.name, "kg index URL --force --profile FILE")
     elif given is None:
         from triplewise.tools.kg.infer import endpoint_profile
 
@@ -252,11 +248,7 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
         if manifest["triples"] <= REINDEXED:
             index = _index_of(store, profile)
         else:
-            _log.warning(
-                "the names in %s were indexed by another profile, and entities are found by those; to index "
-                "them by this one: triplewise kg load SOURCES --into %s --replace --profile FILE",
-                *(path.name, path),
-            )
+            _log.warning(OTHER_NAMES, path.name, f"kg load SOURCES --into {path} --replace --profile FILE")
     kg = EmbeddedKG(store, profile, path.name, index=index, path=path / STORE)
     kg.cache_dirs = (path.resolve(), _cached(str(path.resolve())))
     return kg

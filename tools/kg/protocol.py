@@ -102,8 +102,7 @@ Row: TypeAlias = tuple[Term | None, ...]
 class Result(_Reply):
     """Result of a SELECT (`rows`, one tuple a solution, None where unbound) or ASK (`boolean`, else None).
 
-    Raises:
-        QueryFailedError: on reading what a query that failed would hold; look at `outcome` first to go on.
+    To read what a query that failed would hold raises `QueryFailedError`: look at `outcome` first to go on.
     """
 
     outcome: Outcome
@@ -308,19 +307,17 @@ class KnowledgeGraph:
     """A knowledge graph that can be read, behind any engine. Nothing here writes.
 
     Everything is built over `query`; an engine adds `_run`, the one way to its store. A result cut at the
-    limit has outcome `truncated`. No method but `labels` raises for what an engine does: the outcome says it,
-    and what a failed query would hold cannot be read (`QueryFailedError`).
+    limit has outcome `truncated`. No method but `labels` raises for what an engine does: the outcome says it.
 
     Attributes:
+        profile: how this KG is shaped. name: shown to people. index: label index, where there is one.
+        timeout, limit: seconds that a call may take, and rows that it may return, where it names none.
         origin: the KG that this one is laid over, where it is a `Layer`. facts: what this layer adds to it.
         is_remote: whether each query takes a round trip. connections: requests at a time.
         cache_dirs: folders where what is worked out about this KG may be kept, best first; () for nowhere.
         deadline: of the run that this is a session of; no call takes longer.
         path_seconds: that a search for paths may take where none are named.
         meter: counts the queries that reach the store by way of this object.
-    Args:
-        profile: how this KG is shaped. name: shown to people. index: label index, where there is one.
-        timeout, limit: seconds that a call may take, and rows that it may return, where it names none.
     """
 
     origin: KnowledgeGraph | None = None
@@ -450,10 +447,8 @@ class KnowledgeGraph:
         result = self.query(relations_query(node, where))
         if not result.outcome.ok or not result.rows:
             return Relations(result.outcome, message=result.message)
-        forward, backward = (
-            tuple(sorted(p for p in result.column(v) if isinstance(p, IRI) and not self.profile.excludes(p)))
-            for v in result.variables
-        )
+        offered = lambda p: isinstance(p, IRI) and not self.profile.excludes(p)  # noqa: E731
+        forward, backward = (tuple(sorted(filter(offered, result.column(v)))) for v in result.variables)
         is_empty = result.outcome is Outcome.ROWS and not forward and not backward
         return Relations(Outcome.EMPTY if is_empty else result.outcome, forward, backward, result.message)
 
@@ -513,13 +508,8 @@ class KnowledgeGraph:
         """Labels of many nodes: cached ones at once, the others with one query for up to 500 of them.
 
         The profile's language wins, then no language, then any; among equals the profile's first label
-        predicate. Where ids are names, they stand for missing labels.
-
-        Args:
-            partial: go on without the labels that a failed query would have given: to show something.
-
-        Raises:
-            QueryFailedError: a query failed, and `partial` is not set.
+        predicate. Where ids are names, they stand for missing labels. A query that fails raises
+        `QueryFailedError`; with `partial` its labels are missing.
         """
         nodes = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
         labels = {t: label for t in nodes if (label := self._labels.get(t)) is not None}
@@ -581,11 +571,7 @@ class KnowledgeGraph:
 
 
 class Layer(KnowledgeGraph):
-    """A KG over another one, which answers all queries: a base for what changes some of the answers.
-
-    Args:
-        origin: the KG below. Closing the layer closes it, unless a subclass says otherwise.
-    """
+    """A KG over another one, which answers all queries: a base for what changes some of the answers."""
 
     origin: KnowledgeGraph
 

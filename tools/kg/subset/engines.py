@@ -20,14 +20,9 @@ ROWS = 100_000  # of a Parquet file that are read or written at once
 
 
 class DuckDB:
-    """DuckDB, which moves to disk what does not fit into the memory it may use.
+    """DuckDB, which moves to the folder `spill` what does not fit into the memory it may use (`4GB`).
 
-    Args:
-        spill: folder for what does not fit in memory.
-        memory: how much it may use, e.g. `4GB`. threads: all cores if None.
-
-    Raises:
-        ConfigurationError: the packages are missing, or `memory` is no size.
+    Raises `ConfigurationError`: the packages are missing, or `memory` is no size.
     """
 
     name = "duckdb"
@@ -67,8 +62,7 @@ class DuckDB:
 class Spark:
     """A Spark session: the one given, which stays open, or one as Spark's own settings have it.
 
-    Raises:
-        ConfigurationError: the packages or Java are missing.
+    Raises `ConfigurationError`: the packages or Java are missing.
     """
 
     name = "spark"

@@ -77,14 +77,10 @@ _TAG = "regexp_extract(o, '\"@([a-z0-9-]+)$', 1)"  # the language tag of a liter
 
 @dataclass(frozen=True)
 class SubsetSpec:
-    """What to extract.
+    """What to extract: hops from the seeds, both ways or `out` (from subject to object) only.
 
-    Attributes:
-        hops: how far from the seeds, at least 1.
-        direction: `both`, or `out` to follow triples from subject to object only.
-        hub_limit: a node with more neighbours than this on one side (as subject, as object) is not expanded
-            on that side; 0 for no limit. Seeds always are.
-        languages: of labels to keep (all if empty; texts without a tag stay).
+    A node with more neighbours than `hub_limit` on one side (as subject, as object) is not expanded on that
+    side (0 for no limit; seeds always are). `languages` of labels are kept (all if empty), and untagged ones.
     """
 
     hops: int = 3
@@ -112,12 +108,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A dump that was read: its facts, lines that are no triple, and the first of those.
-
-    Attributes:
-        bytes: its size. triples: repetitions included.
-        first_bad, message: number of the first bad line, and what is wrong with it.
-    """
+    """A dump that was read: its facts, repetitions included; its bad lines, the first, and what is wrong."""
 
     path: Path
     bytes: int
@@ -129,14 +120,10 @@ class Source:
 
 @dataclass(frozen=True)
 class SubsetReport:
-    """What an extraction did.
+    """What an extraction did: facts in each of the two files, and what became of seeds and dumps.
 
-    Attributes:
-        path: the folder. spec: what was asked for. profile, engine: their names.
-        triples, labels: facts in each of the two files. hops: one by one.
-        seeds: how many are in the dump. unknown, unknown_count: those that are not, or that are no ids.
-        left_out: triples of relations that the profile leaves out. sources: the dumps.
-        seconds: how long this run took.
+    `unknown` seeds (the first 1,000) are not in the dump, or are no ids; `left_out` counts triples of
+    relations that the profile leaves out.
     """
 
     path: Path
@@ -173,8 +160,8 @@ def extract_subset(
         seeds: file of ids or IRIs, one a line, or of JSON lines (see `read_seed_ids`).
         dumps: files of facts and tables of labels, as `kg load` takes them.
         into: the folder to make. spec: what to extract.
-        profile: what ids look like, which relations are followed, which name things. Relations that it leaves
-            out are neither followed nor kept; labels, aliases and descriptions are kept, not followed.
+        profile: of the dump. Relations that it leaves out are neither followed nor kept; labels, aliases and
+            descriptions are kept, not followed.
         engine: `duckdb`, `spark`, or one that was made before. memory, threads: what DuckDB may use.
         overwrite: replace what the folder holds (a cut, whole or begun). progress: as for `load_kg`.
 
@@ -250,10 +237,7 @@ def _check_target(target: Path, overwrite: bool) -> None:
 
 
 def _stage(work: Path, path: Path, number: int, profile: Profile, tell: Progress) -> tuple[Path, Source]:
-    """The folder that holds a dump as Parquet with the columns `s`, `p`, `o`, made unless it is there.
-
-    It is made under another name and renamed when it is complete. Blank nodes have the dump's number.
-    """
+    """The folder that holds a dump as Parquet with the columns `s`, `p`, `o`, made unless it is there."""
     facts = path.stat()
     about = f"{number} {path.absolute()} {facts.st_size} {facts.st_mtime_ns} {profile!r}"
     folder = work / "staged" / hashlib.sha256(about.encode()).hexdigest()[:20]

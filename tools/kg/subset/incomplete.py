@@ -37,12 +37,7 @@ class TopicQuestion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IncompleteSpec:
-    """How a graph is made incomplete.
-
-    Attributes:
-        drop: share of the collected triples that is dropped, 0 to 1. seed: of all that is drawn.
-        hops: longest shortest path that is looked for.
-    """
+    """How a graph is made incomplete: share of the collected triples to drop, seed, longest shortest path."""
 
     drop: float
     seed: int = 1
@@ -94,13 +89,8 @@ def make_incomplete(
 ) -> IncompleteReport:
     """Drop a random share of the triples on shortest paths of questions, and make a graph of the rest.
 
-    Args:
-        source: a folder made by `triplewise kg load`, a graph file, or `demo`.
-        questions: for which the graph becomes incomplete. questions_file: where they are from.
-        into: the folder to make for `ask --kg`; it also holds `dropped.nt` and `thinned.json`.
-
-    Raises:
-        ConfigurationError: the folder exists, or the source is an endpoint.
+    The folder `into` is one for `ask --kg`; it also holds `dropped.nt` and `thinned.json`. Raises
+    `ConfigurationError`: it exists, or the source is an endpoint.
     """
     start, tell = time.perf_counter(), progress or (lambda stage, done, total: None)
     target = Path(into).absolute()
@@ -180,12 +170,9 @@ def _node_of(name: str, kg: EmbeddedKG, graph: ShortestPaths, literals: dict[str
 
 
 class ShortestPaths:
-    """Breadth-first search over facts, walked in both directions.
+    """Breadth-first search over facts, walked in both directions; `edges` has the facts of each node.
 
-    The facts are sorted first, so that the same graph gives the same paths whatever it was read from.
-
-    Attributes:
-        edges: node -> its facts.
+    They are sorted first, so that the same graph gives the same paths whatever it was read from.
     """
 
     def __init__(self, facts: Iterable[Fact]) -> None:
@@ -197,10 +184,7 @@ class ShortestPaths:
     def between(
         self, source: str, targets: Collection[str], hops: int, draw: random.Random
     ) -> dict[str, list[Fact]]:
-        """Facts of the shortest path of at most so many hops to each target; `draw` picks one of several.
-
-        Targets that the graph lacks or that are out of reach are left out; the source itself has no facts.
-        """
+        """Facts of a shortest path of at most so many hops, drawn from several, to each target in reach."""
         if source not in self.edges:
             return {}
         depth, frontier = {source: 0}, [source]
