@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from typing import Literal as OneOf
 
 from triplewise.tools.core.errors import DataError
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
     Names: TypeAlias = "_Names | EndpointNames"
 
-FOLDER = "names"
-"""Where the index lies in a store's folder."""
-
+FOLDER = "names"  # where the index lies in a store's folder
 _LEAST_SCORE = 0.6  # a near name below this score is not offered
 _NEAR = 100  # near names that are scored
 _MOST = 2_000  # entries that names have in common at most: the most popular ones
@@ -45,8 +43,7 @@ class Entry:
     """A node with one of its names.
 
     Attributes:
-        iri: the node. label: its preferred label. text: the name that matched, as the KG writes it.
-        alias: whether that name is an alias.
+        label: its preferred label. text: the name that matched, as the KG writes it. alias: if it is one.
         popularity: number of facts the node takes part in (a lower bound on very large graphs).
         description: the KG's description, "" if none.
     """
@@ -78,16 +75,14 @@ class Candidate:
         return self.entry.label
 
 
-@dataclass(frozen=True, slots=True)
-class SpanMatch:
+class SpanMatch(NamedTuple):
     """A span of a question that is a name, and the entries that bear it (most popular first)."""
 
     span: Span
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(NamedTuple):
     """One name of a node, as it goes into an index."""
 
     iri: str
@@ -96,11 +91,7 @@ class Name:
 
 
 class LabelIndex:
-    """Looks names up, in one place or several. Read-only, and safe to use from several threads.
-
-    Args:
-        names: makes where the names are, when they are first needed.
-    """
+    """Looks names up, in one place or several, made when they are first needed. Read-only and thread-safe."""
 
     def __init__(self, names: Callable[[], Sequence[Names]]) -> None:
         self._make = names
@@ -138,10 +129,9 @@ class LabelIndex:
             import tantivy
 
             try:
-                index = tantivy.Index.open(str(folder / FOLDER))
+                return [_Names(tantivy.Index.open(str(folder / FOLDER)), folder / FOLDER)]
             except ValueError as error:
                 raise DataError(f"damaged ({error}); load the graph again", folder / FOLDER) from error
-            return [_Names(index, folder / FOLDER)]
 
         return cls(open_index)
 
@@ -181,10 +171,9 @@ class LabelIndex:
     def spans(
         self, question: str, asked: Callable[[Span], bool] = lambda span: True
     ) -> tuple[SpanMatch, ...]:
-        """Return all spans of the question that are full names, longest first, from one look-up.
+        """Return all spans of the question, of those that may be names (`asked`), that are full names.
 
-        Args:
-            asked: which spans may be names.
+        The longest come first, from one look-up.
         """
         most_words = max(names.most_words for names in self._names)
         runs = [span for span in spans(question, most_words) if span.norm and asked(span)]

@@ -32,13 +32,7 @@ _QUERY_WORDS = re.compile(
     re.IGNORECASE,
 )
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
-_UNBINDING = {
-    "OPTIONAL",
-    "UNION",
-    "BIND",
-    "VALUES",
-    "AS",
-}  # what may leave a selected variable without a value
+_UNBINDING = {"OPTIONAL", "UNION", "BIND", "VALUES", "AS"}  # what may leave a variable without a value
 _RETRIED = {429, 500, 502, 503, 520, 521, 522, 523}
 _TIMED_OUT = {408, 504, 524}
 _REMEDY = {
@@ -74,11 +68,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of one attempt.
+    """The result of one attempt, and whether another one may succeed (`retry`).
 
     Attributes:
-        result: what to tell the caller if this was the last attempt.
-        retry: whether another attempt may succeed.
         wait: seconds the endpoint asked to wait, at least. down: whether the server seems to be down.
         foreign: whether a 200 holds something else than results, e.g. the page of a proxy.
         sort_cap: rows this engine is able to sort, where that was the problem.
@@ -98,34 +90,31 @@ def judge(reply: Reply, query: ReadQuery, limit: int, has_login: bool = False) -
         return _judge_results(reply, query, limit)
     words = reply.words(query.text)
     if cap := sort_cap(words):
-        return Verdict(_failed(Outcome.SYNTAX, words), sort_cap=cap)
+        return replace(_failed(Outcome.SYNTAX, words), sort_cap=cap)
     if reply.status in _TIMED_OUT or _TIME_WORDS.search(words):
-        return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {words or reply.status}"))
+        return _late(words or str(reply.status))
     if reply.status == 400 or (reply.status == 500 and _QUERY_WORDS.search(words)):
-        return Verdict(_failed(Outcome.SYNTAX, f"the endpoint refused the query: {words}"))
+        return _failed(Outcome.SYNTAX, f"the endpoint refused the query: {words}")
     if reply.status in _RETRIED:
         what = "too many requests" if reply.status == 429 else "it is overloaded or broken"
-        message = f"the endpoint answered HTTP {reply.status} ({what}). {words}"
-        failed, down = _failed(Outcome.UNAVAILABLE, message), reply.status in (502, 503)
-        return Verdict(failed, retry=True, wait=_retry_after(reply), down=down)
+        failed = _failed(Outcome.UNAVAILABLE, f"the endpoint answered HTTP {reply.status} ({what}). {words}")
+        return replace(failed, retry=True, wait=_retry_after(reply), down=reply.status in (502, 503))
     remedy = _REMEDY.get(reply.status, "check that the URL is a SPARQL query endpoint")
     if reply.status == 401 and has_login:
         remedy = "it does not accept the login that it was sent: check user and password, token or headers"
-    message = f"the endpoint answered HTTP {reply.status}; {remedy}. {words}"
-    return Verdict(_failed(Outcome.UNAVAILABLE, message))
+    return _failed(Outcome.UNAVAILABLE, f"the endpoint answered HTTP {reply.status}; {remedy}. {words}")
 
 
 def _judge_results(reply: Reply, query: ReadQuery, limit: int) -> Verdict:
     if reply.headers.get("x-sql-state", "").startswith("S1T"):
-        state = reply.headers.get("x-sql-message", "its results are incomplete")
-        return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {state}"))
+        return _late(reply.headers.get("x-sql-message", "its results are incomplete"))
     try:
         result, remark = parse_answer(reply.body, limit)
         result = _fitted(result, query)
     except NotResultsError as error:
         return _judge_other(reply, error)
     if _TIME_WORDS.search(remark):
-        return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {remark}"))
+        return _late(remark)
     engine_cap = reply.headers.get("x-sparql-maxrows", "")
     if result.outcome is Outcome.ROWS and engine_cap.isdecimal() and len(result.rows) >= int(engine_cap):
         message = f"cut at the endpoint's own limit of {engine_cap} rows"
@@ -158,14 +147,14 @@ def _judge_other(reply: Reply, error: NotResultsError) -> Verdict:
     # Words inside rows do not count: what stands behind the last row of cut results does.
     behind_rows = tail[max(tail.rfind('"}'), tail.rfind('" }')) + 1 :]
     if _TIME_WORDS.search(behind_rows if error.cut else words):
-        return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {tail[-_MESSAGE:]}"))
+        return _late(tail[-_MESSAGE:])
     if error.cut:
         message = f"the endpoint's answer was cut off: {error}; try again, or ask for fewer rows"
-        return Verdict(_failed(Outcome.UNAVAILABLE, message), retry=True)
+        return replace(_failed(Outcome.UNAVAILABLE, message), retry=True)
     kind = reply.headers.get("content-type", "no content type").split(";")[0]
     remedy = f"not SPARQL results ({error}): check that it is a query endpoint"
-    message = f"the URL answered with {kind}, {remedy}. {words}"
-    return Verdict(_failed(Outcome.UNAVAILABLE, message), foreign=True)
+    failed = _failed(Outcome.UNAVAILABLE, f"the URL answered with {kind}, {remedy}. {words}")
+    return replace(failed, foreign=True)
 
 
 def _retry_after(reply: Reply) -> float:
@@ -181,9 +170,13 @@ def _retry_after(reply: Reply) -> float:
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
-def _failed(outcome: Outcome, message: str) -> Result:
+def _late(why: str) -> Verdict:
+    return _failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {why}")
+
+
+def _failed(outcome: Outcome, message: str) -> Verdict:
     message, most = redact(message.strip()), 2 * _MESSAGE
-    return Result(outcome, message=message if len(message) <= most else f"{message[:most]} ...")
+    return Verdict(Result(outcome, message=message if len(message) <= most else f"{message[:most]} ..."))
 
 
 class NotResultsError(ValueError):

@@ -49,7 +49,8 @@ def relation_texts(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, Re
     memory = memory_of(base, "relation texts")
     path = None if base.is_local or not base.cache_dirs else base.cache_dirs[0] / TEXTS
     if path is not None and not memory:
-        memory.update(_kept_texts(path, base.profile))
+        for name, (_, fields) in _kept(path, base.profile).items():
+            memory[name] = RelationText(**fields | {"aliases": tuple(fields["aliases"])})
     texts = {r: memory.get(r) for r in dict.fromkeys(relations)}
     if new := [r for r, text_of in texts.items() if text_of is None]:
         with kg.meter.block() as asked:
@@ -59,26 +60,19 @@ def relation_texts(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, Re
             memory.update(read)
             if path is not None and is_writable(path.parent):
                 kept = {name: (time.time(), asdict(text_of)) for name, text_of in read.items()}
-                everything = {"profile": _shape(base.profile), "texts": _kept(path, base.profile) | kept}
-                write_json(path, everything)
+                everything = _kept(path, base.profile) | kept
+                write_json(path, {"profile": _shape(base.profile), "texts": everything})
     return {r: text_of for r, text_of in texts.items() if text_of is not None}
 
 
 def _kept(path: Path, profile: Profile) -> dict[str, tuple[float, dict[str, Any]]]:
     """When texts were read (epoch seconds), and their fields; none that are old or of another profile."""
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        recent = time.time() - DAYS * 86_400
-        return {
-            n: t for n, t in kept["texts"].items() if t[0] > recent and kept["profile"] == _shape(profile)
-        }
+        kept, recent = json.loads(path.read_text(encoding="utf-8")), time.time() - DAYS * 86_400
+        same = kept["profile"] == _shape(profile)
+        return {name: text_of for name, text_of in kept["texts"].items() if same and text_of[0] > recent}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}  # missing or broken: they are read anew
-
-
-def _kept_texts(path: Path, profile: Profile) -> dict[str, RelationText]:
-    texts = {name: RelationText(**fields) for name, (_, fields) in _kept(path, profile).items()}
-    return {name: replace(t, aliases=tuple(t.aliases)) for name, t in texts.items()}
 
 
 def _shape(profile: Profile) -> str:
@@ -191,14 +185,12 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
             entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
             nodes = dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity)))
             pattern = f"VALUES ?c {{ {terms_n3(nodes)} }} ?x {kg.profile.class_links} ?c"
-            found = (
-                kg.query(f"SELECT DISTINCT ?c WHERE {{ {pattern} }}", limit=20).column("c") if nodes else ()
-            )
-            return tuple(n for n in nodes if n in found)
+            found = kg.query(f"SELECT DISTINCT ?c WHERE {{ {pattern} }}", limit=20) if nodes else None
+            return tuple(n for n in nodes if found is not None and n in found.column("c"))
         forms = dict.fromkeys(t for f in singulars(noun) for t in (f, f.title(), f.capitalize()))
         values = [v for f in forms for v in (text(f), text(f, kg.profile.language))]
-        names = [IRI(p) for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates)]
-        preferred = names[: len(kg.profile.label_predicates)]
+        preferred = [IRI(p) for p in kg.profile.label_predicates]
+        names = [*preferred, *map(IRI, kg.profile.alias_predicates)]
         result = kg.query(
             f"SELECT DISTINCT ?node ?by WHERE {{ VALUES ?label {{ {terms_n3(values)} }} "
             f"{facts_by(names, '?node ?by ?label')} "
