@@ -42,14 +42,8 @@ class EmbeddedKG(KnowledgeGraph):
     search for the next row. A query therefore runs in a worker thread of this KG (see `Workers`): the caller
     gets `timeout` in time; the worker stops at its next row or when the engine is done with it.
 
-    Args:
-        store: in memory (`Store()`) or on disk (`Store.read_only(path)`). It is never written to. Where
-            it has named graphs, they are all read as one.
-        path: folder of the store, where it lies on disk. graphs: named graphs that are read as one with the
-            default graph, in place of all.
-
-    Raises:
-        DataError: by whatever reads it, where a file of a store on disk is damaged.
+    The store is never written to, and lies in a folder (`path`) or in memory. `graphs`, else all of its named
+    graphs, are read as one with the default graph. A damaged file raises `DataError` in whatever reads it.
     """
 
     path_seconds = 1.0  # nobody waits longer for what lies in this process, and a cut search says so
@@ -212,9 +206,7 @@ def evaluate(
 def isolate(store: ox.Store, path: Path | None, graphs: Sequence[str]) -> IsolatedCalls:
     """What answers pairs of a query and a limit in rows with a `Result`, in a process of its own.
 
-    Args:
-        store: the graph. path: where it lies on disk; one in memory is dumped when it is first asked.
-        graphs: named graphs that are read as one with the default graph.
+    A store in memory (without a path) is dumped when it is first asked.
     """
     dumps, lock = ExitStack(), threading.Lock()
     files: list[str] = []

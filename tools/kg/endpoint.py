@@ -69,15 +69,10 @@ class EndpointKG(KnowledgeGraph):
 
     Args:
         url: the query endpoint. Its login is looked up (see `triplewise.tools.core.addresses`); a query
-            string in it is sent as further parameters.
-        name: shown to people; the URL without its login by default.
+            string in it is sent as further parameters. Raises `ConfigurationError` if it is no http(s) URL.
         timeout: seconds a call may take, all attempts included.
         headers: sent with every request, e.g. Authorization; like a login, not sent on after a redirect.
         graph: IRI of the default graph to ask, where the endpoint holds several.
-        connections: requests at a time.
-
-    Raises:
-        ConfigurationError: the URL is not one of http or https.
     """
 
     is_remote = True

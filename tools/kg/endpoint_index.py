@@ -52,17 +52,11 @@ class IndexReport:
 
 
 def index_endpoint(kg: EndpointKG, *, pause: float = 0.2, progress: Progress | None = None) -> IndexReport:
-    """Read the names of an endpoint and index them, replacing an earlier index.
+    """Read the names of an endpoint by its profile and index them, replacing an earlier index.
 
-    An endpoint that is not recognised gets the profile that its facts show, kept beside the index.
-
-    Args:
-        kg: opened, with the profile by which its names are read. pause: seconds between two requests.
-        progress: called with stage, done, total (names; None where they cannot be counted).
-
-    Raises:
-        KGUnavailableError: the endpoint stopped answering; what was read is kept for the next call.
-        DataError: the cache cannot be written.
+    An endpoint that is not recognised gets the profile that its facts show, kept beside the index. Waits
+    `pause` seconds between two requests. Raises `KGUnavailableError` where the endpoint stopped answering;
+    what was read is kept for the next call.
     """
     start, folder = time.perf_counter(), kg.cache_dirs[0] / INDEX
     patient = kg.session(timeout=PATIENCE, limit=MOST_PAGE + 1)

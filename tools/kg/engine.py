@@ -214,8 +214,7 @@ def tokenize(sparql: str) -> tuple[Token, ...]:
 class Deadline:
     """A time budget in seconds that several calls share; it can be cancelled, and wakes who waits then.
 
-    Args:
-        within: a longer budget that this one is a part of, and is cancelled with.
+    It may be part of a longer budget (`within`), which it is cancelled with.
     """
 
     def __init__(self, seconds: float, within: Deadline | None = None) -> None:
@@ -277,22 +276,17 @@ class Deadline:
 class Workers:
     """Daemon threads for calls that must return in time, although what they call cannot be interrupted.
 
-    The caller stops waiting at its time-out; the job is told to stop, and does so where it can.
-
-    Args:
-        size: most jobs at a time, those included that nobody waits for any longer.
+    The caller stops waiting at its time-out; the job is told to stop, and does so where it can. At most
+    `size` jobs run at a time, those included that nobody waits for any longer.
     """
 
     def __init__(self, size: int = 48) -> None:
         self._size, self._process = size, -1
 
     def run(self, job: Callable[[threading.Event], T], seconds: float, within: Deadline | None = None) -> T:
-        """The job's value or its exception. Raises TimeoutError when `seconds` are over.
+        """The job's value or its exception. Raises TimeoutError when `seconds` are over, or `within` is.
 
         The job gets an event that is set when nobody waits for it any longer.
-
-        Args:
-            within: ends the wait when it is cancelled.
         """
         if self._process != os.getpid():  # a fork has none of its parent's threads
             self._room, self._process = threading.BoundedSemaphore(self._size), os.getpid()

@@ -47,17 +47,11 @@ _NO_NAME = re.compile(r"\S*(?:\d|[/:@_])\S*")
 
 
 def infer_profile(source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str] | None = None) -> Profile:
-    """The profile of a graph, from what it holds.
+    """The profile of a graph, from what it holds, and the `prefixes` that its files declare.
 
-    A graph of a known shape (Wikidata, Freebase, DBpedia) gets the packaged profile. Of any other the label
-    predicates and their language are found (known ones, those that are called a name and hold words, else
-    one that reads like a name), alias, description and type predicates, the namespaces of entities and
-    relations (made short only where the short forms stay unambiguous), whether nodes without a label are
-    mediators, and whether their ids can be read as names.
-
-    Args:
-        source: a store or an opened KG.
-        prefixes: prefixes that the graph's files declare.
+    A graph of a known shape (Wikidata, Freebase, DBpedia) gets the packaged profile. Of any other it is found
+    what gives names, aliases, descriptions and types, in which language; what ids can be made short and stay
+    unambiguous; and whether nodes without a label are mediators, or have ids that are names.
     """
     from triplewise.tools.kg.protocol import KnowledgeGraph
     from triplewise.tools.kg.rdf import from_ox
@@ -73,7 +67,8 @@ def infer_profile(source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str]
     nodes = _namespace_counts(select, "?s ?p ?x")
     samples = {p: _Values.of(select, p) for p in list(counts)[:_MOST]}
     readable = _ids_are_names(select, "?node ?p ?o")
-    labels, aliases = _label_predicates(select, samples, counts, nodes, readable)
+    total = sum(n for space, n in nodes.items() if space != BLANK)
+    labels, aliases = _label_predicates(select, samples, counts, total, readable)
     language = _language([samples[p] for p in labels if p in samples])
     if (base := known_shape(counts, nodes)) is not None:
         own = tuple(p for p in base.label_predicates if p in counts)
@@ -119,10 +114,9 @@ def _known(kind: str, counts: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def known_shape(relations: Mapping[str, int], nodes: Mapping[str, int]) -> Profile | None:
-    """The packaged profile of a graph whose facts and nodes lie in its namespaces; None for any other.
+    """The packaged profile of a graph by its facts by relation, and its nodes (or their facts) by namespace.
 
-    Args:
-        relations: facts by IRI of their relation. nodes: nodes, or facts of them, by namespace.
+    None for a graph that has not its namespaces.
     """
     standard = tuple(load_profile("generic").prefixes.values())
 
@@ -139,10 +133,7 @@ def known_shape(relations: Mapping[str, int], nodes: Mapping[str, int]) -> Profi
 
 
 def endpoint_profile(kg: KnowledgeGraph) -> Profile | None:
-    """The packaged profile that an endpoint's facts show, else the generic one; None if it fails.
-
-    One query or two: the first facts tell, or those of some nodes with a name or a type.
-    """
+    """The packaged profile that an endpoint's facts show in a query or two, else generic; None if it fails."""
     known = [load_profile(name) for name in profile_names()]
     naming = {p for profile in known for p in (*profile.label_predicates, *profile.type_predicates)}
     values = " ".join(f"<{p}>" for p in sorted(naming))
@@ -164,11 +155,9 @@ def endpoint_profile(kg: KnowledgeGraph) -> Profile | None:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Some values of a predicate.
+    """Some values of a predicate: the texts among them, and their share.
 
-    Attributes:
-        texts: those that are texts. share: what share of all values they are.
-        nodes: subjects and languages of the texts; more texts than these means several names a thing.
+    More texts than `nodes`, which counts subjects and languages, means several names a thing.
     """
 
     texts: tuple[Literal, ...]
@@ -188,26 +177,18 @@ class _Values:
         """Whether they are short, of words, and about one a node and language."""
         if self.share < 0.9 or len(self.texts) > 1.3 * self.nodes:
             return False
-        words = [
-            _WORD.search(t.value) and len(t.value) <= 120 and not _NO_NAME.fullmatch(t.value)
-            for t in self.texts
-        ]
-        return sum(map(bool, words)) >= _ENOUGH * len(words)
+        values = [t.value for t in self.texts if len(t.value) <= 120 and not _NO_NAME.fullmatch(t.value)]
+        return len(list(filter(_WORD.search, values))) >= _ENOUGH * len(self.texts)
 
     @property
     def are_distinct(self) -> bool:
         """Whether nearly each is another, and they are no longer than names."""
-        lengths = sum(len(t.value) for t in self.texts)
-        distinct = {t.value for t in self.texts}
-        return len(distinct) >= 0.8 * len(self.texts) and lengths <= 60 * len(self.texts)
+        values, count = [t.value for t in self.texts], len(self.texts)
+        return len(set(values)) >= 0.8 * count and sum(map(len, values)) <= 60 * count
 
 
 def _label_predicates(
-    select: Select,
-    samples: Mapping[str, _Values],
-    counts: Mapping[str, int],
-    nodes: Mapping[str, int],
-    readable: bool,
+    select: Select, samples: Mapping[str, _Values], counts: Mapping[str, int], nodes: int, readable: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The label predicates and the alias predicates of a graph, each in order of preference.
 
@@ -228,11 +209,10 @@ def _label_predicates(
             if len(select(sparql)) >= min(_ENOUGH * counts[predicate], _VALUES):
                 labels.append(predicate)
     if not labels and not readable:
-        total = sum(n for space, n in nodes.items() if space != BLANK)
         texts = [
             (any(text.language for text in values.texts), counts[predicate], predicate)
             for predicate, values in samples.items()
-            if values.are_names and values.are_distinct and counts[predicate] >= _ENOUGH * total
+            if values.are_names and values.are_distinct and counts[predicate] >= _ENOUGH * nodes
         ]
         labels = [max(texts)[2]] if texts else []
     return tuple(labels), tuple(aliases)

@@ -38,6 +38,7 @@ _OF_NAMES = (
 _EXPLANATION = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 _NO_OTHER_KEYS = {"extra": "forbid"}
 _PROFILES = "triplewise.tools.kg.profiles"
+NOTHING = r"(?!)"  # a pattern that is found nowhere
 _PLAIN_IN_IRI = frozenset("-._~!$&'()*+,;=:@/")
 
 
@@ -135,11 +136,7 @@ class Profile:
         return json.loads(json.dumps({key: getattr(self, key) for key in _OF_NAMES}))
 
     def short(self, term: Term) -> str:
-        """The short form shown to people and models: `Q42`, `P19`, `m.0crbvqz`, a literal's text.
-
-        For an IRI, `expand` gives the term back (with `relation=True` for one that stands only in
-        `relation_namespaces`).
-        """
+        """The short form shown to people and models (`Q42`, `P19`, a literal's text); `expand` reads it."""
         return one_line(term.value) if isinstance(term, Literal) else self._short_form(term)
 
     def expand(self, form: str, relation: bool = False) -> IRI | None:
@@ -170,11 +167,7 @@ class Profile:
             return None
 
     def name_iri(self, name: str, relation: bool = False) -> IRI:
-        """The IRI of something known by name only, in the first namespace of its kind.
-
-        Raises:
-            ValueError: if the profile has no such namespace.
-        """
+        """The IRI of something known by name only, in the first namespace of its kind, else ValueError."""
         namespaces = self.relation_namespaces if relation else self.entity_namespaces
         if not namespaces:
             raise ValueError(f"profile {self.name!r} has no namespace to make ids from names")
@@ -192,30 +185,24 @@ class Profile:
 
     def excludes(self, relation: IRI) -> bool:
         """Whether the agent should never be offered this relation; nodes without a name are none."""
-        if relation.value.startswith("_:"):
-            return True
-        return self._excluded is not None and self._excluded.search(relation.value) is not None
+        return relation.value.startswith("_:") or self._excluded.search(relation.value) is not None
 
     def is_mediator(self, term: Term, label: str | None) -> bool:
         """Whether a node only joins others (CVT, statement) and is no answer by itself."""
         if isinstance(term, Literal):
             return False
-        if self._mediator is not None and self._mediator.search(term.value):
-            return True
         is_nameless = self.unlabelled_is_mediator and not label
-        return is_nameless and re.search(self.unlabelled_pattern, term.value) is not None
+        is_named_so = is_nameless and re.search(self.unlabelled_pattern, term.value)
+        return bool(is_named_so or self._mediator.search(term.value))
 
     def linkable(self, iri: str) -> bool:
         """Whether a node is one that questions are about: no relation, type or statement, where it shows."""
-        if self._mediator is not None and self._mediator.search(iri):
-            return False
-        return re.search(self.linkable_pattern, iri) is not None
+        return not self._mediator.search(iri) and re.search(self.linkable_pattern, iri) is not None
 
     def local_text(self, iri: IRI) -> str:
         """The name that an IRI itself tells where ids are names (`entity_text`), else ""."""
-        if self.entity_text != "local" or (self._mediator and self._mediator.search(iri.value)):
-            return ""
-        return node_name(iri.value)
+        is_name = self.entity_text == "local" and not self._mediator.search(iri.value)
+        return node_name(iri.value) if is_name else ""
 
     def label_subject(self, iri: IRI) -> IRI:
         """The node that carries the label of `iri`: itself, but for relations named in `label_at`."""
@@ -242,11 +229,7 @@ class Profile:
         return RelationText((fetched or split_words(local)) + (f" ({note})" if note else ""))
 
     def dump(self, path: Path | str) -> None:
-        """Write the profile as YAML, to be edited and given back by its path.
-
-        Raises:
-            DataError: the file cannot be written.
-        """
+        """Write the profile as YAML, to be edited and given back by its path. Raises `DataError`."""
         from triplewise.tools.core.files import writing
 
         with writing(Path(path)):
@@ -271,12 +254,11 @@ class Profile:
     def _candidate_forms(self, iri: IRI) -> Iterator[tuple[str, bool]]:
         """Short forms to try, best first, with the position each of them is for."""
         value = iri.value
-        for namespaces, relation in ((self.entity_namespaces, False), (self.relation_namespaces, True)):
-            for namespace in namespaces:
-                if value.startswith(namespace) and len(value) > len(namespace):
-                    form = self._readable(value[len(namespace) :])
-                    if form[:1] not in '<?"':
-                        yield form, relation
+        bare = [(namespace, False) for namespace in self.entity_namespaces]
+        for namespace, relation in (*bare, *((namespace, True) for namespace in self.relation_namespaces)):
+            form = self._readable(value.removeprefix(namespace))
+            if value.startswith(namespace) and form[:1] not in ("", "<", "?", '"'):
+                yield form, relation
         for prefix, namespace in sorted(self.prefixes.items(), key=lambda item: -len(item[1])):
             if value.startswith(namespace):
                 local = value[len(namespace) :]
@@ -303,20 +285,18 @@ class Profile:
         return find
 
     @cached_property
-    def _excluded(self) -> re.Pattern[str] | None:
-        return _any_of(self.excluded_relations)
+    def _excluded(self) -> re.Pattern[str]:
+        return re.compile("|".join(map("(?:{})".format, self.excluded_relations)) or NOTHING)
 
     @cached_property
-    def _mediator(self) -> re.Pattern[str] | None:
-        return _any_of(self.mediator_patterns)
+    def _mediator(self) -> re.Pattern[str]:
+        return re.compile("|".join(map("(?:{})".format, self.mediator_patterns)) or NOTHING)
 
 
 def load_profile(name_or_path: str | Path | Profile) -> Profile:
     """A packaged profile by name, or one from a YAML file by its path; a profile itself is returned as it is.
 
-    Raises:
-        ConfigurationError: unknown name; lists the legal ones.
-        DataError: a file that cannot be used; names file, line and key.
+    Raises `ConfigurationError` with the legal names, or `DataError` with file, line and key.
     """
     if isinstance(name_or_path, Profile):
         return name_or_path
@@ -339,13 +319,10 @@ def profile_names() -> tuple[str, ...]:
 
 
 def parse_profile(text: str, path: Path | str) -> Profile:
-    """A profile from YAML text; `path` only names it in errors.
+    """A profile from YAML text; `path` only names it in errors: `DataError`, with line and key.
 
     `extends: NAME` starts from another profile. The text of a relation may stand for a mapping with a
     `label`.
-
-    Raises:
-        DataError: names file, line and key.
     """
     from triplewise.tools.core.files import parse_yaml
 
@@ -408,7 +385,3 @@ def local_name(iri: str) -> str:
 def _longest(namespaces: Iterable[str], iri: str, whole: bool = False) -> str:
     """The longest of the namespaces that an IRI lies in, "" if none; `whole`: it may be all of the IRI."""
     return max([n for n in filter(iri.startswith, namespaces) if whole or n != iri], key=len, default="")
-
-
-def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
-    return re.compile("|".join(map("(?:{})".format, patterns))) if patterns else None

@@ -134,11 +134,8 @@ class Broken:
 class GraphReader:
     """Reads files, of any size, as streams of quads and keeps account of what went by.
 
-    A fact whose object is the IRI of a datatype is left out, but for those of a schema: a value was lost.
-
-    Args:
-        profile: its type predicates give their objects no popularity: a class is not known by its instances.
-        on_error: what to do with a broken line. progress: told the stage, bytes read and bytes in all.
+    A fact whose object is the IRI of a datatype is left out, but for those of a schema: a value was lost. The
+    profile's type predicates give their objects no popularity: a class is not known by its instances.
 
     Attributes:
         triples: facts read so far. broken, broken_count: the first 100 broken lines, and how many in all.
@@ -159,10 +156,7 @@ class GraphReader:
         self.prefixes: dict[str, str] = {}
 
     def facts(self, sources: Sequence[Path], profile: Profile | None, first: int = 0) -> Iterator[ox.Quad]:
-        """All facts of the sources, whose blank nodes are numbered from `first`.
-
-        `profile` says what ids the names of a text file become.
-        """
+        """All facts of the sources, numbered from `first`; `profile` makes ids of the names in text files."""
         for number, path in enumerate(sources, first):
             with Stream(path) as stream:
                 yield from self._text(stream, profile) if is_text(path) else self._rdf(stream, number)
@@ -291,7 +285,7 @@ QUESTIONS_IN = ("de", "fr", "es")  # besides English; their grammar words: `tool
 def name_sections(profile: Profile) -> list[tuple[bool, str, set[str]]]:
     """Whether they are aliases, predicate and languages of names, in order of preference.
 
-    In the profile's language or in none, then in those of `QUESTIONS_IN`, as aliases.
+    Those in the languages of `QUESTIONS_IN` are aliases.
     """
     own = {"", "mul", profile.language}
     sections = [(False, p, own) for p in profile.label_predicates]
@@ -344,10 +338,7 @@ def describer(store: ox.Store, profile: Profile) -> Callable[[str], str]:
 
 
 class Stream:
-    """A file that is read decompressed, by its suffix, and knows how far into the file on disk it is.
-
-    Raises `DataError` where the file cannot be read, also by `read`.
-    """
+    """A file that is read decompressed, by its suffix. What cannot be read raises `DataError`."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._at_start, kind = path, True, path.suffix.lower()
@@ -473,12 +464,11 @@ def is_text(path: Path) -> bool:
 def without_blanks(quad: ox.Quad, source: int) -> ox.Quad:
     """The quad with its blank nodes as IRIs, distinct by the number of the source file."""
     ends: list[Any] = [quad.subject, quad.object]
-    if not any(isinstance(end, ox.BlankNode) for end in ends):
-        return quad
-    subject, value = (
-        ox.NamedNode(f"{BLANK}{source}-{end.value}") if isinstance(end, ox.BlankNode) else end for end in ends
-    )
-    return ox.Quad(subject, quad.predicate, value, quad.graph_name)
+    for i, end in enumerate(ends):
+        if isinstance(end, ox.BlankNode):
+            ends[i] = ox.NamedNode(f"{BLANK}{source}-{end.value}")
+            quad = ox.Quad(ends[0], quad.predicate, ends[1], quad.graph_name)
+    return quad
 
 
 def _suffix(path: Path) -> str:

@@ -268,8 +268,7 @@ def _is_named(triple: Triple) -> bool:
 def _unknown(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[Triple]:
     """Those of the triples that the KG does not hold: what is in both must not count twice.
 
-    Asked once for each KG and triple. A triple that could not be asked for counts as unknown, and is asked
-    for again by the next overlay.
+    Each is asked for once; one that could not be asked for counts as unknown until the next overlay.
     """
     held = protocol.memory_of(kg, "triples held")
     for batch in protocol.batches([t for t in triples if t not in held], BATCH):
@@ -285,10 +284,9 @@ _overlays: LRUCache[tuple[int, frozenset[object]], OverlaidKG] = LRUCache(OVERLA
 
 
 def overlaid(kg: KnowledgeGraph, facts: Iterable[ExtractedFact]) -> KnowledgeGraph:
-    """A KG with facts laid over it; rejected ones are left out. Without any, the KG itself.
+    """A KG with facts laid over it, but for rejected ones; without any, the KG itself.
 
-    The same KG and facts give the same object, for as long as it is among those used last. Facts can be laid
-    over an overlay. Closing an overlay leaves the KG open.
+    The same KG and facts give the same object while it is among those used last. Overlays can be laid over.
     """
     chosen = tuple({f.triple: f for f in facts if f.status != "rejected"}.values())
     if not chosen:

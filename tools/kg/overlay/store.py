@@ -94,23 +94,13 @@ class FactFilter:
 
 
 class FactStore:
-    """The facts of one KG.
-
-    Args:
-        path: its file; made, with its folders, by the first fact that is added.
-
-    Raises:
-        DataError: the file is no store of facts, or cannot be read or written.
-    """
+    """The facts of one KG, in a file that the first fact makes. `DataError` where it cannot be used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def add(self, facts: Iterable[ExtractedFact]) -> tuple[ExtractedFact, ...]:
-        """Keep facts; return them with the status that the store has for them.
-
-        A triple that is known keeps its status, and is only noted as read once more.
-        """
+        """Keep facts, known ones as read once more; return them with the status that the store has."""
         given, kept = list(facts), []
         if not given:
             return ()
