@@ -133,7 +133,7 @@ def known_shape(relations: Mapping[str, int], nodes: Mapping[str, int]) -> Profi
 
 
 def endpoint_profile(kg: KnowledgeGraph) -> Profile | None:
-    """The packaged profile that an endpoint's facts show in a query or two, else generic; None if it fails."""
+    """The packaged profile that an endpoint's facts show in a query or two, or generic; None: it fails."""
     known = [load_profile(name) for name in profile_names()]
     naming = {p for profile in known for p in (*profile.label_predicates, *profile.type_predicates)}
     values = " ".join(f"<{p}>" for p in sorted(naming))
