@@ -447,8 +447,8 @@ class KnowledgeGraph:
         result = self.query(relations_query(node, where))
         if not result.outcome.ok or not result.rows:
             return Relations(result.outcome, message=result.message)
-        offered = lambda p: isinstance(p, IRI) and not self.profile.excludes(p)  # noqa: E731
-        forward, backward = (tuple(sorted(filter(offered, result.column(v)))) for v in result.variables)
+        sides = ([p for p in result.column(v) if isinstance(p, IRI)] for v in result.variables)
+        forward, backward = (tuple(sorted(p for p in s if not self.profile.excludes(p))) for s in sides)
         is_empty = result.outcome is Outcome.ROWS and not forward and not backward
         return Relations(Outcome.EMPTY if is_empty else result.outcome, forward, backward, result.message)
 

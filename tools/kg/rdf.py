@@ -79,9 +79,10 @@ def from_ox(term: Any) -> Term | None:
 def _parsed(statement: bytes, form: ox.RdfFormat) -> ox.Quad:
     """The one statement of a text. Raises ValueError where there is none, or more."""
     try:
-        (quad,) = ox.parse(statement, format=form, lenient=True)
+        quads: list[ox.Quad] = [*ox.parse(statement, format=form, lenient=True)]
     except SyntaxError as error:
         raise ValueError(f"not RDF: {statement!r}") from error
+    (quad,) = quads
     return quad
 
 
