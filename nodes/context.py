@@ -14,8 +14,7 @@ import pydantic
 from triplewise.tools.core.addresses import hide_secrets
 from triplewise.tools.core.errors import ConfigurationError
 
-PRESET_DEFAULTS = ("toolset", "prompt", "max_steps")
-"""Settings whose None stands for the preset's own value."""
+PRESET_DEFAULTS = ("toolset", "prompt", "max_steps")  # Settings whose None stands for the preset's own value
 RESOURCES = (
     *("kg", "profile", "db", "documents", "facts", "seeds", "calibration", "guidelines", "prompt", "prices"),
     *("toolset", "model", "base_url", "api_key_env", "encoder", "ranking", "ranking_model"),
@@ -167,9 +166,8 @@ class Context:
             place, message = wrong["loc"][0], wrong["msg"].removeprefix("Value error, ").lower()
             raise ConfigurationError(f"setting {place}: {message}, got {wrong['input']!r}") from None
         if self.documents is not None and self.embedded:
-            raise ConfigurationError(
-                "documents are read by a language model: name one, e.g. --model openai:gpt-4o-mini"
-            )
+            fix = "name one, e.g. --model openai:gpt-4o-mini"
+            raise ConfigurationError(f"documents are read by a language model: {fix}")
 
     def changed(self, **settings: Any) -> Self:
         """These settings with some changed; those that nobody gave stay open to the preset."""

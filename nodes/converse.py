@@ -24,8 +24,7 @@ from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.parsing.follow_up import FollowUp, Purpose, Rewrite, Turn, alone, with_names
 from triplewise.tools.parsing.reading import Reading
 
-SURE = 0.9
-"""Confidence from which no other reading of a message is tried."""
+SURE = 0.9  # Confidence from which no other reading of a message is tried
 KEPT, SHOWN, LABELS, LISTED, PROOF = 10, 3, 12, 30, 12
 """Exchanges remembered, and those a model is shown, with answers of each; answers and facts in a message."""
 

@@ -19,10 +19,8 @@ from triplewise.nodes.state import Correction, State
 from triplewise.tools.actions.repair.sql import sql_fixes
 from triplewise.tools.actions.repair.verify import VerifiedFix, find_fixes
 
-QUERIES, OFFERS = 12, 3
-"""KG queries that fixes may take at one correction, and fixes offered."""
-LOOKUPS = frozenset({"search", "get_relation"})
-"""Actions that show something and leave the program as it is."""
+QUERIES, OFFERS = 12, 3  # KG queries that fixes may take at one correction, and fixes offered
+LOOKUPS = frozenset({"search", "get_relation"})  # Actions that show something and leave the program as it is
 
 
 def eraser(state: State, runtime: Runtime[Context]) -> Update:

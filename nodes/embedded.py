@@ -44,8 +44,7 @@ _THOUGHTS: Mapping[str, str] = parse_yaml(
 """Action -> why it is taken; places in braces are its arguments."""
 FAN_OUT, WIDTH = 12, 200
 """Most entities expanded at one hop where each is looked at alone, and where one action looks at many."""
-CLASS_DEPTH = 3
-"""Steps up the classes over which a node is still an instance of one."""
+CLASS_DEPTH = 3  # Steps up the classes over which a node is still an instance of one
 _NEEDS: dict[type[pyql.Clause], str] = {
     pyql.Extreme: "a superlative",
     pyql.Filter: "a comparison",

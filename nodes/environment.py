@@ -40,8 +40,7 @@ if TYPE_CHECKING:  # they take their time
     from triplewise.tools.retrieval.documents import Documents
     from triplewise.tools.sql.database import RelationalDatabase
 
-Update: TypeAlias = dict[str, Any]
-"""What a phase returns: the keys of the state that it changes."""
+Update: TypeAlias = dict[str, Any]  # What a phase returns: the keys of the state that it changes
 UNUSABLE = REPLY_CUT, REPLY_EMPTY = "reply_cut", "reply_empty"
 """Errors of replies that the limit of tokens cut, or that hold no text; another try hardly mends that."""
 
@@ -129,9 +128,8 @@ class Environment:
     def database(self) -> RelationalDatabase:
         """The relational database. Raises `KGUnavailableError` too, where its server does not answer."""
         if self.context.db is None:
-            raise ConfigurationError(
-                'no database is named; name one, e.g. Context(db="sqlite:///data.db") or --db data.db'
-            )
+            example = 'Context(db="sqlite:///data.db") or --db data.db'
+            raise ConfigurationError(f"no database is named; name one, e.g. {example}")
         from triplewise.tools.sql.database import open_database
 
         timeout, limit = self.context.query_timeout, self.context.row_limit

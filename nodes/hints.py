@@ -37,12 +37,9 @@ HINTS, LATER = 2_400, 3
 """Letters that the hints of a prompt may take together, and what divides them once there are steps."""
 RIVALS, BEHIND = 3, 0.25
 """Most other meanings of a mention that are shown, and how far below the best one's score they may be."""
-LONG = 80
-"""Characters above which a description is clipped."""
-RULES = 3
-"""Most rules of the plan that are shown."""
-ALIKE = 100
-"""Nodes of memory that one line names at most."""
+LONG = 80  # Characters above which a description is clipped
+RULES = 3  # Most rules of the plan that are shown
+ALIKE = 100  # Nodes of memory that one line names at most
 
 
 def prompt_values(state: State, env: Environment) -> dict[str, Any]:

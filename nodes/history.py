@@ -30,8 +30,7 @@ from triplewise.tools.actions.terms import told_apart
 
 KEPT_RELATIONS, KEPT_VALUES = 12, 2
 """Relations that a used list still shows, and values that a replaced preview does."""
-LONG = 160
-"""Characters above which a reason or a value is clipped."""
+LONG = 160  # Characters above which a reason or a value is clipped
 _SOLUTIONS = re.compile(r" Solutions \(\?.*")
 """The values that belong together, at the end of a preview: of use until the next step only."""
 _VALUES = re.compile(r"The value of variable \?(\w+) is \[(.*?)\]\.(?= |$)", re.DOTALL)

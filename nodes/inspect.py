@@ -16,8 +16,7 @@ from triplewise.nodes.reasoning import reasoning_memory
 from triplewise.nodes.state import State, Verdict, VerdictStatus
 from triplewise.tools.kg.protocol import Outcome
 
-_GIVES = ("", Outcome.ROWS, Outcome.TRUNCATED)
-"""Outcomes that are nothing against a step."""
+_GIVES = ("", Outcome.ROWS, Outcome.TRUNCATED)  # Outcomes that are nothing against a step
 
 
 def eraser(state: State, runtime: Runtime[Context]) -> Update:

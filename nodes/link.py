@@ -17,8 +17,7 @@ from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.linking.linker import link as link_mentions
 from triplewise.tools.parsing.statements import slot_of
 
-LONGEST, LONGEST_WORD = 2_000, 200
-"""Characters of a question, and of a word in it."""
+LONGEST, LONGEST_WORD = 2_000, 200  # Characters of a question, and of a word in it
 
 
 def link(state: State, runtime: Runtime[Context]) -> Update:

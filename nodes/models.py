@@ -44,10 +44,8 @@ T = TypeVar("T")
 Messages = Sequence[Mapping[str, str]] | str
 """Chat messages in OpenAI's form, `{"role": "user", "content": "..."}`, or the text of one."""
 
-MALFORMED_RETRIES = 2
-"""Further requests after a reply that is not a chat completion: the client makes none."""
-MAX_TOKENS = 1024
-"""Tokens that a reply may have where nothing sets a limit."""
+MALFORMED_RETRIES = 2  # Further requests after a reply that is not a chat completion: the client makes none
+MAX_TOKENS = 1024  # Tokens that a reply may have where nothing sets a limit
 CHARACTERS, BYTES, OTHER_BYTES = 16, 1024, 2**20
 """What is read of a reply: characters of text a token, bytes of a response a token, and bytes besides."""
 _OPTIONAL = ("max_tokens", "parallel_tool_calls", "reasoning_effort", "stop", "temperature")
@@ -179,10 +177,8 @@ def find_server(model: str, base_url: str | None, api_key_env: str, **settings: 
     secrets.remember(key)
     server = Server(model, url, key or "no-key", api_key_env, **settings)
     if not key and server.is_openai:
-        raise ConfigurationError(
-            f"no key for {url}: set environment variable {api_key_env}, or give base_url of a server "
-            'that needs none, or use model="embedded"'
-        )
+        others = 'give base_url of a server that needs none, or use model="embedded"'
+        raise ConfigurationError(f"no key for {url}: set environment variable {api_key_env}, or {others}")
     return server
 
 
@@ -191,10 +187,8 @@ def split_model(model: str) -> tuple[str, str]:
     provider, _, name = (part.strip() for part in model.partition(":"))
     if provider and name:
         return provider, name
-    raise ConfigurationError(
-        f"{model!r} is no language model; give openai:NAME, e.g. openai:gpt-4o-mini, or provider:NAME for "
-        "another provider's LangChain package"
-    )
+    forms = "openai:NAME, e.g. openai:gpt-4o-mini, or provider:NAME for another provider's LangChain package"
+    raise ConfigurationError(f"{model!r} is no language model; give {forms}")
 
 
 def open_model(
@@ -409,10 +403,9 @@ class OpenAIEncoder(Encoder):
         vectors = np.asarray(rows if len({len(row) for row in rows}) == 1 else [], np.float32)
         expected = (len(texts), self.shared._dimension or vectors.shape[-1])
         if vectors.shape != expected or not expected[1] or not np.isfinite(vectors).all():
-            raise ModelUnavailableError(
-                f"{self.server.where} sent no usable embeddings: {len(texts)} vectors of equal length were "
-                f"due, got shape {vectors.shape}; is {self.server.model!r} an embedding model?"
-            )
+            due = f"{len(texts)} vectors of equal length were due, got shape {vectors.shape}"
+            question = f"is {self.server.model!r} an embedding model?"
+            raise ModelUnavailableError(f"{self.server.where} sent no usable embeddings: {due}; {question}")
         self.shared._dimension = vectors.shape[1]
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
@@ -427,9 +420,7 @@ def open_embeddings(
 ) -> OpenAIEncoder:
     """Open an embedding model, once per settings; its name may begin with `openai:`. See `open_model`."""
     if not (name := model.removeprefix("openai:").strip()):
-        raise ConfigurationError(
-            "setting ranking_model names no model; give one such as text-embedding-3-small"
-        )
+        raise ConfigurationError("setting ranking_model names no model; give e.g. text-embedding-3-small")
     return _encoder(find_server(name, base_url, api_key_env, **settings), prices)
 
 

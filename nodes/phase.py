@@ -32,8 +32,7 @@ Phase: TypeAlias = Callable[..., Update | Awaitable[Update]]
 
 THREADS = 256
 """Phases at work at the same time under `ainvoke`; asyncio's own pool has six threads on two cores."""
-GRACE = 2.0
-"""Seconds at least for the answer, which shows what there is when the budget of seconds is spent."""
+GRACE = 2.0  # Seconds at least for the answer, which shows what there is when the budget of seconds is spent
 
 
 class PhaseNode(Runnable[State, Update]):
@@ -99,10 +98,8 @@ class PhaseNode(Runnable[State, Update]):
             # Settings in the config are read by nothing; a LangGraph server repeats the context there.
             names = {setting.name for setting in fields(Context)} - vars(context)["_given"]
             if wrong := sorted(names & (config or {}).get("configurable", {}).keys()):
-                raise ConfigurationError(
-                    f'{wrong[0]} in config={{"configurable": ...}} is not read: settings are given as '
-                    f"context=Context({wrong[0]}=...)"
-                )
+                fix = f"settings are given as context=Context({wrong[0]}=...)"
+                raise ConfigurationError(f'{wrong[0]} in config={{"configurable": ...}} is not read: {fix}')
             env = Environment(context.resolved(self.settings), restored=self.place != "link")
         env.begin_phase(state, GRACE if self.place == "answer" else 0.0)
         given = {f.name: getattr(runtime, f.name) for f in fields(Runtime)}
@@ -131,15 +128,11 @@ class PhaseNode(Runnable[State, Update]):
     def _end(self, state: State, env: Environment, update: Any) -> Update:
         """Return the update with what the phase cost, and the environment for the phases that follow."""
         if not isinstance(update, Mapping):
-            raise ConfigurationError(
-                f"phase {self.name} returned {update!r}; a phase returns a dictionary of the state keys "
-                "that it changes, {} for none"
-            )
+            due = "a phase returns a dictionary of the state keys that it changes, {} for none"
+            raise ConfigurationError(f"phase {self.name} returned {update!r}; {due}")
         if unknown := sorted(set(update) - set(State.model_fields)):
-            legal = ", ".join(State.model_fields)
-            raise ConfigurationError(
-                f"phase {self.name} returned unknown state keys: {', '.join(unknown)}; legal keys: {legal}"
-            )
+            keys = f"{', '.join(unknown)}; legal keys: {', '.join(State.model_fields)}"
+            raise ConfigurationError(f"phase {self.name} returned unknown state keys: {keys}")
         usage = update.get("usage", state.usage) + env.cost()
         added: Update = {"usage": usage}
         if (answer := update.get("answer")) is not None:

@@ -116,17 +116,7 @@ def is_sure(readings: Sequence[Reading], context: Context) -> bool:
 
 
 def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
-    """Return the readings of what is asked, best first, as a person marked them right or wrong before."""
-    kg, readings = env.context.kg, _read(state, env)
-    ratings = ratings_of(kg, state.question) if isinstance(kg, str) else {}
-    left = [r for r in readings if ratings.get(r.program) != "wrong"]
-    right = [r for r in left if r.program in ratings]
-    sure = (replace(r, confidence=MARKED_RIGHT, provenance="a person marked it right") for r in right)
-    return (*sure, *(r for r in left if r not in right))
-
-
-def _read(state: State, env: Environment) -> tuple[Reading, ...]:
-    """Return the readings of a question, a claim or a slot."""
+    """Return the readings of a question, claim or slot, best first, as a person marked them before."""
     context, question, form = env.context, state.question, form_of(state.question)
     readings: tuple[Reading, ...] = ()
     if form == "question" or env.seeds is not None:
@@ -139,12 +129,17 @@ def _read(state: State, env: Environment) -> tuple[Reading, ...]:
     # Seed questions may be slots and claims themselves: then they are read like them.
     if form != "question" and not any(r.features.get("seeds", 0.0) >= SHOWN_BY_SEEDS for r in readings[:1]):
         if (slot := slot_of(question)) is not None:
-            return slot_readings(slot[1], state.linked, env.kg, env.encoder)
-        return claim_readings(question, state.linked, env.kg, env.encoder, context.closed_world)
-    if context.calibration is not None:
+            readings = slot_readings(slot[1], state.linked, env.kg, env.encoder)
+        else:
+            readings = claim_readings(question, state.linked, env.kg, env.encoder, context.closed_world)
+    elif context.calibration is not None:
         calibration = calibration_for(env.kg, context.calibration)
         readings = tuple(replace(r, confidence=calibration.probability(r.features)) for r in readings)
-    return readings
+    ratings = ratings_of(context.kg, question) if isinstance(context.kg, str) else {}
+    left = [r for r in readings if ratings.get(r.program) != "wrong"]
+    right = [r for r in left if r.program in ratings]
+    sure = (replace(r, confidence=MARKED_RIGHT, provenance="a person marked it right") for r in right)
+    return (*sure, *(r for r in left if r not in right))
 
 
 def _mined_plan(state: State, env: Environment, readings: Sequence[Reading]) -> Plan:

@@ -90,10 +90,8 @@ def load_prompt(name: str | Path) -> Prompt:
         return _read(str(name))
     path = Path(name)
     if not path.is_file():
-        raise ConfigurationError(
-            f"unknown prompt {str(name)!r}; choose one of: {', '.join(_shipped())}, or give the path of a "
-            "YAML file"
-        )
+        legal = f"choose one of: {', '.join(_shipped())}, or give the path of a YAML file"
+        raise ConfigurationError(f"unknown prompt {str(name)!r}; {legal}")
     return _read(str(path), (path.stat().st_mtime_ns, path.stat().st_size))
 
 

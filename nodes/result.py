@@ -19,16 +19,12 @@ from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.parsing.statements import decides, denies, form_of, slot_of
 from triplewise.tools.pyql.program import PyQL
 
-UNSURE = "Not sure, perhaps: "
-"""What goes before an answer that is not sure."""
+UNSURE = "Not sure, perhaps: "  # What goes before an answer that is not sure
 UNKNOWN = "no entity of the question was found in the knowledge graph"
 """Why nothing is found where nothing that the question names is there."""
-NO_PROOF = "the facts that prove it could not be read"
-"""Why an answer comes without proof."""
-PROOF_LIMIT = 50
-"""Most facts shown as proof."""
-RIVALS, RIVAL_VALUES = 3, 10
-"""Most other readings that an answer names, and most answers of each."""
+NO_PROOF = "the facts that prove it could not be read"  # Why an answer comes without proof
+PROOF_LIMIT = 50  # Most facts shown as proof
+RIVALS, RIVAL_VALUES = 3, 10  # Most other readings that an answer names, and most answers of each
 _TRUE = {"true", "yes", "correct", "right", "supported"}
 _FALSE = {"false", "no", "incorrect", "wrong", "refuted", "not true"}
 YES_NO = {"true": "Yes", "false": "No"}

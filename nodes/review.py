@@ -27,8 +27,7 @@ from triplewise.tools.kg.vocabulary import triple_text
 
 QUESTION = 'Which facts may be used? "all", "none", or {"id": true | false}.'
 CHOICE = "Which reading is meant, or which other meaning of a mention? Its number, or 0 for none of them."
-MEANINGS, SHOWN = 4, 10
-"""Most meanings of a mention, and most answers of a reading, that a person is shown."""
+MEANINGS, SHOWN = 4, 10  # Most meanings of a mention, and most answers of a reading, that a person is shown
 
 
 def review(state: State, runtime: Runtime[Context]) -> Update:

@@ -20,10 +20,8 @@ from triplewise.tools.parsing.statements import decides
 from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.sql.query import Rows, SqlQuery
 
-PROOF_ROWS, CELL = 20, 60
-"""Most rows shown as proof, and most characters of a cell of one."""
-SHOWN_TABLES = 12
-"""Tables offered at once, those most like the question."""
+PROOF_ROWS, CELL = 20, 60  # Most rows shown as proof, and most characters of a cell of one
+SHOWN_TABLES = 12  # Tables offered at once, those most like the question
 
 
 def start(state: State, runtime: Runtime[Context]) -> Update:

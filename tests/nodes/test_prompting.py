@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triplewise.nodes.prompting import load_prompt
@@ -125,6 +125,7 @@ def test_native_tool_calls_are_not_asked_for_as_text() -> None:
         assert "Action N" not in text
 
 
+@settings(deadline=None)  # the first one loads the prompts
 @given(st.text())
 def test_what_a_value_says_is_never_a_template(words: str) -> None:
     question = f"{{{{ 7 * 7 }}}} {words} {{% raw %}}"
