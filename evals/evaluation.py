@@ -34,7 +34,8 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import exclusive, state_folder
 
 _ELSEWHERE = ("base_url", "api_key_env")  # settings that say where a model is, not which
-_FILES = ("seeds", "prompt", "prices", "profile")  # settings that may name a file, whose content counts
+# Settings that may name a file, whose content counts.
+_FILES = ("seeds", "examples", "prompt", "prices", "profile")
 
 RESUME = "the same command goes on from there"
 

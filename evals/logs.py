@@ -33,7 +33,7 @@ SymAgent's (table 5), where nothing found is a reasoning error, and crashes.
 """
 NO_VARIANT = {"n", "sample_seed", "preset", "model", "settings", "phases", "seed"}
 """Parameters of a task that make no other task of it."""
-_OF_THIS_MACHINE = {"kg", "profile", "model", "seeds", "db"}
+_OF_THIS_MACHINE = {"kg", "profile", "model", "seeds", "examples", "db"}
 _UNUSED = {"events", "events_data", "messages", "attachments", "timelines", "output"}
 
 

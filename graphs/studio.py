@@ -53,6 +53,7 @@ from triplewise.tools.core.errors import (
 HARMLESS = {f.name: [[] if f.default is MISSING else f.default] for f in fields(Context)} | {
     "toolset": [None, *TOOLSETS],
     "seeds": [None, "none"],
+    "examples": [None, "none"],
     "ranking": ["none", "hybrid", "sentence-transformers"],
 }
 """Values of `RESOURCES` settings that name nothing outside: their defaults, above all."""
@@ -62,7 +63,7 @@ GROUPS = {
     "model_timeout model_retries prices history earlier cascade",
     "Agent": "toolset prompt guidelines verify_corrections encoder ranking ranking_model relation_cut "
     "shuffle_seed",
-    "Plan": "seeds seed_count plan_hops plan_rules",
+    "Plan": "seeds examples seed_count plan_hops plan_rules",
     "Observation": "observe_depth observe_width observe_keep observe_direction reflect_limit draw_seed",
     "Documents": "documents facts overlay review",
     "Answer": "min_confidence interactive calibration guess closed_world",

@@ -16,8 +16,9 @@ from triplewise.tools.core.errors import ConfigurationError
 
 PRESET_DEFAULTS = ("toolset", "prompt", "max_steps")  # Settings whose None stands for the preset's own value
 RESOURCES = (
-    *("kg", "profile", "db", "documents", "facts", "seeds", "calibration", "guidelines", "prompt", "prices"),
-    *("toolset", "model", "base_url", "api_key_env", "encoder", "ranking", "ranking_model"),
+    *("kg", "profile", "db", "documents", "facts", "seeds", "examples", "calibration", "guidelines"),
+    *("prompt", "prices", "toolset"),
+    *("model", "base_url", "api_key_env", "encoder", "ranking", "ranking_model"),
 )
 """Settings that name what lies outside of a run: a file, an address, a model, an environment variable.
 
@@ -87,6 +88,9 @@ class Context:
     prompt: str | None = _opt(None, "Prompt name or YAML file.")
     guidelines: list[str] = _opt([], "Guideline YAML files tried before the shipped ones.")
     seeds: str | None = _opt(None, 'Seed questions as JSON lines; None: those kept for the KG; "none": none.')
+    examples: str | None = _opt(
+        None, 'Solved questions to show a model, as JSON lines; None: those marked right; "none": none.'
+    )
     documents: NameOrObject = _opt(None, 'wiki_search reads a folder of text and HTML, or "wikipedia".')
     facts: str | None = _opt(None, "SQLite file of facts read from documents; None is the KG's own.")
     overlay: Literal["none", "accepted", "proposed"] = _opt(

@@ -37,6 +37,7 @@ from triplewise.tools.planning.seeds import FOLDER, Caps, SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 if TYPE_CHECKING:  # they take their time
+    from triplewise.tools.planning.examples import Examples
     from triplewise.tools.retrieval.documents import Documents
     from triplewise.tools.sql.database import RelationalDatabase
 
@@ -199,6 +200,16 @@ class Environment:
     def caps(self) -> Caps:
         """How far mining goes."""
         return Caps(hops=self.context.plan_hops, seed=self.context.draw_seed)
+
+    @cached_property
+    def examples(self) -> Examples | None:
+        """Solved questions that a model is shown: those of a file, else those marked right; None without."""
+        context = self.context
+        if context.examples == "none" or context.embedded or context.db is not None:
+            return None
+        from triplewise.tools.planning.examples import examples_for
+
+        return examples_for(context.name_of("kg"), self.kg.profile, context.examples)
 
     @cached_property
     def seeds(self) -> SeedIndex | None:

@@ -32,13 +32,14 @@ from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, t
 
 if TYPE_CHECKING:
     from triplewise.nodes.prompting import Prompt
+    from triplewise.tools.planning.examples import Example
 
 HINTS, LATER = 2_400, 3
 """Letters that the hints of a prompt may take together, and what divides them once there are steps."""
 RIVALS, BEHIND = 3, 0.25
 """Most other meanings of a mention that are shown, and how far below the best one's score they may be."""
 LONG = 80  # Characters above which a description is clipped
-RULES = 3  # Most rules of the plan that are shown
+RULES, EXAMPLES = 3, 3  # Most rules of the plan, and solved questions, that are shown
 ALIKE = 100  # Nodes of memory that one line names at most
 
 
@@ -68,6 +69,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "tables": cache(lambda: table_lines(state.question, env)),
         "dialect": lambda: env.database.engine.dialect if context.db is not None else "",
         "candidates": cache(candidates),
+        "examples": cache(lambda: nearest_examples(state, env)),
         "language": labels_language(state.question, kg.profile),
         "step": len(state.steps) + 1,
         "form": form_of(state.question),
@@ -85,13 +87,18 @@ def turns_of(steps: Sequence[Step]) -> tuple[Turn, ...]:
     return tuple(Turn(s.thought, s.call, s.observation) for s in steps)
 
 
+def nearest_examples(state: State, env: Environment) -> list[Example]:
+    """Return the solved questions most like the one asked."""
+    return env.examples.nearest(state.question, state.linked, EXAMPLES) if env.examples is not None else []
+
+
 def meaning_lines(state: State, kg: KnowledgeGraph) -> list[str]:
     """Return one line for each class and each entity that the question names, classes first."""
     lines, classes = list[str](), list[str]()
     for node in dict.fromkeys(node for node, _ in _of_classes(state, kg).values()):
         schema, id = schema_of(kg, node), kg.profile.short(node)
-        several = f"{schema.members}" if schema.is_whole else f"more than {schema.members}"
-        lines.append(f"{names(kg, [node])[node]}: {id} (class, {several} members)")
+        number = f"{schema.members} members{'' if schema.is_whole else ' or more'}"
+        lines.append(f"{names(kg, [node])[node]}: {id} (class, {number})")
         classes.append(id)
     return [*lines, *entity_lines(kg, [e for e in state.linked if e.id not in classes])]
 

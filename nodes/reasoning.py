@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from triplewise.nodes.environment import Environment
+from triplewise.nodes.hints import nearest_examples
 from triplewise.nodes.plan import rule_service
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.sql import rank_names
@@ -87,13 +88,15 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     values = (i for s in standing for ids in s.feedback.ids.values() for i in ids)
     meanings = (c.id for e in state.linked for c in e.candidates)
     searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))
+    examples = " ".join(example.solution for example in nearest_examples(state, env))
+    solved = re.findall(r"[^\s(),;{}]+", examples)  # what it names may be used, as what a search gave may
     return ReasoningMemory(
         # The plan names more than the linked entities, such as the class that a question wants.
         linked={**{node: node for node in nodes}, **{e.id: e.label for e in state.linked}},
         looked_up=looked_up,
         bound=tuple(bound),
         seen=frozenset((*values, *state.focus, *map(short, ends), *meanings)),
-        shown=frozenset((*(short(t.relation) for t in hinted), *searched, *relations)),
+        shown=frozenset((*(short(t.relation) for t in hinted), *searched, *relations, *solved)),
         tried=dict(Counter(calls)),
         failed=frozenset(call for _, call in failed),
         doubted=frozenset(call for at, call in failed if at == state.program or (at, call) in last),

@@ -182,6 +182,9 @@ class SettingOptions(GraphOptions):
         "Answered example questions, as JSON lines, or none.",
         shown="those of `triplewise plan index`",
     )
+    examples: str | None = _common(
+        "FILE", "Solved questions that a model is shown, as JSON lines, or none.", shown="those marked right"
+    )
     pairs: list[str] | None = _common(
         "NAME=VALUE", "Any other setting of a run, e.g. max_steps=20. Repeatable.", None, "--set"
     )

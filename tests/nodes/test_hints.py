@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langgraph.runtime import Runtime
@@ -16,6 +18,8 @@ from triplewise.nodes.observe import relations
 from triplewise.nodes.reasoning import action_context, reasoning_memory
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.actions.toolset import Call
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.taught import keep
 
 GRAPH = """
 @prefix : <http://data.example/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
@@ -39,9 +43,9 @@ def graph(tmp_path: Path) -> str:
     return str(path)
 
 
-def observed(graph: str, question: str) -> tuple[State, Environment]:
+def observed(graph: str, question: str, **settings: Any) -> tuple[State, Environment]:
     """The state of a model's run before it acts."""
-    context = Context(kg=graph, model="openai:none", toolset="pyql", prompt="agent")
+    context = Context(kg=graph, model="openai:none", toolset="pyql", prompt="agent", **settings)
     runtime, state = Runtime(context=context), State(question=question)
     for phase in (link, relations):
         state = state.model_copy(update={k: v for k, v in phase(state, runtime).items() if k != "steps"})
@@ -124,3 +128,52 @@ def test_the_language_of_names_is_said_where_the_question_has_another(
     values = prompt_values(state, env)
     assert values["language"] == language
     assert ("Names in this graph are English." in env.prompt.render("turn", **values)) == bool(language)
+
+
+SOLVED: list[dict[str, Any]] = [
+    {
+        "question": "In which state is Rua?",
+        "entities": {"Rua": "Rua"},
+        "program": "add_fact(Rua, inState, ?s)",
+    },
+    {
+        "question": "In which state does Ume lie?",
+        "entities": ["Ume"],
+        "sparql": "PREFIX : <http://data.example/> SELECT ?s WHERE { :Ume <http://data.example/inState> ?s }",
+    },
+    {"question": "In which state is Tel?", "program": "add_fact(Tel, inState, ?s)"},
+    {"question": "In which state is Wex?", "f1": 0.5, "turns": [{"call": "add_fact(Wex, visit, ?s)"}]},
+    {"question": "Who founded Tel?", "turns": [{"call": "add_fact(Tel, foundedBy, ?p)"}], "f1": 1.0},
+]
+
+
+def test_solved_questions_like_this_one_are_shown(graph: str, tmp_path: Path) -> None:
+    file = tmp_path / "solved.jsonl"
+    file.write_text("\n".join(map(json.dumps, SOLVED)), encoding="utf-8")
+    state, env = observed(graph, "in which state is Tel", examples=str(file))
+    turn = env.prompt.render("turn", **prompt_values(state, env))
+    first, _, rest = turn.partition("Solved questions like this one:\n")[2].partition("\nQuestion: ")
+    assert first == "Question: In which state is Rua?\nadd_fact(Rua, inState, ?s)"
+    assert rest.startswith("In which state does Ume lie?\nSELECT ?s WHERE { Ume inState ?s }\n")
+    assert "add_fact(Tel, inState, ?s)" not in turn, "never the question itself"
+    assert "Wex, visit" not in turn, "only what was right"
+    assert {"inState", "foundedBy"} <= reasoning_memory(state, env).shown
+
+
+def test_what_was_marked_right_is_an_example(
+    graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    asked = "In which state is Rua?"
+    assert prompt_values(*observed(graph, asked))["examples"]() == []
+    rated = {"program": "add_fact(Tel, inState, ?s)", "rating": "right", "answer": ["Orrin"]}
+    keep("ratings", graph, question="In which state is Tel?", entities={"Tel": "Tel"}, **rated)
+    assert [e.solution for e in prompt_values(*observed(graph, asked))["examples"]()] == [rated["program"]]
+    assert prompt_values(*observed(graph, asked, examples="none"))["examples"]() == []
+
+
+def test_a_file_without_solved_questions_is_an_error(graph: str, tmp_path: Path) -> None:
+    (file := tmp_path / "empty.jsonl").write_text('{"question": "Why?"}\n', encoding="utf-8")
+    state, env = observed(graph, "Why?", examples=str(file))
+    with pytest.raises(DataError, match="no solved question"):
+        prompt_values(state, env)["examples"]()

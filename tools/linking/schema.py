@@ -44,7 +44,7 @@ class ClassMention(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A relation of the members of a class: whether it leaves them, how many have it, and a value."""
+    """A relation of some nodes: whether it leaves them, how many of them have it, and a value."""
 
     relation: IRI
     forward: bool
@@ -53,7 +53,7 @@ class Held(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """What the members of a class have. `members`: how many were looked at, all of them where `is_whole`."""
+    """What nodes have. `members`: how many of them were looked at, all there are where `is_whole`."""
 
     members: int
     is_whole: bool
@@ -144,22 +144,25 @@ def schema_of(kg: KnowledgeGraph, node: IRI) -> Schema:
 
 
 def held_by(kg: KnowledgeGraph, variable: str, pattern: str) -> Schema:
-    """Return what the nodes have that a variable of a SPARQL pattern stands for, with three queries."""
-    most, count = FEW if kg.is_remote else MEMBERS, f"(COUNT(DISTINCT {variable}) AS ?_n)"
-    nodes = f"SELECT DISTINCT {variable} WHERE {{ {pattern} }} LIMIT"
-    select = f"SELECT ?_r {count} (SAMPLE(?_y) AS ?_v) WHERE {{ {{ {nodes} {most} }}"
-    queries = (
-        f"SELECT {count} WHERE {{ {{ {nodes} {most + 1} }} }}",
-        f"{select} {variable} ?_r ?_y }} GROUP BY ?_r",
-        f"{select} ?_y ?_r {variable} }} GROUP BY ?_r",
-    )
-    size, *sides = kg.together([partial(_rows, kg, sparql) for sparql in queries])
-    in_all, held = (whole_number(size[0][0]) if size else 0) or 0, list[Held]()
-    for rows, forward in zip(sides, (True, False), strict=True):
-        for relation, n, value in sorted(rows, key=str):
+    """Return what the nodes have that a variable of a SPARQL pattern stands for.
+
+    In one query; over a distance in two, since what arrives at nodes may take too long.
+    """
+    most = FEW if kg.is_remote else MEMBERS
+    nodes = f"{{ SELECT DISTINCT {variable} WHERE {{ {pattern} }} LIMIT {most} }}"
+    select = f"SELECT ?_d ?_r (COUNT(DISTINCT {variable}) AS ?_n) (SAMPLE(?_y) AS ?_v)"
+    parts = ["{ BIND(0 AS ?_d) }", f"{{ {variable} ?_r ?_y BIND(1 AS ?_d) }}"]
+    arriving = f"{{ ?_y ?_r {variable} BIND(2 AS ?_d) }}"
+    unions = [parts, [arriving]] if kg.is_remote else [[*parts, arriving]]
+    asked = (f"{select} WHERE {{ {nodes} {' UNION '.join(of)} }} GROUP BY ?_d ?_r" for of in unions)
+    members, held = 0, list[Held]()
+    for rows in kg.together([partial(_rows, kg, sparql) for sparql in asked]):
+        for side, relation, number, value in sorted(rows, key=str):
+            way, n = whole_number(side), whole_number(number) or 0
+            members = max(members, n)
             if isinstance(relation, IRI) and value is not None:
-                held.append(Held(relation, forward, whole_number(n) or 0, value))
-    return Schema(min(in_all, most), in_all <= most, tuple(held))
+                held.append(Held(relation, way == 1, n, value))
+    return Schema(members, members < most, tuple(held))
 
 
 def members_of(kg: KnowledgeGraph, node: IRI) -> str:
