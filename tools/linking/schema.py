@@ -151,10 +151,10 @@ def held_by(kg: KnowledgeGraph, variable: str, pattern: str) -> Schema:
     most = FEW if kg.is_remote else MEMBERS
     nodes = f"{{ SELECT DISTINCT {variable} WHERE {{ {pattern} }} LIMIT {most} }}"
     select = f"SELECT ?_d ?_r (COUNT(DISTINCT {variable}) AS ?_n) (SAMPLE(?_y) AS ?_v)"
-    parts = ["{ BIND(0 AS ?_d) }", f"{{ {variable} ?_r ?_y BIND(1 AS ?_d) }}"]
-    arriving = f"{{ ?_y ?_r {variable} BIND(2 AS ?_d) }}"
+    parts = [f"{{ {nodes} BIND(0 AS ?_d) }}", f"{{ {nodes} {variable} ?_r ?_y BIND(1 AS ?_d) }}"]
+    arriving = f"{{ {nodes} ?_y ?_r {variable} BIND(2 AS ?_d) }}"
     unions = [parts, [arriving]] if kg.is_remote else [[*parts, arriving]]
-    asked = (f"{select} WHERE {{ {nodes} {' UNION '.join(of)} }} GROUP BY ?_d ?_r" for of in unions)
+    asked = (f"{select} WHERE {{ {' UNION '.join(of)} }} GROUP BY ?_d ?_r" for of in unions)
     members, held = 0, list[Held]()
     for rows in kg.together([partial(_rows, kg, sparql) for sparql in asked]):
         for side, relation, number, value in sorted(rows, key=str):
