@@ -132,11 +132,10 @@ def _login(url: str) -> dict[str, str]:
     if parts.username is not None and parts.password != HIDDEN:
         return _basic(unquote(parts.username), unquote(parts.password or ""))
     places, sections = _places(url), read_section("endpoints")
-    for place in places:
-        if token := os.environ.get(_variable_name(place, "TOKEN")):
-            return {"Authorization": f"Bearer {token}"}
-        if user := os.environ.get(_variable_name(place, "USER")):
-            return _basic(user, _variable_of(url, "PASSWORD"))
+    if token := _variable_of(url, "TOKEN"):
+        return {"Authorization": f"Bearer {token}"}
+    if user := _variable_of(url, "USER"):
+        return _basic(user, _variable_of(url, "PASSWORD"))
     if place := next((place for place in places if place in sections), ""):
         path = configuration_file() or ""
         login = YamlDocument(sections[place], path, None).read_as(EndpointLogin)

@@ -36,7 +36,6 @@ from triplewise.tools.core.files import is_writable, whole_file
 from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, batches, origin_of
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
 # Read by ONNX Runtime when it is imported, which is later: it would keep a device id and events in the cache
@@ -113,8 +112,21 @@ class EmbeddedEncoder(Encoder):
     def __init__(
         self, cached: int = CACHED_TEXTS, name: str = EMBEDDED, learned: Mapping[str, np.ndarray] = {}
     ) -> None:
+        import onnxruntime as ort
+
         super().__init__(name, DIMENSION, cached)
-        self._session, self._tokenizer = _session(learned), _tokenizer()
+        options, folder = ort.SessionOptions(), str(weights_file().parent)
+        options.intra_op_num_threads = min(4, os.cpu_count() or 1)
+        # A thread that waits by spinning takes the core from whatever else runs, this process included.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        # The graph is written in fused operators already; optimising it again only delays the start.
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        values = {key: ort.OrtValue.ortvalue_from_numpy(array) for key, array in learned.items()}
+        for key, value in values.items():
+            options.add_initializer(key, value)
+        self._session = ort.InferenceSession(_graph(), options, providers=["CPUExecutionProvider"])
+        self._tokenizer = _tokenizer()
         self._tokenizer.enable_truncation(MAX_TOKENS)
         self._tokenizer.no_padding()
 
@@ -276,64 +288,42 @@ def english_words() -> frozenset[str]:
     return frozenset(word for word in _tokenizer().get_vocab() if word.isalpha())
 
 
-def _session(learned: Mapping[str, np.ndarray]) -> InferenceSession:
-    """The model, ready to run; the runtime maps the weights from their file, but for the learned ones."""
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = min(4, os.cpu_count() or 1)
-    # A thread that waits for work by spinning takes the core from whatever else runs, this process included.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    folder = str(weights_file().parent)
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
-    # The graph is written in fused operators already; optimising it again only delays the start.
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in learned.items()}
-    for name, value in values.items():  # which have to outlive the session's making
-        options.add_initializer(name, value)
-    return ort.InferenceSession(_graph(), options, providers=["CPUExecutionProvider"])
-
-
 def _graph() -> bytes:
-    """The model's graph, from the user's cache or built anew (and kept, where that can be written)."""
+    """The serialised ONNX model: `tokens`, `segments`, `mask` (batch, length) int32 to `vectors`.
+
+    Of the weights it has where they lie in the safetensors file: a header in JSON, then the numbers. It is
+    built once, and kept in the user's cache where that can be written.
+    """
     weights = weights_file()
     path = user_cache_path("triplewise") / f"minilm-{WEIGHTS_SHA256[:16]}-v{GRAPH_VERSION}.onnx"
     with suppress(OSError):
         if weights.is_file():
             return path.read_bytes()
-    try:
-        with weights.open("rb") as stream:
-            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise DataError(f"the weights of all-MiniLM-L6-v2 cannot be read; {_REINSTALL}", weights) from error
-    if sha256 != WEIGHTS_SHA256:
-        message = f"these are not the published weights of all-MiniLM-L6-v2 (sha256 {sha256}); {_REINSTALL}"
-        raise DataError(message, weights)
-    graph = build_graph(weights)
-    with suppress(OSError), whole_file(path) as file:  # without it, the next process takes 0.2 s longer
-        file.write(graph)
-    return graph
-
-
-def build_graph(weights: Path) -> bytes:
-    """The serialised ONNX model: `tokens`, `segments`, `mask` (batch, length) int32 to `vectors`.
-
-    Of the weights it has where they lie in the safetensors file: a header in JSON, then the numbers.
-    """
     from jinja2 import Template
     from onnx import parser
 
-    with weights.open("rb") as file:
-        header: dict[str, Any] = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        start = file.tell()
+    try:
+        with weights.open("rb") as stream:
+            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+            stream.seek(0)
+            size = int.from_bytes(stream.read(8), "little")
+            header: dict[str, Any] = json.loads(stream.read(size)) if sha256 == WEIGHTS_SHA256 else {}
+    except OSError as error:
+        raise DataError(f"the weights of all-MiniLM-L6-v2 cannot be read; {_REINSTALL}", weights) from error
+    if not header:
+        message = f"these are not the published weights of all-MiniLM-L6-v2 (sha256 {sha256}); {_REINSTALL}"
+        raise DataError(message, weights)
     tensors = {
-        name: {"shape": entry["shape"], "offset": start + entry["data_offsets"][0]}
+        name: {"shape": entry["shape"], "offset": 8 + size + entry["data_offsets"][0]}
         for name, entry in header.items()  # mean pooling leaves BERT's pooler out
         if name.startswith(("embeddings.", "encoder.")) and name.endswith((".weight", ".bias"))
     }
-    source = resources.files(__package__).joinpath("minilm.jinja").read_text(encoding="utf-8")
-    model = parser.parse_model(Template(source).render(weights=tensors, file=weights.name, width=DIMENSION))
-    return bytes(model.SerializeToString())
+    template = Template(resources.files(__package__).joinpath("minilm.jinja").read_text(encoding="utf-8"))
+    model = parser.parse_model(template.render(weights=tensors, file=weights.name, width=DIMENSION))
+    graph = bytes(model.SerializeToString())
+    with suppress(OSError), whole_file(path) as file:  # without it, the next process takes 0.2 s longer
+        file.write(graph)
+    return graph
 
 
 class VectorStore:
