@@ -92,14 +92,10 @@ class LearningConfig:
 
 
 class LearningState(BaseModel):
-    """How far a run is.
+    """How far a run is: updates of the policy so far, and why the run ended, in words ("" while it goes on).
 
-    Attributes:
-        iteration: updates of the policy so far. settings: of an agent that has the newest policy; best: of
-            the one that validated best.
-        scores: validation of each policy, the one before learning first.
-        rounds: what each iteration explored, refined, kept and trained on.
-        stopped: why the run ended, in words; empty while it goes on.
+    `settings` are of an agent that has the newest policy, `best` of the one that validated best; `scores` are
+    the validations, the one before learning first; `rounds` the figures of each iteration.
     """
 
     iteration: int = 0
@@ -118,23 +114,21 @@ def learn(
     report: Report = lambda phase, iteration, done, total, note: None,
     notify: Callable[[str], None] = lambda message: None,
 ) -> LearningState:
-    """Run self-learning to its end, or go on with it, and return how it ended.
+    """Run self-learning to its end, or go on with what the folder holds (config None); return how it ended.
 
-    Args:
-        config: what to learn; None goes on with what the folder holds.
-        learner: what updates the policy, instead of the policy's own.
-        report: called with progress. notify: called with a message for a person.
-
-    Raises:
-        ConfigurationError: a configuration that cannot work, or a folder that holds another one.
-        DataError: a file that cannot be read. RunError: a service failed; the run can be gone on with.
+    `learner` updates the policy in place of its own; `notify` is called with messages for a person. Raises
+    `ConfigurationError` on a configuration that cannot work, or a folder that holds another one, `DataError`
+    on a file that cannot be read, and `RunError` where a service failed; the run can then be gone on with.
     """
     folder.mkdir(parents=True, exist_ok=True)
     busy = ConfigurationError(f"another process is learning in {folder}; wait for it to end")
     with exclusive(folder / "lock", busy):
         path = folder / CONFIG
         try:
-            stored = LearningConfig(**json.loads(path.read_text("utf-8"))) if path.is_file() else config
+            stored = config
+            if path.is_file():  # earlier versions wrote "validation": ""
+                kept = json.loads(path.read_text("utf-8")).items()
+                stored = LearningConfig(**{name: value for name, value in kept if value != ""})
         except (OSError, ValueError, TypeError) as error:
             raise DataError(f"cannot read what is learned here: {error}", path) from error
         if stored is None:

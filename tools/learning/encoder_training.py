@@ -50,8 +50,7 @@ LAYERS, UPPER = 6, 2  # Layers of all-MiniLM-L6-v2, and how many of them learn, 
 MODULES = r"attention\.self\.(query|key|value)|attention\.output\.dense|intermediate\.dense|output\.dense"
 RANK, ALPHA, DROPOUT = 16, 32, 0.05  # Of LoRA: its scale is alpha / rank
 EPOCHS, PATIENCE = 10, 3
-"""Most passes, and those without a better one after which learning ends; the best on held-out questions is
-kept, or what learning started from if none is better."""
+"""Most passes, and those without a better one after which learning ends; the best one is kept."""
 BATCH, RATE = 16, 1e-3
 """Questions a step, whose paths are each other's negatives; peak learning rate, warmed up and decayed."""
 TEMPERATURE = 0.05  # Of the softmax over paths
@@ -87,15 +86,10 @@ def train_encoder(
 ) -> dict[str, Any]:
     """Train the embedded encoder on relation choices: a `Learner`; minutes on two cores.
 
-    The folder appears complete or not at all: one that is there stays, and what a kill left is cleared away.
-    The same seed and iteration give the same encoder.
-
-    Args:
-        trajectories: merged ones (equation 7); those without choices or answers are left out.
-        settings: learning goes on from their `encoder`, which was learned before; else from `base`.
-        kg: has the words of the relations.
-
-    Raises `ConfigurationError` on too few trajectories to learn from, or a base that cannot learn.
+    Trajectories without choices or answers are left out. Learning goes on from the `encoder` of the settings,
+    which was learned before, else from `base`. The folder appears complete or not at all; the same seed and
+    iteration give the same encoder. Raises `ConfigurationError` on too few trajectories to learn from, or a
+    base that cannot learn.
     """
     base, seed = str((settings or {}).get("encoder", base)), seed + iteration
     if into.is_dir():
@@ -291,7 +285,6 @@ def _train_adapter(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = model_with_adapter(learned)
-        before = {k: v.detach().clone() for k, v in model.get_adapter_state_dict().items()}
         trainer = SentenceTransformerTrainer(
             model=model,
             args=arguments,
@@ -301,13 +294,10 @@ def _train_adapter(
             callbacks=[ProgressCallback(progress), transformers.EarlyStoppingCallback(PATIENCE)],
         )
         trainer.remove_callback(transformers.PrinterCallback)
-        loss_before = trainer.evaluate()["eval_loss"]
         trainer.train()
-        best = trainer.state.best_metric
-        state = model.get_adapter_state_dict() if best is not None and best < loss_before else before
-    save_file(
-        {k: np.ascontiguousarray(v.detach().numpy()) for k, v in state.items()}, folder / encoders.ADAPTER
-    )
+    state = model.get_adapter_state_dict()
+    arrays = {name: np.ascontiguousarray(v.detach().numpy()) for name, v in state.items()}
+    save_file(arrays, folder / encoders.ADAPTER)
     transformer: Any = model[0]
     next(iter(transformer.auto_model.peft_config.values())).save_pretrained(str(folder))
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)

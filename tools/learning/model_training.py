@@ -107,17 +107,11 @@ def train_adapter(
     previous: Path | None = None,
     progress: Progress = lambda doing, done, total: None,
 ) -> dict[str, Any]:
-    """Train an adapter on trajectories and save it, with its tokenizer, in a folder.
+    """Train an adapter, new or the previous one, and save it with its tokenizer; return its report.
 
-    A training that was killed goes on from its last checkpoint; one that is complete is not repeated.
-
-    Args:
-        trajectories: with `system` and `prompt`, as the model acted on them.
-        base: the model, by hub name or folder. previous: an adapter to train on, instead of a new one.
-
-    Returns the number of examples and steps, and the loss at the first and the last steps. Raises
-    `ConfigurationError` where the base model or the previous adapter cannot be loaded, and `DataError` where
-    no trajectory has anything to learn.
+    A training that was killed goes on from its last checkpoint; one that is complete is not repeated. Raises
+    `ConfigurationError` where the base model (a hub name or a folder) or the previous adapter cannot be
+    loaded, and `DataError` where no trajectory has anything to learn.
     """
     if (into / REPORT).is_file():
         done: dict[str, Any] = json.loads((into / REPORT).read_text(encoding="utf-8"))
@@ -198,7 +192,6 @@ def make_trainer(
         learning_rate=settings.learning_rate,
         lr_scheduler_type="cosine",
         warmup_steps=settings.warmup,
-        optim="adamw_torch",
         bf16=dtype == torch.bfloat16,
         use_cpu=not cuda,
         activation_checkpointing=cuda,
@@ -210,7 +203,6 @@ def make_trainer(
         disable_tqdm=True,
         dataloader_pin_memory=cuda,
         seed=settings.seed,
-        data_seed=settings.seed,
     )
     trainer = SFTTrainer(
         model=model,
