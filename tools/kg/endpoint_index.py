@@ -24,7 +24,7 @@ from triplewise.tools.kg.load import install, scratch_folder
 from triplewise.tools.kg.open import FORMAT, INDEX, MANIFEST, PROFILE
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome, Result
-from triplewise.tools.kg.rdf import QUESTIONS_IN, Progress, id_names, name_sections
+from triplewise.tools.kg.rdf import QUESTIONS_IN, Progress, node_names
 
 UNFINISHED = "index.part.sqlite"
 PAGE, LEAST_PAGE, MOST_PAGE = 2_000, 100, 50_000  # names read at once: at first, at least and at most
@@ -66,13 +66,8 @@ def index_endpoint(kg: EndpointKG, *, pause: float = 0.2, progress: Progress | N
             connection.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; {_TABLES}")
             reading = _NameReader(patient, profile, connection, pause, progress or (lambda *_: None))
             reading.read()
-            names = build_label_index(
-                building,
-                reading.names(),
-                reading.popularity,
-                reading.description,
-                lambda done: reading.progress("indexing labels", done, None),
-            )
+            told = lambda done: reading.progress("indexing labels", done, None)  # noqa: E731
+            names = build_label_index(building, reading.names(), told)
         profile.dump(building / PROFILE)
         manifest = {
             "format": FORMAT,
@@ -190,27 +185,19 @@ class _NameReader:
         return self.connection.execute(sql, (value,)).fetchone()
 
     def names(self) -> Iterator[Name]:
-        """The names of the nodes that questions can be about, in order of preference (see `node_names`)."""
-        profile, relations = self.profile, set[str]()
-        if not profile.linkable_pattern:  # else the profile itself tells relations from nodes
+        """The names of the nodes that questions can be about, in order of preference."""
+        relations = list[str]()
+        if not self.profile.linkable_pattern:  # else the profile itself tells relations from nodes
             used = self.kg.query("SELECT DISTINCT ?p WHERE { ?s ?p ?o }", limit=MOST_RELATIONS)
-            iris = [row[0] for row in used._rows if isinstance(row[0], IRI)]
-            relations = {r.value for iri in iris for r in (iri, profile.label_subject(iri))}
-        for alias, predicate, languages in name_sections(profile):
+            relations = [row[0].value for row in used._rows if row[0] is not None]
+
+        def texts(predicate: str) -> Iterator[tuple[str, str, str]]:
             sql = "SELECT iri, text, language FROM names WHERE section = ?"
-            for iri, name, language in self.connection.execute(sql, (predicate,)):
-                in_language = language.partition("-")[0] in languages
-                if in_language and iri not in relations and profile.linkable(iri):
-                    yield Name(iri, name, alias)
-        named = ",".join("?" * len(profile.label_predicates))
-        labelled = f"SELECT iri FROM names WHERE section IN ({named})"
-        sql = f"SELECT iri FROM names WHERE section = '' AND iri NOT IN ({labelled})"
-        for (iri,) in self.connection.execute(sql, profile.label_predicates):
-            if iri not in relations and profile.linkable(iri):
-                yield from id_names(iri)
+            yield from self.connection.execute(sql, (predicate,))
 
-    def popularity(self, iri: str) -> int:
-        return int(self._row("SELECT facts FROM nodes WHERE iri = ?", iri)[0])
+        def about(iri: str) -> tuple[int, str]:
+            facts, description = self._row("SELECT facts, description FROM nodes WHERE iri = ?", iri)
+            return int(facts), str(description)
 
-    def description(self, iri: str) -> str:
-        return str(self._row("SELECT description FROM nodes WHERE iri = ?", iri)[0])
+        ids = (iri for iri, *_ in texts(""))
+        return node_names(self.profile, relations, texts, ids, about)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -83,11 +82,13 @@ class SpanMatch(NamedTuple):
 
 
 class Name(NamedTuple):
-    """One name of a node, as it goes into an index."""
+    """One name of a node, as it goes into an index, and what `Entry` says of the node."""
 
     iri: str
     text: str
     alias: bool = False
+    popularity: int = 0
+    description: str = ""
 
 
 class LabelIndex:
@@ -106,17 +107,12 @@ class LabelIndex:
             return self._made
 
     @classmethod
-    def in_memory(
-        cls,
-        names: Callable[[], Iterable[Name]],
-        popularity: Mapping[str, int] | None = None,
-        description: Callable[[str], str] = lambda iri: "",
-    ) -> LabelIndex:
+    def in_memory(cls, names: Callable[[], Iterable[Name]]) -> LabelIndex:
         """Return an index of a small KG, built from names in order of preference when it is first used."""
 
         def build() -> list[Names]:
             index = _new_index(None)
-            _write(index, names(), Counter(popularity).__getitem__, description, lambda count: None)
+            _write(index, names(), lambda count: None)
             return [_Names(index, None)]
 
         return cls(build)
@@ -135,9 +131,9 @@ class LabelIndex:
 
         return cls(open_index)
 
-    def with_names(self, names: Sequence[Name], popularity: Mapping[str, int] | None = None) -> LabelIndex:
+    def with_names(self, names: Sequence[Name]) -> LabelIndex:
         """Return an index of these names too. This one stays as it is, and must outlive the other."""
-        more = LabelIndex.in_memory(lambda: names, popularity)
+        more = LabelIndex.in_memory(lambda: names)
         return LabelIndex(lambda: [*self._names, *more._names])
 
     def exact(self, *texts: str) -> tuple[Entry, ...]:
@@ -237,15 +233,11 @@ def _ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def build_label_index(
-    folder: Path,
-    names: Iterable[Name],
-    popularity: Callable[[str], int],
-    description: Callable[[str], str],
-    progress: Callable[[int], None] = lambda count: None,
+    folder: Path, names: Iterable[Name], progress: Callable[[int], None] = lambda count: None
 ) -> int:
     """Write the index of `names` (in order of preference) into `folder`; returns how many names it holds."""
     (folder / FOLDER).mkdir()
-    number = _write(_new_index(folder / FOLDER), names, popularity, description, progress)
+    number = _write(_new_index(folder / FOLDER), names, progress)
     mode = folder.stat().st_mode & 0o666  # tantivy keeps some of its files to the user
     for file in (folder / FOLDER).iterdir():
         file.chmod(mode)
@@ -269,13 +261,7 @@ def _new_index(folder: Path | None) -> tantivy.Index:
     return index
 
 
-def _write(
-    index: tantivy.Index,
-    names: Iterable[Name],
-    popularity: Callable[[str], int],
-    description: Callable[[str], str],
-    progress: Callable[[int], None],
-) -> int:
+def _write(index: tantivy.Index, names: Iterable[Name], progress: Callable[[int], None]) -> int:
     import tantivy
 
     labels: dict[str, str] = {}
@@ -286,11 +272,10 @@ def _write(
             progress(number)
         preferred = {} if name.iri in labels else {"iri": name.iri}
         label = labels.setdefault(name.iri, name.text)
-        norm, known = normalise(name.text), popularity(name.iri)
-        is_alias = name.alias or name.text != label
-        entry = name.iri, label, name.text, is_alias, known, description(name.iri)
+        norm, is_alias = normalise(name.text), name.alias or name.text != label
+        entry = name.iri, label, name.text, is_alias, name.popularity, name.description
         written = {"name": norm, "words": norm, "letters": norm} if norm else {}
-        stored = {"popularity": known, "entry": json.dumps(entry).encode()}
+        stored = {"popularity": name.popularity, "entry": json.dumps(entry).encode()}
         writer.add_document(tantivy.Document(**written, **stored, **preferred))
     writer.commit()
     writer.wait_merging_threads()

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal as OneOf
 
@@ -108,13 +109,8 @@ def load_kg(
         reader.tell("optimising")
         store.optimize()
         store.flush()
-        names = build_label_index(
-            folder,
-            rdf.node_names(store, used, reader),
-            reader.popularity.__getitem__,
-            rdf.describer(store, used),
-            lambda done: reader.tell("indexing labels", done),
-        )
+        told = partial(reader.tell, "indexing labels")
+        names = build_label_index(folder, rdf.store_names(store, used, reader), told)
         used.dump(folder / PROFILE)
         triples, seconds = len(store), time.perf_counter() - start
         del store  # its files are whole once it is closed

@@ -257,15 +257,13 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
 def _index_of(store: ox.Store, profile: Profile, reader: GraphReader | None = None) -> LabelIndex:
     """An index in memory of the names of a store; `reader` has taken account of its facts."""
     from triplewise.tools.kg.labels import LabelIndex
-    from triplewise.tools.kg.rdf import GraphReader, describer, node_names
+    from triplewise.tools.kg.rdf import GraphReader, store_names
 
     if reader is None:
         reader = GraphReader(profile)
         for quad in store:
             reader.count(quad)
-    return LabelIndex.in_memory(
-        lambda: node_names(store, profile, reader), reader.popularity, describer(store, profile)
-    )
+    return LabelIndex.in_memory(lambda: store_names(store, profile, reader))
 
 
 def _open_files(path: Path, given: Profile | None) -> KnowledgeGraph:

@@ -13,7 +13,7 @@ import re
 import zlib
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, cast
@@ -283,59 +283,61 @@ class GraphReader:
 QUESTIONS_IN = ("de", "fr", "es")  # besides English; their grammar words: `tools/linking/languages.yaml`
 
 
-def name_sections(profile: Profile) -> list[tuple[bool, str, set[str]]]:
-    """Whether they are aliases, predicate and languages of names, in order of preference.
+def node_names(
+    profile: Profile,
+    predicates: Iterable[str],
+    texts: Callable[[str], Iterable[tuple[str, str, str]]],
+    ids: Iterable[str],
+    about: Callable[[str], tuple[int, str]],
+) -> Iterator[Name]:
+    """The names of nodes, in order of preference, but for relations and what is not linked.
 
-    Those in the languages of `QUESTIONS_IN` are aliases.
+    Labels in the languages of `QUESTIONS_IN` count as aliases. Nodes without a name are indexed by the words
+    of their ids, in a graph of such ids or without any label.
+
+    Args:
+        predicates: the relations of the graph. texts: subject, text and language of a predicate's facts.
+        ids: the nodes that may have no name. about: popularity and description of a node.
     """
+    relations = {r for p in predicates for r in (p, profile.label_subject(safe_iri(p)).value)}
     own = {"", "mul", profile.language}
     sections = [(False, p, own) for p in profile.label_predicates]
     sections += [(True, p, own) for p in profile.alias_predicates]
-    return sections + [(True, p, set(QUESTIONS_IN) - own) for p in profile.label_predicates]
-
-
-def node_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Iterator[Name]:
-    """The names of a store's nodes, in order of preference, but for relations and what is not linked.
-
-    Nodes without a name are indexed by the words of their ids, in a graph of such ids or without any label.
-    """
-    relations = {profile.label_subject(safe_iri(p)).value for p in reader.predicates} | reader.predicates
+    sections += [(True, p, set(QUESTIONS_IN) - own) for p in profile.label_predicates]
     labelled, by_id = set[str](), profile.entity_text == "local"
-    for alias, predicate, tags in name_sections(profile):
-        for quad in store.quads_for_pattern(None, ox.NamedNode(predicate), None, None):
-            subject, value = quad.subject, quad.object
-            if not isinstance(subject, ox.NamedNode) or not isinstance(value, ox.Literal):
-                continue
-            in_language = (value.language or "").lower().partition("-")[0] in tags
-            if in_language and subject.value not in relations and profile.linkable(subject.value):
+    for alias, predicate, languages in sections:
+        for iri, value, language in texts(predicate):
+            in_language = language.lower().partition("-")[0] in languages
+            if in_language and iri not in relations and profile.linkable(iri):
                 if by_id or not labelled:
-                    labelled.add(subject.value)
-                yield Name(subject.value, one_line(value.value), alias)
-    for iri in reader.popularity if by_id or not labelled else ():
+                    labelled.add(iri)
+                yield Name(iri, one_line(value), alias, *about(iri))
+    for iri in ids if by_id or not labelled else ():
         if iri not in relations and iri not in labelled and profile.linkable(iri):
-            yield from id_names(iri)
+            name = node_name(iri)
+            yield Name(iri, name, False, *about(iri))
+            # "volvo264gl" may be written with spaces around its number.
+            for other in {_BEFORE_NUMBER.sub(" ", name), _AROUND_NUMBER.sub(" ", name)} - {name}:
+                yield Name(iri, other, True, *about(iri))
 
 
-def id_names(iri: str) -> Iterator[Name]:
-    """The names that an id itself tells: "volvo264gl" may be written with spaces around its number."""
-    name = node_name(iri)
-    yield Name(iri, name)
-    for other in {_BEFORE_NUMBER.sub(" ", name), _AROUND_NUMBER.sub(" ", name)} - {name}:
-        yield Name(iri, other, alias=True)
+def store_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Iterator[Name]:
+    """The names of a store's nodes, of whose facts a reader has taken account."""
+    describing = [ox.NamedNode(p) for p in profile.description_predicates]
 
+    def texts(predicate: str) -> Iterator[tuple[str, str, str]]:
+        for quad in store.quads_for_pattern(None, ox.NamedNode(predicate), None, None):
+            if isinstance(quad.subject, ox.NamedNode) and isinstance(quad.object, ox.Literal):
+                yield quad.subject.value, quad.object.value, quad.object.language or ""
 
-def describer(store: ox.Store, profile: Profile) -> Callable[[str], str]:
-    """A function from a node's IRI to its description, "" if it has none."""
-    predicates = [ox.NamedNode(p) for p in profile.description_predicates]
-
-    def describe(iri: str) -> str:
-        for predicate in predicates:
+    def about(iri: str) -> tuple[int, str]:
+        for predicate in describing:
             for quad in store.quads_for_pattern(ox.NamedNode(iri), predicate, None, None):
                 if isinstance(quad.object, ox.Literal) and quad.object.language in (None, profile.language):
-                    return one_line(quad.object.value)
-        return ""
+                    return reader.popularity[iri], one_line(quad.object.value)
+        return reader.popularity[iri], ""
 
-    return describe
+    return node_names(profile, reader.predicates, texts, reader.popularity, about)
 
 
 class Stream:

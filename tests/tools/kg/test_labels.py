@@ -9,30 +9,25 @@ from triplewise.tools.kg.labels import Candidate, Entry, LabelIndex, Name, build
 
 E = "http://e.example/"
 NAMES = [
-    Name(E + "hanks", "Tom Hanks"),
-    Name(E + "tag", "tom hanks"),
+    Name(E + "hanks", "Tom Hanks", popularity=36),
+    Name(E + "tag", "tom hanks", popularity=2),
     Name(E + "dollar", "$"),
-    Name(E + "amelie", "Amélie"),
+    Name(E + "amelie", "Amélie", popularity=5, description="a film"),
     Name(E + "ocean", "Ocean's Eleven"),
     Name(E + "london", "Jack London"),
-    Name(E + "city", "London"),
+    Name(E + "city", "London", popularity=90),
     Name(E + "goethe", "Johann Wolfgang von Goethe"),
     Name(E + "goethe", "J. W. Goethe", alias=True),
     Name(E + "goethe", "Amélie", alias=True),
     Name(E + "up", "Up"),
 ]
-POPULARITY = {E + "hanks": 36, E + "tag": 2, E + "city": 90, E + "amelie": 5}
-
-
-def describe(iri: str) -> str:
-    return "a film" if iri == E + "amelie" else ""
 
 
 @pytest.fixture(params=["memory", "disk"])
 def index(request: pytest.FixtureRequest, tmp_path: Path) -> LabelIndex:
     if request.param == "memory":
-        return LabelIndex.in_memory(lambda: NAMES, POPULARITY, describe)
-    build_label_index(tmp_path, NAMES, lambda iri: POPULARITY.get(iri, 0), describe)
+        return LabelIndex.in_memory(lambda: NAMES)
+    build_label_index(tmp_path, NAMES)
     return LabelIndex.on_disk(tmp_path)
 
 
@@ -81,7 +76,7 @@ def test_only_the_beginning_of_a_text_without_end_is_looked_up(
 
 
 def test_runs_of_letters_find_what_no_single_edit_reaches(tmp_path: Path) -> None:
-    build_label_index(tmp_path, [Name(E + "x", "Nebuchadnezzar")], lambda iri: 0, describe)
+    build_label_index(tmp_path, [Name(E + "x", "Nebuchadnezzar")])
     found = LabelIndex.on_disk(tmp_path).search("nebukanedzar")
     assert [c.kind for c in found] == ["fuzzy"]
     assert ids(LabelIndex.on_disk(tmp_path).search("nebu chadnezzar")) == ["x"]

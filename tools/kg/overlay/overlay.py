@@ -72,7 +72,8 @@ class OverlaidKG(protocol.Layer):
         index = origin.index
         if index is not None and self._names:
             degree = Counter(end.value for t in self.new for end in {t.subject, t.object})
-            index = index.with_names([Name(n.value, label) for n, label in self._names.items()], degree)
+            named = ((node.value, label) for node, label in self._names.items())
+            index = index.with_names([Name(n, label, popularity=degree[n]) for n, label in named])
         super().__init__(origin, index)
         self.deadline = origin.deadline
         self._answers = None if origin._answers is None else protocol.AnswerCache()
