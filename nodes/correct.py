@@ -16,7 +16,6 @@ from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.state import Correction, State
-from triplewise.tools.actions.repair.sql import sql_fixes
 from triplewise.tools.actions.repair.verify import VerifiedFix, find_fixes
 
 QUERIES, OFFERS = 12, 3  # KG queries that fixes may take at one correction, and fixes offered
@@ -75,12 +74,10 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()
 
 
 def verified_fixes(state: State, env: Environment) -> Sequence[VerifiedFix]:
-    """Return fixes of the last step that find something; none without a model, which alone reads them."""
+    """Return fixes of the last step that find something on the KG; none without a model, which reads them."""
     context, step = env.context, state.last
-    if not context.verify_corrections or context.embedded:
+    if not context.verify_corrections or context.embedded or context.db is not None:
         return ()
-    if context.db is not None:
-        return tuple(sql_fixes(env.database, step.program_before, step.feedback, QUERIES, OFFERS))
     earlier = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
     encoder, actions = None if context.ranking == "none" else env.encoder, action_context(earlier, env)
     return find_fixes(actions, env.toolset, step.feedback, budget=QUERIES, most=OFFERS, encoder=encoder)

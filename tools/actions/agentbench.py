@@ -4,8 +4,8 @@ Relations are followed from subject to object, as published. Where a graph has n
 (`Profile.reciprocal`), those that arrive at a node are offered too, written `^relation`. A relation or
 attribute that was never shown is only refused if it finds nothing: rows prove that it exists.
 
-The state of a run is the text of its `Sets`, one successful call a line, each the number of its line; the
-members of a set are the answers of a PyQL program:
+The state of a run is one successful call a line. Each makes a set, named by the number of its line, whose
+members are the answers of a PyQL program; a superlative may end with how its values compare:
 
 ```
 get_neighbors(m.02r8js, digicams.camera_color_filter_array_type.cameras)
@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, NoReturn, cast
+from dataclasses import replace
+from typing import Annotated, NoReturn
 
 from triplewise.tools.actions import terms
 from triplewise.tools.actions.comparison import compared, is_measure
@@ -39,6 +39,8 @@ BACKWARD = "^"
 """Before a relation: it is followed from object to subject, as in SPARQL."""
 _MAKERS = {"get_neighbors": 2, "intersection": 2, "union": 2, "argmax": 2, "argmin": 2, "count": 1}
 """Actions that make a set, and how many arguments they have at least."""
+Calls = tuple[Call, ...]
+"""Those that made the sets of a run, its `answer` last. Nodes and relations stand in them as in PyQL."""
 _LINE = re.compile(r"\s*([a-z]+(?:_[a-z]+)*)\s*\(")
 _SET = re.compile(r"#(\d+)")
 _SET_FORM = re.compile(r"(?i)[\[(]?(?:variable|var)?\s*#\s*(\d+)[\])]?\.?")
@@ -52,112 +54,94 @@ Other = Annotated[str, "variable", "another variable"]
 Attribute = Annotated[str, "relation", "an attribute that get_attributes has shown"]
 
 
-@dataclass(frozen=True)
-class Sets:
-    """All sets made so far, each from entities or from sets before it.
+def read_calls(text: str) -> Calls:
+    """Return the calls of a run's state. Raises `ActionError`."""
+    calls: Calls = ()
+    for line in filter(None, map(str.strip, text.split("\n"))):
+        match = _LINE.match(line)
+        arguments = scan_arguments(line, match.end())[0] if match else []
+        if match is None or not 0 < ({**_MAKERS, "answer": 1}.get(match[1], 0)) <= len(arguments):
+            raise ActionError("no_action", f"{line!r} makes no set", given=line)
+        calls = (*calls, Call(match[1], tuple(arguments)))
+    return calls
 
-    Attributes:
-        calls: the call that made each; its place is its number. Entities and relations stand in them as PyQL
-            writes them, sets as `#n`; a superlative may end with how its values compare.
-        answer: number of the final answer; None until it was given.
+
+def write_calls(calls: Calls) -> str:
+    """Return one call a line. `read_calls` reads it back as the same value."""
+    return "\n".join(call.text() for call in calls)
+
+
+def number_of(calls: Calls, form: str) -> int:
+    """Return the number of the set written as `#n`.
+
+    Raises:
+        ActionError: `set_due` if it names no set at all, `unknown_variable` if no call has made it.
     """
+    match, names = _SET.search(form), [f"#{n}" for n, call in enumerate(calls) if call.name in _MAKERS]
+    existing = ", ".join(names) or "none"
+    if match is None:
+        raise ActionError("set_due", f"{form!r} is no variable: write #n; existing: {existing}", given=form)
+    if match[0] not in names:
+        message = f"there is no variable {match[0]}; existing: {existing}"
+        raise ActionError("unknown_variable", message, given=match[0], existing=names)
+    return int(match[1])
 
-    calls: tuple[Call, ...] = ()
-    answer: int | None = None
 
-    def with_set(self, name: str, *arguments: str) -> Sets:
-        """Return the sets with one more."""
-        return Sets((*self.calls, Call(name, arguments)))
+def program_of(calls: Calls, n: int, profile: Profile) -> pyql.PyQL:
+    """Return the PyQL program whose answers are the members of a set. Raises `ActionError`.
 
-    def text(self) -> str:
-        """Return one call a line. `parse` reads it back as the same value."""
-        lines = [call.text() for call in self.calls]
-        return "\n".join(lines if self.answer is None else [*lines, f"answer(#{self.answer})"])
+    A set that is used twice is written twice, under other names.
+    """
+    taken = set[str]()
 
-    @classmethod
-    def parse(cls, text: str) -> Sets:
-        """Return the sets that a text made. Raises `ActionError`."""
-        sets = cls()
-        for line in filter(None, map(str.strip, text.split("\n"))):
-            match = _LINE.match(line)
-            name = match[1] if match else ""
-            arguments, _ = scan_arguments(line, match.end()) if match else ([], 0)
-            if name == "answer" and arguments:
-                sets = replace(sets, answer=sets.number(arguments[0]))
-            elif name in _MAKERS and len(arguments) >= _MAKERS[name]:
-                sets = sets.with_set(name, *arguments)
-            else:
-                raise ActionError("no_action", f"{line!r} makes no set", given=line)
-        return sets
+    def name(n: int, prefix: str = "x") -> Variable:
+        taken.add(new := pyql.fresh(f"{prefix}{n}", taken))
+        return Variable(new)
 
-    def number(self, form: str) -> int:
-        """Return the number of the set written as `#n`.
+    def start_of(form: str) -> Node:
+        if match := _SET.fullmatch(form):
+            return name(int(match[1]))
+        if (term := read_term(form, profile)) is None:
+            raise ActionError("unknown_entity", f"{form!r} is no entity id", given=form)
+        return term
 
-        Raises:
-            ActionError: `set_due` if it names no set at all, `unknown_variable` if no call has made it.
-        """
-        match, names = _SET.search(form), [f"#{n}" for n in range(len(self.calls))]
-        existing = ", ".join(names) or "none"
-        if match is None:
-            message = f"{form!r} is no variable: write #n; existing: {existing}"
-            raise ActionError("set_due", message, given=form)
-        if int(match[1]) >= len(self.calls):
-            message = f"there is no variable {match[0]}; existing: {existing}"
-            raise ActionError("unknown_variable", message, given=match[0], existing=names)
-        return int(match[1])
+    def clauses(n: int, variable: Variable) -> list[pyql.PatternItem]:
+        """Clauses that bind a variable to the members of a set, made from those before it."""
+        before, maker, (first, *rest) = calls[:n], calls[n].name, calls[n].arguments
+        if maker == "get_neighbors":
+            made, end = list[pyql.PatternItem](), start_of(first)
+            if isinstance(end, Variable):
+                made = clauses(number_of(before, first), end)
+            subject, end = (variable, end) if rest[0].startswith(BACKWARD) else (end, variable)
+            if isinstance(subject, Literal):
+                raise ActionError("bad_subject", f"{subject.n3()} has no relations of its own")
+            return [*made, pyql.Fact(subject, read_relation(rest[0].lstrip(BACKWARD), profile), end)]
+        source = number_of(before, first)
+        if maker == "count":
+            counted = name(source)
+            return [*clauses(source, counted), pyql.Aggregate(counted, variable)]
+        one = clauses(source, variable)
+        if maker in ("argmax", "argmin"):
+            value = name(n, "value")
+            kind: pyql.Kind = next((kind for kind in pyql.KINDS if kind in rest[1:]), "")
+            best = pyql.Extreme(value, maker == "argmax", kind)
+            return [*one, pyql.Fact(variable, read_relation(rest[0], profile), value), best]
+        other = number_of(before, rest[0])
+        two = clauses(other, variable)
+        if maker == "union":
+            sides = [tuple(dict.fromkeys(side)) for side in (one, two)]
+            return [pyql.Union(tuple(sides))] if sides[0] != sides[1] else one
+        # A superlative must see its own set only, so it goes first. Where both sides have one,
+        # each gets a variable of its own, and the two are compared at the end.
+        if not any(isinstance(clause, pyql.Extreme) for clause in two):
+            return [*one, *two]
+        if not any(isinstance(clause, pyql.Extreme) for clause in one):
+            return [*two, *one]
+        own = name(other)
+        return [*one, *clauses(other, own), pyql.Filter(variable, "=", own)]
 
-    def program(self, n: int, profile: Profile) -> pyql.PyQL:
-        """Return the PyQL program whose answers are the members of a set. Raises `ActionError`.
-
-        A set that is used twice is written twice, under other names.
-        """
-        taken = set[str]()
-
-        def name(n: int, prefix: str = "x") -> Variable:
-            taken.add(new := pyql.fresh(f"{prefix}{n}", taken))
-            return Variable(new)
-
-        def clauses(n: int, variable: Variable) -> list[pyql.PatternItem]:
-            """Clauses that bind a variable to the members of a set, made from those before it."""
-            call, before = self.calls[n], Sets(self.calls[:n])
-            maker, (first, *rest) = call.name, call.arguments
-            if maker == "get_neighbors":
-                made, end = list[pyql.PatternItem](), cast("Node | None", read_term(first, profile))
-                if _SET.fullmatch(first):
-                    end = source_variable = name(source := before.number(first))
-                    made = clauses(source, source_variable)
-                if end is None:
-                    raise ActionError("unknown_entity", f"{first!r} is no entity id", given=first)
-                subject, end = (variable, end) if rest[0].startswith(BACKWARD) else (end, variable)
-                if isinstance(subject, Literal):
-                    raise ActionError("bad_subject", f"{subject.n3()} has no relations of its own")
-                return [*made, pyql.Fact(subject, read_relation(rest[0].lstrip(BACKWARD), profile), end)]
-            source = before.number(first)
-            if maker == "count":
-                counted = name(source)
-                return [*clauses(source, counted), pyql.Aggregate(counted, variable)]
-            one = clauses(source, variable)
-            if maker in ("argmax", "argmin"):
-                value = name(n, "value")
-                kind: pyql.Kind = next((kind for kind in pyql.KINDS if kind in rest[1:]), "")
-                best = pyql.Extreme(value, maker == "argmax", kind)
-                return [*one, pyql.Fact(variable, read_relation(rest[0], profile), value), best]
-            other = before.number(rest[0])
-            two = clauses(other, variable)
-            if maker == "union":
-                patterns = [tuple(c for c in dict.fromkeys(side)) for side in (one, two)]
-                return [pyql.Union(tuple(patterns))] if patterns[0] != patterns[1] else one
-            # A superlative must see its own set only, so it goes first. Where both sides have one,
-            # each gets a variable of its own, and the two are compared at the end.
-            if not any(isinstance(clause, pyql.Extreme) for clause in two):
-                return [*one, *two]
-            if not any(isinstance(clause, pyql.Extreme) for clause in one):
-                return [*two, *one]
-            own = name(other)
-            return [*one, *clauses(other, own), pyql.Filter(variable, "=", own)]
-
-        variable = name(n)
-        return pyql.PyQL(tuple(dict.fromkeys(clauses(n, variable))), (variable,))
+    variable = name(n)
+    return pyql.PyQL(tuple(dict.fromkeys(clauses(n, variable))), (variable,))
 
 
 def to_pyql(text: str, profile: Profile) -> pyql.PyQL:
@@ -165,9 +149,12 @@ def to_pyql(text: str, profile: Profile) -> pyql.PyQL:
 
     Raises `ActionError` if the text is no state of a run.
     """
-    sets = Sets.parse(text)
-    n = len(sets.calls) - 1 if sets.answer is None else sets.answer
-    return sets.program(n, profile) if n >= 0 else pyql.PyQL()
+    calls = read_calls(text)
+    if not calls:
+        return pyql.PyQL()
+    is_answer = calls[-1].name == "answer"
+    n = number_of(calls, calls[-1].arguments[0]) if is_answer else len(calls) - 1
+    return program_of(calls, n, profile)
 
 
 def spelled(reply: str) -> str:
@@ -180,28 +167,30 @@ class _Step(terms.Resolver):
 
     def __init__(self, context: ActionContext) -> None:
         super().__init__(context)
-        self.kg, self.sets = context.kg, Sets.parse(context.program)
+        self.kg, calls = context.kg, read_calls(context.program)
+        self.calls = tuple(call for call in calls if call.name in _MAKERS)
 
     def number(self, form: str, is_answer: bool = False) -> int:
         """The set that is meant, however a model writes `#3`; a number serves as the answer only."""
         bare = form.strip().strip("'\"")
         match = _SET_FORM.fullmatch(bare)
-        n = self.sets.number(f"#{match[1]}" if match else bare.replace("#", ""))
-        if self.sets.calls[n].name == "count" and not is_answer:
+        n = number_of(self.calls, f"#{match[1]}" if match else bare.replace("#", ""))
+        if self.calls[n].name == "count" and not is_answer:
             message = f"#{n} is a number: nothing can be made from it but the answer"
             raise ActionError("set_is_number", message, given=f"#{n}")
         return n
 
     def program(self, n: int) -> pyql.PyQL:
         """The program of a set."""
-        return self.sets.program(n, self.profile)
+        return program_of(self.calls, n, self.profile)
 
     def make(self, name: str, *arguments: str) -> Feedback:
         """Make a set, and see what it holds, with one query for values and one for labels."""
-        sets = self.sets.with_set(name, *arguments)
-        program = sets.program(len(self.sets.calls), self.profile)
-        result = self.kg.query(program.sparql(self.profile, self.context.preview + 1))
-        return replace(self.shown_set(len(self.sets.calls), result), program=sets.text())
+        calls, n = (*self.calls, Call(name, arguments)), len(self.calls)
+        result = self.kg.query(
+            program_of(calls, n, self.profile).sparql(self.profile, self.context.preview + 1)
+        )
+        return replace(self.shown_set(n, result), program=write_calls(calls))
 
     def shown_set(self, n: int, result: Result) -> Feedback:
         """The first members of a set."""
@@ -352,7 +341,8 @@ def _best(name: str, context: ActionContext, form: str, attribute: str) -> Feedb
     start, relation = f"#{step.number(form)}", step.relation(attribute)
     short, written = step.profile.short(relation), write_iri(relation, step.profile, relation=True)
     try:  # how the values compare; an error if they are entities
-        best = step.sets.with_set(name, start, written).program(len(step.sets.calls), step.profile)
+        calls = (*step.calls, Call(name, (start, written)))
+        best = program_of(calls, len(step.calls), step.profile)
         before = replace(best, answer=(), clauses=best.clauses[:-1])
         clause = compared(context.kg, before, replace(best, answer=())).clauses[-1]
     except ActionError:
@@ -395,7 +385,7 @@ def answer(context: ActionContext, variable: Set) -> Feedback:
     return replace(
         step.shown_set(n, result),
         arguments=(f"#{n}",),
-        program=replace(step.sets, answer=n).text(),
+        program=write_calls((*step.calls, Call("answer", (f"#{n}",)))),
         answers=tuple(terms.short_ids(kg, members)),
         finished=True,
     )
@@ -404,7 +394,7 @@ def answer(context: ActionContext, variable: Set) -> Feedback:
 _MAKING = (get_neighbors, intersection, union)
 _ACTIONS = (search, get_relations, *_MAKING, get_attributes, argmax, argmin, count, answer)
 AGENTBENCH = Toolset("agentbench", _ACTIONS, to_pyql=to_pyql, spelled=spelled)
-"""AgentBench's actions. The state of a run is the text of its `Sets`."""
+"""AgentBench's actions; `set_script` is how a program is said in them."""
 
 
 _NO_ATTRIBUTE = "to compare members by what is no attribute of theirs"

@@ -45,7 +45,7 @@ FORMS = "sqlite:///FILE, duckdb:///FILE, postgresql://USER:PASSWORD@HOST/DATABAS
 
 
 def open_database(url: str, *, timeout: float = 30.0, limit: int = 10_000) -> RelationalDatabase:
-    """A database, opened and reflected once per process.
+    """A database, opened and reflected once per process, and anew when its file changed.
 
     Args:
         url: an SQLAlchemy URL, or the path of a SQLite, DuckDB or CSV file.
@@ -64,7 +64,6 @@ def open_database(url: str, *, timeout: float = 30.0, limit: int = 10_000) -> Re
 
 @lru_cache(maxsize=16)
 def _open(url: URL, timeout: float, limit: int, _stamp: tuple[int, int] | None) -> RelationalDatabase:
-    """The database of a URL, opened anew when its file changed."""
     engine = open_engine(url, timeout)
     try:
         database = RelationalDatabase(engine, timeout=timeout, limit=limit)
@@ -115,7 +114,7 @@ class RelationalDatabase:
 
     def __init__(self, engine: Engine, *, timeout: float, limit: int) -> None:
         self.engine, self.timeout, self.limit = engine, timeout, limit
-        self.schema = reflect_schema(engine, timeout)
+        self.schema, self.close = reflect_schema(engine, timeout), engine.close
         self._distinct: dict[Column, tuple[Value, ...]] = {}
         self._selected: dict[str, Rows] | None = None
         self.meter = Meter()
@@ -204,10 +203,6 @@ class RelationalDatabase:
             return len({len(str(v)) for v in self._values_of(column) if isinstance(v, str)}) > 1
         except QueryError:
             return False
-
-    def close(self) -> None:
-        """Free what is held. Safe to call twice."""
-        self.engine.close()
 
     def _values_like(self, column: Column, text: str) -> tuple[Value, ...]:
         """The values of a column; of very many, those that hold one of the longest words of a text."""

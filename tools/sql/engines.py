@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,18 +69,16 @@ class Declared:
     comment: str = ""
 
 
-@dataclass(frozen=True)
-class Server:
+class Server(NamedTuple):
     """How one kind of server is opened so that it is only read.
 
-    Attributes:
-        driver: the package that SQLAlchemy speaks to it with. arguments: for it, beside those of the URL.
-        setup: statements after which every transaction of a connection only reads.
-        interrupt: ends what a connection of an engine is running.
+    `driver`: the package that SQLAlchemy speaks to it with; `arguments`: for it, beside those of the URL.
+    `setup`: statements after which every transaction of a connection only reads. `interrupt`: ends what a
+    connection of an engine is running. `ignores_case`: texts that differ in case or accents are equal.
     """
 
     driver: str
-    arguments: Mapping[str, str]
+    arguments: dict[str, str]
     setup: tuple[str, ...]
     interrupt: Callable[[sa.Engine, Any], None]
     ignores_case: bool = False
@@ -91,36 +89,24 @@ def _kill_query(engine: sa.Engine, connection: Any) -> None:
         other.exec_driver_sql(f"KILL QUERY {connection.thread_id()}")
 
 
-_MYSQL = Server(
-    driver="pymysql",
-    arguments={"program_name": "triplewise"},
-    # What is cast to a text compares exactly, whatever the collation of its column.
-    setup=("SET SESSION TRANSACTION READ ONLY", "SET collation_connection = utf8mb4_bin"),
-    interrupt=_kill_query,
-    ignores_case=True,
+# What is cast to a text compares exactly, whatever the collation of its column.
+_MYSQL_SETUP = ("SET SESSION TRANSACTION READ ONLY", "SET collation_connection = utf8mb4_bin")
+_MYSQL = Server("pymysql", {"program_name": "triplewise"}, _MYSQL_SETUP, _kill_query, ignores_case=True)
+_POSTGRES = Server(
+    driver="psycopg",
+    arguments={"application_name": "triplewise"},
+    setup=("SET default_transaction_read_only = on",),
+    interrupt=lambda _, connection: connection.cancel(),
 )
-SERVERS = {
-    "postgresql": Server(
-        driver="psycopg",
-        arguments={"application_name": "triplewise"},
-        setup=("SET default_transaction_read_only = on",),
-        interrupt=lambda _, connection: connection.cancel(),
-    ),
-    "mysql": _MYSQL,
-    "mariadb": _MYSQL,
-}
+SERVERS = {"postgresql": _POSTGRES, "mysql": _MYSQL, "mariadb": _MYSQL}
 """SQLAlchemy's name of a kind of server -> how it is opened."""
 
 
 def open_engine(url: URL, timeout: float) -> Engine:
-    """Return the engine of a database. Nothing is asked yet.
+    """Return the engine of a database: SQLite, DuckDB (also `.csv` and `.tsv`) or one of `SERVERS`.
 
-    Args:
-        url: of a SQLite or DuckDB file, of a `.csv` or `.tsv` file (as DuckDB), or of one of `SERVERS`.
-        timeout: seconds to wait for a connection to a server.
-
-    Raises:
-        DataError: there is no such file.
+    Nothing is asked yet. `timeout`: seconds to wait for a connection to a server. Raises `DataError` where
+    there is no such file.
     """
     if url.get_backend_name() in SERVERS:
         return SqlAlchemyEngine(url, timeout)
@@ -131,10 +117,7 @@ def open_engine(url: URL, timeout: float) -> Engine:
 
 
 class SqlAlchemyEngine:
-    """A SQLite file, or a server.
-
-    `dialect`: sqlglot's name of its SQL. `ignores_case`: texts that differ in case or accents are equal.
-    """
+    """A SQLite file, or a server. `dialect`: sqlglot's name of its SQL; `ignores_case`: see `Server`."""
 
     def __init__(self, url: URL, timeout: float) -> None:
         kind = url.get_backend_name()
@@ -167,11 +150,7 @@ class SqlAlchemyEngine:
     def fetch(self, statement: str, timeout: float, most: int | None = None) -> Fetched:
         """Run a statement, in a transaction that is rolled back; interrupt it after `timeout` seconds.
 
-        Args:
-            most: rows that are read; None for all.
-
-        Raises:
-            QueryError: it gives no rows; a spent time-out is one.
+        `most`: rows that are read; None for all. Raises `QueryError` for no rows; a spent time-out is one.
         """
         is_late = threading.Event()
         if self._engine.dialect.paramstyle in ("format", "pyformat"):
@@ -221,25 +200,28 @@ class SqlAlchemyEngine:
                 comments = inspector.get_multi_table_comment(kind=every) if has_comments else {}
         except sa.exc.SQLAlchemyError as error:
             raise QueryError(Outcome.UNAVAILABLE, _first_line(error)) from None
-        tables = {key[1]: Declared() for key in columns}
-        for key, table in zip(columns, tables.values(), strict=True):
-            for column in columns[key]:
-                kind: Any = column["type"]
-                name = "ENUM" if isinstance(kind, sa.Enum) else str(kind)
-                if name == "TINYINT" and kind.display_width == 1:  # MySQL's truth values
-                    name = "TINYINT(1)"
-                table.columns[column["name"]] = name
-            table.primary = tuple(primary[key]["constrained_columns"]) if key in primary else ()
-            for k in keys.get(key, ()):
-                own, theirs = tuple(k["constrained_columns"]), tuple(k["referred_columns"])
-                table.keys.append((own, k["referred_table"], theirs))
-            comment = comments.get(key)
-            table.comment = (comment["text"] if comment else "") or ""
+        tables = {}
+        for key, described in columns.items():
+            tables[key[1]] = Declared(
+                columns={c["name"]: _type_name(c["type"]) for c in described},
+                primary=tuple(primary[key]["constrained_columns"]) if key in primary else (),
+                keys=[
+                    (tuple(k["constrained_columns"]), k["referred_table"], tuple(k["referred_columns"]))
+                    for k in keys.get(key, ())
+                ],
+                comment=(comments[key]["text"] or "") if comments.get(key) else "",
+            )
         return tables, frozenset(self._engine.dialect.identifier_preparer.reserved_words)
 
     def close(self) -> None:
         """Close the connections. Safe to call twice."""
         self._engine.dispose()
+
+
+def _type_name(kind: Any) -> str:
+    """The name of a column's type; `TINYINT(1)` for MySQL's truth values."""
+    name = "ENUM" if isinstance(kind, sa.Enum) else str(kind)
+    return "TINYINT(1)" if name == "TINYINT" and kind.display_width == 1 else name
 
 
 def _connect_sqlite(path: Path) -> sqlite3.Connection:
@@ -267,6 +249,7 @@ class DuckDB:
 
     def __init__(self, path: Path) -> None:
         self._calls = IsolatedCalls(f"{__name__}:answerer", lambda: (str(path.resolve()),))
+        self.close = self._calls.close
 
     def fetch(self, statement: str, timeout: float, most: int | None = None) -> Fetched:
         """Run a statement in the other process, which is killed at the time-out."""
@@ -290,10 +273,6 @@ class DuckDB:
                 tables[table].primary = tuple(own)
         return tables, frozenset(word for (word,) in self.fetch(_DUCK_WORDS, STARTING).rows)
 
-    def close(self) -> None:
-        """End the processes."""
-        self._calls.close()
-
 
 Engine: TypeAlias = SqlAlchemyEngine | DuckDB
 
@@ -308,12 +287,11 @@ def answerer(path: str) -> Callable[[tuple[str, int | None]], Fetched | QueryErr
     connection: duckdb.DuckDBPyConnection | None = None
 
     def connect() -> duckdb.DuckDBPyConnection:
-        if Path(path).suffix.lower() in (".csv", ".tsv"):
-            opened = duckdb.connect(":memory:")
+        is_table = Path(path).suffix.lower() in (".csv", ".tsv")
+        opened = duckdb.connect(":memory:") if is_table else duckdb.connect(path, read_only=True)
+        if is_table:
             name = Path(path).stem.replace('"', '""')
             opened.execute(f'CREATE TABLE "{name}" AS SELECT * FROM read_csv(?)', [path])
-        else:
-            opened = duckdb.connect(path, read_only=True)
         for setting, value in _DUCK_SETTINGS.items():
             opened.execute(f"SET {setting} = {value}")
         return opened

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -166,23 +167,19 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
     declared = {name: table for name, table in declared.items() if table.columns}
     if not declared:
         raise ConfigurationError("the database holds no table that can be read")
-    deadline, tables = Deadline(timeout), list[Table]()
-    named = Schema((), reserved=reserved)
+    deadline, tables, named = Deadline(timeout), list[Table](), Schema((), reserved=reserved)
     for name, table in declared.items():
-        # SQLite holds any cell in any column; MySQL's truth values are small numbers.
-        loose = {
-            c for c, type_ in table.columns.items() if engine.dialect == "sqlite" or type_ == "TINYINT(1)"
-        }
         kinds = {column: _declared_kind(type_) for column, type_ in table.columns.items()}
+        # SQLite holds any cell in any column; MySQL's truth values are small numbers.
+        is_sqlite = engine.dialect == "sqlite"
+        loose = {column for column, type_ in table.columns.items() if is_sqlite or type_ == "TINYINT(1)"}
         looked = [column for column, kind in kinds.items() if column in loose or kind is None]
-        cells = dict[str, list[Any]]()
+        rows = list[tuple[Any, ...]]()
         if looked and not deadline.passed:
             sampled = exp.select(*map(named.identifier, looked)).from_(exp.Table(this=named.identifier(name)))
-            try:
+            with suppress(QueryError):  # then the kinds of the types have to do
                 rows = engine.fetch(sampled.limit(SAMPLE).sql(engine.dialect), deadline.left).rows
-                cells = {c: [row[i] for row in rows if row[i] is not None] for i, c in enumerate(looked)}
-            except QueryError:
-                cells = {}  # the kinds of the types have to do
+        cells = {c: [row[i] for row in rows if row[i] is not None] for i, c in enumerate(looked)}
         columns = []
         for column, declared_kind in kinds.items():
             sample, is_loose = cells.get(column, []), column in loose

@@ -16,7 +16,7 @@ from tests.support.pyql_programs import DATE, ENTITIES, NUMBER, RELATIONS, graph
 from triplewise.guidelines import load_guidelines
 from triplewise.nodes.act import read_reply
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
-from triplewise.tools.actions.agentbench import Sets, set_script, to_pyql
+from triplewise.tools.actions.agentbench import Calls, number_of, read_calls, set_script, to_pyql, write_calls
 from triplewise.tools.actions.pyql import script
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.errors import ActionError
@@ -149,7 +149,7 @@ def test_a_final_answer_is_read_in_every_form(reply: str) -> None:
     _, _, (call,) = read_reply(reply, AGENTBENCH)  # type: ignore[misc]
     assert isinstance(call, Call)
     assert AGENTBENCH.action(call.name).name == "answer"
-    assert Sets((Call("count", ("#0",)),) * 4).number(*call.arguments) == 3
+    assert number_of((Call("count", ("#0",)),) * 4, *call.arguments) == 3
 
 
 PROFILE = Profile(prefixes={"ex": "http://example.org/"})
@@ -157,7 +157,7 @@ MARKS, SUPERLATIVES = st.sampled_from(["", "^"]), st.sampled_from(["argmax", "ar
 
 
 @st.composite
-def sets(draw: st.DrawFn) -> Sets:
+def sets(draw: st.DrawFn) -> Calls:
     """Up to six sets, each from those before it; counts come last, as nothing is made from them."""
     calls: list[Call] = []
     for n in range(draw(st.integers(1, 6))):
@@ -176,7 +176,7 @@ def sets(draw: st.DrawFn) -> Sets:
         calls.append(draw(st.one_of(options)))
     if draw(st.booleans()):
         calls.append(Call("count", (f"#{draw(st.integers(0, len(calls) - 1))}",)))
-    return Sets(tuple(calls))
+    return tuple(calls)
 
 
 def members(graph: set[Triple], calls: tuple[Call, ...], form: str) -> set[Term]:
@@ -208,20 +208,20 @@ def _key(term: Term) -> float | str:
 
 @settings(max_examples=150, deadline=None)
 @given(sets(), graphs())
-def test_sparql_means_the_same_sets(made: Sets, graph: set[Triple]) -> None:
+def test_sparql_means_the_same_sets(made: Calls, graph: set[Triple]) -> None:
     store = ox.Store()
     lines = "\n".join(f"{t.subject.n3()} {t.relation.n3()} {t.object.n3()} ." for t in graph)
     store.load(lines.encode(), format=ox.RdfFormat.N_TRIPLES)
     kg = EmbeddedKG(store, PROFILE, "random")
-    assert Sets.parse(made.text()) == made
-    program = to_pyql(made.text(), PROFILE)
+    assert read_calls(write_calls(made)) == made
+    program = to_pyql(write_calls(made), PROFILE)
     result = kg.query(program.sparql(PROFILE))
     values = set(result.column(result.variables[0])) if result.rows else set()
-    counted = made.calls[-1]
+    counted = made[-1]
     if counted.name == "count":
-        assert {t.value for t in values} == {str(len(members(graph, made.calls, counted.arguments[0])))}
+        assert {t.value for t in values} == {str(len(members(graph, made, counted.arguments[0])))}
     else:
-        assert values == members(graph, made.calls, f"#{len(made.calls) - 1}")
+        assert values == members(graph, made, f"#{len(made) - 1}")
         assert PyQL.parse(program.text(PROFILE), PROFILE) == program
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -42,8 +42,8 @@ PROBED, PATIENCE, TIMEOUTS = 24, 5.0, 2
 SHOWN = 3
 """Values shown of what a fix finds."""
 _NAMED = {Outcome.EMPTY, "bad_subject", "bad_object", "unknown_entity", "bad_type"}
-_QUOTES = ('"', "'")
 _UNBOUND = {"unknown_variable", "bad_variable", "max_not_variable"}
+_QUOTES = ('"', "'")
 
 
 class SpentError(Exception):
@@ -109,13 +109,12 @@ class Fix(NamedTuple):
     prior: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedFix:
+class VerifiedFix(NamedTuple):
     """A call that was carried out and finds something: a preview of it, and what the environment said."""
 
     call: Call
     finds: str
-    feedback: Feedback = field(default_factory=Feedback)
+    feedback: Feedback
 
     def text(self) -> str:
         """E.g. `add_fact(?x, P36, Q1) -> ?x: Japan`."""
