@@ -24,7 +24,6 @@ from triplewise.tools.actions.toolset import (
     Toolset,
     action,
 )
-from triplewise.tools.core.errors import ConfigurationError
 
 __all__ = [
     "DATABASE_TOOLSETS",
@@ -43,16 +42,9 @@ __all__ = [
 ]
 
 
-class _Registry(dict[str, Toolset]):
-    """Toolsets by name. An unknown name raises `ConfigurationError` with the legal ones."""
-
-    def __missing__(self, name: str) -> Toolset:
-        raise ConfigurationError.unknown("toolset", name, self)
-
-
 DATABASE_TOOLSETS = (SQL.name, SELECT.name)
 """Toolsets that ask a relational database in place of a KG."""
 MODEL_TOOLSETS = (*DATABASE_TOOLSETS, SPARQL.name)
 """Toolsets that only a language model can use."""
 _ALL = (PYQL, EXPLORE, SYMBOLIC, AGENTBENCH, SQL, SELECT, SPARQL)
-TOOLSETS: dict[str, Toolset] = _Registry({toolset.name: toolset for toolset in _ALL})
+TOOLSETS = {toolset.name: toolset for toolset in _ALL}

@@ -74,15 +74,6 @@ class Select:
                         texts.append((literal, column))
         return texts
 
-    def replaced(self, literal: exp.Literal, value: str) -> Select:
-        """Return the statement with another text in one place."""
-        tree = self.tree.copy()
-        originals, copies = self.tree.find_all(exp.Literal), tree.find_all(exp.Literal)
-        for original, copied in zip(originals, copies, strict=True):
-            if original is literal:
-                copied.replace(exp.Literal.string(value))
-        return Select(tree, self.dialect, self.notes)
-
 
 def read_select(text: str, schema: Schema, dialect: str) -> Select:
     """Return the statement that a text is.
