@@ -297,8 +297,9 @@ def sample_of(kg: KnowledgeGraph, most: int = 2_000) -> list[Triple]:
     others = f"FILTER(?p NOT IN ({', '.join(f'<{p}>' for p in naming)}))" if naming else ""
     others += "".join(f" FILTER(!STRSTARTS(STR(?s), '{space}'))" for space in ENGINE_SPACES)
     rows = kg.query(f"SELECT ?s ?p ?o WHERE {{ ?s ?p ?o {others} }} LIMIT {most}").rows
-    iris = ((s, p, o) for s, p, o in rows if isinstance(s, IRI) and isinstance(p, IRI) and o is not None)
-    return [Triple(*row) for row in iris]
+    return [
+        Triple(s, p, o) for s, p, o in rows if isinstance(s, IRI) and isinstance(p, IRI) and o is not None
+    ]
 
 
 def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
@@ -317,7 +318,9 @@ def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
     ]
     counts = ((f"How many {_plural(c.names[0])} are there?", {str(c.members)}) for c in card.classes)
     values = (_value_question(kg, *pair) for pair in single)
-    highest = (_superlative_question(kg, *pair) for pair in single)
+    highest = (
+        _highest_question(kg, *pair) for pair in single if pair[0].kind == "number" and pair[0].domains
+    )
     made = filter(None, chain.from_iterable(zip_longest(values, highest, counts)))
     for question, expected in islice(made, TRIED):
         readings, least = read_question(question, kg, encoder), calibration_for(kg).min_confidence
@@ -351,12 +354,7 @@ def _value_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> tu
     return f"What {be} the {label} of {labels[subject]}?", {short(o) for s, o in facts if s == subject}
 
 
-def _superlative_question(
-    kg: KnowledgeGraph, card: RelationCard, relation: IRI
-) -> tuple[str, set[str]] | None:
-    """Return a question for what has the highest value of a number."""
-    if card.kind != "number" or not card.domains:
-        return None
+def _highest_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> tuple[str, set[str]] | None:
     rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {relation.n3()} ?o }} ORDER BY DESC(?o) LIMIT 2").rows
     if len(rows) < 2 or rows[0][1] == rows[1][1] or rows[0][0] is None:
         return None

@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -23,7 +24,6 @@ from triplewise.tools.core.terms import CONTROLS
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
 EXIT_CODES = (
     "Exit codes: 0 answered, 1 not found (or a budget was spent first), 2 something you can fix, "
@@ -36,7 +36,7 @@ _FORMULA = re.compile(r"[=+@\t\r]|-(?!\d)")
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document and nothing else.")]
 
 
-class Interrupted(Exception):  # noqa: N818 - no error, and no one else's to catch
+class Interrupted(Exception):  # noqa: N818 - no error
     """A person pressed Ctrl-C; says how to go on, "" where there is nothing to."""
 
 
@@ -86,7 +86,7 @@ def examples(*commands: str) -> str:
 
 def columns(
     heads: Sequence[str],
-    rows: Iterable[Sequence[str | Text]],
+    rows: Iterable[Sequence[Any]],
     title: str = "",
     right: bool = False,
     whole: bool = False,
@@ -113,6 +113,14 @@ def pairs(title: str, rows: Iterable[tuple[str, object]]) -> Table:
     table.show_header = False
     table.columns[0].style = "dim"
     return table
+
+
+def summary(title: str, report: Any, use: str) -> Table:
+    """Return the numbers of a report (a dataclass) as a table, and how to use what was made."""
+    values = [(field.name.replace("_", " "), getattr(report, field.name)) for field in fields(report)]
+    numbers = [(name, value) for name, value in values if isinstance(value, int | float)]
+    rows = [(name, f"{value:,}" if isinstance(value, int) else f"{value:.1f}") for name, value in numbers]
+    return pairs(title, [*rows, ("use it", use)])
 
 
 @contextmanager

@@ -70,20 +70,12 @@ class Labels:
 def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     """Return an ended run as evaluations keep it and the page shows it: some kilobytes, long lists cut.
 
-    It has the keys of `whole_trace`, and besides:
-
-    - `program`; `written`: facts that a model wrote by itself. `followed`: index of the reading that gave the
-      answer, or None. `types`: relations that lead to a class.
-    - `memory`: paths of (subject, relation, object). `observation`: `from` entities, `facts` of (subject,
-      relation, object, score), and in words what was left out of sight as `cuts`.
-    - `names`: id -> label of what is mentioned by id. Facts of the proof, and those read, get `ids`.
-    - `cut`: name of a list -> how many of its entries were left out here; a step has `cut` characters.
-
-    What only the model was told is left out: a step has what its action showed, a correction what was wrong.
-
-    Args:
-        kg: gives the labels (one query for nodes, one for relations, none that counts as the run's) and the
-            short ids. Without it terms are N-Triples, and `names` has the linked entities and answers alone.
+    It has the keys of `whole_trace`, and besides `program`; `written`, facts that a model wrote by itself;
+    `followed`, the index of the reading that gave the answer; `types`, relations that lead to a class;
+    `memory`, paths of (subject, relation, object); `observation` with the entities it is `from`, `facts` with
+    scores, and `cuts`; `names` of what is mentioned by id; `cut`, how much of which list was left out here.
+    What only the model was told is left out. Without `kg`, which gives labels and short ids by two queries,
+    terms are N-Triples, and `names` has the linked entities and answers alone.
     """
     profile = kg.profile if kg is not None else None
 
@@ -95,12 +87,11 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
         del correction["text"]
     for step, whole in zip(trace["steps"], (s.feedback.observation for s in state.steps), strict=True):
         shown = whole if whole.startswith("{") else in_words(whole)
-        end = min(len(shown), LENGTH)
-        if end < len(shown):
-            line_end = shown.rfind("\n", end // 2, end)
-            end = line_end if line_end > 0 else end
-            step["cut"] = len(shown) - end
-        step["observation"] = shown[:end]
+        if len(shown) > LENGTH:
+            line_end = shown.rfind("\n", LENGTH // 2, LENGTH)
+            end = line_end if line_end > 0 else LENGTH
+            step["cut"], shown = len(shown) - end, shown[:end]
+        step["observation"] = shown
     trace |= {
         "program": state.program,
         "followed": state.attempt if state.followed is not None and state.followed.features else None,
@@ -119,8 +110,7 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     trace["observation"] = {"from": list(state.observed), **facts}
     names = {e.id: e.label for e in state.linked}
     names |= dict(zip(trace["answer"], trace["labels"], strict=True))
-    if kg is not None:
-        names |= _labels(state, trace, kg)
+    names |= _labels(state, trace, kg) if kg is not None else {}
     trace["names"] = {id: label for id, label in names.items() if label and label != id}
     return trace
 
@@ -157,16 +147,12 @@ def in_words(observation: str) -> str:
 def iris_of(answer: Answer, profile: Profile) -> list[str]:
     """Return the full IRI of each value of an answer, "" for a literal."""
     terms = [term for fact in answer.proof for term in (fact.triple.subject, fact.triple.object)]
-    nodes = {profile.short(term): term.value for term in terms if isinstance(term, IRI)}
-    literals = {"true", "false", *(profile.short(term) for term in terms if isinstance(term, Literal))}
-
-    def full(value: str) -> str:
-        if value in nodes or value in literals or _NUMBER.fullmatch(value):
-            return nodes.get(value, "")
-        iri = profile.expand(value)
-        return iri.value if iri is not None else ""
-
-    return [full(value) for value in answer.values]
+    iris = {profile.short(term): term.value if isinstance(term, IRI) else "" for term in terms}
+    iris |= dict.fromkeys(("true", "false"), "")
+    for value in set(answer.values) - iris.keys():
+        iri = None if _NUMBER.fullmatch(value) else profile.expand(value)
+        iris[value] = iri.value if iri is not None else ""
+    return [iris[value] for value in answer.values]
 
 
 def whole_trace(state: State, profile: Profile | None = None) -> dict[str, Any]:
@@ -176,8 +162,7 @@ def whole_trace(state: State, profile: Profile | None = None) -> dict[str, Any]:
     """
     answer = state.answer
     assert answer is not None, "a run that ends has an answer"
-    plain = asdict(answer)
-    proof, facts = [], []
+    plain, proof, facts = asdict(answer), [], []
     for p in answer.proof:
         read = {"id": p.fact, "document": p.document, "source": p.source, "sentence": p.sentence}
         proof.append({**_terms(p.triple), "text": p.text, **({"from_document": read} if p.fact else {})})

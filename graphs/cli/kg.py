@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.console import Json, echo, echo_json, out, pairs, progress_bars, say
+from triplewise.graphs.console import Json, echo, echo_json, out, pairs, progress_bars, say, summary
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -60,13 +60,8 @@ def load(
         report = load_kg(sources, into, progress=progress, **settings)
     for broken in report.broken[:SHOWN]:
         say(f"{broken.path}:{broken.line or '?'}: {broken.message}", "notice")
-    rows = [
-        ("triples", f"{report.triples:,}"),
-        ("labels", f"{report.names:,} names in the index"),
-        ("profile", report.profile.name),
-        ("broken lines", f"{report.broken_count:,}"),
-        ("seconds", f"{report.seconds:.1f}"),
-    ]
+    title = f"Loaded {report.path}, profile {report.profile.name}"
+    out().print(summary(title, report, f'triplewise ask "..." --kg {report.path}'))
     if vectors:
         from triplewise.tools.kg import open_kg
         from triplewise.tools.retrieval.encoder import open_encoder
@@ -74,12 +69,7 @@ def load(
 
         with progress_bars() as progress:
             texts = make_vectors(report.path, open_kg(report.path), open_encoder(), progress)
-        rows.append(("vectors", f"{texts:,} relations and ends"))
-    _print(f"Loaded {report.path}", rows, report.path)
-
-
-def _print(title: str, rows: list[tuple[str, Any]], kg: object) -> None:
-    out().print(pairs(title, [*rows, ("use it", f'triplewise ask "..." --kg {kg}')]))
+        say(f"made vectors of {texts:,} relations and ends")
 
 
 @o.command(commands)
@@ -109,12 +99,8 @@ def index(
         return say(f"{kg.name} was indexed on {made}; give --force to read its names anew")
     with progress_bars("what was read is kept: run the same command again to go on") as progress:
         report = index_endpoint(kg, pause=pause, progress=progress)
-    rows = [
-        ("labels", f"{report.names:,} names in the index, of {report.pages:,} pages"),
-        ("profile", report.profile.name),
-        ("seconds", f"{report.seconds:.1f}"),
-    ]
-    return _print(f"Indexed {kg.name}", rows, kg.name)
+    title = f"Indexed {kg.name}, profile {report.profile.name}"
+    return out().print(summary(title, report, f'triplewise ask "..." --kg {kg.name}'))
 
 
 @o.command(commands)
@@ -268,18 +254,10 @@ def cut(
     if report.unknown_count:
         names = ", ".join(report.unknown[:SEEDS]) + (", ..." if report.unknown_count > SEEDS else "")
         say(f"{report.unknown_count:,} seeds are not in the dump: {names}", "notice")
-    rows = [
-        ("seeds", f"{report.seeds:,} in the dump, {report.unknown_count:,} not"),
-        *(
-            (f"hop {h.number}", f"{h.nodes:,} nodes, {h.triples:,} triples, {h.hubs:,} hubs")
-            for h in report.hops
-        ),
-        ("triples", f"{report.triples:,}, and {report.left_out:,} that the profile leaves out"),
-        ("labels", f"{report.labels:,}"),
-        ("seconds", f"{report.seconds:.1f}"),
-        ("use it", f"triplewise kg load {report.path} --into KG{f' --profile {profile}' if profile else ''}"),
-    ]
-    out().print(pairs(f"Cut {report.path}", rows))
+    for hop in report.hops:
+        echo(f"hop {hop.number}: {hop.nodes:,} nodes, {hop.triples:,} new triples, {hop.hubs:,} hubs left")
+    use = f"triplewise kg load {report.path} --into KG{f' --profile {profile}' if profile else ''}"
+    out().print(summary(f"Cut {report.path}", report, use))
 
 
 @o.command(commands)
@@ -310,16 +288,4 @@ def thin(
     options: Any = {"questions_file": questions, "profile": profile}
     with progress_bars() as progress:
         report = make_incomplete(kg, topics, into, spec, progress=progress, **options)
-    if report.unknown:
-        say(f"{report.unknown:,} questions are about something that the graph does not have", "notice")
-    if report.unreached:
-        say(f"{report.unreached:,} answers are not within {hops} hops of their topic", "notice")
-    share = f"{report.dropped / report.collected:.0%}" if report.collected else "none"
-    rows = [
-        ("triples", f"{report.kept:,} of {report.triples:,}"),
-        ("on paths", f"{report.collected:,}, of which {report.dropped:,} dropped ({share})"),
-        ("questions", f"{report.questions:,}, of which {report.hit_questions:,} lost part of a path"),
-        ("answers", f"{report.answers:,}, of which {report.hit_answers:,} lost part of theirs"),
-        ("seconds", f"{report.seconds:.1f}"),
-    ]
-    _print(f"Thinned {report.path}", rows, report.path)
+    out().print(summary(f"Thinned {report.path}", report, f'triplewise ask "..." --kg {report.path}'))

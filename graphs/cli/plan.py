@@ -25,11 +25,6 @@ class QuestionOrCommand(TyperGroup):
         """Put the command in that a question leaves out."""
         return super().parse_args(ctx, args if args[:1] == ["index"] else ["question", *args])
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Leave the command out of the usage line again."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return ("" if name == "question" else name), command, rest
-
 
 commands = typer.Typer(cls=QuestionOrCommand, help="Show what a question may mean, without running it.")
 

@@ -77,7 +77,7 @@ class Run:
         start: Any = values
         if resume and (saved := self._saved(config)):
             values, start = saved, None
-            done = count(len(saved.get("steps", ())), "step")
+            done = count(len(saved.get("steps", ())), "step", "steps")
             say(f"going on after {done} (thread {self.request.thread})", "notice")
         shown: Mapping[str, Any] | None = {}
         while shown is not None:
@@ -244,8 +244,7 @@ class Report:
             return self.row("", Text(failed[:LENGTH], "yellow"))
         sides = {"forward": "leaving", "backward": "arriving"}
         shown = {sides.get(s, s): self.labels.of(ids) for s, ids in feedback.relations.items() if ids}
-        mark = "" if self._toolset.name in (*DATABASE_TOOLSETS, "agentbench") else "?"
-        shown |= {f"{mark}{v}": [readable_text(t) for t in texts] for v, texts in feedback.values.items()}
+        shown |= {variable: [readable_text(t) for t in texts] for variable, texts in feedback.values.items()}
         self.row("", *(Text.assemble((f"{name}: ", QUIET), _first(texts)) for name, texts in shown.items()))
         if not shown and step.observation:
             self.labels.fetch_triples(feedback.triples[:NAMES])
@@ -284,9 +283,8 @@ class Report:
         if answer.proof:
             self._proof(answer.proof, PROOF if self._verbose else SHORT_PROOF)
         if answer.rows:
-            more = len(answer.rows) - PROOF
-            rest_of = [Text(f"  and {more:,} more rows; --json gives all", QUIET)] if more > 0 else []
-            self._lines("Proof", [*(Text(f"  {row}") for row in answer.rows[:PROOF]), *rest_of])
+            self._lines("Proof", [Text(f"  {row}") for row in answer.rows[:PROOF]])
+            self._rest(len(answer.rows) - PROOF)
         if self._verbose:
             lines = [] if answer.corrections else [Text("  nothing: no step went wrong", QUIET)]
             for c in answer.corrections:
@@ -297,7 +295,7 @@ class Report:
             self.console.print()
             self.row("Cost", Text(cost(answer.usage), QUIET))
         elif answer.corrections:
-            caught = count(len(answer.corrections), "mistake")
+            caught = count(len(answer.corrections), "mistake", "mistakes")
             self.console.print()
             self.row("", Text(f"{caught} caught on the way; -v shows all", QUIET))
 
@@ -329,8 +327,11 @@ class Report:
         if read := sum(bool(p.fact) for p in proof):
             note = f"  {read} of {len(proof)} from documents, not from the graph; see `triplewise facts`"
             self.console.print(Text(note, "yellow"))
-        if (rest := len(proof) - most) > 0:
-            self.console.print(Text(f"  and {count(rest, 'more fact')}; --json gives all", QUIET))
+        self._rest(len(proof) - most)
+
+    def _rest(self, number: int) -> None:
+        if number > 0:
+            self.console.print(Text(f"  and {number:,} more; --json gives all", QUIET))
 
 
 def _first(texts: Sequence[str]) -> str:
@@ -339,17 +340,17 @@ def _first(texts: Sequence[str]) -> str:
     return ", ".join(texts[:NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-def count(number: int, one: str, many: str = "") -> str:
+def count(number: int, one: str, many: str) -> str:
     """Return a number of things in words."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def cost(usage: Usage) -> str:
     """Return what a run used, in one line."""
-    parts = [count(usage.queries, "query", "queries"), count(usage.calls, "model call")]
+    parts = [count(usage.queries, "query", "queries"), count(usage.calls, "model call", "model calls")]
     if usage.calls:
         money = "price unknown" if usage.cost is None else f"${usage.cost:.4f}"
         parts += [f"{'about ' if usage.estimated else ''}{usage.tokens:,} tokens", money]
     if usage.hallucinated:
-        parts.append(f"{count(usage.hallucinated, 'invented fact')} dropped")
+        parts.append(f"{count(usage.hallucinated, 'invented fact', 'invented facts')} dropped")
     return ", ".join([*parts, f"{usage.seconds:.1f} s"])

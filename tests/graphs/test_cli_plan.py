@@ -100,7 +100,7 @@ def test_a_thinned_graph_can_be_asked(cli: Cli, films: str, seeds: str, tmp_path
     thin = str(tmp_path / "thin")
     done = cli("kg", "thin", "--kg", films, "--questions", seeds, "--into", thin, "--drop", "1")
     assert done.code == 0
-    assert "2 dropped (100%)" in done.out
+    assert ["dropped", "2"] in [line.split() for line in done.out.splitlines()]
     assert cli("ask", "who is the director of Alien?", "--kg", thin, "-q").out == "Ridley Scott\n"
     assert cli("ask", "who is the director of Aliens?", "--kg", thin, "-q").code in (1, 4), "not sure at best"
     again = cli("kg", "thin", "--kg", films, "--questions", seeds, "--into", thin, "--drop", "1")
