@@ -13,20 +13,10 @@ from typing import Annotated, Any
 
 import yaml
 
-from triplewise.tools.actions import terms
+from triplewise.tools.actions import terms, toolset
 from triplewise.tools.actions.comparison import compared, describe_values
 from triplewise.tools.actions.search import search
-from triplewise.tools.actions.toolset import (
-    Action,
-    ActionContext,
-    Call,
-    Feedback,
-    Parameter,
-    ReasoningMemory,
-    Toolset,
-    action,
-    unknown,
-)
+from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
@@ -222,7 +212,7 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
         observation=" ".join(sentences),
         values=values,
         ids=ids,
-        detail=_result_facts(kg, program, context.memory, columns, named),
+        detail=_result_facts(context, program, columns, named),
     )
 
 
@@ -266,16 +256,16 @@ def undo(
     return replace(feedback, observation=text, outcome=Outcome.ROWS, detail={"emptied": not after.clauses})
 
 
-def _declared() -> list[Action]:
+def _declared() -> list[toolset.Action]:
     """The construct actions, as `pyql.yaml` declares them."""
     actions = []
     text = files(__package__).joinpath("pyql.yaml").read_text("utf-8")
     for key, entry in yaml.safe_load(text)["actions"].items():
-        name, parameters = key.rstrip("+"), list[Parameter]()
+        name, parameters = key.rstrip("+"), list[toolset.Parameter]()
         for p, (kind, doc) in entry["parameters"].items():
-            parameters.append(Parameter(p.rstrip("?"), kind, doc, not p.endswith("?")))
-        run, example = partial(_construct, name), entry["example"]
-        actions.append(Action(name, entry["doc"], tuple(parameters), run, example, variadic=key != name))
+            parameters.append(toolset.Parameter(p.rstrip("?"), kind, doc, not p.endswith("?")))
+        about = entry["doc"], tuple(parameters), partial(_construct, name), entry["example"]
+        actions.append(toolset.Action(name, *about, variadic=key != name))
     return actions
 
 
@@ -318,11 +308,7 @@ def kind_of_value(term: Term, name: str | None) -> str:
 
 
 def _result_facts(
-    kg: KnowledgeGraph,
-    program: PyQL,
-    memory: ReasoningMemory,
-    columns: _Columns,
-    named: Mapping[Term, str],
+    context: ActionContext, program: PyQL, columns: _Columns, named: Mapping[Term, str]
 ) -> dict[str, Any]:
     """Return facts about a result with rows, all plain JSON, for guidelines.
 
@@ -333,6 +319,7 @@ def _result_facts(
             beside them: no mediators, though they look like ones.
         tied: `variable`, `owner` and `count`, where the newest clause is a superlative that several share.
     """
+    kg = context.kg
     if kg.profile.percent_names:  # the name of such a term is known without a query
         named = {t: kg.profile.short(t) for column in columns.values() for t in column} | dict(named)
     kinds = {v: Counter(kind_of_value(t, named.get(t)) for t in c) for v, c in columns.items()}
@@ -340,7 +327,7 @@ def _result_facts(
     answers = [v.name for v in program.answer if v.name in columns]
     if answers:
         facts["answer_kinds"] = dict(sum((kinds[v] for v in answers), Counter[str]()))
-        facts["topics"] = _topics(kg, program, memory, columns)
+        facts["topics"] = _topics(context, program, columns)
     newest = program.clauses[-1]
     mentioned = newest.mentions if isinstance(newest, Fact) else ()
     facts["ends"] = [
@@ -381,7 +368,7 @@ def _are_ends(kg: KnowledgeGraph, nodes: Sequence[Term]) -> bool:
     return 2 * sum(len(others) < 2 for others in beside.values()) > len(beside)
 
 
-def _topics(kg: KnowledgeGraph, program: PyQL, memory: ReasoningMemory, columns: _Columns) -> list[str]:
+def _topics(context: ActionContext, program: PyQL, columns: _Columns) -> list[str]:
     """Return linked entities that a relation leads away from and straight back to, as answers.
 
     A topic may well answer its own question over two different relations: the writer of a director's films.
@@ -396,8 +383,8 @@ def _topics(kg: KnowledgeGraph, program: PyQL, memory: ReasoningMemory, columns:
                 continue
             answers = columns.get(end.name, ()) if end in program.answer else ()
             if start in answers and len(answers) > 1:  # where it is all there is, nothing is to be left out
-                back.append(kg.profile.short(start))
-    return [id for id in dict.fromkeys(back) if id in memory.linked]
+                back.append(context.kg.profile.short(start))
+    return [id for id in dict.fromkeys(back) if id in context.memory.linked]
 
 
 def _empty_facts(context: ActionContext, before: PyQL, after: PyQL) -> dict[str, Any]:

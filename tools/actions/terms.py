@@ -12,15 +12,8 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Node, Term, Triple, Variable, one_line, text
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.pyql import text as pyql
 from triplewise.tools.pyql.program import Pattern
-from triplewise.tools.pyql.text import (
-    Reader,
-    bare_datatype,
-    read_iri,
-    read_literal,
-    write_node,
-    write_pattern,
-)
 
 UNNAMED = "UnName_Entity"
 """What a mediator (CVT, statement) is shown as (QueryAgent, table 11)."""
@@ -58,7 +51,7 @@ def as_written(kg: KnowledgeGraph, terms: Sequence[Term]) -> list[str]:
     """Return how actions take terms: names with ids, and literals, typed, a long one cut."""
     named = names(kg, terms)
     return [
-        (write_node(t, kg.profile) if len(t.value) <= LONG else f'"{t.value[:LONG]}..."')
+        (pyql.write_node(t, kg.profile) if len(t.value) <= LONG else f'"{t.value[:LONG]}..."')
         if isinstance(t, Literal)
         else "a node without a name"
         if named[t] == UNNAMED
@@ -114,7 +107,7 @@ def triple_lines(kg: KnowledgeGraph, triples: Sequence[Triple], limit: int) -> l
     return [*lines, f"... and {len(triples) - limit} more"] if len(triples) > limit else lines
 
 
-class Resolver(Reader):
+class Resolver(pyql.Reader):
     """Reads the arguments of one call: names that the run has shown stand for their ids.
 
     `repaired`: what was written -> the id it was read as, for everything that was no id.
@@ -141,8 +134,8 @@ class Resolver(Reader):
         id = form.strip().strip("'\"")
         looked_up = (r for sides in self.memory.looked_up.values() for side in sides.values() for r in side)
         offered, noted = dict.fromkeys((*looked_up, *sorted(self.memory.shown))), _WITH_NOTE.fullmatch(id)
-        if id not in offered and read_iri(id, self.profile, relation=True) is None:
-            if noted and read_iri(noted[1], self.profile, relation=True) is not None:
+        if id not in offered and pyql.read_iri(id, self.profile, relation=True) is None:
+            if noted and pyql.read_iri(noted[1], self.profile, relation=True) is not None:
                 id = noted[1]
             else:
                 texts = relation_texts(self.context.kg, list(offered))
@@ -158,8 +151,8 @@ class Resolver(Reader):
         form = form.strip()
         if (node := self._by_name(form)) is not None:
             return node
-        bare = bare_datatype(form) is not None or _DATELIKE.fullmatch(form)
-        if bare or form.startswith(("?", "<", '"', "'")) or read_iri(form, self.profile) is not None:
+        bare = pyql.bare_datatype(form) is not None or _DATELIKE.fullmatch(form)
+        if bare or form.startswith(("?", "<", '"', "'")) or pyql.read_iri(form, self.profile) is not None:
             return super().value(form)
         word = text(form)
         self.repaired[form] = self._shown[form] = word.n3()
@@ -172,7 +165,7 @@ class Resolver(Reader):
     def pattern(self, form: str) -> Pattern:
         """A pattern of `add_union` or `add_not`."""
         pattern = super().pattern(form)
-        self._shown[form] = write_pattern(pattern, self.profile)
+        self._shown[form] = pyql.write_pattern(pattern, self.profile)
         return pattern
 
     def shown(self, form: str) -> str:
@@ -187,13 +180,13 @@ class Resolver(Reader):
         """
         form = form.strip()
         term = self._by_name(form)
-        if term is None and (literal := read_literal(form)) is not None:
+        if term is None and (literal := pyql.read_literal(form)) is not None:
             # Models quote ids and names; text is only a node if it was linked, or carries a language or type.
             if form in self.memory.names or not form.endswith(form[0]):
                 return literal
             form = literal.value
         if term is None and not form.startswith("?"):
-            term = read_iri(form, self.profile)
+            term = pyql.read_iri(form, self.profile)
         if term is None or isinstance(term, Variable):
             linked = list(self.memory.linked)
             message = f"{form!r} is neither an entity id nor the name of a linked entity: {', '.join(linked)}"
@@ -209,22 +202,22 @@ class Resolver(Reader):
         form = form.strip()
         if form.startswith("?"):
             raise ActionError("bad_answer", f"{form} is a variable: give its values", given=form)
-        if (term := self._by_name(form)) is not None or bare_datatype(form) is not None:
+        if (term := self._by_name(form)) is not None or pyql.bare_datatype(form) is not None:
             return term
         with suppress(ActionError):
-            if (term := read_literal(form)) is not None:
+            if (term := pyql.read_literal(form)) is not None:
                 return term
-        return read_iri(form, self.profile)
+        return pyql.read_iri(form, self.profile)
 
     def _by_name(self, form: str) -> Term | None:
         """The term that a name stands for; None for ids, variables, literals and what means nothing known."""
         try:
-            quoted = read_literal(form) is not None and form.strip("'\"") not in self.memory.names
+            quoted = pyql.read_literal(form) is not None and form.strip("'\"") not in self.memory.names
         except ActionError:
             quoted = True
         if form.startswith(("?", "<", "(")) or quoted or (id := self._known_id(form)) is None:
             return None
-        if (term := read_literal(id) or read_iri(id, self.profile)) is not None:
+        if (term := pyql.read_literal(id) or pyql.read_iri(id, self.profile)) is not None:
             self.repaired[form] = id
             self._shown[form] = self.profile.short(term) if isinstance(term, IRI) else id
         return term
@@ -246,16 +239,16 @@ class Resolver(Reader):
         exact = exact or [i for i in memory.seen if i.casefold() == same]
         if len(exact) == 1:
             return exact[0]
-        if bare_datatype(form) is not None or read_iri(form, self.profile) is not None:
+        if pyql.bare_datatype(form) is not None or pyql.read_iri(form, self.profile) is not None:
             return None
-        seen = {i: iri for i in memory.seen if (iri := read_iri(i, self.profile)) is not None}
+        seen = {i: iri for i in memory.seen if (iri := pyql.read_iri(i, self.profile)) is not None}
         labels = self.context.kg.labels(seen.values()) if seen else {}
         named = [i for i, iri in seen.items() if labels.get(iri, "").casefold() == same]
         return named[0] if len(named) == 1 else None
 
     def _is_text(self, value: str) -> bool:
         """Whether a value that was shown is a text, though it could be an id too: no node of the graph."""
-        node = read_iri(value, self.profile)
+        node = pyql.read_iri(value, self.profile)
         if value in self.memory.linked or node is None:
             return False
         around = self.context.kg.relations(node)
