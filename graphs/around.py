@@ -8,7 +8,6 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias
 from typing import Literal as OneOf
@@ -307,32 +306,18 @@ def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
     index = None if kg.is_remote else GraphIndex.whole(kg, encoder)
     if index is None:
         return []
-    card, questions = SchemaCard.of_index(index), list[str]()
-    single = [
-        (r, iri)
-        for r in card.relations
-        if r.names
-        and " / " not in r.id
-        and not r.id.startswith("^")  # no path over two
-        and (iri := kg.profile.expand(r.id, relation=True)) is not None
-    ]
-    counts = ((f"How many {_plural(c.names[0])} are there?", {str(c.members)}) for c in card.classes)
-    values = (_value_question(kg, *pair) for pair in single)
-    highest = (
-        _highest_question(kg, *pair) for pair in single if pair[0].kind == "number" and pair[0].domains
-    )
-    made = filter(None, chain.from_iterable(zip_longest(values, highest, counts)))
-    for question, expected in islice(made, TRIED):
-        readings, least = read_question(question, kg, encoder), calibration_for(kg).min_confidence
-        if readings and set(readings[0].values) == expected and readings[0].confidence >= least:
-            questions.append(question)
-        if len(questions) == EXAMPLES:
+    questions, least = list[str](), calibration_for(kg).min_confidence
+    for card in SchemaCard.of_index(index).relations[:TRIED]:
+        iri = kg.profile.expand(card.id, relation=True)
+        if not card.names or " / " in card.id or card.id.startswith("^") or iri is None:  # a path over two
+            continue
+        for made in (_value_question(kg, card, iri), _highest_question(kg, card, iri)):
+            readings = read_question(made[0], kg, encoder) if made else ()
+            if made and readings and set(readings[0].values) == made[1] and readings[0].confidence >= least:
+                questions.append(made[0])
+        if len(questions) >= EXAMPLES:
             break
-    return questions
-
-
-def _plural(noun: str) -> str:
-    return f"{noun[:-1]}ies" if noun.endswith("y") else noun if noun.endswith("s") else f"{noun}s"
+    return questions[:EXAMPLES]
 
 
 def _value_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> tuple[str, set[str]] | None:
@@ -356,7 +341,8 @@ def _value_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> tu
 
 def _highest_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> tuple[str, set[str]] | None:
     rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {relation.n3()} ?o }} ORDER BY DESC(?o) LIMIT 2").rows
-    if len(rows) < 2 or rows[0][1] == rows[1][1] or rows[0][0] is None:
+    is_number = card.kind == "number" and card.domains and len(rows) == 2
+    if not is_number or rows[0][1] == rows[1][1] or rows[0][0] is None:
         return None
     label = card.names[0].removesuffix(f" {card.unit}")
     return f"Which {card.domains[0].name} has the highest {label}?", {kg.profile.short(rows[0][0])}

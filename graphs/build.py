@@ -110,9 +110,7 @@ def build_graph(
         **phases: phase name -> variant name, `module:name`, or a callable `(state, runtime) -> update` or
             `(state) -> update`, `async` or not.
 
-    Raises:
-        ConfigurationError: unknown preset, phase or variant (the message lists the legal ones), or a callable
-            that cannot be called so.
+    Raises `ConfigurationError`: an unknown preset, phase or variant, or a callable that cannot be called so.
     """
     chosen = find_preset(preset)
     # Inputs and outputs are dictionaries; their keys are those of `Input` and `State`.

@@ -115,9 +115,8 @@ def find_preset(given: str | Preset) -> Preset:
 
 def choose_phases(preset: Preset, swapped: Mapping[str, str | Phase]) -> dict[str, Phase]:
     """Return the callable of every phase. Raises `ConfigurationError` on an unknown phase or variant."""
-    for name in swapped:
-        if name not in VARIANTS:
-            raise ConfigurationError.unknown("phase", name, VARIANTS)
+    for name in swapped.keys() - VARIANTS.keys():
+        raise ConfigurationError.unknown("phase", name, VARIANTS)
     chosen = {**preset.phases, **swapped}
     return {
         name: find_part(f"variant of phase {name}", chosen[name], variants, callable)

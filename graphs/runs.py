@@ -116,9 +116,10 @@ class Checkpoints:
         """Write a run's note and hold its lock. Raises `BlockingIOError` where another process does."""
         path = self.note(request.thread)
         with _locked(path):
+            # Whoever goes on needs the passwords in its URLs.
             context = {n: whole_url(v) if isinstance(v, str) else v for n, v in request.context.items()}
-            note = replace(request, context=context)  # whoever goes on needs the passwords in its URLs
-            make_private(path).write_text(json.dumps(asdict(note)), encoding="utf-8")
+            note = asdict(replace(request, context=context))
+            make_private(path).write_text(json.dumps(note), encoding="utf-8")
             yield
 
     def unfinished(self, thread: str | None = None, chat: bool = False) -> RunRequest:

@@ -7,14 +7,12 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 import rdflib
 
 import triplewise
-from triplewise.graphs.api import Settings
-from triplewise.nodes.context import Context, NameOrObject
 from triplewise.nodes.state import Answer, ProofTriple
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import IRI, Triple, text
@@ -73,13 +71,6 @@ def test_what_a_notebook_shows_is_escaped() -> None:
     assert "<b>A</b>" not in html
     assert html.count("<tr>") == 4
     assert "40% sure" in html
-
-
-def test_the_typed_settings_are_those_of_the_context() -> None:
-    hints = get_type_hints(Context)
-    assert get_type_hints(Settings) == {
-        name: Any if hint is NameOrObject else hint for name, hint in hints.items() if name != "kg"
-    }
 
 
 @pytest.mark.parametrize("entities", ["x", {"x": 5}, {5: "Q1"}])

@@ -57,18 +57,18 @@ def top(
 @o.command(config, "show")
 def show_config() -> None:
     """Print where the configuration file lies and what it says; or where one would be looked for."""
-    from triplewise.tools.core.configuration import SECTIONS, configuration_file, places, read_section
+    from triplewise.tools.core import configuration
 
-    path = configuration_file()
+    path = configuration.configuration_file()
     if path is None:
-        say(f"no configuration file; it would be looked for as {' or '.join(map(str, places()))}")
+        say(f"no configuration file; it would be {' or '.join(map(str, configuration.places()))}")
         raise typer.Exit(1)
     say(str(path))
-    tables = {section: table for section in SECTIONS if (table := read_section(section))}
+    tables = {section: configuration.read_section(section) for section in configuration.SECTIONS}
     for login in tables.get("endpoints", {}).values():  # a header may hold a secret
         if isinstance(login, dict) and "headers" in login:
             login["headers"] = dict.fromkeys(login["headers"], "...")
-    typer.echo(json.dumps(tables, indent=2, default=str))
+    typer.echo(json.dumps({name: table for name, table in tables.items() if table}, indent=2, default=str))
 
 
 @o.command(app)

@@ -16,11 +16,10 @@ from triplewise.graphs.console import EXIT_CODES, Interrupted, Json, echo, echo_
 from triplewise.tools.core.errors import ConfigurationError
 
 NEEDS_TERMINAL = {
-    "interactive": "asks on a terminal, and standard input is none; leave it out, --json has the readings as "
-    "`rivals`",
-    "review": "asks about facts on a terminal, and standard input is none; run it on one, or leave it out, "
-    "and decide afterwards with `triplewise facts accept|reject`",
+    "interactive": "--json has the readings as `rivals`",
+    "review": "decide afterwards with `triplewise facts accept|reject`",
 }
+"""Settings by which a person is asked on a terminal, and what to do without one."""
 CODES = {"answered": 0, "unsure": 4}
 """Exit codes by the status of an answer; of any other it is 1."""
 
@@ -113,7 +112,8 @@ def ask(
             options.log_in(request.context.get("kg", "demo"))
         for name, why in NEEDS_TERMINAL.items():
             if request.context.get(name) and not sys.stdin.isatty():
-                raise ConfigurationError(f"--{name} {why}")
+                message = f"--{name} asks on a terminal, and standard input is none; leave it out: {why}"
+                raise ConfigurationError(message)
         with chdir(request.folder), store.running(request) if store else nullcontext():
             status = follow(request, store.saver if store else None, resume, output, page)
     except KeyboardInterrupt:
@@ -170,11 +170,8 @@ def ask_person(shown: Mapping[str, Any]) -> Any:
 
 
 def typed(prompt: str) -> str:
-    """Return a line that a person types, asked for on stderr. Raises `KeyboardInterrupt` at its end.
-
-    Not `typer.prompt`: part of its question goes to standard output, where only the answer belongs.
-    """
-    echo(prompt, err=True, nl=False)
+    """Return a line that a person types, asked for on stderr. Raises `KeyboardInterrupt` at its end."""
+    echo(prompt, err=True, nl=False)  # `typer.prompt` would print part of it on standard output
     if not (line := sys.stdin.readline()):
         raise KeyboardInterrupt
     return line.strip().lower()

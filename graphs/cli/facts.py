@@ -39,12 +39,6 @@ class Selection(o.GraphOptions):
     least: float = o.option("P", "Only those at least this certain.", 0.0, min=0.0, max=1.0)
     conflicting: bool = o.flag("Only those that contradict the graph.", "--conflicting")
 
-    @property
-    def filters(self) -> dict[str, object]:
-        """The filters that are given."""
-        names = ("status", "text", "least", "conflicting")
-        return {name: value for name in names if (value := getattr(self, name))}
-
     def fact_filter(self, *default: FactStatus) -> FactFilter:
         """Return what the options ask for, with a default for the status."""
         from triplewise.tools.kg.overlay.store import FactFilter
@@ -75,7 +69,7 @@ class Selection(o.GraphOptions):
         if bool(ids) == every:
             both = "not both" if ids else "name facts by id, or give --all"
             raise ConfigurationError(f"which facts? give ids, or --all with filters; {both}")
-        if ids and self.filters:
+        if ids and (self.status or self.text or self.least or self.conflicting):
             raise ConfigurationError("filters go with --all; beside ids, leave them out")
         store = self.open_store()
         facts = [store.get(i) for i in ids] if ids else store.facts(self.fact_filter("proposed"))
@@ -153,7 +147,6 @@ def reject_facts(selection: Selection, *, ids: Ids = None, every: All = False) -
     """Say no to facts: they are never proposed again.
 
     Examples:
-        triplewise facts reject 3f2a
         triplewise facts reject --all --conflicting
     """
     selection.decide("rejected", ids, every)
