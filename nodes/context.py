@@ -105,7 +105,7 @@ class Context:
     observe_keep: Percent = _opt(10.0, "Top P percent whose tails come next (ODA, section 2.1).")
     observe_direction: Literal["both", "outgoing"] = _opt("both", "Neighbouring triples (ODA: outgoing).")
     reflect_limit: Count = _opt(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
-    draw_seed: Count = _opt(1, "Seed of samples in mining and observation, and of random reflection.")
+    draw_seed: Count = _opt(1, "Seed of samples in observation, and of random reflection.")
     closed_world: bool = _opt(
         False,
         "Answer claims and yes-or-no questions that the graph does not decide too: false, or true where it "

@@ -33,7 +33,7 @@ from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.overlay.store import FactFilter, FactStore, open_facts
 from triplewise.tools.kg.protocol import AnswerCache, Deadline
-from triplewise.tools.planning.seeds import FOLDER, Caps, SeedIndex
+from triplewise.tools.planning.seeds import FOLDER, SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 if TYPE_CHECKING:  # they take their time
@@ -197,11 +197,6 @@ class Environment:
         return open_documents(self.context.documents)
 
     @cached_property
-    def caps(self) -> Caps:
-        """How far mining goes."""
-        return Caps(hops=self.context.plan_hops, seed=self.context.draw_seed)
-
-    @cached_property
     def examples(self) -> Examples | None:
         """Solved questions that a model is shown: those of a file, else those marked right; None without."""
         context = self.context
@@ -222,7 +217,7 @@ class Environment:
             return None
         from triplewise.tools.planning.seed_store import seeds_for
 
-        return seeds_for(context.name_of("kg"), self.kg, context.seeds, self.caps)
+        return seeds_for(context.name_of("kg"), self.kg, context.seeds, context.plan_hops)
 
 
 _load_guidelines = lru_cache(maxsize=16)(load_guidelines)

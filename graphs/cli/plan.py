@@ -94,7 +94,7 @@ def index(options: o.SettingOptions, files: list[Path] = o.argument("SEEDS...", 
     context = Context(**options.context_settings())
     env, source = Environment(context), ",".join(map(str, files))
     with progress_bars("what is done is kept: run the same command again to go on") as progress:
-        report = index_seeds(source, context.kg, env.kg, env.caps, progress)
+        report = index_seeds(source, context.kg, env.kg, context.plan_hops, progress)
     if report.empty:
         reason = "the graph lacks their entities or answers, or no path joins them"
         say(f"{report.empty:,} of the seeds mined gave no rule: {reason}", "notice")

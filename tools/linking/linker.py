@@ -33,7 +33,7 @@ from triplewise.tools.retrieval.encoder import Encoder
 _NEAR, _NEARER = 0.79, 0.87
 """Least score of a near name that is taken for a mention, and of one a part of which is a name in full."""
 _BETTER_KNOWN = 3.0  # how many times better known (log scale) a longer name must be than the exact one
-_LEAST_LETTERS = 4  # shorter texts have too many near names
+_LEAST_LETTERS, _KEPT = 4, 5  # of texts with few near names, and candidates kept of a mention
 _CONTEXT, _IN_CONTEXT = 0.3, 6  # weight of the question in the choice of a node; nodes compared with it
 _TAKEN, _DOUBTFUL = 0.75, 0.2
 """A span of the first weight is a mention, one below the second never; between them if there is no other."""
@@ -84,7 +84,6 @@ def link(
     kg: KnowledgeGraph,
     given: Mapping[str, str | None] | None = None,
     encoder: Encoder | None = None,
-    limit: int = 5,
 ) -> tuple[LinkedEntity, ...]:
     """Link the entities of a question, most certain first.
 
@@ -93,24 +92,21 @@ def link(
         given: mention -> id or typed literal (`"1.0"^^xsd:float`), taken as it is (None: have the mention
             linked). Nothing else is linked then.
         encoder: chooses among candidates of the same name by the context of the question.
-        limit: candidates kept a mention.
 
     Raises:
         QuestionError: a given id or mention that the graph does not know; lists near ones.
         KGUnavailableError: a graph without a label index did not answer.
     """
-    linker = _Linker(kg, question, encoder, limit)
+    linker = _Linker(kg, question, encoder)
     if given:
         return tuple(linker.given(mention, id_) for mention, id_ in given.items())
     marked = [m for span in _marked(_BRACKETS, question) if (m := linker.named(span)) is not None]
     return tuple(linker.linked(mention) for mention in marked or linker.mentions())
 
 
-def candidate_nodes(
-    question: str, kg: KnowledgeGraph, encoder: Encoder | None = None, limit: int = 5
-) -> tuple[IRI, ...]:
+def candidate_nodes(question: str, kg: KnowledgeGraph, encoder: Encoder | None = None) -> tuple[IRI, ...]:
     """Return the nodes that the mentions of a question may mean: the best of every mention first."""
-    ranked = [[c.id for c in entity.candidates] for entity in link(question, kg, None, encoder, limit)]
+    ranked = [[c.id for c in entity.candidates] for entity in link(question, kg, None, encoder)]
     ids = dict.fromkeys(id_ for place in zip_longest(*ranked) for id_ in place if id_ is not None)
     return tuple(iri for id_ in ids if (iri := kg.profile.expand(id_)) is not None)
 
@@ -134,9 +130,9 @@ def kind_of(word: str, question: str, profile: Profile) -> str:
 class _Linker:
     """Links the mentions of one question; `_cased`: it has capitals behind its first word (end: `_first`)."""
 
-    def __init__(self, kg: KnowledgeGraph, question: str, encoder: Encoder | None, limit: int) -> None:
+    def __init__(self, kg: KnowledgeGraph, question: str, encoder: Encoder | None) -> None:
         self._kg, self._names, self._text, self._classes = kg, kg.names, question, class_words(kg)
-        self._encoder, self._limit, self._quoted = encoder, limit, _marked(_QUOTES, question)
+        self._encoder, self._quoted = encoder, _marked(_QUOTES, question)
         self._near = partial(self._names.search, limit=20, near=True)
         first = next((token for token in tokens(question) if token.word), None)
         self._first = first.end if first else 0
@@ -177,7 +173,6 @@ class _Linker:
         return _Mention(span, entries, 10.0) if entries else None
 
     def linked(self, mention: _Mention) -> LinkedEntity:
-        """Return a mention with its candidates, best first."""
         span, entries = mention.span, [*mention.entries, *self._longer(mention)]
         # Signs around the words count too: "Eaten Alive!" is another film than "Eaten Alive".
         window = self._text[max(span.start - 4, 0) : span.end + 4]
@@ -205,7 +200,7 @@ class _Linker:
             EntityCandidate(short(e.iri), e.label, round(min(s, 1.0), 4), kind, e.description, e.popularity)
             for s, (_, kind, e) in zip(scores.tolist(), ranked, strict=True)
         ]
-        found = tuple(sorted(candidates, key=lambda c: -c.score)[: self._limit])
+        found = tuple(sorted(candidates, key=lambda c: -c.score)[:_KEPT])
         best = found[0]
         return LinkedEntity(span.text, span.start, span.end, best.id, best.label, best.score, found)
 
@@ -233,7 +228,6 @@ class _Linker:
         return LinkedEntity(mention, start, end, short, label, 1.0, (candidate,))
 
     def _unknown(self, what: str, mention: str) -> QuestionError:
-        """Return the error of an entity that is not there, with those of near names."""
         short = self._kg.profile.short
         near = ", ".join(f"{c.label} ({short(c.entry.iri)})" for c in self._near(mention)[:5])
         hint = f"near ones: {near}" if near else "check the id's spelling and the profile"
@@ -265,7 +259,6 @@ class _Linker:
         return tuple(c.entry for c in candidates if c.score >= best - 0.1)
 
     def _exists(self, term: Term) -> bool:
-        """Return whether the graph has a term."""
         by_id = self._kg.profile.entity_text == "local"  # ids read as names, whether or not they exist
         if not by_id and term in self._kg.labels([term]):  # what has a label exists; it is needed anyway
             return True
@@ -279,7 +272,6 @@ class _Linker:
         return self._kg.index is not None or _has_capital(span.text) or bool(kinds & {"other", "number"})
 
     def _weigh(self, match: SpanMatch) -> _Mention:
-        """Return a span that is a name, with its weight."""
         span, entries = match.span, match.entries
         kinds = [self._kind(word) for word in _word_forms(span.text)]
         weight = sum(_VALUE[kind] for kind in kinds if kind != "common")

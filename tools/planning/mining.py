@@ -73,7 +73,7 @@ class Miner:
     """Finds and scores the closed paths of the seeds of an index, and keeps them in it."""
 
     def __init__(self, kg: KnowledgeGraph, seeds: SeedIndex) -> None:
-        self.kg, self.caps, self._mined = kg, seeds.caps, seeds.mined
+        self.kg, self._hops, self._mined = kg, seeds.hops, seeds.mined
         self._resolved: dict[str, tuple[Term, ...]] = {}
 
     def mine(self, seeds: Sequence[Seed]) -> list[Rule]:
@@ -95,21 +95,14 @@ class Miner:
     def choose(self, seeds: Sequence[Seed]) -> list[Seed]:
         """Return a few seeds of a group, drawn at random; those with several answers tell more."""
         several = [s for s in seeds if len(s.answers) > 1] or list(seeds)
-        return self._sample(sorted(several, key=lambda s: (s.question, s.topics)), SAMPLES)
-
-    def _sample(self, items: Sequence[Item], count: int) -> list[Item]:
-        """Return `count` of the items in their order: a sample that depends on them and the seed only."""
-        if len(items) <= count:
-            return list(items)
-        draw = random.Random(f"{self.caps.seed} {len(items)} {items[0]}")
-        return [items[i] for i in sorted(draw.sample(range(len(items)), count))]
+        return _sample(sorted(several, key=lambda s: (s.question, s.topics)), SAMPLES)
 
     def of_seed(self, seed: Seed) -> Mined:
         """Return the paths of one seed, from its first topic that the KG knows, with their quality."""
         if seed not in self._mined:
             anchor = next(iter(self.anchors(seed).values()), "")
             ends = [end for answer in seed.answers for end in self.resolve(answer)[:1]]
-            found = self._closed_paths(anchor, self._sample(ends, ANSWERS)) if anchor and ends else ()
+            found = self._closed_paths(anchor, _sample(ends, ANSWERS)) if anchor and ends else ()
             qualities = {path: self._judge(anchor, path, set(ends)) for path in found}
             self._mined[seed] = {path: q for path, q in qualities.items() if q is not None}
         return self._mined[seed]
@@ -150,8 +143,8 @@ class Miner:
         assert start is not None
         reached: dict[Path, frozenset[Term]] = {(): frozenset({start})}
         frontier: list[Path] = [()]
-        for _hop in range(self.caps.hops - 1):
-            grown, frontier = self._sample(paths.grow(self.kg, anchor, *frontier), HALVES), []
+        for _hop in range(self._hops - 1):
+            grown, frontier = _sample(paths.grow(self.kg, anchor, *frontier), HALVES), []
             for path in grown:
                 result = paths.run(self.kg, Rule(anchor, path, keeps_topic=True), limit=FRONTIER)
                 if result.outcome is Outcome.ROWS:
@@ -203,6 +196,12 @@ class Miner:
         hits = len(values & right)
         size = cap if result.outcome is Outcome.TRUNCATED else len(values)
         return Quality(hits / size if size else 0.0, hits / len(right), returns)
+
+
+def _sample(items: Sequence[Item], count: int) -> list[Item]:
+    """Return `count` of the items in their order: a sample that depends on them only."""
+    draw = random.Random(f"1 {len(items)} {items[0]}" if items else "")
+    return [items[i] for i in sorted(draw.sample(range(len(items)), min(count, len(items))))]
 
 
 def _comparable(term: Term) -> object:

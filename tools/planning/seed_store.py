@@ -56,20 +56,20 @@ def _read(path: Path, whole: bool = True) -> _Kept:
     return kept
 
 
-def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: s.Caps) -> s.SeedIndex | None:
+def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, hops: int) -> s.SeedIndex | None:
     """Return the seed questions of a graph opened by `source`. Raises `DataError`: a file or line is broken.
 
     Args:
         path: seed files joined by commas; None for those that are kept for the graph, with the answers that
             people marked right.
-        caps: how far mining goes; seeds kept under other caps are read, but mined anew.
+        hops: of the longest path; seeds that were mined to other lengths are mined anew.
     """
     files, version = _files(path)
     right = () if path else right_answers(source)
     taught = [s.Seed(r["question"], (*(e := r["entities"]),), (*r["answer"],), (*e.values(),)) for r in right]
     taught = [seed for seed in taught if seed.spans and seed.answers]
     place = next((f for f in _places(source, kg) if f.is_file()), None)
-    key, indexes = (place, place and place.stat().st_mtime_ns, version, caps, *taught), memory_of(kg, "seeds")
+    key, indexes = (place, place and place.stat().st_mtime_ns, version, hops, *taught), memory_of(kg, "seeds")
     with _lock:
         if key not in indexes:
             kept = _Kept({}, {}, {}) if place is None else _read(place)
@@ -77,8 +77,8 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: s.Caps) -
                 kept = _Kept({}, _grouped(files, kg, path), {})
             for text, of in (s.group_seeds(taught) if taught else {}).items():
                 kept.groups[text] = [*kept.groups.get(text, ()), *of]
-            mined = kept.mined if kept.about.get("caps") == [*caps] else {}
-            indexes[key] = s.SeedIndex(kept.groups, caps, mined) if kept.groups else None
+            mined = kept.mined if kept.about.get("hops") == hops else {}
+            indexes[key] = s.SeedIndex(kept.groups, hops, mined) if kept.groups else None
         found: s.SeedIndex | None = indexes[key]
         return found
 
@@ -124,7 +124,7 @@ class IndexReport(NamedTuple):
 
 
 def index_seeds(
-    path: str, source: str, kg: KnowledgeGraph, caps: s.Caps, progress: Progress = lambda *_: None
+    path: str, source: str, kg: KnowledgeGraph, hops: int, progress: Progress = lambda *_: None
 ) -> IndexReport:
     """Mine the seed questions of files (`path`, joined by commas) for a graph, and keep what they give.
 
@@ -136,9 +136,9 @@ def index_seeds(
     if place is None:
         raise ConfigurationError(f"there is no folder to keep the seeds of {kg.name} in")
     files, version = _files(path)
-    groups, about = _grouped(files, kg, path), {"version": version, "caps": [*caps]}
+    groups, about = _grouped(files, kg, path), {"version": version, "hops": hops}
     part, lock = Path(f"{place}.part"), Path(f"{place}.lock")
-    miner = Miner(kg, s.SeedIndex({}, caps))
+    miner = Miner(kg, s.SeedIndex({}, hops))
     chosen = {seed: text for text, seeds in groups.items() for seed in miner.choose(seeds)}
     busy = DataError("another process indexes the seeds of this graph", place)
     with writing(place):

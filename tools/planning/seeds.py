@@ -31,13 +31,6 @@ BATCH = 500  # seeds whose topics are named at once
 _STRUCTURE = frozenset({"many", "not", "no", "never", "without", "or"})  # stop words that change a question
 
 
-class Caps(NamedTuple):
-    """How far mining goes: `hops` of the longest path; `seed` of samples drawn where there is too much."""
-
-    hops: int = 3
-    seed: int = 1
-
-
 class Seed(NamedTuple):
     """A question with answers (ids, names or values); `topics`: its entities by mention, name or id."""
 
@@ -64,7 +57,7 @@ class Seed(NamedTuple):
 
 
 class Quality(NamedTuple):
-    """How well a path reproduces the answers of one seed; `returns`: see `Miner`."""
+    """How well a path reproduces the answers of one seed; `returns`: see `Miner._judge`."""
 
     precision: float
     recall: float
@@ -93,11 +86,11 @@ class Match(NamedTuple):
 class SeedIndex:
     """BM25 over the masked texts of one graph's seed questions; unigrams and bigrams, stop words kept.
 
-    `groups`: seeds by their masked text; `mined`: what seeds gave, so that none is mined twice.
+    `groups`: seeds by their masked text; `hops`: of the longest path that is mined; `mined`: what seeds gave.
     """
 
     groups: Mapping[str, Sequence[Seed]]
-    caps: Caps = field(default_factory=Caps)
+    hops: int = 3
     mined: dict[Seed, Mined] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

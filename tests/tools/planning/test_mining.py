@@ -16,7 +16,7 @@ from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning import mining
 from triplewise.tools.planning.mining import Miner, PlanSettings, has_gap, seed_chains, seed_plan
 from triplewise.tools.planning.paths import answers
-from triplewise.tools.planning.seeds import Caps, Seed, SeedIndex, group_seeds
+from triplewise.tools.planning.seeds import Seed, SeedIndex, group_seeds
 
 EX = "http://example.org/"
 PROFILE = Profile(entity_namespaces=(EX,), relation_namespaces=(EX,))
@@ -53,7 +53,7 @@ def atoms(steps: Steps) -> Path:
 
 
 def miner(kg: EmbeddedKG, hops: int = 3) -> Miner:
-    return Miner(kg, SeedIndex({}, Caps(hops)))
+    return Miner(kg, SeedIndex({}, hops))
 
 
 def seed(topic: str, *found: str) -> Seed:

@@ -14,7 +14,7 @@ from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, open_kg
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.planning.mining import Miner
 from triplewise.tools.planning.seed_store import index_seeds, seeds_for
-from triplewise.tools.planning.seeds import Caps, SeedIndex
+from triplewise.tools.planning.seeds import SeedIndex
 
 TURTLE = """\
 @prefix : <http://films.example/> .
@@ -29,7 +29,7 @@ ROWS = [
     ("who acts in Black Rain?", "Black Rain", ["Douglas"]),
     ("who acts in Dune?", "Dune", ["Nobody"]),
 ]
-CAPS = Caps()
+HOPS = 3
 
 
 @pytest.fixture(autouse=True)
@@ -67,11 +67,11 @@ def write(path: Path, rows: list[tuple[str, str, list[str]]]) -> str:
 
 def test_what_is_kept_is_not_mined_again(store: Path, seeds: str) -> None:
     kg = open_kg(store)
-    report = index_seeds(seeds, str(store), kg, CAPS)
+    report = index_seeds(seeds, str(store), kg, HOPS)
     assert report[1:] == (4, 2, 4, 1)
     assert report.path.parent == store / "seeds"
     for path in (seeds, None):
-        index = seeds_for(str(store), kg, path, CAPS)
+        index = seeds_for(str(store), kg, path, HOPS)
         assert index is not None
         match = index.search("who directed Dune?", [(13, 17)])[0]
         with kg.meter.block() as meter:
@@ -84,17 +84,17 @@ def test_what_is_kept_is_not_mined_again(store: Path, seeds: str) -> None:
 def test_another_graph_other_seeds_or_other_caps_are_mined_anew(
     dump: Path, seeds: str, tmp_path: Path
 ) -> None:
-    index_seeds(seeds, str(dump), open_kg(dump), CAPS)
-    other = seeds_for(str(dump), open_kg(dump), write(tmp_path / "other.jsonl", ROWS[:1]), CAPS)
+    index_seeds(seeds, str(dump), open_kg(dump), HOPS)
+    other = seeds_for(str(dump), open_kg(dump), write(tmp_path / "other.jsonl", ROWS[:1]), HOPS)
     assert other is not None
     assert len(other.groups) == 1
-    shorter = seeds_for(str(dump), open_kg(dump), None, Caps(hops=2))
+    shorter = seeds_for(str(dump), open_kg(dump), None, 2)
     assert shorter is not None
     assert list(shorter.groups)
     assert all(shorter.groups[text] for text in shorter.groups)
     assert shorter.mined == {}
     dump.write_text(TURTLE + ":dune rdfs:label 'Dune' .")
-    assert seeds_for(str(dump), open_kg(dump), None, CAPS) is None
+    assert seeds_for(str(dump), open_kg(dump), None, HOPS) is None
 
 
 def test_what_is_broken_off_goes_on(store: Path, seeds: str) -> None:
@@ -105,11 +105,11 @@ def test_what_is_broken_off_goes_on(store: Path, seeds: str) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        index_seeds(seeds, str(store), kg, CAPS, stop)
-    assert seeds_for(str(store), kg, None, CAPS) is None, "half an index is none"
+        index_seeds(seeds, str(store), kg, HOPS, stop)
+    assert seeds_for(str(store), kg, None, HOPS) is None, "half an index is none"
     for _ in range(2):
         with kg.meter.block() as meter:
-            assert index_seeds(seeds, str(store), kg, CAPS).mined == 4
+            assert index_seeds(seeds, str(store), kg, HOPS).mined == 4
         mined.append(meter.queries)
     assert mined[0] > mined[1]
 
@@ -125,24 +125,24 @@ def test_a_graph_that_does_not_answer_is_no_graph_without_paths(
     with monkeypatch.context() as patch:
         patch.setattr(kg, "_run", refuse)
         with pytest.raises(KGUnavailableError):
-            index_seeds(seeds, str(store), kg, CAPS)
-    assert index_seeds(seeds, str(store), kg, CAPS).empty == 1
+            index_seeds(seeds, str(store), kg, HOPS)
+    assert index_seeds(seeds, str(store), kg, HOPS).empty == 1
 
 
 def test_without_a_place_and_without_a_file_it_is_said(store: Path, seeds: str, tmp_path: Path) -> None:
     kg: KnowledgeGraph = open_kg(store)
     with pytest.raises(DataError, match=r"none\.jsonl"):
-        index_seeds(str(tmp_path / "none.jsonl"), str(store), kg, CAPS)
+        index_seeds(str(tmp_path / "none.jsonl"), str(store), kg, HOPS)
     kg.cache_dirs = ()
     with pytest.raises(ConfigurationError, match="no folder"):
-        index_seeds(seeds, str(store), kg, CAPS)
-    assert seeds_for(str(store), kg, None, CAPS) is None
+        index_seeds(seeds, str(store), kg, HOPS)
+    assert seeds_for(str(store), kg, None, HOPS) is None
 
 
 def test_a_damaged_index_is_said(store: Path, seeds: str) -> None:
-    path = index_seeds(seeds, str(store), open_kg(store), CAPS).path
+    path = index_seeds(seeds, str(store), open_kg(store), HOPS).path
     path.write_bytes(b"no database at all" * 300)
     with pytest.raises(DataError, match="index the seeds again"):
-        seeds_for(str(store), open_kg(store), None, CAPS)
+        seeds_for(str(store), open_kg(store), None, HOPS)
     path.unlink()
-    assert index_seeds(seeds, str(store), open_kg(store), CAPS).mined == 4
+    assert index_seeds(seeds, str(store), open_kg(store), HOPS).mined == 4
