@@ -64,7 +64,7 @@ def local_index(kg: KnowledgeGraph, encoder: Encoder, question: str, nodes: Iter
 
 
 class _Neighbourhood:
-    """Facts around some nodes, by relation."""
+    """Facts around some nodes, by relation; each method but `read` is one task of a round of queries."""
 
     def __init__(self, kg: KnowledgeGraph) -> None:
         self._kg, self._profile = kg, kg.profile
@@ -74,10 +74,7 @@ class _Neighbourhood:
         self._extra: dict[str, set[Pair]] = defaultdict(set)  # names and classes
 
     def read(self, question: str, nodes: Sequence[IRI]) -> Facts:
-        """Return what is around some nodes and the classes of a question, in a fixed order.
-
-        In six rounds of queries.
-        """
+        """Return what is around some nodes and the classes of a question: six rounds of queries."""
         spans = _spans(question) if self._profile.type_predicates else []
         around = (partial(self._look_around, node) for node in nodes)
         self._together(*around, *(partial(self._find, span) for span in spans))
@@ -106,14 +103,12 @@ class _Neighbourhood:
         return result.rows if result.outcome.ok else ()
 
     def _look_around(self, node: IRI) -> None:
-        """Read the relations of a node, both ways."""
         relations = self._kg.relations(node)
         for forward, side in ((True, relations.forward), (False, relations.backward)):
             kept = [r for r in side if not is_left_out(r.value, self._profile)]
             self._ways += [(node, r, forward) for r in kept[:RELATIONS] if relations.outcome.ok]
 
     def _find(self, span: str) -> None:
-        """Find the classes of a name."""
         with suppress(QueryFailedError):
             self._kinds += find_classes(self._kg, span)[:NAMESAKES]
 
@@ -136,7 +131,6 @@ class _Neighbourhood:
         return [partial(read, part) for part in batches(ways, TOGETHER)]
 
     def _members(self, kind: IRI) -> None:
-        """Read some members of a class, of its subclasses too."""
         below = "|".join(IRI(p).n3() for p in self._profile.subclass_predicates)
         path = f"({self._profile.type_links}){f'/({below})*' if below else ''}"
         rows = self._rows(f"SELECT DISTINCT ?x WHERE {{ ?x {path} {kind.n3()} }} LIMIT {MEMBERS}", MEMBERS)
@@ -153,13 +147,11 @@ class _Neighbourhood:
         return list(islice(dict.fromkeys([*joins, *turns, *members]), FAR))
 
     def _outgoing(self, nodes: Sequence[IRI]) -> None:
-        """Read the facts that leave some nodes."""
         for s, p, o in self._rows(f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {terms_n3(nodes)} }} ?s ?p ?o }}"):
             if isinstance(p, IRI) and not is_left_out(p.value, self._profile):
                 self._facts[p].add((s, o))
 
     def _incoming(self, nodes: Sequence[IRI]) -> None:
-        """Read the relations that arrive at some nodes."""
         sparql = f"SELECT DISTINCT ?x ?p WHERE {{ VALUES ?x {{ {terms_n3(nodes)} }} ?y ?p ?x }}"
         rows = self._rows(sparql)
         self._ways += [(x, p, False) for x, p in rows if not is_left_out(p.value, self._profile)]
@@ -172,20 +164,17 @@ class _Neighbourhood:
         return [(x, y) for x, y in rows if isinstance(x, IRI) and y is not None]
 
     def _types(self, nodes: Sequence[IRI]) -> None:
-        """Read the classes of some nodes."""
         for x, c in self._linked(nodes, self._profile.type_predicates):
             if isinstance(c, IRI):
                 self._extra[self._profile.type_predicates[0]].add(_pair(x, c))
                 self._kinds.append(c)
 
     def _label(self, nodes: Sequence[IRI]) -> None:
-        """Read the labels of some nodes."""
         labels = self._kg.labels(nodes, partial=True).items()
         names = {_pair(node, text(label, self._profile.language)) for node, label in labels}
         self._extra[self._profile.label_predicates[0]] |= names
 
     def _aliases(self, nodes: Sequence[IRI]) -> None:
-        """Read further names of entities and classes."""
         for node, name in self._linked(nodes, self._profile.alias_predicates):
             if isinstance(name, Literal):
                 self._extra[self._profile.alias_predicates[0]].add(_pair(node, name))
