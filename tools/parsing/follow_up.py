@@ -171,13 +171,10 @@ class FollowUp:
         """Yield the question before, asking for something else: how many, when, in which year."""
         if (asked := _match("phrase", previous)) is None:
             return
-        wh, rest = asked.group().split()[-1].lower(), previous[asked.end() :].strip()
+        rest = previous[asked.end() :].strip()
         bare = re.match(rf"(?!{_VERB})(\S+) (.+)", rest)
-        if bare and wh in ("which", "what", "many"):
+        if bare and asked.group().split()[-1].lower() in ("which", "what", "many"):
             noun, rest = noun or bare[1], bare[2]
-        elif bare:  # "who discovered gallium": "when was gallium discovered"
-            noun = noun or ("people" if phrase.lower() == "how many" else "")
-            rest = rest if noun == "people" else f"was {bare[2]} {bare[1]}"
         yield self._rewrite(" ".join(f"{phrase} {noun} {rest}".split()))
 
     def _parallel(self, turn: Turn, previous: str, part: str) -> Iterator[Rewrite]:
