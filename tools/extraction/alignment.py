@@ -1,13 +1,12 @@
 """Triples read from text, aligned to a KG: its relations, its nodes, its datatypes (SymAgent 4.2.1).
 
 What may be the subject or the object of a relation is measured from samples of the KG's own facts: a node is
-described by the relations and classes it has, one that the KG does not know by how its name is written. That
-settles which end is the subject, and which node a name is; a name that fits none gets an id of its own.
+described by the relations and classes it has. That settles which end is the subject, and which node a name
+is; a name that fits none gets an id of its own.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,6 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from triplewise.tools.core.facts import ExtractedFact, RawTriple
-from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.extraction.terms import agree, literal, mint, resolve
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches
@@ -27,18 +25,13 @@ from triplewise.tools.kg.vocabulary import is_single_valued, triple_text
 LEAST_SIMILARITY = 0.12  # Below this similarity to what a relation joins elsewhere, a node is of another kind
 CLEARLY = 2.0  # Factor by which the other direction must fit better to turn a triple around
 AMBIGUOUS, NEW = 0.85, 0.8  # Factors of confidence where several nodes fit a name, and where none does
-NOUNS, SELDOM = 0.5, 0.05
-"""Share of ends written in lower case, or in the same way otherwise, below which a name is no new node."""
-CLOSEST = 4  # Nodes most similar to another that are compared with it
-UNKNOWN = 0.25
-"""Similarity of a node of which nothing is known to those of a relation all of whose ends are written so."""
+UNKNOWN = 0.2  # Similarity of a name of which the KG knows nothing
 SUBJECTS = 10  # Subjects seen from which on a relation may be taken for one with a single object
 SAMPLE = 40  # Nodes looked at at each end of a relation
 PAIRS, BATCH, ROWS, SECONDS = 200, 200, 60_000, 5.0
 """Pairs and nodes of one query, its rows, and seconds it may take: without it, nothing is known."""
 
 _Features = frozenset[str]
-_NAME_FORMS = frozenset({"number", "digit", "capital", "lower"})
 
 
 class _Term(NamedTuple):
@@ -50,32 +43,20 @@ class _Term(NamedTuple):
 
 
 class _End(NamedTuple):
-    """The nodes at one end of a relation: features of `samples`, and the share of nodes with each.
-
-    `names`: share of names written in each form (`_name_form`). `datatypes`, `literal`: of literals.
-    """
+    """The nodes at one end of a relation: the share of those with each feature, and of literals by datatype."""
 
     features: Mapping[str, float]
-    samples: tuple[_Features, ...]
-    names: Mapping[str, float]
     datatypes: Mapping[str, float]
-    literal: float
+
+    @property
+    def literal(self) -> float:
+        """The share of literals."""
+        return sum(self.datatypes.values())
 
     def similarity(self, features: _Features) -> float:
-        """How similar a node is to these, 0 to 1.
-
-        Half of it is the cosine of its features with their shares, half the mean cosine with the few nodes
-        most similar to it: members of a union are countries, and people too. Of a node of which only its
-        name is known, little can be said.
-        """
-        if not features or not self.features:
-            return 0.0
-        if len(features) == 1 and (form := next(iter(features))) in _NAME_FORMS:
-            return UNKNOWN * self.names.get(form, 0.0)
+        """How similar a node is to these: the cosine of its features with their shares, 0 to 1."""
         norm = math.sqrt(sum(v * v for v in self.features.values()) * len(features))
-        usual = sum(self.features.get(f, 0.0) for f in features) / norm
-        near = (len(features & s) / math.sqrt(len(features) * len(s)) for s in self.samples if s)
-        return 0.5 * usual + 0.5 * sum(heapq.nlargest(CLOSEST, near)) / CLOSEST
+        return sum(self.features.get(f, 0.0) for f in features) / norm if norm else 0.0
 
 
 def align(
@@ -159,7 +140,7 @@ class _Aligner:
         best = max(map(end.similarity, kinds), default=0.0)
         if any(literal(name, d) is not None for d in end.datatypes):
             return max(best, end.literal)
-        return best or end.similarity(frozenset({_name_form(name)}))
+        return best or UNKNOWN
 
     def _object(self, name: str, end: _End) -> _Term | None:
         """An object: a literal where the relation has such objects, else a node."""
@@ -183,11 +164,9 @@ class _Aligner:
             return _Term(best.node, best.fit * (AMBIGUOUS if is_ambiguous else 1.0))
         if bare := [n for n in nodes if not self._features.get(n.node)]:
             return _Term(bare[0].node, bare[0].fit)
-        # A name that the KG does not know is a new node, if it is written as names at this end are.
-        usual = end.names.get(_name_form(name), 0.0) if end.features else 1.0
-        if not normalise(name) or usual < (NOUNS if _name_form(name) == "lower" else SELDOM):
-            return None
-        return _Term(mint(name), NEW, name)
+        # A name that the KG does not know is a new node, if it is written as one.
+        is_name = any(c.isalnum() and not c.islower() for c in name)
+        return _Term(mint(name), NEW, name) if is_name else None
 
     def _ends(self, relation: IRI) -> tuple[_End, _End]:
         """What subjects and objects of a relation are like: one query for them, a few for all their nodes."""
@@ -205,14 +184,10 @@ class _Aligner:
         return self._measured[relation]
 
     def _end(self, nodes: Sequence[Term | None]) -> _End:
-        iris = [n for n in nodes if isinstance(n, IRI)]
-        samples = tuple(self._features.get(n, frozenset()) for n in iris)
-        features = Counter(f for sample in samples for f in sample)
-        names = Counter(_name_form(label) for label in self._kg.labels(iris).values())
+        features = Counter(f for n in nodes if isinstance(n, IRI) for f in self._features.get(n, ()))
         datatypes = Counter(n.datatype for n in nodes if isinstance(n, Literal))
-        count = max(len(nodes), 1)
-        shares = [{k: n / count for k, n in counts.items()} for counts in (features, names, datatypes)]
-        return _End(shares[0], samples, shares[1], shares[2], sum(datatypes.values()) / count)
+        shares = ({k: n / len(nodes) for k, n in counts.items()} for counts in (features, datatypes))
+        return _End(*shares)
 
     def _describe(self, nodes: Iterable[Term | None]) -> None:
         """Measure the features of nodes not met before: a query for relations and one for classes."""
@@ -240,14 +215,6 @@ class _Aligner:
                     if isinstance(node, IRI) and isinstance(kind, IRI):
                         features[node].add(f"a {kind.value}")
             self._features |= {n: frozenset(fs) for n, fs in features.items()}
-
-
-def _name_form(name: str) -> str:
-    """Return the form of a name: as a number, with a digit first, with a capital, or without."""
-    first = next((c for c in name if c.isalnum()), "")
-    if first.isdigit():
-        return "digit" if any(c.isalpha() for c in name) else "number"
-    return "capital" if first.isupper() else "lower"
 
 
 def _bare(name: str) -> str:
