@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.console import columns, out, progress_bars, say
+from triplewise.graphs.console import out, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
 PATHS = {"kg", "profile", "prompt", "seeds", "examples", "documents", "facts", "prices", "encoder", "db"}
@@ -107,17 +106,14 @@ def learn(
             show(f"{phase} {number}", done, total, f"{done} of {total}  {note}")
 
         state = learning.learn(config, into, report=report, notify=lambda text: say(text, "notice"))
-    # A line an iteration: mean rewards, shares with a reward, trajectories trained on, and the gain.
-    scores = [f"{score['f1']:.3f}" for score in state.scores] + ["-", "-"]
-    rows = []
+    scores = [f"{score['f1']:.3f}" for score in state.scores] + ["-"]
     for number, done in enumerate(state.rounds):
-        rewards = [
-            (f"{r['reward']:.3f}", f"{r['rewarded']:.0%}") for r in (done["explored"], done["refined"])
-        ]
-        gain = f"{scores[number]} -> {scores[number + 1]}"
-        rows.append([str(number + 1), *chain(*rewards), str(done["kept"]), gain])
-    heads = ("iteration", "explored", "> 0", "refined", "> 0", "kept", "validation F1")
-    out().print(columns(heads, rows, right=True))
+        explored, refined = (
+            f"{phase} {done[phase]['reward']:.3f} ({done[phase]['rewarded']:.0%} above 0)"
+            for phase in ("explored", "refined")
+        )
+        gain = f"validation F1 {scores[number]} -> {scores[number + 1]}"
+        out().print(f"iteration {number + 1}: {explored}, {refined}, {done['kept']} kept, {gain}")
     files = (into / learning.TRAJECTORIES, into / learning.VALIDATED)
     made = [t for file in files for t in read_trajectories(file)]
     if failed := {t.id: t for t in made if t.status.startswith("crashed")}:

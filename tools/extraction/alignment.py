@@ -43,7 +43,7 @@ class _Term(NamedTuple):
 
 
 class _End(NamedTuple):
-    """The nodes at one end of a relation: the share of those with each feature, and of literals by datatype."""
+    """The nodes at one end of a relation: shares of nodes by feature, and of literals by datatype."""
 
     features: Mapping[str, float]
     datatypes: Mapping[str, float]

@@ -36,12 +36,9 @@ REPORT = "training.json"
 class LoraSettings:
     """How an adapter is trained; the defaults are the paper's (A.2 and table 6).
 
-    Attributes:
-        rank, alpha, dropout, targets: of the adapter. learning_rate: at its highest, with AdamW.
-        batch: examples at once on a device; accumulation: batches for one step.
-        warmup: share of the steps in which the rate rises, before it falls as a cosine.
-        max_tokens: longest example. save_steps: steps between checkpoints, which a killed training goes on
-            from. seed: of the adapter's first weights and of the order of examples.
+    A step is `accumulation` batches of `batch` examples of up to `max_tokens`. The rate rises to
+    `learning_rate` during a share `warmup` of the steps, and falls as a cosine. A killed training goes on
+    from checkpoints, which are `save_steps` apart.
     """
 
     rank: int = 32
