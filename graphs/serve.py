@@ -380,7 +380,6 @@ def openapi() -> dict[str, Any]:
 
 
 def _failure(request: Request, error: Exception) -> Response:
-    """Return an error in its own words."""
     if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
     status = 503 if isinstance(error, KGUnavailableError) else 502 if isinstance(error, RunError) else 400

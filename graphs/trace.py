@@ -204,7 +204,6 @@ def whole_trace(state: State, profile: Profile | None = None) -> dict[str, Any]:
 
 
 def _terms(triple: Triple) -> dict[str, str]:
-    """Return a fact as N-Triples terms."""
     return {name: getattr(triple, name).n3() for name in ("subject", "relation", "object")}
 
 

@@ -34,13 +34,10 @@ def calibrate(
 ) -> None:
     """Train the confidence of answers on questions of your own.
 
-    All questions are asked, and boosted trees learn by what evidence answers were right. They are kept as
-    confidence.json in the folder of a graph that `triplewise kg load` made, and used from then on; for other
-    graphs --set calibration=FILE names it. Takes 40 answers at least, better 200, of every kind of
-    question, a fifth of them with no answer.
-
-    With --model, that language model is asked, and its answers get a confidence of their own, kept in the
-    same file. Without this its answers have none.
+    All questions are asked, and boosted trees learn by what evidence answers were right. They are kept in the
+    folder of a loaded graph, and used from then on; for others --set calibration=FILE names them. Takes 40
+    answers at least, better 200, a fifth of them with no answer. With --model, that model is asked, and its
+    answers get a confidence of their own in the same file.
 
     Examples:
         triplewise calibrate questions.jsonl --kg films

@@ -107,8 +107,8 @@ def index(
 def info(login: o.Login, source: Source, profile: o.Profile = None, as_json: Json = False) -> None:
     """Show what a graph holds: size, profile, classes, relations, some facts.
 
-    Of a small graph, the schema card: classes with their members; relations with all their names, where they
-    lead and some values. Of a large one only a sample is read, so that this is quick on any endpoint.
+    Of a small graph, the schema card: classes with their members, relations with all their names, where they
+    lead and some values. Of a large one only a sample is read.
 
     Examples:
         triplewise kg info demo
@@ -150,19 +150,16 @@ def _size_of(kg: KnowledgeGraph, folder: Path) -> list[tuple[str, str]]:
     from triplewise.tools.kg.open import is_store, read_manifest
 
     if is_store(folder):
-        manifest = read_manifest(folder)
-        size, names = f"{manifest['triples']:,}", f"{manifest['names']:,} names in the index"
-    elif isinstance(kg, EndpointKG):
-        way, size = full_text_of(kg), "not counted: an endpoint may take minutes to"
+        size, names = (f"{read_manifest(folder)[name]:,}" for name in ("triples", "names"))
+        return [("triples", size), ("labels", f"{names} names in the index")]
+    if isinstance(kg, EndpointKG):
+        way = full_text_of(kg)
         names = f"{way.name}, asked by words" if way else "asked for as they are written"
-        names += "; make an index: triplewise kg index URL"
-        names = f"index of {kg.indexed}" if kg.indexed else names
-    else:
-        counted = kg.query("SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }")
-        number = counted.rows[0][0] if counted.outcome.ok and counted.rows else None
-        size = f"{int(number.value):,}" if number is not None else "too many to count"
-        names = "in an index made while opening"
-    return [("triples", size), ("labels", names)]
+        names = f"index of {kg.indexed}" if kg.indexed else f"{names}; make an index: triplewise kg index URL"
+        return [("triples", "not counted: an endpoint may take minutes to"), ("labels", names)]
+    counted = kg.query("SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }")
+    number = counted.rows[0][0] if counted.outcome.ok and counted.rows else None
+    return [("triples", f"{int(number.value):,}" if number is not None else "too many to count")]
 
 
 @o.command(commands)
@@ -231,9 +228,8 @@ def cut(
 ) -> None:
     """Cut all triples within some hops of given entities out of a dump, with their labels.
 
-    The dump may be larger than memory. What is broken off goes on when the same command is run again: no dump
-    is taken apart twice. DIR then holds triples.nt.gz, labels.nt.gz and cut.json (what was cut), and
-    `triplewise kg load DIR` takes it as it is.
+    The dump may be larger than memory. What is broken off goes on when the same command is run again. DIR
+    then holds triples, labels and cut.json (what was cut), and `triplewise kg load DIR` takes it as it is.
 
     Examples:
         triplewise kg cut --seeds ids.txt --from dump.nt.bz2 --into part --profile wikidata
@@ -273,8 +269,7 @@ def thin(
     """Make an incomplete graph: drop triples on the shortest paths from questions to their answers.
 
     For testing what an agent does where the graph has gaps (SymAgent, algorithm 1). DIR also holds dropped.nt
-    (with it the graph is whole again) and thinned.json (how it was done). The same seed drops the same
-    triples.
+    and thinned.json (how it was done). The same seed drops the same triples.
 
     Examples:
         triplewise kg thin --kg films --questions test.jsonl --into films-thin --drop 0.5 --seed 1

@@ -38,10 +38,9 @@ def show(
 ) -> None:
     """Show what a question may mean, best first, without running it; with a model, the rules it is shown.
 
-    A reading is a query, with the probability that its answer is exactly right. A rule is a path of
-    relations from an entity of the question to its answer, found in the answered questions most like it
-    or in a reading. Support: seed questions whose answers it reproduces; precision and recall: how well.
-    What was dropped is listed with the reason.
+    A reading is a query, with the probability that its answer is exactly right. A rule is a path of relations
+    from an entity to the answer. Support: seed questions whose answers it reproduces; precision and recall:
+    how well. What was dropped is listed with the reason.
 
     Examples:
         triplewise plan "Who wrote Dracula?"

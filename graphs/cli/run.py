@@ -335,7 +335,6 @@ class Report:
 
 
 def _first(texts: Sequence[str]) -> str:
-    """Return the first few of a list, and how many more there are."""
     rest = len(texts) - NAMES
     return ", ".join(texts[:NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
 
