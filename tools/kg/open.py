@@ -9,7 +9,6 @@ import re
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -172,13 +171,9 @@ def _open(
     given = None if profile is None else load_profile(profile)
     text, path = str(source), Path(source).expanduser()
     if text == DEMO:
-        folder = resources.files("triplewise.tools.kg") / DEMO
-        with ExitStack() as stack:
-            facts, labels, yaml = (
-                stack.enter_context(resources.as_file(folder / name))
-                for name in ("demo.nt.gz", "labels.tsv.gz", "profile.yaml")
-            )
-            return _in_memory([facts], [labels], given or load_profile(yaml), DEMO)
+        folder = Path(str(resources.files("triplewise.tools.kg") / DEMO))
+        shape = given or load_profile(folder / "profile.yaml")
+        return _in_memory([folder / "demo.nt.gz"], [folder / "labels.tsv.gz"], shape, DEMO)
     if _URL.match(text):
         return _open_endpoint(whole_url(text), given, deadline)
     if path.is_dir() and (is_store(path) or not graph_files(path)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from greenlet import getcurrent, greenlet
@@ -18,23 +19,23 @@ A = TypeVar("A")
 
 
 class _Batch:
-    """All tasks below one outermost call: those that are ready, and those that wait, with their queries."""
+    """All tasks below one outermost call: how those go on that are ready, and the questions of the others."""
 
     def __init__(self, waves: object) -> None:
         self.waves, self.main = waves, getcurrent()
-        self.ready: deque[_Task] = deque()
+        self.ready: deque[Callable[[], object]] = deque()
         self.waiting: list[tuple[_Task, Any]] = []
 
 
-class _Task:
+class _Task(greenlet):
     """A task, perhaps of another one (`owner`). `unfinished`: how many of its own still run."""
 
     def __init__(self, batch: _Batch, job: Callable[[], object], owner: _Task | None) -> None:
+        super().__init__(self._live, batch.main)
         self.batch, self.job, self.owner, self.unfinished = batch, job, owner, 0
-        self.greenlet = greenlet(self._live, batch.main)
-        self.greenlet.task = self
         self.value: Any = None
         self.error: BaseException | None = None
+        batch.ready.append(self.switch)
 
     def _live(self) -> None:
         try:
@@ -44,14 +45,13 @@ class _Task:
         if self.owner is not None:
             self.owner.unfinished -= 1
             if not self.owner.unfinished:
-                self.batch.ready.append(self.owner)
+                self.batch.ready.append(self.owner.switch)
 
 
 class Waves(Generic[Q, A]):
     """Runs tasks so that what they ask travels together. Exactly one task of a call runs at any moment.
 
-    Args:
-        send: answers some questions, all at once; in the order of the questions.
+    `send` answers some questions, all at once, in their order.
     """
 
     def __init__(self, send: Callable[[Sequence[Q]], Sequence[A]]) -> None:
@@ -64,22 +64,19 @@ class Waves(Generic[Q, A]):
         owner = self._current()
         batch = _Batch(self) if owner is None else owner.batch
         started = [_Task(batch, task, owner) for task in tasks]
-        batch.ready.extend(started)
         if owner is not None:
             owner.unfinished = len(started)
             batch.main.switch()
-        while not all(task.greenlet.dead for task in started):
+        while not all(task.dead for task in started):
             if not batch.ready:
                 waiting, batch.waiting = batch.waiting, []
                 try:
                     answers = self._send([question for _, question in waiting])
-                    for (task, _), answer in zip(waiting, answers, strict=True):
-                        task.value = answer
-                except BaseException as error:  # noqa: BLE001 - raised again by `ask`
-                    for task, _ in waiting:
-                        task.error = error
-                batch.ready.extend(task for task, _ in waiting)
-            batch.ready.popleft().greenlet.switch()
+                    pairs = zip(waiting, answers, strict=True)
+                    batch.ready.extend(partial(task.switch, answer) for (task, _), answer in pairs)
+                except BaseException as error:  # noqa: BLE001 - raised again where they asked
+                    batch.ready.extend(partial(task.throw, error) for task, _ in waiting)
+            batch.ready.popleft()()
         for task in started:
             if task.error is not None:
                 raise task.error
@@ -90,13 +87,9 @@ class Waves(Generic[Q, A]):
         if (task := self._current()) is None:
             return self._send([question])[0]
         task.batch.waiting.append((task, question))
-        task.batch.main.switch()
-        if task.error is not None:
-            error, task.error = task.error, None
-            raise error
-        answer: A = task.value
+        answer: A = task.batch.main.switch()
         return answer
 
     def _current(self) -> _Task | None:
-        task = getattr(getcurrent(), "task", None)
+        task = getcurrent()
         return task if isinstance(task, _Task) and task.batch.waves is self else None
