@@ -27,7 +27,7 @@ class _Batch:
         self.waiting: list[tuple[_Task, Any]] = []
 
 
-class _Task(greenlet):
+class _Task(greenlet):  # type: ignore[misc]  # it has no types
     """A task, perhaps of another one (`owner`). `unfinished`: how many of its own still run."""
 
     def __init__(self, batch: _Batch, job: Callable[[], object], owner: _Task | None) -> None:
