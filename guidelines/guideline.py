@@ -142,13 +142,10 @@ class Guideline(_Entry):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The guideline that fits a step.
+    """The guideline that fits a step: its text for the agent, and the reason for a person.
 
-    Attributes:
-        severity: `error`: the step is rolled back and the text is its observation; `note`: the step
-            stands and the text is appended to its observation.
-        text: what the agent is told; for a note, the texts of all notes that fit, one a line.
-        reason: the same for a person: what is wrong, without what to do about it.
+    `error`: the step is rolled back and the text is its observation; `note`: the step stands and the texts of
+    all notes that fit are appended to its observation.
     """
 
     id: str
@@ -171,8 +168,7 @@ class Guidelines:
     """Guidelines in order. Errors come before notes; among equals the first that matches wins.
 
     A `when` that fails on odd input counts as no match, and a text that fails is replaced by a plain
-    one; both are logged once per guideline (logger `triplewise.guidelines.guideline`). Nothing raises out
-    of a run.
+    one; both are logged once per guideline. Nothing raises out of a run.
     """
 
     def __init__(self, guidelines: Sequence[Guideline]) -> None:
@@ -193,11 +189,7 @@ class Guidelines:
     ) -> Match | None:
         """Return the first guideline whose situation is present, with its text; None if nothing is wrong.
 
-        Args:
-            feedback: what the environment said about the step just made.
-            memory: the reasoning memory before that step.
-            toolset: the actions in use: guidelines of another toolset are passed over.
-            given: what else `situation` takes.
+        `memory` is that before the step; guidelines of another `toolset` are passed over.
         """
         values = situation(feedback, memory, **given)
         triggered = self._triggered(values, toolset)

@@ -56,12 +56,9 @@ def situation(
     several: bool = False,
     mentions: Sequence[tuple[int, int]] = (),
 ) -> dict[str, Any]:
-    """The values of `NAMES` for one step.
+    """The values of `NAMES` for one step; the memory tells budget and step where they are None.
 
-    Args:
-        mentions: where the question names entities (start, end): their words ask for nothing.
-        budget_left: None takes it from the memory's own budget, where it has one.
-        step: None counts from `memory.steps`, the steps used before this one.
+    mentions: where the question names entities (start, end): their words ask for nothing.
     """
     if budget_left is None and memory.budget:
         budget_left = memory.budget - memory.steps - 1
@@ -106,12 +103,9 @@ def environment() -> Environment:
 def check_template(
     env: Environment, document: YamlDocument, place: tuple[str | int, ...], source: str, names: Iterable[str]
 ) -> nodes.Template:
-    """Return the syntax tree of a template of a file, which names and includes only what there is.
+    """Return the syntax tree of a template of a file, at a place that keys and indices lead to.
 
-    Args:
-        env: what it is compiled in. place: keys and indices that lead to it. names: that it may use.
-
-    Raises `DataError`, which names file and line, where it is not Jinja or uses something else.
+    Raises `DataError`, which names file and line, where it is not Jinja or uses other names or parts.
     """
     key = ".".join(str(part) for part in place if isinstance(part, str))
     try:
