@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -216,15 +216,3 @@ def test_what_cannot_be_learned_is_refused(films: Path, whole: Path, tmp_path: P
         pytest.raises(ConfigurationError, match="another process is learning"),
     ):
         learn(config(films), tmp_path / "one", learner=NoteLearner())
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"policy": "other"}, "unknown policy"),
-        ({"iterations": 0}, "must be 1 at least"),
-    ],
-)
-def test_configurations_that_cannot_work(films: Path, values: Mapping[str, Any], said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
-        config(films, **values)

@@ -145,14 +145,6 @@ def test_a_complete_training_is_not_repeated(base: str, tmp_path: Path) -> None:
     assert (tmp_path / "adapter_model.safetensors").stat().st_mtime_ns == weights
 
 
-def test_the_defaults_are_table_6() -> None:
-    settings = LoraSettings()
-    assert (settings.rank, settings.alpha, settings.dropout) == (32, 32, 0.05)
-    assert (settings.batch, settings.accumulation, settings.warmup) == (2, 2, 0.05)
-    assert (settings.learning_rate, settings.epochs, settings.max_tokens) == (2e-5, 3.0, 4096)
-    assert set(settings.targets) == {f"{p}_proj" for p in ("q", "k", "v", "o", "down", "up", "gate")}
-
-
 def test_what_cannot_work_is_said(base: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="unknown setting of LoRA 'rnk'"):
         LoraSettings.of({"rnk": 8})
