@@ -1,1 +1,1 @@
-"""Values that everything else speaks: terms, rules, calls, feedback, errors, values, units."""
+"""What everything else speaks: terms, rules, names, errors, files, addresses, agreement of answers."""
