@@ -78,7 +78,7 @@ def _of_texts(select: Select, database: RelationalDatabase) -> dict[str, object]
         if literal.name not in near if is_exact else not database.holds_like(column, literal.name):
             missing.append({"text": literal.name, "column": column.id, "nearest": near})
     as_text = [c.id for c in select.ordered(database.schema) if database.keeps_as_text(c)]
-    return {k: v for k, v in (("missing", missing), ("as_text", as_text)) if v}
+    return {key: found for key, found in {"missing": missing, "as_text": as_text}.items() if found}
 
 
 @action("search(Berlin)")

@@ -181,8 +181,9 @@ class Writer:
         given = right.value if isinstance(right, Literal) else ""
         # What is before the first day of a year is before that year, also where nothing but years is known.
         if (match := _YEAR.fullmatch(given)) and match["day"] in (None, _EDGES.get(sign)):
-            if not _PLAIN_YEAR.fullmatch(match["year"]):
-                return f"{self._year(self.names(left))} {sign} {int(match['year'])}"
+            if not _PLAIN_YEAR.fullmatch(match["year"]):  # YEAR() would be an error for all but dateTime
+                year = f'REPLACE(STR({self.names(left)}), "^(-?[0-9]+).*$", "$1")'
+                return f"{self.names(IRI(XSD + 'integer'))}({year}) {sign} {int(match['year'])}"
             given = match["year"]
         length = min(10, len(given) or 10)
         return f"{self._day(left, length)} {sign} {self._day(right, length)}"
@@ -205,10 +206,6 @@ class Writer:
         if isinstance(side, Variable):
             return f"SUBSTR(STR({self.names(side)}), 1, {length})"
         return self.names(string(side.value[:length]))
-
-    def _year(self, written: str) -> str:
-        """The year of a date as a number; YEAR() would be an error for all but dateTime."""
-        return f'{self.names(IRI(XSD + "integer"))}(REPLACE(STR({written}), "^(-?[0-9]+).*$", "$1"))'
 
     def _key(self, side: Node, kind: pyql.Kind) -> str:
         """What is compared instead of a value whose datatype says too little."""
