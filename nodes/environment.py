@@ -37,7 +37,6 @@ from triplewise.tools.planning.seeds import FOLDER, SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 if TYPE_CHECKING:  # they take their time
-    from triplewise.tools.planning.examples import Examples
     from triplewise.tools.retrieval.documents import Documents
     from triplewise.tools.sql.database import RelationalDatabase
 
@@ -197,14 +196,14 @@ class Environment:
         return open_documents(self.context.documents)
 
     @cached_property
-    def examples(self) -> Examples | None:
+    def examples(self) -> SeedIndex | None:
         """Solved questions that a model is shown: those of a file, else those marked right; None without."""
         context = self.context
         if context.examples == "none" or context.embedded or context.db is not None:
             return None
         from triplewise.tools.planning.examples import examples_for
 
-        return examples_for(context.name_of("kg"), self.kg.profile, context.examples)
+        return examples_for(context.name_of("kg"), self.kg, context.examples)
 
     @cached_property
     def seeds(self) -> SeedIndex | None:

@@ -18,28 +18,29 @@ from triplewise.nodes.sql import table_lines
 from triplewise.nodes.state import ScoredTriple, State, Step
 from triplewise.tools.actions.explore import CHARACTERS
 from triplewise.tools.actions.terms import as_written, names, relation_names, with_id
+from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 from triplewise.tools.learning.trajectory import Opening, Turn
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
-from triplewise.tools.linking.schema import schema_of
+from triplewise.tools.linking.schema import FEW, MEMBERS, schema_of
 from triplewise.tools.linking.search import labels_language, node_types
 from triplewise.tools.parsing.statements import form_of
+from triplewise.tools.planning.seeds import Seed
 from triplewise.tools.pyql.text import read_term
 from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, topics_of, within
 
 if TYPE_CHECKING:
     from triplewise.nodes.prompting import Prompt
-    from triplewise.tools.planning.examples import Example
 
 HINTS, LATER = 2_400, 3
 """Letters that the hints of a prompt may take together, and what divides them once there are steps."""
 RIVALS, BEHIND = 3, 0.25
 """Most other meanings of a mention that are shown, and how far below the best one's score they may be."""
 LONG = 80  # Characters above which a description is clipped
-RULES, EXAMPLES = 3, 3  # Most rules of the plan, and solved questions, that are shown
+RULES, EXAMPLES, SEARCHED = 3, 3, 10  # Rules and solved questions shown; wordings that are looked at
 ALIKE = 100  # Nodes of memory that one line names at most
 
 
@@ -87,20 +88,24 @@ def turns_of(steps: Sequence[Step]) -> tuple[Turn, ...]:
     return tuple(Turn(s.thought, s.call, s.observation) for s in steps)
 
 
-def nearest_examples(state: State, env: Environment) -> list[Example]:
-    """Return the solved questions most like the one asked."""
-    return env.examples.nearest(state.question, state.linked, EXAMPLES) if env.examples is not None else []
+def nearest_examples(state: State, env: Environment) -> list[Seed]:
+    """Return the solved questions most like the one asked, never itself; their answers are queries."""
+    by_query, spans = dict[str, Seed](), [(e.start, e.end) for e in state.linked if e.start >= 0]
+    for match in env.examples.search(state.question, spans, SEARCHED) if env.examples is not None else ():
+        for seed in match.seeds:
+            if normalise(seed.question) != normalise(state.question):
+                by_query.setdefault(seed.answers[0], seed)
+    return list(by_query.values())[:EXAMPLES]
 
 
 def meaning_lines(state: State, kg: KnowledgeGraph) -> list[str]:
     """Return one line for each class and each entity that the question names, classes first."""
-    lines, classes = list[str](), list[str]()
+    short, lines = kg.profile.short, dict[str, str]()
     for node in dict.fromkeys(node for node, _ in _of_classes(state, kg).values()):
-        schema, id = schema_of(kg, node), kg.profile.short(node)
-        number = f"{schema.members} members{'' if schema.is_whole else ' or more'}"
-        lines.append(f"{names(kg, [node])[node]}: {id} (class, {number})")
-        classes.append(id)
-    return [*lines, *entity_lines(kg, [e for e in state.linked if e.id not in classes])]
+        number = schema_of(kg, node).members
+        several = f"{number} members{' or more' if number in (FEW, MEMBERS) else ''}"
+        lines[short(node)] = f"{names(kg, [node])[node]}: {short(node)} (class, {several})"
+    return [*lines.values(), *entity_lines(kg, [e for e in state.linked if e.id not in lines])]
 
 
 def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str]:

@@ -10,7 +10,7 @@ from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.linking.schema import class_facts, fitting_relations, named_classes, next_class
+from triplewise.tools.linking.schema import Side, class_facts, fitting, named_classes, next_class
 from triplewise.tools.pyql.text import read_term
 from triplewise.tools.retrieval.observation import ObserveSettings
 from triplewise.tools.retrieval.observation import observe as observed
@@ -36,25 +36,22 @@ def relations(state: State, runtime: Runtime[Context]) -> Update:
     if state.observed:
         return {}
     env, kg = environment(runtime), environment(runtime).kg
-    update, sides = _update(state), dict[IRI, list[tuple[IRI, bool]]]()
+    sides, ask, changed = dict[IRI, list[Side]](), (kg, state.question), Update()
     if not env.context.embedded:  # a model sees classes too; what a class's noun was taken for is no entity
-        mentions = named_classes(kg, state.question, state.linked, env.encoder)
-        nouns = {(m.start, m.end): kg.profile.short(m.node) for m in mentions}
+        classes = named_classes(*ask, state.linked, env.encoder)
+        nouns = {place: kg.profile.short(node) for node, place in classes.items()}
         kept = tuple(e for e in state.linked if nouns.get((e.start, e.end), e.id) == e.id)
         if len(kept) < len(state.linked) and state.focus == tuple(e.id for e in state.linked):
-            state = state.model_copy(update={"linked": kept, "focus": tuple(e.id for e in kept)})
-        update = {**_update(state), "linked": state.linked, "focus": state.focus}
-        sides = {
-            m.node: fitting_relations(kg, state.question, m.node, env.encoder, OF_A_CLASS) for m in mentions
-        }
-    facts = surroundings(kg, state.question, _entities(kg, state)[:FOCUS], env.encoder)
+            changed = {"linked": kept, "focus": tuple(e.id for e in kept)}
+            state = state.model_copy(update=changed)
+        sides = {node: fitting(*ask, node, env.encoder, OF_A_CLASS) for node in classes}
+    facts = surroundings(*ask, _entities(kg, state)[:FOCUS], env.encoder)
     triples = [ScoredTriple(fact.triple, 0.0, fact.through) for fact in facts]
     if not env.context.embedded and not sides:
-        further = next_class(kg, state.question, facts, env.encoder, OF_THE_NEXT)
-        sides = {} if further is None else dict([further])
+        sides = next_class(*ask, facts, env.encoder, OF_THE_NEXT)
     for node, chosen in sides.items():
         triples += [ScoredTriple(fact, 0.0, is_a) for is_a, fact in class_facts(kg, node, chosen)]
-    return {**update, "observation": tuple(triples)}
+    return {**_update(state, *triples), **changed}
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:

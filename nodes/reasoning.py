@@ -88,7 +88,7 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     values = (i for s in standing for ids in s.feedback.ids.values() for i in ids)
     meanings = (c.id for e in state.linked for c in e.candidates)
     searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))
-    examples = " ".join(example.solution for example in nearest_examples(state, env))
+    examples = " ".join(example.answers[0] for example in nearest_examples(state, env))
     solved = re.findall(r"[^\s(),;{}]+", examples)  # what it names may be used, as what a search gave may
     return ReasoningMemory(
         # The plan names more than the linked entities, such as the class that a question wants.

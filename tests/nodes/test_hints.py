@@ -168,7 +168,7 @@ def test_what_was_marked_right_is_an_example(
     assert prompt_values(*observed(graph, asked))["examples"]() == []
     rated = {"program": "add_fact(Tel, inState, ?s)", "rating": "right", "answer": ["Orrin"]}
     keep("ratings", graph, question="In which state is Tel?", entities={"Tel": "Tel"}, **rated)
-    assert [e.solution for e in prompt_values(*observed(graph, asked))["examples"]()] == [rated["program"]]
+    assert [e.answers[0] for e in prompt_values(*observed(graph, asked))["examples"]()] == [rated["program"]]
     assert prompt_values(*observed(graph, asked, examples="none"))["examples"]() == []
 
 

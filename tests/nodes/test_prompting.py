@@ -24,7 +24,7 @@ VALUES: dict[str, Any] = {
     "entities": {"Momo": "Q243359"},
     "meanings": ["Momo: Q243359 (novel); or Momo: Q1 (film)"],
     "language": "German",
-    "examples": [{"question": "Who wrote Jim Button?", "solution": "add_fact(Q1, P50, ?author)"}],
+    "examples": [{"question": "Who wrote Jim Button?", "answers": ["add_fact(Q1, P50, ?author)"]}],
     "plan": ["Momo -[P50]-> ?author"],
     "around": ["Around Momo [Q243359]:", "-> P50 (author): Michael Ende [Q76498]"],
     "rules": ["Momo -[P50]-> ?author"],

@@ -7,82 +7,54 @@ They are shown to a language model. A file of them is JSON lines: `question` wit
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import json_lines
-from triplewise.tools.core.names import normalise
 from triplewise.tools.core.taught import right_answers
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.seeds import Seed, masked, word_pairs
-from triplewise.tools.retrieval.ranking import Bm25
+from triplewise.tools.kg.protocol import KnowledgeGraph, memory_of
+from triplewise.tools.planning.seeds import Seed, SeedIndex, masked
 
-QUERIES = ("program", "sparql", "sparql11", "query")
-LONGEST = 800  # characters of a query that is shown
+QUERIES, LONGEST = ("program", "sparql", "sparql11", "query"), 800  # where a query stands; its characters
 _BUILDS = re.compile(r"(add_\w+|set_answer|ask|set_order)\(")
 _PREFIX = re.compile(r"(?i)\bPREFIX\s+([\w.-]*):\s*<([^<>]*)>")
 
 
-class Example(NamedTuple):
-    """A solved question, with the query (or else the answers), and its text without its entities."""
+def examples_for(source: str, kg: KnowledgeGraph, file: str | None) -> SeedIndex | None:
+    """Return the solved questions of a file, else those of a graph that people marked right; None without.
 
-    question: str
-    solution: str
-    text: str
-
-
-class Examples:
-    """Solved questions of a graph, found by BM25 over texts whose entities are masked."""
-
-    def __init__(self, examples: Iterable[Example]) -> None:
-        self._examples = list(examples)
-        self._index = Bm25([word_pairs(example.text) for example in self._examples])
-
-    def nearest(self, question: str, linked: Sequence[LinkedEntity], most: int) -> list[Example]:
-        """Return the examples most like a question, best first; never the question itself."""
-        text = masked(question, [(e.start, e.end) for e in linked if e.start >= 0])
-        scores, own, found = self._index.scores(word_pairs(text)), normalise(question), dict[str, Example]()
-        for i in np.argsort(-scores, kind="stable"):
-            example = self._examples[i]
-            if scores[i] > 0 and len(found) < most and normalise(example.question) != own:
-                found.setdefault(example.solution, example)
-        return list(found.values())
-
-
-def examples_for(source: str, profile: Profile, file: str | None) -> Examples | None:
-    """Return the solved questions of a file; else those of a graph that people marked right.
-
-    None without any. Raises `DataError` where the file is missing, a line is broken, or none has a solution.
+    They are seeds whose one answer is the query. Raises `DataError` where the file is missing, a line is
+    broken, or none has a solution.
     """
-    if file is not None:
-        path = Path(file).expanduser()
-        try:
-            version = path.stat().st_mtime_ns
-        except OSError as error:
-            raise DataError(f"cannot read examples: {error.strerror or error}", file) from error
-        return _of_file(path, version, profile)
-    made = [example for r in right_answers(source) if (example := _example(r, profile)) is not None]
-    return Examples(made) if made else None
-
-
-@lru_cache(maxsize=8)
-def _of_file(path: Path, version: int, profile: Profile) -> Examples:
-    records = [record for _, record in json_lines(path)]
-    made = [example for r in records if (example := _example(r, profile)) is not None]
-    if not made:
+    if file is None:
+        return _indexed(right_answers(source), kg.profile)
+    path, kept = Path(file).expanduser(), memory_of(kg, "examples")
+    try:
+        key = file, path.stat().st_mtime_ns
+    except OSError as error:
+        raise DataError(f"cannot read examples: {error.strerror or error}", file) from error
+    if key not in kept:
+        kept[key] = _indexed((record for _, record in json_lines(path)), kg.profile)
+    if kept[key] is None:
         needed = f"question and one of {', '.join(QUERIES)}, turns or answers"
         raise DataError(f"no solved question: a line needs {needed}", path)
-    return Examples(made)
+    found: SeedIndex = kept[key]
+    return found
 
 
-def _example(record: Mapping[str, Any], profile: Profile) -> Example | None:
+def _indexed(records: Iterable[Mapping[str, Any]], profile: Profile) -> SeedIndex | None:
+    groups = dict[str, list[Seed]]()
+    for record in records:
+        if (seed := _example(record, profile)) is not None:
+            groups.setdefault(masked(seed.question, seed.spans), []).append(seed)
+    return SeedIndex(groups) if groups else None
+
+
+def _example(record: Mapping[str, Any], profile: Profile) -> Seed | None:
     """Return the example of a record; None of one without a solution, or whose attempt was not right."""
     question, turns = record.get("question"), record.get("turns")
     query = next((q for k in QUERIES if isinstance(q := record.get(k), str)), "")
@@ -97,7 +69,7 @@ def _example(record: Mapping[str, Any], profile: Profile) -> Example | None:
         return None
     entities = record.get("entities") or record.get("topic_entity") or ()
     names = tuple(map(str, entities)) if isinstance(entities, dict | list) else (str(entities),)
-    return Example(question, solution, masked(question, Seed(question, names, ()).spans))
+    return Seed(question, names, (solution,))
 
 
 def _with_short_ids(query: str, profile: Profile) -> str:

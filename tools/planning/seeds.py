@@ -95,7 +95,7 @@ class SeedIndex:
 
     def __post_init__(self) -> None:
         self._texts = list(self.groups)
-        self._index = Bm25(list(map(word_pairs, self._texts)))
+        self._index = Bm25(list(map(_terms, self._texts)))
 
     def search(self, question: str, spans: Iterable[tuple[int, int]], k: int = 5) -> tuple[Match, ...]:
         """Return the k groups of seeds most like a question whose mentions stand at `spans`, best first.
@@ -103,7 +103,7 @@ class SeedIndex:
         A group with exactly the same masked text stands first with score 1.
         """
         wording = masked(question, spans)
-        scores = self._index.scores(word_pairs(wording))
+        scores = self._index.scores(_terms(wording))
         order = np.argsort(-scores, kind="stable")[:k]
         best = float(scores[order[0]]) or 1.0
         ranked = {wording: 1.0} if wording in self.groups else {}
@@ -146,8 +146,7 @@ def masked(question: str, spans: Iterable[tuple[int, int]]) -> str:
     return " ".join(word for _, word in sorted(words))
 
 
-def word_pairs(masked_text: str) -> list[str]:
-    """Return the words of a masked text, and its pairs of neighbours."""
+def _terms(masked_text: str) -> list[str]:
     words = masked_text.split()
     return [*words, *(f"{a} {b}" for a, b in pairwise(words))] or [""]
 
