@@ -18,7 +18,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.embedded import GIVE_UP, decide, whole_program
 from triplewise.nodes.environment import REPLY_CUT, REPLY_EMPTY, Environment, Update, environment
 from triplewise.nodes.hints import opening, prompt_values, turns_of
-from triplewise.nodes.plan import is_sure
+from triplewise.nodes.plan import is_sure, toolset_of
 from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.sql import require_model
 from triplewise.nodes.state import State, Step
@@ -32,7 +32,7 @@ from triplewise.tools.pyql.text import scan_arguments
 if TYPE_CHECKING:
     from triplewise.nodes.models import Reply
 
-ANSWERS, EXECUTE = ("set_answer", "ask"), "execute"
+ANSWERS, EXECUTE = ("set_answer", "ask", "take"), "execute"
 """Actions that set what a query returns, and the one that executes the finished query."""
 
 
@@ -49,7 +49,7 @@ def _ask_model(state: State, runtime: Runtime[Context], native: bool) -> Update:
         return {**carry_out(state, env, "", call, ""), "pending": tuple(rest)}
 
     # Line 20 of the step before: the prompt with all thoughts, actions and observations.
-    values = prompt_values(state, env)
+    values, toolset = prompt_values(state, env), toolset_of(state, env)
     if context.history == "chat" and not native:
         messages = conversation(opening(env.prompt, values), turns_of(state.steps))
     else:
@@ -60,21 +60,21 @@ def _ask_model(state: State, runtime: Runtime[Context], native: bool) -> Update:
         messages[1] = {**messages[1], "content": f"{context.earlier}\n\n{messages[1]['content']}"}
     # Line 6: thought, action <- LLM(prompt)
     if native:
-        reply = env.ask(messages, schemas=env.toolset.schemas(), parallel=most > 1)
-        thought, written, calls = read_tool_calls(reply, env.toolset, most)
+        reply = env.ask(messages, schemas=toolset.schemas(), parallel=most > 1)
+        thought, written, calls = read_tool_calls(reply, toolset, most)
     else:
         reply = env.ask(messages, stop=("\nObservation",), parallel=most > 1)
-        thought, written, calls = read_reply(reply.text, env.toolset, most)
+        thought, written, calls = read_reply(reply.text, toolset, most)
     if isinstance(calls, ActionError):
         return carry_out(state, env, thought, unusable(reply, context) or calls, written)
     name = calls[0].name
-    is_bare = name in env.toolset and env.toolset.action(name).name == "answer" and not calls[0].arguments
+    is_bare = name in toolset and toolset.action(name).name == "answer" and not calls[0].arguments
     if is_bare and "answer" in env.prompt:
         # ODA's answer action names no value: the model gives it in a second call, shown its memory (table 7).
         reply = env.ask(env.prompt.render("answer", **values))
         calls = [Call(name, read_values(reply.text))]
-    pending, ends = list(calls[1:]), len(calls) > 1 or bool(state.program)
-    if most > 1 and ends and calls[-1].name in ANSWERS and EXECUTE in env.toolset:
+    pending, ends = list(calls[1:]), len(calls) > 1 or bool(state.program) or name == "take"
+    if most > 1 and ends and calls[-1].name in ANSWERS and EXECUTE in toolset:
         # A reply that ends with what the query returns need not say that it is to be executed.
         pending.append(Call(EXECUTE))
     # Line 7: KB_fb, Python_fb <- Execute(action)
@@ -123,7 +123,8 @@ def carry_out(state: State, env: Environment, thought: str, call: Call | ActionE
     if isinstance(call, ActionError):
         error: dict[str, Any] = {"error": call.code, "message": call.message, "detail": dict(call.detail)}
         return _recorded(state, thought, written, Feedback(program=state.program, **error))
-    return _recorded(state, thought, call.text(), env.toolset.execute(action_context(state, env), call))
+    feedback = toolset_of(state, env).execute(action_context(state, env), call)
+    return _recorded(state, thought, call.text(), feedback)
 
 
 def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> Update:

@@ -18,7 +18,9 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Run, Update, environment
 from triplewise.nodes.link import link
 from triplewise.nodes.state import State
+from triplewise.tools.actions.pyql import PYQL, take
 from triplewise.tools.actions.symbolic import RuleService
+from triplewise.tools.actions.toolset import Toolset
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Atom, Rule, path_text
 from triplewise.tools.core.taught import ratings_of
@@ -40,6 +42,7 @@ SHOWN, REPLANNED = 60, 3
 """Relations around the topic that a model is shown, and sub-questions that are planned for in one run."""
 MARKED_RIGHT, SHOWN_BY_SEEDS = 0.99, 0.5
 """Confidence of a reading that a person marked right; evidence from which slots are read as seeds are."""
+READINGS = 3  # Readings of the question that a model is shown, and may take
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
@@ -100,7 +103,25 @@ def none(state: State, runtime: Runtime[Context]) -> Update:
     return {"rules": ()}
 
 
-VARIANTS = {"auto": auto, "mined": mined, "proposed": proposed, "for-policy": for_policy, "none": none}
+def read(state: State, runtime: Runtime[Context]) -> Update:
+    """What the question may mean, for a model to take or to change."""
+    return {"readings": readings_of(state, environment(runtime)), "rules": ()}
+
+
+VARIANTS = {
+    "auto": auto,
+    "mined": mined,
+    "proposed": proposed,
+    "readings": read,
+    "for-policy": for_policy,
+    "none": none,
+}
+
+
+def toolset_of(state: State, env: Environment) -> Toolset:
+    """Return the actions that may be taken in this step: a model that is shown readings may take one."""
+    is_shown = bool(state.readings) and not env.context.embedded and env.toolset.name == PYQL.name
+    return env.toolset.extended(take) if is_shown else env.toolset
 
 
 def settings_of(env: Environment) -> PlanSettings:
