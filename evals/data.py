@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -24,6 +25,8 @@ from triplewise.tools.kg.open import FORMAT, open_kg, read_manifest
 from triplewise.tools.kg.protocol import KnowledgeGraph
 
 DATA_VARIABLE = "TRIPLEWISE_DATA"  # the environment variable that names the folder with the benchmarks
+AGENT: Mapping[str, Any] = {"model": "embedded", "settings": None, "phases": None}
+"""The parameters of every task that say which agent is tested, besides `preset`, with their defaults."""
 _log = logging.getLogger(__name__)
 
 
@@ -48,12 +51,24 @@ class Graph(NamedTuple):
     profile: str = ""
 
 
-class Benchmark(NamedTuple):
-    """A set of questions: its files by path, the graph it is asked of, licence and citation.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """A set of questions: what it asks, which of it a graph can answer, and how answers are scored.
 
-    `counts`: by the task's parameters ("hops=2"; ""), how many `questions`, `answerable`, and `observed`
-    without facts made from gold answers. `seeds` may be shown to the agent; unless they are `seeds_answered`,
-    answers are what their gold queries find. `task`: see `BenchmarkTask`.
+    Attributes, from `version` on under `task` in the catalog:
+        files: by path. graph: it is asked of (may name parameters). counts: by parameters ("hops=2"; ""), how
+            many `questions`, `answerable` (`answerable_if`), `observed` without facts made from gold answers.
+        seeds: files that may be shown to the agent; unless `seeds_answered`, their queries are answered.
+        version: raised whenever scores change. about, note: what is asked, and what else to know.
+        parameters, choices: the task's own, with their defaults, and the legal values of some.
+        preset, settings: the system that is asked by default. scorers: names with arguments, beside `effort`.
+        questions: the file, which may name parameters (`{hops}`), or one a split. more_files: others needed.
+        keys: what every record has. text, gold: question and answers; `any_gold`: each is right alone.
+        linked: key with mention -> id, in place of `topic_entity` with id -> mention. id_form: their pattern.
+        tags, metadata: name -> key, of what else is kept. needs: key that records have with gold linking.
+        flag, flag_observed: keys that say whether the graph can answer a record, with and without facts made
+            from gold answers; without these, and where `answerable.yaml` has nothing, it is complete.
+        link_known: with gold linking, entities that the graph lacks are left out, and nothing else is linked.
     """
 
     name: str
@@ -65,9 +80,36 @@ class Benchmark(NamedTuple):
     files: Mapping[str, DataFile]
     counts: Mapping[str, Mapping[str, int]]
     answerable_if: str
-    task: Mapping[str, Any]
     seeds: Mapping[str, DataFile]
     seeds_answered: bool = False
+    version: int
+    about: str
+    note: str = ""
+    parameters: Mapping[str, Any]
+    choices: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    preset: str = "agent"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    needs_model: bool = False
+    scorers: Mapping[str, Mapping[str, Any]]
+    questions: str | Mapping[str, str]
+    more_files: Sequence[str] = ()
+    keys: Sequence[str]
+    text: str = "question"
+    gold: Sequence[str] = ("answers",)
+    any_gold: bool = False
+    linked: str = ""
+    id_form: str = ".*"
+    tags: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    needs: str = ""
+    flag: str = ""
+    flag_observed: str = ""
+    link_known: bool = True
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """All parameters of the task with their defaults, its own first."""
+        return {**self.parameters, "n": 1_000, "sample_seed": 0, "preset": self.preset, **AGENT}
 
 
 class Catalog(NamedTuple):
@@ -99,8 +141,9 @@ def catalog() -> Catalog:
         graphs[name] = Graph(**{**entry, "name": name, "facts": facts, "labels": labels})
     for name, entry in entries["benchmarks"].items():
         own = {key: data_files(entry.get(key, {}), entry) for key in ("files", "seeds")}
-        benchmarks[name] = Benchmark(**{**entry, "name": name, **own})
-    return Catalog(entries["parameters"], entries["scorers"], graphs, benchmarks)
+        benchmarks[name] = Benchmark(**entry.pop("task"), **{**entry, "name": name, **own})
+    by_name = dict(sorted(benchmarks.items()))
+    return Catalog(entries["parameters"], entries["scorers"], graphs, by_name)
 
 
 def graph(name: str) -> Graph:

@@ -33,27 +33,6 @@ class Interval(NamedTuple):
         return not math.isnan(self.low)
 
 
-class Comparison(NamedTuple):
-    """Two systems on the `n` questions that both answered: the average of first minus second, and its p.
-
-    `unpaired` questions are of one of them only; `p_corrected` is by Holm within its family.
-    """
-
-    first: str
-    second: str
-    n: int
-    unpaired: int
-    difference: Interval
-    p: float
-    p_corrected: float
-    method: str
-
-    @property
-    def significant(self) -> bool:
-        """Whether the corrected p is below 1 minus the level."""
-        return self.p_corrected < 1 - LEVEL
-
-
 def interval(values: Iterable[float], *, resamples: int = RESAMPLES) -> Interval:
     """Return the average with its bootstrap interval (BCa, else percentile).
 
@@ -76,11 +55,12 @@ def interval(values: Iterable[float], *, resamples: int = RESAMPLES) -> Interval
     return Interval(mean, math.nan, math.nan, n)
 
 
-def compare(
-    first: tuple[str, Scores], second: tuple[str, Scores], *, resamples: int = 2 * RESAMPLES
-) -> Comparison:
-    """Compare two systems on shared questions: McNemar's exact test of 0 and 1, else sign permutation."""
-    pairs = pd.concat([first[1], second[1]], axis=1, join="inner").to_numpy(dtype=np.float64)
+def compare(first: Scores, second: Scores, *, resamples: int = 2 * RESAMPLES) -> tuple[Interval, float, str]:
+    """Return the difference of two systems on shared questions, its p, and the test.
+
+    McNemar's exact test of measures that are 0 or 1, else permutation of the signs.
+    """
+    pairs = pd.concat([first, second], axis=1, join="inner").to_numpy(dtype=np.float64)
     differences = pairs[:, 0] - pairs[:, 1]
     nonzero = differences[differences != 0]  # where both are equal there is no sign to change
     p, method = 1.0, "paired permutation"
@@ -92,15 +72,12 @@ def compare(
             (nonzero,), np.sum, permutation_type="samples", vectorized=True, n_resamples=resamples,
             batch=max(1, _BLOCK // len(nonzero)), rng=np.random.default_rng(SEED),
         ).pvalue  # fmt: skip
-    n, unpaired = len(pairs), len(set(first[1].index) ^ set(second[1].index))
     # Where all differences are the same there is nothing to resample.
-    same = Interval(float(differences[0]), math.nan, math.nan, n)
-    difference = interval(differences) if np.ptp(differences) else same
-    return Comparison(first[0], second[0], n, unpaired, difference, float(p), float(p), method)
+    same = Interval(float(differences[0]), math.nan, math.nan, len(pairs))
+    return interval(differences) if np.ptp(differences) else same, float(p), method
 
 
-def corrected(family: Sequence[Comparison]) -> list[Comparison]:
-    """Return the same comparisons with Holm's step-down correction for how many there are."""
-    p = pd.Series([comparison.p for comparison in family], dtype=float).sort_values(kind="stable")
-    steps = (p * np.arange(len(p), 0, -1)).cummax().clip(upper=1.0).sort_index()
-    return [one._replace(p_corrected=float(value)) for one, value in zip(family, steps, strict=True)]
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p values with Holm's step-down correction for how many there are."""
+    p = pd.Series(p_values, dtype=float).sort_values(kind="stable")
+    return (p * np.arange(len(p), 0, -1)).cummax().clip(upper=1.0).sort_index().tolist()

@@ -37,7 +37,7 @@ from triplewise.tools.kg.vocabulary import node_labels, relation_texts
 from triplewise.tools.parsing.statements import decides
 from triplewise.tools.planning.paths import with_variables
 from triplewise.tools.pyql.text import read_relation, read_term, write_node
-from triplewise.tools.retrieval.observation import Bundle, bundle_sizes, read_bundles
+from triplewise.tools.retrieval.observation import Bundle, read_bundles
 from triplewise.tools.retrieval.ranking import rank_relations
 
 UNNAMED = "an unnamed node"  # how a mediator reads
@@ -109,48 +109,34 @@ def path_lines(kg: KnowledgeGraph, paths: Sequence[Path]) -> list[str]:
     return lines
 
 
-def relations_around(
-    paths: Sequence[Path], question: str, env: Environment
-) -> tuple[list[list[Bundle]], str]:
-    """Return the relations by which each path may go on, and what the graph did not answer.
+def search_relations(state: State, env: Environment, width: int) -> Update:
+    """Find the relations around the ends; the model prunes them to those of `width` paths.
 
-    Of paths with one end the best takes its relations; the only fact the path has just come over is none.
+    Of paths with one end the best goes on, over more than `relation_cut` those most like the question.
     """
-    context, kg, short = env.context, env.kg, env.kg.profile.short
-    ends = list(dict.fromkeys(path.nodes[-1] for path in paths))
-    sizes, problem = bundle_sizes(kg, ends, "both", Deadline(kg.timeout))
-    around: dict[Term, list[Bundle]] = {}
-    for bundle in sorted(sizes, key=lambda b: b.place):
-        around.setdefault(bundle.node, []).append(bundle)
-    ways = []
-    for path in paths:
-        end, last = path.nodes[-1], path.hops[-1] if path.hops else None
-        back = last and Bundle(end, last.triple.relation, not last.forward)
-        steps = [step for step in around.pop(end, []) if step != back or sizes[step] > 1]
+    context, kg, paths, short = env.context, env.kg, paths_of(state, env.kg), env.kg.profile.short
+    ways, notes, problem = list[Path](), list[str](), ""
+    for end, path in {path.nodes[-1]: path for path in reversed(paths)}.items():
+        around = kg.relations(end)
+        if not around.outcome.ok:
+            problem = f"{around.outcome}: {around.message}"
+            continue
+        # As in the published code, the relation just come over is not walked back.
+        back = [(hop.triple.relation, not hop.forward) for hop in path.hops[-1:]]
+        sides = [(r, True) for r in around.forward] + [(r, False) for r in around.backward]
+        steps = [Bundle(end, *side) for side in sides if side not in back]
         texts = relation_texts(kg, [short(step.relation) for step in steps])
         read = [(texts[short(step.relation)], step.forward) for step in steps]
-        named = [
-            (str(i), t.label if forward else t.inverse or t.label) for i, (t, forward) in enumerate(read)
-        ]
+        named = [(str(i), t.label if out else t.inverse or t.label) for i, (t, out) in enumerate(read)]
         ranked = rank_relations(
-            question, named, context.ranking, env.ranking_encoder, context.relation_cut,
+            state.question, named, context.ranking, env.ranking_encoder, context.relation_cut,
             context.shuffle_seed, kg,
         )  # fmt: skip
-        ways.append([steps[int(i)] for i in ranked])
-    return ways, problem
-
-
-def search_relations(state: State, env: Environment, width: int) -> Update:
-    """Find the relations around the ends; the model prunes them to those of `width` paths."""
-    kg, paths = env.kg, paths_of(state, env.kg)
-    around, problem = relations_around(paths, state.question, env)
-    ways, notes = list[Path](), list[str]()
-    for path, bundles in zip(paths, around, strict=True):
-        lines = path_lines(kg, [Path(bundle.node, ahead=bundle) for bundle in bundles])
-        scores = _scores(state, env, "relations", path, lines, width, notes)
-        ways += [path._replace(score=s, ahead=b) for s, b in zip(scores, bundles, strict=True)]
-    end = "" if paths else "no entity of the question was found in the knowledge graph"
-    return _searched(state, env, "search_relations", paths, _best(ways, width), [*notes, problem], end)
+        options = [Path(end, ahead=steps[int(i)]) for i in ranked]
+        scores = _scores(state, env, "relations", path, path_lines(kg, options), width, notes)
+        ways += [path._replace(score=s, ahead=o.ahead) for s, o in zip(scores, options, strict=True)]
+    end_note = "" if paths else "no entity of the question was found in the knowledge graph"
+    return _searched(state, env, "search_relations", paths, _best(ways, width), [*notes, problem], end_note)
 
 
 def search_entities(state: State, env: Environment, width: int, seed: int, drawn: bool) -> Update:

@@ -199,22 +199,24 @@ def comparison_table(title: str, where: str, families: Iterable[Family]) -> Tabl
     """Return systems paired by question: all pairs, or of many systems each with the first."""
     rows = []
     for name, of, systems in families:
-        pairs = [
-            statistics.compare(first, second)
+        paired = [
+            (first, second)
             for first, second in combinations(systems, 2)
             if len(first[1].index.intersection(second[1].index))
             and (len(systems) <= ALL_PAIRS or first is systems[0])
         ]
-        for one in statistics.corrected(pairs):
-            mean, low, high = (end * of.scale for end in one.difference[:3])
-            ends = f"{low:+.1f} to {high:+.1f}" if one.difference.known else ""
-            ps = [("< 0.001" if p < 0.001 else f"{p:.3f}", p) for p in (one.p, one.p_corrected)]
+        tested = [statistics.compare(first[1], second[1]) for first, second in paired]
+        corrected = statistics.holm([p for _, p, _ in tested])
+        for (first, second), (found, p, method), p_holm in zip(paired, tested, corrected, strict=True):
+            mean, low, high = (end * of.scale for end in found[:3])
+            unpaired, best = len(set(first[1].index) ^ set(second[1].index)), p_holm < 1 - statistics.LEVEL
+            ps = [("< 0.001" if value < 0.001 else f"{value:.3f}", value) for value in (p, p_holm)]
             rows.append([
-                *map(Cell, (name, one.first, one.second, of.heading)),
-                _number(one.n, detail=f"{one.unpaired} asked of one only" if one.unpaired else ""),
-                Cell(f"{mean:+.1f}", ends, number=mean, best=one.significant),
-                *(Cell(text, number=p, best=one.significant) for text, p in ps),
-                Cell(one.method),
+                *map(Cell, (name, first[0], second[0], of.heading)),
+                _number(found.n, detail=f"{unpaired} asked of one only" if unpaired else ""),
+                Cell(f"{mean:+.1f}", f"{low:+.1f} to {high:+.1f}" * found.known, number=mean, best=best),
+                *(Cell(text, number=value, best=best) for text, value in ps),
+                Cell(method),
             ])  # fmt: skip
     columns = [where, "First", "Second", "Measure", "Pairs", "First minus second", "p", "p (Holm)", "Test"]
     note = (
@@ -238,8 +240,9 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -
         ours = [metric for log in logs if log.cell["column"] == name for metric in log.cell["metrics"]]
         columns += [(name, measure(m), theirs.get(m, "")) for m in dict.fromkeys([*theirs, *ours])]
     own = [row for row in cell.get("rows") or () if row in present]
+    names = list(dict.fromkeys([*(table.rows if table else ()), *own, *present]))
     rows: list[list[Cell]] = []
-    for row in dict.fromkeys([*(table.rows if table else ()), *own, *present]):
+    for row in names:
         here = [log for (name, _), log in runs.items() if name == row]
         if here:
             systems = dict.fromkeys(f"{log.system}, {log.model}" for log in here)
@@ -256,7 +259,7 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -
     heads = [name if single else f"{name} {of.heading}" for name, of, _ in columns]
     families: list[Family] = []
     for name, of in {name: of for name, of, _ in reversed(columns)}.items():  # its first measure
-        scores = [(row, runs[row, name].scores(of.name)) for row in present if (row, name) in runs]
+        scores = [(row, runs[row, name].scores(of.name)) for row in names if (row, name) in runs]
         families.insert(0, (name, of, [(row, values) for row, values in scores if len(values)]))
     note = f"{_grid_note(logs, table)} Ours: {INTERVALS}"
     compared = comparison_table(f"{title}: differences between rows", "Column", families)

@@ -42,7 +42,7 @@ from triplewise.evals.data import benchmark, catalog, graph, prepared, read_data
 from triplewise.evals.evaluation import crashes, identity_of, run, scores_of
 from triplewise.evals.scorers import compare_rows, rows
 from triplewise.evals.solver import Run
-from triplewise.evals.tasks import BENCHMARK_TASKS, TASKS, describe
+from triplewise.evals.tasks import TASKS, describe
 from triplewise.evals.training import entities_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
@@ -472,7 +472,7 @@ def test_tasks_are_listed_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(not os.environ.get("TRIPLEWISE_DATA"), reason="TRIPLEWISE_DATA is not set")
-@pytest.mark.parametrize("name", sorted(set(BENCHMARK_TASKS) - {"metaqa", "wikisql"}))
+@pytest.mark.parametrize("name", sorted(set(TASKS) - {"metaqa", "wikisql"}))
 def test_the_catalog_counts_what_the_files_hold(name: str) -> None:
     for which, counted in benchmark(name).counts.items():
         key, _, value = which.partition("=")
