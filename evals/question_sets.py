@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -26,6 +26,15 @@ from triplewise.tools.linking.linker import without_brackets
 
 PARTIAL = 0.5  # F1 from which an answer counts as right where neither graph nor gold answers are complete
 HELD_OUT = 5  # one question in so many is held out
+FILES = {
+    "geoquery": ("geoquery", "train"),
+    **{name: ("strangers", name) for name in ("cars", "elements", "units")},
+    **{name: ("overnight", f"{name}_train") for name in ("calendar", "housing", "recipes", "restaurants")},
+}
+"""Sets over small complete graphs -> folder, and file of the questions."""
+PAIRS = ("staff", "rivers", "artists")
+CLEAN = ("geoquery", "cars", "elements", "units", "metaqa")
+SETS = (*FILES, *PAIRS, "demo", "metaqa", "webqsp", "wikiwebquestions", "qald10")
 _ASKED = 2  # things that each phrase of a made-up graph is filled in with
 _PREFIXES = "@prefix : <http://{}.example/> .\n@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
 UNRELIABLE = re.compile(
@@ -60,80 +69,57 @@ def question_sets(names: Iterable[str] = ()) -> Iterator[QuestionSet]:
     chosen = list(names) or list(SETS)
     if unknown := set(chosen) - set(SETS):
         raise ConfigurationError.unknown("set", unknown.pop(), SETS)
-    for name in chosen:
-        yield SETS[name](name)
+    yield from map(_load, chosen)
 
 
-def _set(
-    name: str,
-    of: str,
-    source: str,
-    asked: Iterable[tuple[str, Labelled]],
-    least: float = 1.0,
-    is_clean: bool = True,
-) -> QuestionSet:
-    """A set of questions by id, shuffled, the fifth that is held out apart."""
-    kept: list[Labelled] = []
-    held: list[Labelled] = []
-    for id_, labelled in asked:
-        (held if zlib.crc32(id_.encode()) % HELD_OUT == 0 else kept).append(labelled)
-    for part in (kept, held):
-        random.Random(0).shuffle(part)
-    return QuestionSet(name, of, source, least, is_clean, kept, held)
-
-
-def _plain(records: Iterable[Record]) -> Iterator[tuple[str, Labelled]]:
-    """Questions without entities, with all their complete answers."""
-    for r in records:
-        golds = (tuple(map(str, r["answers"])), *(tuple(map(str, gold)) for gold in r.get("also", ())))
-        yield str(r.get("id", r["question"])), Labelled(r["question"], {}, golds)
-
-
-def _small(
-    folder: str, facts: str, questions: str, unreliable: re.Pattern[str] | None = None
-) -> Callable[[str], QuestionSet]:
-    """A small complete graph in Turtle; questions whose gold query has what is `unreliable` are left out."""
-
-    def load(name: str) -> QuestionSet:
-        path = data_folder() / folder
-        records = read_records(path / f"{questions.format(name)}.jsonl.gz", "question", "answers")
-        rows = (
-            r
-            for r in records
-            if not (r["answers"] and isinstance(r["answers"][0], list))
-            and not (unreliable and unreliable.search(str(r.get("query", ""))))
-        )
-        source = str(path / f"{facts.format(name)}.ttl.gz")
-        return _set(name, name, source, _plain(rows), is_clean=folder != "overnight")
-
-    return load
-
-
-def _demo(name: str) -> QuestionSet:
-    """Training questions over the demo graph, but those that come with it."""
-    path = Path(str(files("triplewise.evals"))) / "demo_training.jsonl"
-    return _set(name, "demo", "demo", _plain(read_records(path)), is_clean=False)
-
-
-def _metaqa(name: str) -> QuestionSet:
-    """Development questions of all hops. Their topic is named in them."""
-
-    def asked() -> Iterator[tuple[str, Labelled]]:
+def _load(name: str) -> QuestionSet:
+    """Small complete graphs and MetaQA are asked for all answers, benchmarks over partial graphs for most."""
+    of, least, asked = name, 1.0, list[tuple[str, Labelled]]()
+    if name in FILES:
+        folder, file = FILES[name]
+        records = read_records(data_folder() / folder / f"{file}.jsonl.gz", "question", "answers")
+        plain = (r for r in records if not (r["answers"] and isinstance(r["answers"][0], list)))
+        is_geo = name == "geoquery"
+        asked = _plain(r for r in plain if not (is_geo and UNRELIABLE.search(str(r.get("query", "")))))
+        source = str(data_folder() / folder / f"{name}.ttl.gz")
+    elif name in PAIRS:
+        turtle, questions = pair_graph(name)
+        folder = user_cache_path("triplewise") / "evals"
+        source = str(folder / f"pairs-{name}-{zlib.crc32(turtle.encode()):08x}.ttl")
+        if not Path(source).is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            write_text(Path(source), turtle)
+        asked = [(question.question, question) for question in questions]
+    elif name == "demo":  # questions that come with the graph are no part of them
+        source, path = "demo", Path(str(files("triplewise.evals"))) / "demo_training.jsonl"
+        asked = _plain(read_records(path))
+    elif name == "metaqa":  # development questions of all hops, their topic named in them
+        source = prepared(graph("metaqa")).path
         for hops in (1, 2, 3):
             for r in read_records(data_folder() / "metaqa" / f"dev_{hops}hop.jsonl.gz"):
                 text = without_brackets(r["question"])
-                yield str(r["id"]), Labelled(text, {}, (tuple(r["answers"]),))
+                asked.append((str(r["id"]), Labelled(text, {}, (tuple(r["answers"]),))))
+    else:  # with the entities of their gold queries
+        own = benchmark(name)
+        loaded = prepared(graph(own.graph))
+        of, source, least = own.graph, loaded.path, PARTIAL
+        for r in read_records(Path(str(seeds_of(own, loaded, True).setting))):
+            asked.append((str(r["id"]), Labelled(r["question"], r["entities"], (tuple(r["answers"]),))))
+    parts: tuple[list[Labelled], list[Labelled]] = [], []
+    for id_, labelled in asked:
+        parts[zlib.crc32(id_.encode()) % HELD_OUT == 0].append(labelled)
+    for part in parts:
+        random.Random(0).shuffle(part)
+    return QuestionSet(name, of, source, least, name in CLEAN, *parts)
 
-    return _set(name, "metaqa", prepared(graph("metaqa")).path, asked())
 
-
-def _benchmark(name: str) -> QuestionSet:
-    """Training questions of a benchmark over a partial graph, with the entities of their gold queries."""
-    own = benchmark(name)
-    loaded = prepared(graph(own.graph))
-    seeds = read_records(Path(str(seeds_of(own, loaded, True).setting)))
-    asked = ((str(r["id"]), Labelled(r["question"], r["entities"], (tuple(r["answers"]),))) for r in seeds)
-    return _set(name, own.graph, loaded.path, asked, PARTIAL, is_clean=False)
+def _plain(records: Iterable[Record]) -> list[tuple[str, Labelled]]:
+    """Questions without entities by id, with all their complete answers."""
+    asked = []
+    for r in records:
+        golds = (tuple(map(str, r["answers"])), *(tuple(map(str, gold)) for gold in r.get("also", ())))
+        asked.append((str(r.get("id", r["question"])), Labelled(r["question"], {}, golds)))
+    return asked
 
 
 def pair_graph(name: str) -> tuple[str, list[Labelled]]:
@@ -169,34 +155,3 @@ def _aggregates(
     answers = {"highest": ranked[-1], "lowest": ranked[0], **{kind: str(v) for kind, v in values.items()}}
     for kind, phrase in ((kind, p) for kind, own in phrases.items() for p in own):
         yield Labelled(phrase.format(kind=made["kind"], number=made["number"]), {}, ((answers[kind],),))
-
-
-def _pairs(name: str) -> QuestionSet:
-    """A made-up graph, kept in the user's cache folder."""
-    turtle, questions = pair_graph(name)
-    path = user_cache_path("triplewise") / "evals" / f"pairs-{name}-{zlib.crc32(turtle.encode()):08x}.ttl"
-    if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, turtle)
-    return _set(name, name, str(path), ((q.question, q) for q in questions), is_clean=False)
-
-
-SETS: Mapping[str, Callable[[str], QuestionSet]] = {
-    "geoquery": _small("geoquery", "{}", "train", UNRELIABLE),
-    "cars": _small("strangers", "{}", "{}"),
-    "elements": _small("strangers", "{}", "{}"),
-    "units": _small("strangers", "{}", "{}"),
-    "calendar": _small("overnight", "{}", "{}_train"),
-    "housing": _small("overnight", "{}", "{}_train"),
-    "recipes": _small("overnight", "{}", "{}_train"),
-    "restaurants": _small("overnight", "{}", "{}_train"),
-    "staff": _pairs,
-    "rivers": _pairs,
-    "artists": _pairs,
-    "demo": _demo,
-    "metaqa": _metaqa,
-    "webqsp": _benchmark,
-    "wikiwebquestions": _benchmark,
-    "qald10": _benchmark,
-}
-"""Name of a set -> what loads it."""

@@ -80,4 +80,4 @@ def compare(first: Scores, second: Scores, *, resamples: int = 2 * RESAMPLES) ->
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p values with Holm's step-down correction for how many there are."""
     p = pd.Series(p_values, dtype=float).sort_values(kind="stable")
-    return (p * np.arange(len(p), 0, -1)).cummax().clip(upper=1.0).sort_index().tolist()
+    return list(map(float, (p * np.arange(len(p), 0, -1)).cummax().clip(upper=1.0).sort_index()))
