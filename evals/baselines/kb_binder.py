@@ -31,7 +31,7 @@ from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.terms import Literal, Node, Variable
+from triplewise.tools.core.terms import IRI, Node, Variable
 from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import find_classes, relation_texts
@@ -123,7 +123,10 @@ class Binder:
             longer: list[Bound] = []
             for program, cost in bound:
                 with suppress(ActionError):
-                    longer += [(one, cost + more) for one, more in self._longer(program, call)]
+                    for arguments, rank in self._readings(program, call):
+                        with suppress(ActionError):
+                            one = pyql.apply(program, call.name, arguments, pyql.Reader(self.kg.profile))
+                            longer.append((compared(self.kg, program, one), cost + rank))
             if not longer:
                 return [], f"nothing in the graph fits {call.text()}"
             least = dict(sorted(longer, key=lambda pair: -pair[1]))
@@ -135,29 +138,33 @@ class Binder:
         complete = [program for program in programs if program.answer or program.boolean]
         return complete, "" if complete else "the program has no variable to answer with"
 
-    def _longer(self, program: PyQL, call: Call) -> Iterator[Bound]:
-        """A program one action longer, with each candidate for what the action names, and what it costs."""
+    def _readings(self, program: PyQL, call: Call) -> Iterator[tuple[Sequence[str], int]]:
+        """Arguments of an action with each candidate for what they name, and the ranks of these in sum."""
         profile = self.kg.profile
         match call.name, call.arguments:
             case "add_fact", (subject, relation, object_):
                 for i, start in enumerate(self._nodes(subject)):
                     for j, end in enumerate(self._nodes(object_)):
-                        for longer, cost in self._facts(program, start, relation, end):
-                            yield longer, cost + i + j
+                        for iri, forward, rank in self._relations(program, start, relation, end):
+                            ends = [pyql.write_node(node, profile) for node in (start, end)]
+                            head, tail = ends if forward else ends[::-1]
+                            yield (head, pyql.write_node(iri, profile), tail), i + j + rank
             case "add_type", (variable, name):
                 for rank, class_ in enumerate(find_classes(self.kg, name.strip(QUOTES))[: self.beam]):
-                    yield program.add_type(pyql.read_variable(variable), class_), rank
-            case name, arguments:
-                forms = [arguments]
-                if name == "add_filter" and len(arguments) == 3:
-                    nodes = self._nodes(arguments[2])
-                    forms = [(*arguments[:2], pyql.write_node(node, profile)) for node in nodes]
-                for rank, form in enumerate(forms):
-                    longer = pyql.apply(program, name, form, pyql.Reader(profile))
-                    yield compared(self.kg, program, longer), rank
+                    yield (variable, pyql.write_node(class_, profile)), rank
+            case "add_filter", (left, operator, right):
+                for rank, node in enumerate(self._nodes(right)):
+                    yield (left, operator, pyql.write_node(node, profile)), rank
+            case _, arguments:
+                yield arguments, 0
 
-    def _facts(self, program: PyQL, start: Node, written: str, end: Node) -> Iterator[Bound]:
-        """Programs longer by a fact over each relation around a bound end, as drafted or turned round."""
+    def _relations(
+        self, program: PyQL, start: Node, written: str, end: Node
+    ) -> Iterator[tuple[IRI, bool, int]]:
+        """The relations around a bound end that a name may mean, whether they are as drafted, and their rank.
+
+        Those of that name, else those most like it; what has to be turned comes behind all others.
+        """
         near = next((n for n in (start, end) if not isinstance(n, Variable) or n in program.variables), None)
         if near is None:
             return
@@ -166,17 +173,14 @@ class Binder:
         sides = [(r, True) for r in around.forward] + [(r, False) for r in around.backward]
         labels = {r: text.label for r, text in relation_texts(kg, [short(r) for r, _ in sides]).items()}
         norm = normalise(name)
-        exact = [(*s, 0) for s in sides if norm in map(normalise, (short(s[0]), labels[short(s[0])]))]
-        if not exact and sides:
+        found = [(*s, 0) for s in sides if norm in map(normalise, (short(s[0]), labels[short(s[0])]))]
+        if not found and sides:
             named = [(str(i), labels[short(r)]) for i, (r, _) in enumerate(sides)]
             ranked = rank_relations(name, named, "hybrid", self.encoder, self.beam, kg=kg)
-            exact = [(*sides[int(i)], rank) for rank, i in enumerate(ranked)]
-        for iri, forward, rank in exact:
-            as_drafted = forward == (near == start)
-            head, tail = (start, end) if as_drafted else (end, start)
-            if not isinstance(head, Literal):
-                with suppress(ActionError):
-                    yield program.add_fact(head, iri, tail), rank + (0 if as_drafted else self.beam)
+            found = [(*sides[int(i)], rank) for rank, i in enumerate(ranked)]
+        for iri, outgoing, rank in found:
+            as_drafted = outgoing == (near == start)
+            yield iri, as_drafted, rank + (0 if as_drafted else self.beam)
 
     def _nodes(self, written: str) -> list[Node]:
         """The nodes that an argument may mean, likeliest first; [] for an unknown name."""

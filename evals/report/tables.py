@@ -25,14 +25,11 @@ INTERVALS = (
 )
 ALL_PAIRS = 5  # systems of a task that are all compared with each other; of more, each with the first
 SHOWN, TOP_GUIDELINES = 160, 10
-SOURCES = {
+ENVIRONMENTS = {
     "kb": "KB",
     "interpreter": "Python",
     "memory": "RM",
-    "kb+memory": "KB+RM",
-    "interpreter+memory": "Python+RM",
-}
-"""Our environments of guidelines -> QueryAgent's (table 8)."""
+}  # of guidelines -> QueryAgent's (table 8)
 
 
 class PublishedRow(NamedTuple):
@@ -167,8 +164,12 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
         judged = log.about.get("asked") or 0
         share = 100 * log.about["answerable"] / judged if judged else math.nan
         answers.append([*row, _number(share, 1, f"of {judged:,}")])
-        costs.append([*head, *(Cell(m.text(log.mean(m.name)), number=log.mean(m.name)) for m in COST)])
-        costs[-1].append(_number(len(log.crashed)))
+        row = [*head]
+        for of in COST:
+            scores = log.scores(of.name)
+            part = f"of {len(scores):,} questions" if 0 < len(scores) < count else ""
+            row.append(_number(float(scores.mean()) * of.scale, of.digits, part))
+        costs.append([*row, _number(len(log.crashed))])
     note = (
         f"Percent, averaged over questions; a question that crashed counts as wrong. {INTERVALS} Answerable "
         "only: the main score over those whose gold answers the graph holds, with their share of the task's "
@@ -191,8 +192,7 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
     ]
 
 
-Family = tuple[str, Measure, Sequence[tuple[str, Scores]]]
-"""What systems are compared on (a task, a column), the measure, and each system's scores."""
+Family = tuple[str, Measure, Sequence[tuple[str, Scores]]]  # a task or column, its measure, systems' scores
 
 
 def comparison_table(title: str, where: str, families: Iterable[Family]) -> Table:
@@ -276,7 +276,8 @@ def _own_figure(log: Log | None, of: Measure) -> Cell:
 def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | None, *, top: bool) -> Table:
     """Return the guidelines that fired most (`top`), or all by source, then the published rows."""
     fired = Counter(name for log in logs for names in log.questions["guidelines"] for name in names)
-    sources = {one.id: SOURCES.get(str(one.source), str(one.source)) for one in load_guidelines()}
+    parts = {one.id: str(one.source).split("+") for one in load_guidelines()}
+    sources = {name: "+".join(ENVIRONMENTS.get(part, part) for part in own) for name, own in parts.items()}
     known = [(name, sources.get(name, "unknown"), 1, fired[name]) for name in {**sources, **fired}]
     counted = pd.DataFrame(known, columns=["name", "source", "number", "times"])
     if top:
