@@ -84,11 +84,12 @@ def _load(name: str) -> QuestionSet:
         source = str(data_folder() / folder / f"{name}.ttl.gz")
     elif name in PAIRS:
         turtle, questions = pair_graph(name)
-        folder = user_cache_path("triplewise") / "evals"
-        source = str(folder / f"pairs-{name}-{zlib.crc32(turtle.encode()):08x}.ttl")
-        if not Path(source).is_file():
-            folder.mkdir(parents=True, exist_ok=True)
-            write_text(Path(source), turtle)
+        key = f"pairs-{name}-{zlib.crc32(turtle.encode()):08x}.ttl"
+        kept = user_cache_path("triplewise") / "evals" / key
+        source = str(kept)
+        if not kept.is_file():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            write_text(kept, turtle)
         asked = [(question.question, question) for question in questions]
     elif name == "demo":  # questions that come with the graph are no part of them
         source, path = "demo", Path(str(files("triplewise.evals"))) / "demo_training.jsonl"

@@ -106,7 +106,8 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
     kg_files = [kg_file for part in kg.parts for kg_file in data.graph(kg_name).facts[part]]
     kg_files += data.graph(kg_name).labels if kg_files else ()
     about = {
-        **{key: getattr(of, key) for key in ("citation", "licence", "published")},
+        "citation": of.citation,
+        **{key: getattr(of, key) for key in ("licence", "published")},
         "data_files": {file.name: data.checksum(data.locate(file)) for file in files},
         "changed_files": data.changed_files([*files, *kg_files]),
         "seed_questions": seeds.note,
