@@ -83,9 +83,8 @@ class AssistantTools:
     """
 
     def __init__(self, kg: Any = "demo", preset: str = "agent", **settings: Any) -> None:
-        self.served = around.ServedGraph.open(
-            preset, {**settings, "kg": kg, "interactive": False, "review": False}
-        )
+        settings |= {"kg": kg, "interactive": False, "review": False}
+        self.served = around.ServedGraph.open(preset, settings)
         self.graph: Any = build_graph(preset)
         self.kg, self.context, self._encoder = self.served.kg, self.served.context, self.served.encoder
         self.all = (self.ask, self.search, self.describe, self.relations, self.paths, self.query)

@@ -95,12 +95,10 @@ class Checkpoints:
             with self._hold(request):
                 try:
                     yield
-                except (RunError, KeyboardInterrupt, SystemExit, GeneratorExit):
-                    raise
-                except self.errors:
-                    raise
-                except BaseException:  # a mistake that would only be made again
-                    self._end(request)
+                except BaseException as error:
+                    cut_off = (RunError, KeyboardInterrupt, SystemExit, GeneratorExit, *self.errors)
+                    if not isinstance(error, cut_off):  # a mistake that would only be made again
+                        self._end(request)
                     raise
                 if not request.chat:
                     self._end(request)
@@ -130,11 +128,11 @@ class Checkpoints:
         requests = {r.thread: r for r in self._cut_off() if r.chat == chat}
         if thread in requests:
             return requests[thread]
+        if thread is not None and requests:
+            raise ConfigurationError.unknown("unfinished thread", thread, requests)
         if not requests:
             what = "conversation" if chat else "unfinished run"
             raise ConfigurationError(f"no {what} to resume in {self.place}")
-        if thread is not None:
-            raise ConfigurationError.unknown("unfinished thread", thread, requests)
         return next(iter(requests.values()))
 
     def _cut_off(self) -> Iterator[RunRequest]:

@@ -239,8 +239,8 @@ class Service:
             turn = with_names(Turn(state.question, entities), self.main.kg.session())
             others = [e for e in self._talks.pop(talk, ()) if e.question != turn.question]
             self._talks[talk] = (*others, Exchange(turn.question, dict(turn.entities), answer))[-KEPT:]
-            if len(self._talks) > HELD_RUNS:
-                del self._talks[next(iter(self._talks))]
+            for oldest in list(self._talks)[:-HELD_RUNS]:
+                del self._talks[oldest]
 
     async def _read(self, text: str, earlier: tuple[Exchange, ...]) -> Rewrite:
         """Return what a message asks that may lean on earlier ones: of several readings the surest."""
@@ -363,17 +363,17 @@ def described() -> dict[str, Any]:
 
 def openapi() -> dict[str, Any]:
     """Return the description of the API by OpenAPI 3.1: a POST has its parameters as a JSON object."""
-    api, paths = described(), {}
+    api, paths = described(), dict[str, Any]()
     replies = {code: {"description": text} for code, text in api["replies"].items()}
     for path, does in api["paths"].items():
         given = does.get("parameters", {})
         texts = {name: does[name] for name in ("summary", "description") if name in does}
         names = {name: {**p["schema"], "description": p["description"]} for name, p in given.items()}
         needed = [name for name, p in given.items() if p.get("required")]
-        schema = {"type": "object", "properties": names, "required": needed}
+        body = {"schema": {"type": "object", "properties": names, "required": needed}}
         methods: dict[str, dict[str, Any]] = {
             "get": {"parameters": [{"name": name, "in": "query", **p} for name, p in given.items()]},
-            "post": {"requestBody": {"content": {"application/json": {"schema": schema}}}},
+            "post": {"requestBody": {"content": {"application/json": body}}},
         }
         paths[path] = {m: {**texts, **methods[m], "responses": replies} for m in does["methods"]}
     return {"openapi": "3.1.0", "info": api["info"], "paths": paths}
