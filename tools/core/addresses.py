@@ -131,11 +131,13 @@ def _login(url: str) -> dict[str, str]:
     parts = split_url(url)
     if parts.username is not None and parts.password != HIDDEN:
         return _basic(unquote(parts.username), unquote(parts.password or ""))
-    places, sections = _places(url), read_section("endpoints")
-    if token := _variable_of(url, "TOKEN"):
-        return {"Authorization": f"Bearer {token}"}
-    if user := _variable_of(url, "USER"):
-        return _basic(user, _variable_of(url, "PASSWORD"))
+    places = _places(url)
+    for place in places:  # what was given for the port comes first, whichever it is
+        if token := os.environ.get(_variable_name(place, "TOKEN")):
+            return {"Authorization": f"Bearer {token}"}
+        if user := os.environ.get(_variable_name(place, "USER")):
+            return _basic(user, _variable_of(url, "PASSWORD"))
+    sections = read_section("endpoints")
     if place := next((place for place in places if place in sections), ""):
         path = configuration_file() or ""
         login = YamlDocument(sections[place], path, None).read_as(EndpointLogin)
