@@ -118,16 +118,13 @@ class EndpointNames:
             self._exact.setdefault(normalise(entry.text), []).append(entry)
         return {norm: self._exact[norm] for norm in texts if self._exact.get(norm)}
 
-    def near(self, text: str, limit: int) -> Iterable[Entry]:
+    def near(self, text: str) -> Iterable[Entry]:
         """Return entries that share words, or beginnings of words, with the text."""
         return self._by_words(text, every=False)
 
-    def longer(self, text: str, limit: int) -> Iterable[Entry]:
-        """Return the best known entries whose name begins or ends with the text and goes on."""
-        norm = normalise(text)
-        names = ((normalise(entry.text), entry) for entry in self._by_words(text, every=True))
-        longer = [e for name, e in names if name.startswith(f"{norm} ") or name.endswith(f" {norm}")]
-        return sorted(longer, key=lambda entry: -entry.popularity)[:limit]
+    def longer(self, text: str) -> Iterable[Entry]:
+        """Return entries whose name has each word of the text."""
+        return self._by_words(text, every=True)
 
     def node(self, iri: IRI) -> Entry | None:
         """Return the entry of a node under its preferred label."""

@@ -153,15 +153,16 @@ class LabelIndex:
             score = (0.97 if entry.alias else 1.0) - (0.0 if entry.text == text else 0.01)
             candidates.append(Candidate(entry, score, "alias" if entry.alias else "exact"))
         if near or not candidates:
-            candidates += _scored(text, (e for names in self._names for e in names.near(text, _NEAR)))
+            candidates += _scored(text, (e for names in self._names for e in names.near(text)))
         return _distinct(candidates)[:limit]
 
     def longer(self, text: str, limit: int = 10) -> tuple[Candidate, ...]:
         """Return nodes whose longer name begins or ends with the text (`Lincoln`: Abraham Lincoln)."""
-        if not normalise(text):
+        if not (norm := normalise(text)):
             return ()
-        entries = (entry for names in self._names for entry in names.longer(text, limit))
-        popular = sorted(entries, key=lambda entry: -entry.popularity)[:limit]
+        entries = ((normalise(e.text), e) for names in self._names for e in names.longer(text))
+        longer = [e for n, e in entries if n.startswith(f"{norm} ") or n.endswith(f" {norm}")]
+        popular = sorted(longer, key=lambda entry: -entry.popularity)[:limit]
         return _distinct(_scored(text, popular))
 
     def spans(
@@ -303,21 +304,19 @@ class _Names:
             by_norm.setdefault(normalise(entry.text), []).append(entry)
         return by_norm
 
-    def near(self, text: str, limit: int) -> list[Entry]:
+    def near(self, text: str) -> list[Entry]:
         norm, parts = normalise(text)[:_COMPARED], []
         for word in norm.split():
             edits = 0 if len(word) < 3 else 1 if len(word) < 8 else 2
             parts.append(self._query.boost_query(self._fuzzy(word, edits), 3.0))
         letters = dict.fromkeys(norm[i : i + 3] for i in range(len(norm) - 2))
         parts += [self._term("letters", three) for three in letters]
-        return self._entries(self._query.boolean_query([(self._any, part) for part in parts]), limit)
+        return self._entries(self._query.boolean_query([(self._any, part) for part in parts]), _NEAR)
 
-    def longer(self, text: str, limit: int) -> list[Entry]:
-        norm = normalise(text)
-        query = self._query.boolean_query([(self._all, self._term("words", w)) for w in norm.split()])
-        entries = self._entries(query, _LOOKED_AT, "popularity")
-        names = ((normalise(entry.text), entry) for entry in entries)
-        return [e for n, e in names if n.startswith(f"{norm} ") or n.endswith(f" {norm}")][:limit]
+    def longer(self, text: str) -> list[Entry]:
+        words = normalise(text).split()
+        query = self._query.boolean_query([(self._all, self._term("words", word)) for word in words])
+        return self._entries(query, _LOOKED_AT, "popularity")
 
     def node(self, iri: IRI) -> Entry | None:
         return next(iter(self._entries(self._term("iri", iri.value), 1)), None)
