@@ -7,11 +7,12 @@ without their graph; figures and the confidence are by such weights too. Needs T
 from __future__ import annotations
 
 import logging
+import random
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -38,6 +39,7 @@ from triplewise.tools.parsing.reading import parts_of
 from triplewise.tools.retrieval.encoder import open_encoder
 
 MADE = 0.4  # share of the questions that are asked once more of a graph without what they need
+FOREIGN = 25  # questions about other graphs that each small graph is asked: it has no answer to them
 MADE_WEIGHT = 0.3  # what such a question counts for the confidence: they are more than people ask
 ENTITIES = 3  # one in so many questions loses an entity, the others a relation
 MOST_TRIPLES = 50_000  # nothing is taken from larger graphs
@@ -108,14 +110,14 @@ def chosen(uses: Sequence[tuple[Taken, ...]], count: int) -> Mapping[Taken, list
 class Pool:
     """Questions of a set with the derivations found for each.
 
-    `uses` is what the best right derivation needs of the graph; `is_made`: they were made unanswerable.
+    `uses` is what the best right derivation needs of the graph; `made`: how they were made unanswerable.
     """
 
     of: QuestionSet
     questions: Sequence[Labelled]
     examples: list[Example]
     uses: list[tuple[Taken, ...]]
-    is_made: bool = False
+    made: str = ""
 
     def rows(self, weights: Features, vocabulary: Vocabulary) -> list[Row]:
         """What comes of each question under some weights: whether the first answer is right, the evidence."""
@@ -132,7 +134,7 @@ class Pool:
                     trust_features(features, ranked) if is_given else {},
                     any(question.answers),
                     self.of.is_clean,
-                    MADE_WEIGHT if self.is_made else 1.0,
+                    MADE_WEIGHT if self.made else 1.0,
                 )
             )
         return rows
@@ -167,7 +169,7 @@ def made_unanswerable(pool: Pool, weights: Features, vocabulary: Vocabulary, sha
     """Parse a share of the questions over the graph without what their answers need."""
     questions: list[Labelled] = []
     kg = pool.of.open()
-    made = Pool(pool.of, questions, [], [], True)
+    made = Pool(pool.of, questions, [], [], "made")
     for taken, numbers in chosen(pool.uses, round(share * len(pool.questions))).items():
         if (rest := without(kg, taken)) is None:
             break
@@ -180,6 +182,14 @@ def made_unanswerable(pool: Pool, weights: Features, vocabulary: Vocabulary, sha
                 made.examples.append(found)
                 made.uses.append(())
     return made
+
+
+def foreign(pool: Pool, pools: Sequence[Pool], weights: Features, vocabulary: Vocabulary) -> Pool:
+    """Ask a small graph questions about others, of which it has no answer."""
+    others = [q for p in pools if p.of.graph != pool.of.graph for q in p.questions]
+    drawn = random.Random(pool.of.name).sample(others, min(FOREIGN, len(others)))
+    asked = [question._replace(entities={}, answers=((),)) for question in drawn]
+    return replace(parse(pool.of, asked, weights, vocabulary), made="foreign")
 
 
 def vector_of(weights: Features, vocabulary: Vocabulary) -> np.ndarray:
@@ -199,10 +209,10 @@ def table(pools: Sequence[Pool], rows: Sequence[Sequence[Row]], least: float, tr
     given = [row for part in rows for row in part if row.features]
     estimates = calibration.cross_validated([row for row in trained if row.features], given).tolist()
     sure_of = {id(row): estimate for row, estimate in zip(given, estimates, strict=True)}
-    parts = [(p.of.name + " made" * p.is_made, part, p.found) for p, part in zip(pools, rows, strict=True)]
+    parts = [(f"{p.of.name} {p.made}", part, p.found) for p, part in zip(pools, rows, strict=True)]
     for name, is_clean in (("clean", True), ("others", False)):
         own = [(p, part) for p, part in zip(pools, rows, strict=True) if p.of.is_clean is is_clean]
-        asked = [(p, part) for p, part in own if not p.is_made]
+        asked = [(p, part) for p, part in own if not p.made]
         parts.append((name, [row for _, part in asked for row in part], sum(p.found for p, _ in asked)))
     lines = []
     for name, part, found in parts:
@@ -245,7 +255,9 @@ def main(
         if len(without_graph) > 1:
             without_graph = left_out(pools, vocabulary)
     weights = train([e for pool in pools for e in pool.examples], vocabulary, PRIOR)
-    pools += [made_unanswerable(p, without_graph[p.of.graph], vocabulary, MADE) for p in pools]
+    small = [pool for pool in pools if pool.of.source.endswith(".ttl.gz")]
+    strange = [foreign(p, pools, without_graph[p.of.graph], vocabulary) for p in small]
+    pools += [made_unanswerable(p, without_graph[p.of.graph], vocabulary, MADE) for p in pools] + strange
     rows = [pool.rows(without_graph[pool.of.graph], vocabulary) for pool in pools]
     trained = [row for part in rows for row in part]
     confidence = calibration.train(trained, {"questions": {p.of.name: len(p.questions) for p in pools}})

@@ -158,13 +158,14 @@ def around_lines(state: State, env: Environment, spent: Sequence[str]) -> list[s
 
 def _of_classes(state: State, kg: KnowledgeGraph) -> dict[ScoredTriple, tuple[IRI, IRI]]:
     """Return the facts that were observed of members of classes, each with its class and member."""
-    links, through = kg.profile.type_predicates, [(s, s.through) for s in state.observation if s.through]
-    is_a = {s: (t.object, t.subject) for s, t in through if t.relation.value in links}
-    return {
-        s: (node, member)
-        for s, (node, member) in is_a.items()
-        if isinstance(node, IRI) and node not in (s.triple.subject, s.triple.object)
-    }
+    found = dict[ScoredTriple, tuple[IRI, IRI]]()
+    for seen in state.observation:
+        is_a, ends = seen.through, (seen.triple.subject, seen.triple.object)
+        if is_a is None or is_a.relation.value not in kg.profile.type_predicates:
+            continue
+        if isinstance(is_a.object, IRI) and is_a.object not in ends:
+            found[seen] = is_a.object, is_a.subject
+    return found
 
 
 def class_groups(

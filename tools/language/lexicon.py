@@ -19,10 +19,14 @@ _LEAST_GRAMMAR = 2  # least function words of another language in a question tha
 
 @dataclass(frozen=True, slots=True)
 class Adjective:
-    """An adjective of degree: its sign (1: much, -1: little) and what it measures, the likeliest first."""
+    """An adjective of degree: its sign (1: much, -1: little) and what it measures, the likeliest first.
+
+    `opposites` are quantities of which it means the contrary: what is fast takes little time.
+    """
 
     sign: int
     quantities: tuple[str, ...]
+    opposites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class Lexicon:
     @property
     def hints(self) -> tuple[str, ...]:
         """All words that adjectives, quantities and wh-words stand for."""
-        groups = [*(a.quantities for a in self.adjectives.values()), *self.kinds.values()]
+        groups = [*(a.quantities + a.opposites for a in self.adjectives.values()), *self.kinds.values()]
         return tuple(dict.fromkeys(word for group in (*groups, *self.quantities.values()) for word in group))
 
     def adjective_of(self, word: str, ending: str) -> str | None:
@@ -107,10 +111,16 @@ def lexicon() -> Lexicon:
         superlatives=irregular["superlatives"],
         comparatives=irregular["comparatives"],
         no_superlatives=frozenset(irregular["none"].split()),
-        adjectives={w: Adjective(sign, tuple(q.split())) for w, (sign, q) in section("adjectives").items()},
+        adjectives={word: _adjective(*entry) for word, entry in section("adjectives").items()},
         quantities={word: tuple(names.split()) for word, names in section("quantities").items()},
         lemmas={form: lemma for lemma, forms in section("lemmas").items() for form in forms},
     )
+
+
+def _adjective(sign: int, quantities: str) -> Adjective:
+    words = quantities.split()
+    opposites = tuple(word[1:] for word in words if word.startswith("-"))
+    return Adjective(sign, tuple(word for word in words if not word.startswith("-")), opposites)
 
 
 @lru_cache(maxsize=100_000)

@@ -90,11 +90,11 @@ def threshold(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> 
 
 
 def floor(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
-    """Return the highest estimate below which fewer answers are right than `FLOOR` says."""
-    order = np.argsort(estimates, kind="stable")
-    precision = np.cumsum((weights * right)[order]) / np.cumsum(weights[order])
-    poor = np.flatnonzero(precision < FLOOR)
-    return round(float(estimates[order][poor[-1]]), 4) if len(poor) else 0.0
+    """Return the highest estimate at which, by isotonic regression, fewer answers are right than `FLOOR`."""
+    from sklearn.isotonic import IsotonicRegression
+
+    share = IsotonicRegression(out_of_bounds="clip").fit_transform(estimates, right, sample_weight=weights)
+    return round(float(estimates[share < FLOOR].max(initial=0.0)), 4)
 
 
 def cross_validated(rows: Sequence[Row], asked: Sequence[Row] | None = None) -> np.ndarray:

@@ -58,7 +58,7 @@ def named_classes(
     """Return the classes that nouns of a question name, in its order, with the places of the nouns.
 
     A noun names a class by its whole name; in a graph with few classes also by its last word ("cars": motor
-    car) or by meaning ("vehicles": motor car).
+    car) or by meaning ("manufacturers": car maker).
     """
     words, stop, nouns = tokenise(question), lexicon().stop, dict[tuple[int, int], list[str]]()
     named = [(e.start, e.end) for e in linked if e.start >= 0]

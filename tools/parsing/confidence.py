@@ -32,13 +32,15 @@ SUMS: Mapping[str, tuple[int, str]] = {
     "unnamed": (LESS, "bridge_1 bridge_2 join_bridge sup_unnamed filter_unnamed"),
     "unfit_quantities": (
         LESS,
-        "sup_unnamed -sup_sim filter_unnamed filter_named -filter_sim rel_how rel_noun -rel_how_sim unfit",
+        "sup_unnamed -sup_sim filter_unnamed filter_named -filter_sim rel_how rel_noun -rel_how_sim unfit "
+        "other_quantity",
     ),
     "weak_relations": (LESS, "rel_weak"),
     "other_words": (LESS, "rel -rel_lex"),
     "entities_in_part": (LESS, "ent_part ent_fuzzy ent_common"),
     "names_in_full": (MORE, "ent_exact cls_exact rel_exact"),
-    "unlike_classes": (LESS, "cls_cos -cls_cos_value"),
+    "unlike_classes": (LESS, "cls_cos -cls_cos_value cls_off_head"),
+    "foreign_words": (LESS, "skip_foreign"),
     "loose_sets": (LESS, "exists range members"),
     "no_evidence": (LESS, "no_evidence"),
     "same_kind": (MORE, "who_sim where_sim when_date chain_end"),

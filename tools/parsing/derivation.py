@@ -3,7 +3,7 @@ features."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias, cast
@@ -50,6 +50,7 @@ class Category(StrEnum):
     GROUP = "group"
 
 
+OPPOSITE: Mapping[Comparison, Comparison] = {"gt": "lt", "lt": "gt", "ge": "le", "le": "ge"}
 OperatorName: TypeAlias = Literal[
     "count", "average", "sum", "most", "superlative", "comparison", "comparison_after", "not", "or", "and",
     "same", "ordinal", "between", "each",
@@ -61,20 +62,32 @@ class Operator:
     """A word or phrase that composes: "how many", "longest", "more than", "or more", "not".
 
     `sign` is 1 for most and -1 for least; of an ordinal, its number ("second": 2). `similarity`: how well the
-    words go with each relation ("longest" with length), None where they name no quantity. `rank` and `count`:
-    "the second longest", "the three longest".
+    words go with each relation ("longest" with length), None where they name no quantity. `turned`: relations
+    of which they mean the opposite ("oldest" is little of a year, and much of an age). `others`: relations
+    that are certainly another quantity. `rank` and `count`: "the second longest", "the three longest".
     """
 
     name: OperatorName
     sign: int = 1
     comparison: Comparison | None = None
     similarity: Similarity | None = None
+    turned: frozenset[int] = frozenset()
+    others: frozenset[int] = frozenset()
     rank: int = 1
     count: int = 1
 
     def fits(self, relation: int) -> float:
         """How well a relation goes with the operator's words, 0 to 1."""
         return 0.0 if self.similarity is None else float(self.similarity[relation])
+
+    def sign_of(self, relation: int) -> int:
+        """1 where it means much of a relation, -1 where it means little."""
+        return -self.sign if relation in self.turned else self.sign
+
+    def comparison_of(self, relation: int) -> Comparison:
+        """How values of a relation compare."""
+        comparison = cast(Comparison, self.comparison)
+        return OPPOSITE.get(comparison, comparison) if relation in self.turned else comparison
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -73,13 +73,14 @@ def _gradable(question: Question, span: Span) -> Iterator[tuple[Operator, int]]:
         comparative = word if degree in ("more", "less") else None
     turn = -1 if degree in ("least", "less") else 1
     if superlative is not None:
-        sign = words.adjectives[superlative].sign if superlative in words.adjectives else 1
-        fits = similarity_of(question, superlative, start if end - start == 1 else None)
-        yield Operator("superlative", turn * sign, None, fits), end
+        known = words.adjectives.get(superlative)
+        fits, turned, others = quantities_of(question, superlative, start if end - start == 1 else None)
+        sign = turn * (known.sign if known else 1)
+        yield Operator("superlative", sign, None, fits, turned, others), end
     if comparative is not None and comparative in words.adjectives:
         comparison: Comparison = "gt" if turn * words.adjectives[comparative].sign > 0 else "lt"
         behind = end + (question.words[end : end + 1] == ["than"])
-        yield Operator("comparison", 1, comparison, similarity_of(question, comparative)), behind
+        yield Operator("comparison", 1, comparison, *quantities_of(question, comparative)), behind
 
 
 def _apart(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
@@ -106,14 +107,22 @@ def _ordinal(question: Question, i: int) -> Iterator[tuple[Operator, int]]:
         yield Operator("ordinal", rank), i + 1
 
 
-def similarity_of(question: Question, word: str, i: int | None = None) -> Similarity:
-    """How well each relation goes with an adjective or noun of quantity, or with the word itself."""
-    words = lexicon()
+def quantities_of(
+    question: Question, word: str, i: int | None = None
+) -> tuple[Similarity, frozenset[int], frozenset[int]]:
+    """How well each relation goes with an adjective or noun of quantity, or with the word itself; relations
+    of which an adjective means the opposite; those that are certainly another quantity."""
+    words, vocabulary = lexicon(), question.vocabulary
     adjective = words.adjectives.get(word)
     quantities = adjective.quantities if adjective else words.quantities.get(word, ())
-    if not quantities:
-        return _nothing(question) if i is None else question.relation_similarity[i, i + 1]
-    return question.vocabulary.relations_like(quantities)
+    if not any(quantities):
+        nothing = _nothing(question) if i is None else question.relation_similarity[i, i + 1]
+        return nothing, frozenset(), frozenset()
+    opposites = adjective.opposites if adjective else ()
+    like, unlike = vocabulary.relations_like(quantities), vocabulary.relations_like(opposites)
+    named = {r.i for r in question.index.rels if not set(opposites).isdisjoint(r.names[0].split())}
+    turned = frozenset(np.flatnonzero(unlike > like).tolist()) | named
+    return np.maximum(like, unlike), turned, vocabulary.certainly_other(quantities + opposites)
 
 
 def _nothing(question: Question) -> Similarity:

@@ -7,8 +7,9 @@ hashable: two derivations that ask for the same are found by equality.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
+from typing import Literal, TypeAlias, cast
 
 Step: TypeAlias = tuple[int, int]
 """A relation of the index and the direction it is walked: 1 from subject to object, -1 backwards."""
@@ -171,3 +172,16 @@ Set: TypeAlias = (
     | Linked
 )  # fmt: skip
 Query: TypeAlias = Set | Count | Aggregate | Exists | Grouped
+
+
+@lru_cache(maxsize=10_000)
+def steps_of(query: Query) -> frozenset[Step]:
+    """The steps that a tree walks, anywhere in it."""
+    steps: set[Step] = set()
+    for part in fields(query):
+        value = getattr(query, part.name)
+        if part.name == "path":
+            steps.update(value)
+        elif is_dataclass(value):
+            steps |= steps_of(cast(Query, value))
+    return frozenset(steps)

@@ -211,15 +211,20 @@ class Question:
 
     def _skipped(self, i: int) -> str | None:
         words, word = lexicon(), self.words[i]
-        if i in self.operators and word in ("not", "no"):
+        follows = self.words[i - 1] if i else ""
+        of_all = self.is_yes_no and word in ("all", "every", "only")
+        another = word in QUESTION_WORDS and follows == "and"  # who directed X and when was it released
+        if (i in self.operators and word in ("not", "no")) or of_all or another:
             return "skip_op"
+        if word.isdigit() and i - 1 in self.named and i not in self.named:  # Avatar 2
+            return "skip_capital"
         if word in words.stop or (word in words.others and i not in self.operators):
             return None
         places = {"skip_op": self.operators, "skip_name": self.named, "skip_known": self.known}
         if (found := next((name for name, of in places.items() if i in of), None)) is not None:
             return found
         # "which person", "which kind of" say nothing of their own.
-        says_little = (word in words.kinds["who"] and self.words[i - 1] in ("which", "what")) or (
+        says_little = (word in words.kinds["who"] and follows in ("which", "what")) or (
             word in words.partitives and self.words[i + 1 : i + 2] == ["of"]
         )
         if says_little or i in self.unknown:

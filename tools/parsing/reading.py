@@ -125,7 +125,8 @@ def read_question(
         if features[share.best].get("answer_named"):
             continue
         evidence = trust_features(features, ranked, place)
-        confidence = calibration.probability(evidence)
+        left = 1.0 - sum(reading.confidence for reading in readings)
+        confidence = min(calibration.probability(evidence), max(left, 0.0))
         alike = sorted(of_answer[candidates[share.best].answer], key=lambda c: -c.score)
         written = (_written(grounded, candidate, kg, evidence, confidence) for candidate in alike)
         if (reading := next(filter(None, written), None)) is not None:

@@ -19,6 +19,7 @@ from triplewise.tools.parsing.index import GraphIndex
 
 Vector = NDArray[np.float32]
 
+NAMES_IT = 0.999  # cosine of a quantity with a relation of that name
 SHORT = 3  # letters of words that are no correction of others
 
 
@@ -79,6 +80,14 @@ class Vocabulary:
         rows = [self.hints[word][0] * 0.93**i for i, word in enumerate(words)]
         best: Vector = np.max(rows or [np.zeros(len(self._index.rels), np.float32)], axis=0)
         return best
+
+    def certainly_other(self, words: Sequence[str]) -> frozenset[int]:
+        """The relations that have the very name of a quantity, and not of one of these."""
+        if not self._index.rels:
+            return frozenset()
+        rows = {word: of_relations >= NAMES_IT for word, (of_relations, _) in self.hints.items()}
+        own = np.any([rows[word] for word in words], axis=0)
+        return frozenset(np.flatnonzero(np.any(list(rows.values()), axis=0) & ~own).tolist())
 
     def classes_like(self, words: Sequence[str]) -> Vector:
         """How well each class goes with what a wh-word asks for."""

@@ -58,6 +58,11 @@ QUESTIONS: tuple[tuple[str, list[str]], ...] = (
     ("who works on Falcon and Kestrel", [TOM]),
     ("employees in the same department as Jon Keita", [IDA, LENA]),
     ("who works in the same department as Jon Keita", [IDA, LENA]),
+    ("the oldest employee", [MARA]),
+    ("employees younger than 35", [JON, LENA]),
+    ("the largest office by floor area", ["Berlin office"]),
+    ("is Tom Wick a department", ["false"]),
+    ("employees who do not report to Mara Olsen", [JON, LENA]),
 )
 
 
