@@ -192,6 +192,12 @@ class FollowUp:
         elif self.reference is None:
             for antecedent in self._topics if part else ():
                 yield self._rewrite(f"What is {part} of {antecedent.text}", antecedent.entities)
+        elif self.reference.possessive and not re.match(rf"(?:what|who) {_VERB}", previous.lower()):
+            # "Where was Goethe born? And his wife?" asks for her birthplace.
+            for antecedent in self._antecedents(self.reference.kind):
+                text = _replace(part, self.reference, antecedent)
+                for mention in set(antecedent.entities) & set(turn.entities):
+                    yield self._rewrite(previous.replace(mention, text, 1), antecedent.entities)
 
     def _about_topic(self) -> Iterator[Rewrite]:
         """Yield a question that names nothing: with "the book" for one, as it is, and about each topic."""
