@@ -39,6 +39,7 @@ def action_context(state: State, env: Environment) -> ActionContext:
     """Everything an action may use in this step: the KG, the program, the memory, the plan, documents."""
     context, is_full = env.context, env.context.history == "full"
     services: dict[str, Any] = {"rules": rule_service(state, env)}
+    services["queries"] = {str(s.number): s.feedback.program for s in state.standing if s.feedback.program}
     if state.readings:
         services["readings"] = [r.program for r in state.readings[:READINGS]]
     if context.db is not None:

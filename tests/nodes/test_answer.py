@@ -54,6 +54,19 @@ def test_a_query_that_was_executed(context: Context, state: Callable[..., State]
     ]
 
 
+def test_an_earlier_query_of_the_run_is_executed_by_its_step(
+    context: Context, state: Callable[..., State]
+) -> None:
+    done = ran(state(GOETHE), context, PARTNER, "add_fact(?partner, P19, ?place)", "set_answer(?place)")
+    for bad in ("9", "0", "the first"):
+        failed = ran(done, context, f"execute({bad})").last.feedback
+        assert (failed.error, failed.message) == ("bad_number", "actions with a query are: 1, 2, 3")
+    for before, n in ((done, 1), (ran(done, context, "undo(all)"), 3)):
+        answer = answered(program(ran(before, context, f"execute({n})"), Runtime(context=context)))
+        assert answer.labels == (("Lili Schöneman",) if n == 1 else ("Offenbach am Main",))
+        assert ("P19" in answer.sparql) is (n == 3)
+
+
 @pytest.mark.parametrize(("object_", "word"), [("Q16", "Yes."), ("Q157", "No.")])
 def test_yes_and_no(object_: str, word: str, context: Context, state: Callable[..., State]) -> None:
     done = ran(state(WILD), context, f"add_fact({WILD}, P840, ?x)", f"add_filter(?x, =, {object_})")

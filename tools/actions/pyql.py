@@ -228,8 +228,17 @@ def take(context: ActionContext, number: Annotated[str, "text", "of a reading in
 
 
 @action("execute()")
-def execute(context: ActionContext) -> Feedback:
+def execute(
+    context: ActionContext,
+    step: Annotated[str, "text", "N executes the query as it was after Action N"] = "",
+) -> Feedback:
     """Execute the query and finish with its answer."""
+    if step:
+        queries: Mapping[str, str] = context.services.get("queries", {})
+        if not (earlier := queries.get(step.strip("'\" "))):
+            message = f"actions with a query are: {', '.join(queries) or 'none'}"
+            raise ActionError("bad_number", message, given=step)
+        context = replace(context, program=earlier)
     program = _program(context)
     # The only variable there is need not be set (figure 7, step 8).
     if not program.answer and not program.boolean and len(program.variables) == 1:
