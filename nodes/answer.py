@@ -19,6 +19,7 @@ from triplewise.nodes.hints import contains_name
 from triplewise.nodes.result import NO_PROOF, PROOF_LIMIT, build_answer, normal_values
 from triplewise.nodes.state import Answer, State
 from triplewise.tools.actions.comparison import compared
+from triplewise.tools.actions.terms import row_texts
 from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, Node, Term, Triple, Variable
@@ -69,7 +70,8 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
                 proof = kg.neighbours(stated.subject, stated.relation, "forward", limit=PROOF_LIMIT).triples
             values = (str((values == ("true",)) != denies(state.question)).lower(),)
         proof = () if note == LINKED else proof
-    return {"answer": build_answer(state, env, values, query.sparql(kg.profile), proof, note)}
+    is_table, sparql = len(query.answer) > 1, query.sparql(kg.profile)
+    return {"answer": build_answer(state, env, values, sparql, proof, note, is_table=is_table)}
 
 
 def memory(state: State, runtime: Runtime[Context]) -> Update:
@@ -120,7 +122,7 @@ def _values_of(query: PyQL, kg: KnowledgeGraph) -> tuple[str, ...]:
     result = kg.query(query.sparql(kg.profile))
     if result.boolean is not None:
         return (str(result.boolean).lower(),)
-    return tuple(kg.profile.short(t) for t in (result.column(result.variables[0]) if result.rows else ()))
+    return tuple(row_texts(kg, result))
 
 
 def _proof_of(query: PyQL, kg: KnowledgeGraph) -> Sequence[Triple]:

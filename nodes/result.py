@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.plan import is_sure, readings_of
@@ -39,8 +40,12 @@ def build_answer(
     note: str = "",
     *,
     calibrate: bool = True,
+    is_table: bool = False,
 ) -> Answer:
-    """Return the answer: as the run ended, with its confidence, proof and words; `note` may be its reason."""
+    """Return the answer: as the run ended, with its confidence, proof and words.
+
+    `note` may be its reason. `is_table`: each value is a row, its cells joined by commas.
+    """
     kg, (status, reason) = env.kg, _ending(state, values)
     if status == "not_found":
         reason = next((r.missing for r in state.readings if r.missing), "") or reason
@@ -64,8 +69,14 @@ def build_answer(
             origin = () if read is None else (read.document, read.source, read.sentence, read.id)
             facts.append(ProofTriple(triple, triple_names, *origin))
         answer = replace(answer, proof=tuple(facts))
-    labels = labels_of(kg, answer.values)
-    text = sentence(labels) or f"Not found: {answer.reason}."
+    if is_table:
+        cells = {value: value.split(", ") for value in answer.values}
+        distinct = list(dict.fromkeys(chain.from_iterable(cells.values())))
+        named = dict(zip(distinct, labels_of(kg, distinct), strict=True))
+        labels = tuple(", ".join(named[cell] for cell in row) for row in cells.values())
+    else:
+        labels = labels_of(kg, answer.values)
+    text = sentence(("; ".join(labels),) if is_table and labels else labels) or f"Not found: {answer.reason}."
     if count := sum(bool(fact.fact) for fact in answer.proof):
         were = "was" if count == 1 else "were"
         text += f" {count} of the {len(answer.proof)} facts that prove this {were} read from documents."

@@ -135,8 +135,9 @@ class Rival:
 class Answer:
     """The result of a run.
 
-    `values` are short ids, literals, or "true"/"false"; `labels` are in the same order. A relational database
-    gives `sql` in place of `sparql`, and `rows` (as text) in place of `proof`.
+    `values` are short ids, literals, or "true"/"false"; `labels` are in the same order. Of a query for
+    several variables each row is a value, its cells joined by commas. A relational database gives `sql` in
+    place of `sparql`, and `rows` (as text) in place of `proof`.
 
     `confidence` is the calibrated probability that the answer is exactly right; None where nothing could
     calibrate it (for claims and slots, and with a language model without `triplewise calibrate`).

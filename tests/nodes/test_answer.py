@@ -54,6 +54,22 @@ def test_a_query_that_was_executed(context: Context, state: Callable[..., State]
     ]
 
 
+@pytest.mark.parametrize("is_spent", [False, True])
+def test_several_variables_are_answered_by_rows_with_all_their_columns(
+    is_spent: bool, context: Context, state: Callable[..., State]
+) -> None:
+    calls = [PARTNER, "add_fact(?partner, P19, ?place)", "set_answer(?place, ?partner)"]
+    done = ran(state(GOETHE), context, *calls, *([] if is_spent else ["execute()"]))
+    if is_spent:
+        done = done.model_copy(update={"verdict": Verdict("spent", note="the budget is spent")})
+    answer = answered(program(done, Runtime(context=context)))
+    partner = done.steps[0].feedback.ids["partner"][0]
+    assert answer.values == (f"Q3042, {partner}",)
+    assert answer.labels == ("Offenbach am Main, Lili Schöneman",)
+    assert answer.text == "Offenbach am Main, Lili Schöneman."
+    assert len(answer.proof) == 2
+
+
 def test_an_earlier_query_of_the_run_is_executed_by_its_step(
     context: Context, state: Callable[..., State]
 ) -> None:

@@ -258,7 +258,7 @@ def execute_program(context: ActionContext, program: PyQL) -> Feedback:
         feedback, answers = _truth(result.boolean), ["true" if result.boolean else "false"]
     else:
         feedback = _values(context, program, result)
-        answers = terms.short_ids(kg, dict.fromkeys(v for row in result.rows for v in row if v is not None))
+        answers = terms.row_texts(kg, result)
     return replace(feedback, program=program.text(kg.profile), answers=tuple(answers), finished=True)
 
 

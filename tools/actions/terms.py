@@ -10,7 +10,7 @@ from contextlib import suppress
 from triplewise.tools.actions.toolset import ActionContext, join_names
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Node, Term, Triple, Variable, one_line, text
-from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph, Result
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql import text as pyql
 from triplewise.tools.pyql.program import Pattern
@@ -26,6 +26,12 @@ _WITH_NOTE = re.compile(r"(?s)(\S+) [(\[](.+)[)\]]")
 def short_ids(kg: KnowledgeGraph, terms: Iterable[Term]) -> list[str]:
     """Return short ids and literal texts."""
     return [kg.profile.short(t) for t in terms]
+
+
+def row_texts(kg: KnowledgeGraph, result: Result) -> list[str]:
+    """Return each distinct row as text, its cells joined by commas, `-` for one without a value."""
+    short, full = kg.profile.short, [row for row in result.rows if any(term is not None for term in row)]
+    return list(dict.fromkeys(", ".join("-" if t is None else short(t) for t in row) for row in full))
 
 
 def names(kg: KnowledgeGraph, terms: Iterable[Term | None]) -> dict[Term, str]:
