@@ -11,7 +11,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.pyql import program as pyql
-from triplewise.tools.pyql.text import NUMERIC, read_iri
+from triplewise.tools.pyql.text import NUMERIC, is_computable, read_iri
 
 SAMPLE, NEAREST = 200, 3
 """Rows of the values that a comparison is fitted to; values named that come nearest to what was compared."""
@@ -176,7 +176,7 @@ def is_measure(term: Term) -> bool:
 def _trait(literal: Literal) -> str:
     """Return what a literal is as far as comparing goes."""
     if literal.datatype in NUMERIC:
-        return "number"
+        return "number" if is_computable(literal) else "digits"
     if literal.datatype in pyql.TEMPORAL:
         return literal.datatype
     if literal.language:

@@ -140,12 +140,16 @@ class ActionContext:
 
 
 class Parameter(NamedTuple):
-    """A parameter of an action; `kind`: node, entity, relation, variable, operator, value or text."""
+    """A parameter of an action; `kind`: node, entity, relation, variable, operator, value or text.
+
+    `default` stands for one that is not required where a later one is given.
+    """
 
     name: str
     kind: str
     doc: str
     required: bool = True
+    default: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +213,9 @@ def action(example: str, *aliases: str) -> Callable[[Callable[..., Feedback]], A
     def declare(run: Callable[..., Feedback]) -> Action:
         _, *own = inspect.signature(run, eval_str=True).parameters.values()
         read = [(p, Parameter(p.name, *p.annotation.__metadata__)) for p in own]
-        parameters = tuple(p if of.default is of.empty else p._replace(required=False) for of, p in read)
+        parameters = tuple(
+            p if of.default is of.empty else p._replace(required=False, default=of.default) for of, p in read
+        )
         doc, variadic = " ".join((run.__doc__ or "").split()), any(p.kind is p.VAR_POSITIONAL for p in own)
         return Action(run.__name__, doc, parameters, run, example, variadic, aliases)
 
@@ -345,18 +351,22 @@ class Toolset(Collection[str]):
 
     def from_tool_call(self, name: str, args: Mapping[str, Any]) -> Call:
         """Return the call that a native tool call means. What does not fit shows when it is executed."""
-        values = list(args.values())
-        if name in self:
-            parameters = [p.name for p in self.action(name).parameters]
-            values = [args.get(p) for p in parameters] + [v for k, v in args.items() if k not in parameters]
-        return Call(name, tuple(text for value in values for text in _texts(value)))
+        texts, rest = list[str](), dict(args)
+        left_out = list[str]()  # defaults that keep what follows in its place
+        for parameter in self.action(name).parameters if name in self else ():
+            if given := _texts(rest.pop(parameter.name, None)):
+                texts += [*left_out, *given]
+                left_out = []
+            elif not parameter.required:
+                left_out.append(parameter.default)
+        return Call(name, (*texts, *(text for value in rest.values() for text in _texts(value))))
 
 
 def _texts(value: Any) -> list[str]:
-    if value is None:
-        return []
     if isinstance(value, list | tuple):
         return [text for item in value for text in _texts(item)]
+    if value is None or value == "":
+        return []
     return [str(value).lower() if isinstance(value, bool) else str(value).strip()]
 
 

@@ -17,12 +17,10 @@ from triplewise.tools.parsing import query as q
 from triplewise.tools.parsing.denotation import backwards, members
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.pyql.program import Fact, Filter, Kind, Pattern, PatternItem, PyQL, fresh
-from triplewise.tools.pyql.text import read_bare
+from triplewise.tools.pyql.text import is_computable, read_bare
 
 OPERATORS: dict[q.Comparison, str] = {"gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "="}
 RANKS = 5  # the largest rank ("the third longest": 3) that is written, as nested superlatives
-DIGITS = 16  # longest decimal that every engine computes with
-_FLOATING = (XSD + "double", XSD + "float")
 _NUMERIC = frozenset(XSD + t for t in ("integer", "decimal", "double", "float", "int", "long"))
 _DAYS = (frozenset({XSD + "date"}), frozenset({XSD + "dateTime"}))
 _NAME = re.compile(r"[^a-z0-9]+")
@@ -266,7 +264,7 @@ class _Writer:
             terms = [self.index.terms[n] for n in self.index.rels[relation].inv]
             literals = [t for t in terms if isinstance(t, Literal)]
             datatypes = {t.datatype for t in literals}
-            exact = all(t.datatype in _FLOATING for t in literals if len(t.value) > DIGITS)
+            exact = all(map(is_computable, literals))
             is_plain = datatypes in _DAYS if quantity == "date" else datatypes <= _NUMERIC and exact
             self.index.cache[key] = "" if is_plain else quantity
         kind: Kind = self.index.cache[key]

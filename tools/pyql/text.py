@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable
@@ -38,6 +39,7 @@ _OPEN, _CLOSE = "([{", ")]}"
 _NUMBERS = """integer decimal double float int long short byte nonNegativeInteger positiveInteger
 nonPositiveInteger negativeInteger unsignedInt unsignedLong unsignedShort unsignedByte"""
 NUMERIC = frozenset(XSD + name for name in _NUMBERS.split())
+_FLOATING, _DIGITS = (XSD + "double", XSD + "float"), 16
 
 
 def scan_arguments(text: str, start: int = 0) -> tuple[list[str], int]:
@@ -378,6 +380,11 @@ class Reader:
         return self.value(left), sign, string(right) if is_text else self.value(right), _kind(kind)
 
 
+def is_computable(number: Literal) -> bool:
+    """Whether every engine computes with a number as it is; a longer integer or decimal is none to some."""
+    return number.datatype in _FLOATING or len(number.value) <= _DIGITS
+
+
 def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) -> PyQL:
     """The program after one construct action, given as text.
 
@@ -393,8 +400,9 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
         case "add_filter", [left, operator, right, *kind]:
             return program.add_filter(*reader.comparison(left, operator, right, kind))
         case "add_aggregate", [function, variable, *rest]:
-            kinds = [a for a in rest if not a.startswith("?")]
-            given, each, *_ = [*(read_variable(a) for a in rest if a.startswith("?")), None, None]
+            kinds = [a for a in rest if a and not a.startswith("?")]
+            named = (read_variable(a) if a else None for a in rest if a.startswith("?") or not a)
+            given, each, *_ = [*named, None, None]
             return program.add_aggregate(function.lower(), read_variable(variable), given, each, _kind(kinds))
         case "add_max" | "add_min", [variable, *kind]:
             best = program.add_max if name == "add_max" else program.add_min
@@ -416,7 +424,7 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
             relations = reader.relation(first), reader.relation(last)
             return program.add_time_window(read_variable(mediator), *relations, *ends)
         case "add_order", [variable, *rest] if len(rest) < 3:
-            direction, limit = [*rest, *("desc", "0")[len(rest) :]]
+            direction, limit = (given or default for given, default in zip_longest(rest, ("desc", "0")))
             if direction.lower() not in ("asc", "desc") or not limit.isdecimal():
                 raise ActionError("bad_number", "write add_order(?variable, desc or asc, number of answers)")
             return program.add_order(read_variable(variable), direction.lower() == "desc", int(limit))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import pyoxigraph as ox
 import pytest
@@ -19,12 +20,12 @@ from triplewise.tools.actions import (
     parse_call,
 )
 from triplewise.tools.actions.symbolic import Extraction
-from triplewise.tools.actions.toolset import Call
+from triplewise.tools.actions.toolset import Call, action
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.open import open_kg
-from triplewise.tools.kg.profile import load_profile
+from triplewise.tools.kg.profile import Profile, load_profile
 
 TURTLE = """
 @prefix wd: <http://www.wikidata.org/entity/> . @prefix wdt: <http://www.wikidata.org/prop/direct/> .
@@ -67,6 +68,7 @@ FACT = ExtractedFact(
     {WD + "Q999": "New Tokyo"},
     *("q", "Japan", "japan.txt", "Its capital is New Tokyo.", "2026-01-01T00:00:00Z", "embedded", 0.9),
 )
+Text = Annotated[str, "text", "any"]
 CAPITALS = ("add_fact(?c, P36, ?x)",)
 
 
@@ -134,6 +136,24 @@ def test_values_stored_with_other_datatypes_are_compared_as_what_they_are(bench:
         bench, *CAPITALS, "add_fact(?x, P571, ?d)", "add_filter(?d, <, 1400)", "set_answer(?x)", "execute()"
     )
     assert old.answers == ("Q90",)
+
+
+@pytest.mark.parametrize(("best", "answer"), [("add_max", "sun"), ("add_min", "atom")])
+def test_numbers_too_long_for_the_engine_are_compared_as_numbers(best: str, answer: str) -> None:
+    store = ox.Store()
+    store.load(
+        b"@prefix : <http://example.org/> . :sun :mass 1988435000000000000000000000000.0 . "
+        b":atom :mass 0.00000000000000000000000000166 . :ship :mass 907184740.0 . :person :mass 60 .",
+        format=ox.RdfFormat.TURTLE,
+    )
+    profile = Profile(
+        entity_namespaces=("http://example.org/",), relation_namespaces=("http://example.org/",)
+    )
+    small = ActionContext(EmbeddedKG(store, profile, "masses"))
+    heaviest = run(small, "add_fact(?x, mass, ?m)", f"{best}(?m)", "set_answer(?x)", "execute()")
+    assert heaviest.answers == (answer,)
+    more = run(small, "add_fact(?x, mass, ?m)", "add_filter(?m, >, 1000)", "set_answer(?x)", "execute()")
+    assert set(more.answers) == {"sun", "ship"}
 
 
 def test_names_of_known_entities_are_read_as_their_ids(bench: ActionContext) -> None:
@@ -225,11 +245,11 @@ def test_no_text_of_a_model_raises(kg: EmbeddedKG, name: str, arguments: list[st
 
 def test_every_documented_example_is_a_legal_call() -> None:
     for toolset in TOOLSETS.values():
-        for number, action in enumerate(toolset.actions.values(), 1):
-            call = parse_call(action.example, toolset)
-            assert call.name == action.name
-            assert len(call.arguments) >= sum(p.required for p in action.parameters)
-            assert f"{number}. {action.signature}" in toolset.document()
+        for number, declared in enumerate(toolset.actions.values(), 1):
+            call = parse_call(declared.example, toolset)
+            assert call.name == declared.name
+            assert len(call.arguments) >= sum(p.required for p in declared.parameters)
+            assert f"{number}. {declared.signature}" in toolset.document()
 
 
 def test_schemas_are_strict_and_calls_come_back_in_order() -> None:
@@ -242,6 +262,40 @@ def test_schemas_are_strict_and_calls_come_back_in_order() -> None:
     assert PYQL.from_tool_call("add_fact", args) == Call("add_fact", ("Q17", "P36", "?x"))
     assert PYQL.from_tool_call("set_answer", {"answer": ["?x", "?y"]}).arguments == ("?x", "?y")
     assert PYQL.from_tool_call("add_count", {"counted": "?x", "count": None}).arguments == ("?x",)
+
+
+@pytest.mark.parametrize(
+    ("toolset", "name", "args", "arguments"),
+    [
+        (EXPLORE, "get_neighbors", {"entity": "Q17", "relation": None, "page": 2}, ("Q17", "", "2")),
+        (EXPLORE, "get_neighbors", {"page": "", "entity": "Q17", "relation": ""}, ("Q17",)),
+        (PYQL, "add_order", {"variable": "?n", "number": 1}, ("?n", "", "1")),
+    ],
+)
+def test_a_parameter_left_out_of_a_tool_call_shifts_no_other(
+    toolset: Toolset, name: str, args: dict[str, object], arguments: tuple[str, ...], bench: ActionContext
+) -> None:
+    call = toolset.from_tool_call(name, args)
+    assert call.arguments == arguments
+    assert parse_call(call.text(), toolset) == call
+    program = "add_fact(?x, P1082, ?n)\nset_answer(?x)"
+    assert not toolset.execute(replace(bench, program=program), call).error
+
+
+def test_the_default_of_a_parameter_left_out_is_given() -> None:
+    @action("hop(Q17)")
+    def hop(context: ActionContext, node: Text, way: Text = "out", steps: Text = "1") -> Feedback:
+        return Feedback(observation=f"{node} {way} {steps}")
+
+    own = Toolset("own", (hop,))
+    assert own.from_tool_call("hop", {"node": "Q17", "steps": 2}).arguments == ("Q17", "out", "2")
+
+
+def test_a_sum_for_each_without_a_name_is_one_for_each(bench: ActionContext) -> None:
+    args = {"function": "sum", "variable": "?n", "result": None, "per": "?x"}
+    call = PYQL.from_tool_call("add_aggregate", args)
+    feedback = PYQL.execute(replace(bench, program="add_fact(?x, P1082, ?n)"), call)
+    assert feedback.program.endswith("add_aggregate(sum, ?n, ?sum_n, ?x, number)")
 
 
 def test_exploring(bench: ActionContext) -> None:
