@@ -9,7 +9,7 @@ from typing import Annotated
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, names, page_number, short_ids, triple_lines, with_id
 from triplewise.tools.actions.toolset import ActionContext, Feedback, Toolset, action, unknown
-from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome
 from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, topics_of, within
@@ -18,6 +18,8 @@ VALUES, CHARACTERS = 10, 4_000
 """Values of a relation that are shown, and characters of all relations around one or two entities."""
 SHOWN_NEIGHBORS, SHOWN_PATHS = 50, 20
 """Neighbors under one relation, and paths, that are shown on a page."""
+DIRECTIONS: Sequence[Direction] = ("forward", "backward")
+ALL_VALUES = "or entity, relation, all: all values of that relation"
 Page = Annotated[str, "text", "2, 3, ... to see what the first page left out"]
 
 
@@ -151,11 +153,15 @@ def get_path(
 @action("answer(Q1490)", "Answer")
 def answer(
     context: ActionContext,
-    *values: Annotated[str, "value", "entity ids, names, a number, a date, true or false"],
+    *values: Annotated[str, "value", f"entity ids, names, a number, a date, true or false; {ALL_VALUES}"],
 ) -> Feedback:
     """Answer the question, once memory or observation holds what is needed."""
-    kg, resolver = context.kg, Resolver(context)
-    terms = {form: resolver.value_or_none(form) for form in values if form}
+    kg, resolver, triples = context.kg, Resolver(context), tuple[Triple, ...]()
+    if len(values) == 3 and values[2].strip("'\" ").lower() == "all":
+        triples, ends = _all_values(resolver, *values[:2])
+        terms: dict[str, Term | None] = {kg.profile.short(end): end for end in ends}
+    else:
+        terms = {form: resolver.value_or_none(form) for form in values if form}
     if not terms:
         raise ActionError("no_answer", "give the answer in brackets, one value or several")
     named, bare = names(kg, terms.values()), {form: form.strip("'\"") for form in terms}
@@ -165,10 +171,27 @@ def answer(
         arguments=answers,
         observation=f"The answer is {', '.join(shown)}.",
         ids={"answer": short_ids(kg, [t for t in terms.values() if isinstance(t, IRI)])},
+        triples=triples,
         answers=answers,
         finished=True,
         detail=resolver.detail(),
     )
+
+
+def _all_values(resolver: Resolver, entity: str, form: str) -> tuple[tuple[Triple, ...], list[Term]]:
+    """Return an entity's facts under a relation, with their other ends: what arrives only if none leave."""
+    kg = resolver.context.kg
+    node, name = resolver.entity(entity), form.strip("'\" ")
+    relation = resolver.relation(name.removeprefix("^"))
+    for direction in DIRECTIONS[name.startswith("^") :]:
+        result = kg.neighbours(node, relation, direction)
+        if not result.outcome.ok:
+            raise QueryFailedError(result.outcome, result.message)
+        if result.triples:
+            ends = (t.object if direction == "forward" else t.subject for t in result.triples)
+            return result.triples, list(dict.fromkeys(ends))
+    message = f"{kg.profile.short(node)} has no values of {kg.profile.short(relation)}"
+    raise ActionError("no_answer", message, given=entity)
 
 
 EXPLORE = Toolset("explore", (search, get_neighbors, get_path, answer, unknown))

@@ -199,7 +199,8 @@ def _passages_text(context: ActionContext, name: str, extraction: Extraction) ->
 
 @action("finish(Q1490)", "Finish")
 def finish(
-    context: ActionContext, *entities: Annotated[str, "value", "ids or names of the answers"]
+    context: ActionContext,
+    *entities: Annotated[str, "value", f"ids or names of the answers; {explore.ALL_VALUES}"],
 ) -> Feedback:
     """Conclude with the final answers."""
     if not any(entities):

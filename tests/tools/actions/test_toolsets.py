@@ -361,6 +361,23 @@ def test_one_relation_is_paged_and_walked_either_way(
     assert ask("P1", "some").error == "bad_number"
 
 
+@pytest.mark.parametrize(("toolset", "name"), [(EXPLORE, "answer"), (SYMBOLIC, "finish")])
+def test_all_values_of_a_relation_are_the_answer(
+    bench: ActionContext, crowd: ActionContext, toolset: Toolset, name: str
+) -> None:
+    def ask(context: ActionContext, *arguments: str) -> Feedback:
+        return toolset.execute(context, Call(name, arguments))
+
+    every = ask(crowd, "Q1", "P1", "all")
+    assert (every.finished, len(every.answers), len(every.triples)) == (True, 120, 120), "none that arrive"
+    assert len(ask(crowd, "Q1", "^P1", "all").answers) == 60
+    assert ask(bench, "Tokyo", "P1082", "ALL").answers == ("14000000",)
+    assert ask(bench, "Q1490", "P36", "all").answers == ("Q17",), "only what arrives"
+    nothing = ask(bench, "Q1490", "P279", "all")
+    assert (nothing.error, nothing.message) == ("no_answer", "Q1490 has no values of P279")
+    assert ask(bench, "Q1490", "Q17", "P36").answers == ("Q1490", "Q17", "P36")
+
+
 def test_paths_are_as_long_and_as_many_as_allowed(bench: ActionContext) -> None:
     call = Call("get_path", ("Q17", "Q142"))
     near, far = (EXPLORE.execute(replace(bench, path_hops=n), call) for n in (2, 3))
