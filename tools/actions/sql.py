@@ -70,7 +70,8 @@ def table_line(schema: Schema, table: Table, bare: bool = False) -> str:
     `bare` leaves the table's name out of its columns' names, also where other tables have such columns.
     """
     columns = ", ".join(
-        f"{c.name if bare else schema.name_of(c)} ({c.kind}{f', e.g. {c.example}' if c.example else ''})"
+        f"{c.name if bare else schema.name_of(c)} ({c.kind}{' stored as text' * c.as_text}"
+        f"{f', e.g. {c.example!r}' if c.example else ''})"
         for c in table.columns
     )
     keys = [(k.pairs[0], k.target) for k in schema.keys if k.source == table.name]

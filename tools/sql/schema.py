@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.errors import ActionError, ConfigurationError
@@ -17,8 +18,10 @@ if TYPE_CHECKING:  # both take their time
 
     from triplewise.tools.sql.engines import Declared, Engine
 
-SAMPLE = 1_000
-"""Rows of each table that are read to see what its texts are."""
+Cells = dict[tuple[str, ColumnKind], dict[str, tuple[str, set[Any], bool, bool]]]
+"""Name and kind of columns -> table -> column, its cells, whether each is unique, whether all were read."""
+SAMPLE, SHOWN = 1_000, 40
+"""Rows of each table that are read to see what its texts are, and characters of one shown as an example."""
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 _TEXTS = "CHAR VARCHAR CHARACTER NCHAR NVARCHAR BPCHAR CLOB TEXT TINYTEXT MEDIUMTEXT LONGTEXT NAME NULL"
 _NUMBERS = """INT INTEGER TINYINT SMALLINT MEDIUMINT BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT
@@ -38,7 +41,8 @@ class Column:
     """One column.
 
     `kind` says how its values compare: a TEXT column whose values all read as numbers is a `number`.
-    `example` shows how dates are written. `is_native`: cells compare like that as they are stored.
+    `example` shows how texts and dates are written. `is_native`: cells compare like that as they are stored.
+    `as_text`: they are stored as text, though they are none and the database has a type for them.
     """
 
     table: str
@@ -46,6 +50,7 @@ class Column:
     kind: ColumnKind = "text"
     example: str = ""
     is_native: bool = field(default=True, compare=False)
+    as_text: bool = field(default=False, compare=False)
 
     @property
     def id(self) -> str:
@@ -168,12 +173,15 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
     if not declared:
         raise ConfigurationError("the database holds no table that can be read")
     deadline, tables, named = Deadline(timeout), list[Table](), Schema((), reserved=reserved)
+    held: Cells = {}
     for name, table in declared.items():
         kinds = {column: _declared_kind(type_) for column, type_ in table.columns.items()}
         # SQLite holds any cell in any column; MySQL's truth values are small numbers.
         is_sqlite = engine.dialect == "sqlite"
         loose = {column for column, type_ in table.columns.items() if is_sqlite or type_ == "TINYINT(1)"}
-        looked = [column for column, kind in kinds.items() if column in loose or kind is None]
+        looked = [
+            column for column, kind in kinds.items() if column in loose or kind in (None, "text", "number")
+        ]
         rows = list[tuple[Any, ...]]()
         if looked and not deadline.passed:
             sampled = exp.select(*map(named.identifier, looked)).from_(exp.Table(this=named.identifier(name)))
@@ -191,10 +199,19 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
                 is_native = kind == declared_kind and not (
                     is_loose and any(isinstance(s, str) for s in sample)
                 )
-            example = str(sample[0]) if kind == "date" and sample else ""
-            columns.append(Column(name, column, kind, example, is_native))
+            written = [s for s in sample if isinstance(s, str) and s.strip()]
+            example = written[0] if kind in ("text", "date") and written else ""
+            example = example if len(example) <= SHOWN else f"{example[:SHOWN]}..."
+            # SQLite has no type for dates.
+            as_text = kind not in (("text", "date") if is_sqlite else ("text",))
+            as_text = as_text and 0 < len(written) == len(sample)
+            columns.append(Column(name, column, kind, example, is_native, as_text))
+            if kind in ("text", "number"):
+                cells_read, same = set(sample), held.setdefault((fold(column), kind), {})
+                same[name] = column, cells_read, len(cells_read) == len(sample), len(rows) < SAMPLE
         tables.append(Table(name, tuple(columns), table.comment))
-    return Schema(tuple(tables), tuple(_keys(declared)), reserved)
+    keys = list(_keys(declared))
+    return Schema(tuple(tables), (*keys, *_likely_keys(held, keys)), reserved)
 
 
 def _declared_kind(declared: str) -> ColumnKind | None:
@@ -248,3 +265,17 @@ def _keys(declared: Mapping[str, Declared]) -> Iterator[Join]:
         for join in keys:
             if join.target in declared and all(b in declared[join.target].columns for _, b in join.pairs):
                 yield join
+
+
+def _likely_keys(held: Cells, keys: Iterable[Join]) -> Iterator[Join]:
+    """Return joins of tables without any key: by columns of one name, where values of one identify rows."""
+    joined, pairs = {name for key in keys for name in (key.source, key.target)}, set[frozenset[str]]()
+    for by_table in held.values():
+        for source, target in permutations(by_table, 2):
+            (own, values, is_unique, _), (their, theirs, *identifies) = by_table[source], by_table[target]
+            is_numbering = is_unique and len(own) < 4  # as two `id`s of different things are, and alike
+            if source in joined or is_numbering or not all(identifies) or len(theirs) < 2:
+                continue
+            if frozenset((source, target)) not in pairs and 2 * len(values & theirs) >= len(values) > 0:
+                pairs.add(frozenset((source, target)))
+                yield Join(source, target, ((own, their),))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from triplewise.tools.actions.sql import table_line
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.sql.database import open_database
 from triplewise.tools.sql.query import SqlQuery
@@ -67,6 +68,29 @@ def test_a_csv_file_is_a_table(tmp_path: Path) -> None:
     columns = {c.name: c for c in database.schema.tables[0].columns}
     assert database.schema.tables[0].name == "my films"
     assert database.run(SqlQuery((), columns["box office"], "MAX")).rows == ((1200,),)
+
+
+def test_a_table_says_how_its_columns_are_written_and_what_they_are_likely_joined_by(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "x.db")
+    for statement in (
+        "CREATE TABLE film (id INTEGER, isan TEXT, title TEXT, gross TEXT, seen TEXT)",
+        "CREATE TABLE prize (id INTEGER, prize TEXT, isan TEXT)",
+        "INSERT INTO film VALUES (1, 'f1', NULL, '1,200', '1990-05-17'), (2, 'f2', 'It''s\nme', '7', NULL)",
+        "INSERT INTO prize VALUES (1, 'Oscar', 'f1'), (2, 'BAFTA', 'f1'), (3, 'Bear', 'f9')",
+    ):
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    database = open_database(str(tmp_path / "x.db"))
+    film, prize = (table_line(database.schema, table, bare=True) for table in database.schema.tables)
+    assert film == (
+        """film: id (number), isan (text, e.g. 'f1'), title (text, e.g. "It's\\nme"), """
+        "gross (number stored as text), seen (date, e.g. '1990-05-17')"
+    )
+    joins = "[isan -> film.isan]"
+    assert prize == f"prize: id (number), prize (text, e.g. 'Oscar'), isan (text, e.g. 'f1') {joins}"
+    columns = {c.id: c for t in database.schema.tables for c in t.columns}
+    assert database.run(SqlQuery((), columns["film.gross"], "MAX")).rows == ((1200,),)
 
 
 def test_keys_that_only_names_imply_join_too(tmp_path: Path) -> None:
