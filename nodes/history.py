@@ -108,7 +108,7 @@ def _shortened(
 
 
 def _used_relations(step: Step, text: str, later: Sequence[Step]) -> str:
-    """Return a list of relations, once facts use it: those, the best of the others, and its length."""
+    """Return a list of relations, once facts use it: those and the best of the others, without values."""
     listing, more, left = text.partition("} ... and ")  # behind a list that was cut: how to see the rest
     try:
         listed = ast.literal_eval(f"{listing}}}" if more else listing)
@@ -128,12 +128,24 @@ def _used_relations(step: Step, text: str, later: Sequence[Step]) -> str:
         words = {word.strip(" '\"`()") for argument in feedback.arguments for word in argument.split(",")}
         named |= words if subject in words else set()
     used = named & set(chain(*offered.values()))
-    if not used or len(best_first) <= KEPT_RELATIONS:
+    if not used:
         return text
     chosen = [place for place in best_first if place[2] in used]
     first = list(dict.fromkeys([*chosen, *best_first]))[: max(KEPT_RELATIONS, len(chosen))]
-    shown = {side: [p[1] for p in rank if p in first] for side, rank in zip(listed, ranks, strict=True)}
-    return f"{shown} ... ({len(best_first)} {f'shown, and {left}' if more else 'in all'})"
+    shown = {
+        side: [_without_value(*p[1:]) for p in rank if p in first]
+        for side, rank in zip(listed, ranks, strict=True)
+    }
+    rest = f" ... and {left}" if more else ""
+    if len(first) < len(best_first):
+        rest = f" ... ({len(best_first)} {f'shown, and {left}' if more else 'in all'})"
+    return f"{shown}{rest}"
+
+
+def _without_value(name: str, id: str | None) -> str:
+    """Return a relation of a list without its value and how many have one: `P36 (capital)`."""
+    match = re.match(rf"{re.escape(id or '')}(?: \(.*?\))?(?=$|: |, \d)", name, re.DOTALL)
+    return match[0] if id and match else name
 
 
 def _value_preview(step: Step, text: str, later: Sequence[Step], previews: dict[str, str]) -> str:

@@ -113,6 +113,15 @@ def test_relations_stay_whole_until_a_fact_uses_them() -> None:
     assert used[2]["observation"] == str({"forward": MANY[::-1], "backward": []})
 
 
+def test_a_used_list_no_longer_shows_values() -> None:
+    listed, short = look("Q1", ["P36", "P31", "P569"]), fact("Q1", "P36", "?y", y=["a"])
+    valued = ["P36 (capital (seat)), 2 of 3: Tokyo: the city", "P31: state", "P569"]
+    listed["observation"] = str({"forward": valued, "backward": []})
+    assert encode(steps(listed, look("Q2")))[0]["observation"] == listed["observation"]
+    used = encode(steps(listed, short, fact("?y", "P31", "?z", z=["b"])))[0]["observation"]
+    assert used == str({"forward": ["P36 (capital (seat))", "P31", "P569"], "backward": []})
+
+
 def test_a_used_list_still_says_how_to_see_what_it_left_out() -> None:
     cut = look("Q1")
     cut["observation"] += " ... and 23 more: get_relation(Q1, 2)"

@@ -20,7 +20,7 @@ from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Tool
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Relations, Result
 from triplewise.tools.linking.schema import Schema, held_by
 from triplewise.tools.parsing.statements import decides
 from triplewise.tools.pyql.program import TEMPORAL, Aggregate, Extreme, Fact, Filter, PyQL, owners
@@ -57,12 +57,10 @@ def get_relation(
             listed = ", ".join(existing) or "none"
             message = f"{form} is not a created variable; existing variables: {listed}"
             raise ActionError("unknown_variable", message, given=form, existing=existing)
-        pattern = variable.n3(), program.where(kg.profile)
-        result = kg.relations(variable, pattern[1])
+        result, schema = _around(context, variable, program.where(kg.profile))
     else:
         term = resolver.entity(form)
-        pattern = "?_x", f"VALUES ?_x {{ {term.n3()} }}"
-        result = kg.relations(term)
+        result, schema = _around(context, term)
         shown = form if form.startswith(('"', "'")) else kg.profile.short(term)
         shown = next(iter(resolver.repaired.values()), shown)
     n, pages = terms.page_number(page), list[tuple[list[str], list[str]]]()
@@ -72,8 +70,7 @@ def get_relation(
         left = [[r for r in side if r not in cut] for side, cut in zip(left, pages[-1], strict=True)]
     sides = ("forward", "backward")
     named = {side: terms.relation_names(kg, ids) for side, ids in zip(sides, pages[-1], strict=True)}
-    if not context.published:
-        _add_values(kg, named, pages[-1], held_by(kg, *pattern))
+    ends = _add_values(kg, named, pages[-1], schema)
     rest = f" ... and {sum(map(len, left))} more: get_relation({shown}, {n + 1})" if any(left) else ""
     return Feedback(
         arguments=(shown, *([str(n)] if n > 1 else [])),
@@ -82,22 +79,41 @@ def get_relation(
         observation=str(named) + ("" if context.published else rest),
         # All that was offered so far, the newest first.
         relations={side: [r for on in reversed(pages) for r in on[i]] for i, side in enumerate(sides)},
+        ids={"get_relation": terms.short_ids(kg, ends)} if ends else {},
         detail=resolver.detail(),
     )
 
 
+def _around(context: ActionContext, node: Term | Variable, where: str = "") -> tuple[Relations, Schema]:
+    """The relations of a node or a variable, and what is held by them; by one query where that tells all."""
+    kg, schema = context.kg, Schema(0, ())
+    if not context.published:
+        values = f"VALUES ?_x {{ {node.n3()} }}"
+        schema = held_by(kg, *((node.n3(), where) if isinstance(node, Variable) else ("?_x", values)))
+    if not schema.is_whole:
+        return kg.relations(node, where), schema
+    forward, backward = (
+        tuple(sorted(h.relation for h in schema.held if h.forward == side)) for side in (True, False)
+    )
+    return Relations(Outcome.ROWS if schema.held else Outcome.EMPTY, forward, backward), schema
+
+
 def _add_values(
     kg: KnowledgeGraph, listed: Mapping[str, list[str]], ids: Sequence[Sequence[str]], schema: Schema
-) -> None:
-    """Add to the first relations of each side a value, and how many nodes have one where not all do."""
+) -> list[Term]:
+    """Add to the first relations of each side a value, and how many nodes have one where not all do.
+
+    Return the nodes among the values: their names stand for them from now on.
+    """
     held = {(kg.profile.short(h.relation), h.forward): h for h in schema.held}
-    values = dict(zip(held, terms.as_written(kg, [h.value for h in held.values()]), strict=True))
-    for names_of, side, forward in zip(listed.values(), ids, (True, False), strict=True):
-        for i, key in enumerate((id, forward) for id in side[:VALUED]):
-            if key in held:
-                count = held[key].members
-                share = "" if count == schema.members else f", {count} of {schema.members}"
-                names_of[i] += f"{share}: {values[key]}"
+    places = [(side, i, (r, side == 0)) for side, of in enumerate(ids) for i, r in enumerate(of[:VALUED])]
+    shown = [(side, i, held[key]) for side, i, key in places if key in held]
+    values = terms.as_written(kg, [h.value for *_, h in shown], ids=False)
+    names = list(listed.values())
+    for (side, i, h), value in zip(shown, values, strict=True):
+        share = "" if h.members == schema.members else f", {h.members} of {schema.members}"
+        names[side][i] += f"{share}: {value}"
+    return [h.value for *_, h in shown if isinstance(h.value, IRI)]
 
 
 def _construct(name: str, context: ActionContext, *arguments: str) -> Feedback:

@@ -53,15 +53,15 @@ def with_id(kg: KnowledgeGraph, term: Term, name: str) -> str:
     return name if short == name else f"{name} [{short}]"
 
 
-def as_written(kg: KnowledgeGraph, terms: Sequence[Term]) -> list[str]:
-    """Return how actions take terms: names with ids, and literals, typed, a long one cut."""
+def as_written(kg: KnowledgeGraph, terms: Sequence[Term], *, ids: bool = True) -> list[str]:
+    """Return how actions take terms: names (with ids), and literals, typed, a long one cut."""
     named = names(kg, terms)
     return [
         (pyql.write_node(t, kg.profile) if len(t.value) <= LONG else f'"{t.value[:LONG]}..."')
         if isinstance(t, Literal)
         else "a node without a name"
         if named[t] == UNNAMED
-        else with_id(kg, t, named[t])
+        else (with_id(kg, t, named[t]) if ids else named[t])
         for t in terms
     ]
 

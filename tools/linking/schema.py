@@ -16,8 +16,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from triplewise.tools.core.errors import QueryFailedError
-from triplewise.tools.core.terms import IRI, Term, Triple, whole_number
-from triplewise.tools.kg.protocol import Hop, KnowledgeGraph, terms_n3
+from triplewise.tools.core.terms import IRI, RDF, XSD, Term, Triple, whole_number
+from triplewise.tools.kg.protocol import Hop, KnowledgeGraph, Outcome, Result, terms_n3
 from triplewise.tools.kg.vocabulary import find_classes, remembered
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.language.text import singular, tokenise, tokens
@@ -29,6 +29,8 @@ from triplewise.tools.retrieval.surroundings import NearbyFact, closest_relation
 MEMBERS, FEW, SECONDS = 500, 25, 4.0  # members looked at; over a distance; seconds of a look
 RARE, SEVERAL = 0.05, 3  # share of members below which a relation is rare; values that make a class of theirs
 CLASSES, SPAN = 3, 3  # classes of a question, and words of a class's name
+# Not the IRI of a datatype, which some graphs hold in place of a value.
+_IS_VALUE = f"!(isIRI(?_y) && (STRSTARTS(STR(?_y), '{XSD}') || ?_y = <{RDF}langString>))"
 COMPARED, ALIKE = 200, 0.58  # classes of a graph up to which nouns are compared by meaning; the least cosine
 
 
@@ -42,10 +44,11 @@ class Held(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """What nodes have. `members`: how many of them were looked at, at most."""
+    """What nodes have: `members` of them were looked at, at most; `is_whole` if these were all."""
 
     members: int
     held: tuple[Held, ...]
+    is_whole: bool = False
 
 
 Side: TypeAlias = tuple[IRI, bool]
@@ -108,10 +111,8 @@ def schema_of(kg: KnowledgeGraph, node: IRI) -> Schema:
     """Return what the members of a class have; nothing where the graph takes too long to say it."""
 
     def read() -> Schema:
-        members, held = held_by(kg, "?x", members_of(kg, node))
-        links, excludes = kg.profile.type_predicates, kg.profile.excludes
-        kept = (h for h in held if h.relation.value not in links and not excludes(h.relation))
-        return Schema(members, tuple(kept))
+        found, links = held_by(kg, "?x", members_of(kg, node)), kg.profile.type_predicates
+        return found._replace(held=tuple(h for h in found.held if h.relation.value not in links))
 
     return remembered(kg, "schemas", node, read)
 
@@ -124,19 +125,27 @@ def held_by(kg: KnowledgeGraph, variable: str, pattern: str) -> Schema:
     most = FEW if kg.is_remote else MEMBERS
     nodes = f"{{ SELECT DISTINCT {variable} WHERE {{ {pattern} }} LIMIT {most} }}"
     select = f"SELECT ?_d ?_r (COUNT(DISTINCT {variable}) AS ?_n) (SAMPLE(?_y) AS ?_v)"
-    parts = [f"{{ {nodes} BIND(0 AS ?_d) }}", f"{{ {nodes} {variable} ?_r ?_y BIND(1 AS ?_d) }}"]
+    leaving = f"{variable} ?_r ?_y FILTER({_IS_VALUE})"
+    parts = [f"{{ {nodes} BIND(0 AS ?_d) }}", f"{{ {nodes} {leaving} BIND(1 AS ?_d) }}"]
     arriving = f"{{ {nodes} ?_y ?_r {variable} BIND(2 AS ?_d) }}"
     unions = [parts, [arriving]] if kg.is_remote else [[*parts, arriving]]
     asked = (f"{select} WHERE {{ {' UNION '.join(of)} }} GROUP BY ?_d ?_r" for of in unions)
-    found = [row for rows in kg.together([partial(_rows, kg, sparql) for sparql in asked]) for row in rows]
+    results = kg.together([partial(_asked, kg, sparql) for sparql in asked])
+    found = [row for result in results if result.outcome.ok for row in result.rows]
     counted = [(whole_number(d), r, whole_number(n) or 0, v) for d, r, n, v in sorted(found, key=str)]
+    members, excludes = max((n for _, _, n, _ in counted), default=0), kg.profile.excludes
     held = (Held(r, d == 1, n, v) for d, r, n, v in counted if isinstance(r, IRI) and v is not None)
-    return Schema(max((n for _, _, n, _ in counted), default=0), tuple(held))
+    is_whole = members < most and all(r.outcome in (Outcome.ROWS, Outcome.EMPTY) for r in results)
+    return Schema(members, tuple(h for h in held if not excludes(h.relation)), is_whole)
+
+
+def _asked(kg: KnowledgeGraph, sparql: str) -> Result:
+    return kg.query(sparql, timeout=min(kg.timeout, SECONDS))
 
 
 def _rows(kg: KnowledgeGraph, sparql: str) -> Sequence[Sequence[Term | None]]:
     """Return the rows of an answer; none of a query that fails or takes too long."""
-    result = kg.query(sparql, timeout=min(kg.timeout, SECONDS))
+    result = _asked(kg, sparql)
     return result.rows if result.outcome.ok else ()
 
 
@@ -166,7 +175,7 @@ def class_facts(kg: KnowledgeGraph, node: IRI, sides: Sequence[Side]) -> Iterato
 
 def fitting(kg: KnowledgeGraph, question: str, node: IRI, encoder: Encoder, most: int) -> list[Side]:
     """Return relations of a class's members, what fits a question first; rare ones last, but for two."""
-    members, held = schema_of(kg, node)
+    members, held, _ = schema_of(kg, node)
     rare = {h[:2] for h in held if h.members < RARE * members}
     sides = closest_relations(kg, question, [h[:2] for h in held], encoder, len(held))
     return [*sides[:2], *sorted(sides[2:], key=rare.__contains__)][:most]

@@ -76,9 +76,19 @@ def test_relations_of_an_entity_in_both_directions(bench: ActionContext) -> None
     feedback = run(bench, "get_relation(Q17)")
     assert feedback.relations == {"forward": ["P31", "P36"], "backward": ["P17"]}
     assert feedback.observation == (
-        "{'forward': ['P31: sovereign state [Q3624078]', 'P36 (capital): Tokyo [Q1490]'], "
-        "'backward': ['P17 (country): Tokyo [Q1490]']}"
+        "{'forward': ['P31: sovereign state', 'P36 (capital): Tokyo'], 'backward': ['P17 (country): Tokyo']}"
     )
+    assert feedback.ids == {"get_relation": ["Q3624078", "Q1490", "Q1490"]}, "their names may be written"
+
+
+def test_every_relation_is_offered_where_not_all_nodes_are_looked_at(
+    bench: ActionContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(bench, "add_fact(?z, P31, ?c)", "get_relation(?c)")
+    assert whole.relations == {"forward": ["P279"], "backward": ["P279", "P31"]}
+    assert "P279, 1 of 2: country" in whole.observation
+    monkeypatch.setattr("triplewise.tools.linking.schema.MEMBERS", 1)
+    assert run(bench, "add_fact(?z, P31, ?c)", "get_relation(?c)").relations == whole.relations
 
 
 def test_what_a_list_of_relations_left_out_is_on_the_next_page(bench: ActionContext) -> None:
@@ -86,7 +96,7 @@ def test_what_a_list_of_relations_left_out_is_on_the_next_page(bench: ActionCont
     first = run(narrow, "get_relation(Q17)")
     assert first.observation.endswith("... and 1 more: get_relation(Q17, 2)")
     second = run(narrow, "get_relation(Q17, more)")
-    assert second.observation == "{'forward': ['P36 (capital): Tokyo [Q1490]'], 'backward': []}"
+    assert second.observation == "{'forward': ['P36 (capital): Tokyo'], 'backward': []}"
     assert second.arguments == ("Q17", "2")
     assert second.relations == {"forward": ["P36", "P31"], "backward": ["P17"]}, (
         "the first page is offered too"
