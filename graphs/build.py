@@ -1,25 +1,27 @@
 """Wires the phases to one LangGraph state machine.
 
 ```
-START → link → plan → observe → act → inspect ─┬─ error ──→ correct → act
-                        ▲                      ├─ progress → reflect → observe | act
-                        │                      ├─ facts to review → review → reflect
-                        └──────────────────────┤
-                                               └─ finished / budget spent → answer ─┬─ END
-                                                    plan | END ← choose ← unsure ───┘
+START → link → plan → observe → act → inspect ─┬─ error ───────────────────→ correct → act
+                                               ├─ progress ────────────────→ reflect → observe | act
+                                               ├─ facts to review → review → reflect
+                                               └─ finished / budget spent ─→ answer ─┬─ END
+                                                     plan | END ← choose ← unsure ───┘
 ```
+
+A phase named twice is one node; `observe | act` is `observe` after a change of focus, else `act`.
 
 QueryAgent's algorithm 1 is the loop of act, inspect and correct:
 
 | line | here |
 |---|---|
 | 2 to 4: prompt of question and entities, empty reasoning memory | `link` starts the state anew |
+| 5, 21 to 25: until `execute()`, or the iterations are spent | `after_inspect`, by the verdict |
 | 6, 7: thought and action of the model, executed | `act` |
 | 8 to 10: feedback of KB and interpreter, reasoning memory | `Step.feedback`, `reasoning_memory` |
 | 11: detect and distinguish an error | `inspect` |
 | 12 to 15: the guideline becomes the observation, the step leaves the memory | `correct` |
 | 16 to 18: the result is the observation | `act` wrote it already |
-| 5, 21 to 24: until `execute()`, or the iterations are spent | `after_inspect`, by the verdict |
+| 20: the prompt gets the thought, action and observation | `act` writes each prompt from all steps |
 | 26: return the result | `answer` |
 """
 
@@ -61,7 +63,7 @@ def after_inspect(
 
 
 def after_reflect(state: State) -> Literal["new focus", "same focus"]:
-    """Observe again only where the task-relevant entities changed."""
+    """Observe again only where the task-relevant entities changed (`relations` then does nothing)."""
     return "new focus" if state.focus != state.observed else "same focus"
 
 
@@ -91,7 +93,7 @@ BRANCHES: dict[str, tuple[Callable[..., str], dict[Hashable, str]]] = {
     "answer": (after_answer, {"unsure": "choose", "done": END}),
     "choose": (after_choose, {"another entity": "plan", "done": END}),
 }
-"""Phase -> its router, and where each label that it may return, as drawings show it, leads to."""
+"""Phase -> (router, {label returned by the router: next node}); drawings show the labels on the edges."""
 
 
 def build_graph(
@@ -126,6 +128,7 @@ def build_graph(
         graph.add_conditional_edges(name, router, places)
     name = preset if isinstance(preset, str) else "own"
     compiled: Any = graph.compile(checkpointer=with_types(checkpointer), name=name)
+    # `compile` cannot return a subclass; ours overrides `batch` and `abatch`, and adds no attributes.
     compiled.__class__ = QuestionGraph
     # Streams show the state without the environment of the run.
     shown: QuestionGraph = compiled.copy({"stream_channels": compiled.output_channels})
@@ -133,11 +136,11 @@ def build_graph(
 
 
 def serializer(*states: type) -> JsonPlusSerializer:
-    """Return the `serde` of checkpoints: it gives back the types of the state, no others.
+    """Checkpoint serializer that may deserialize only our state's types; collects them by walking type hints.
 
-    `build_graph` sees to it; a graph of one's own (with its own `states`) that holds ours as a part needs it.
+    `build_graph` sets it. Where our graph is part of another graph, set it there, with that graph's `states`.
     """
-    types: set[type] = {Outcome}  # in the state as plain texts, by its type hints
+    types: set[type] = {Outcome}  # an outcome's type hint in the state is only `str`
     waiting: list[Any] = [State, *states]
     while waiting:
         kind = waiting.pop()
@@ -149,7 +152,7 @@ def serializer(*states: type) -> JsonPlusSerializer:
 
 
 def with_types(checkpointer: Any, *states: type) -> Any:
-    """Return a checkpointer with our serializer in place of LangGraph's, which warns of our types."""
+    """Return a checkpointer with our serializer in place of LangGraph's own, which warns of our types."""
     if type(getattr(checkpointer, "serde", None)) is not JsonPlusSerializer:
         return checkpointer
     checkpointer = copy(checkpointer)

@@ -32,8 +32,8 @@ from triplewise.tools.pyql.text import scan_arguments
 if TYPE_CHECKING:
     from triplewise.nodes.models import Reply
 
-ANSWERS, EXECUTE = ("set_answer", "ask", "take"), "execute"
-"""Actions that set what a query returns, and the one that executes the finished query."""
+ANSWERS = ("set_answer", "ask", "take")  # Actions that set what a query returns
+EXECUTE = "execute"  # The action that executes the finished query
 
 
 def _ask_model(state: State, runtime: Runtime[Context], native: bool) -> Update:
@@ -73,9 +73,11 @@ def _ask_model(state: State, runtime: Runtime[Context], native: bool) -> Update:
         # ODA's answer action names no value: the model gives it in a second call, shown its memory (table 7).
         reply = env.ask(env.prompt.render("answer", **values))
         calls = [Call(name, read_values(reply.text))]
-    pending, ends = list(calls[1:]), len(calls) > 1 or bool(state.program) or name == "take"
-    if most > 1 and ends and calls[-1].name in ANSWERS and EXECUTE in toolset:
-        # A reply that ends with what the query returns need not say that it is to be executed.
+    pending = list(calls[1:])
+    # Where a reply may hold several actions, `execute` is implied at the end of one that ends with
+    # set_answer, ask or take, provided that there is a query to run.
+    has_query = len(calls) > 1 or bool(state.program) or name == "take"
+    if most > 1 and has_query and calls[-1].name in ANSWERS and EXECUTE in toolset:
         pending.append(Call(EXECUTE))
     # Line 7: KB_fb, Python_fb <- Execute(action)
     return {**carry_out(state, env, thought, calls[0], written), "pending": tuple(pending)}
@@ -103,7 +105,8 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
     else:
         feedback = env.toolset.execute(action_context(state, env), choice.call)
         if feedback.outcome and not Outcome(feedback.outcome).ok and not feedback.error:
-            # Another reading would answer another question.
+            # The query failed technically (a time-out, say): going on with the next reading would answer
+            # another question without a word.
             raise QueryFailedError(feedback.outcome, feedback.message)
     return {"attempt": choice.attempt, **_recorded(state, choice.thought, choice.call.text(), feedback)}
 

@@ -32,7 +32,7 @@ from triplewise.tools.pyql.raw_sparql import parts_of, proof_sparql
 from triplewise.tools.pyql.sparql import instantiate
 from triplewise.tools.pyql.text import read_term
 
-BOOLEAN = ("true",), ("false",)
+BOOLEAN = (("true",), ("false",))  # The values of an answer by true or false
 
 
 def program(state: State, runtime: Runtime[Context]) -> Update:
@@ -68,7 +68,9 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
             if not proof and stated is not None and isinstance(stated.subject, IRI):
                 # What the graph holds in the place of the fact that the claim states.
                 proof = kg.neighbours(stated.subject, stated.relation, "forward", limit=PROOF_LIMIT).triples
+            # A denied claim is true where its fact is false.
             values = (str((values == ("true",)) != denies(state.question)).lower(),)
+        # That the graph links the nodes by some relation makes a claim likely, but is no proof.
         proof = () if note == LINKED else proof
     is_table, sparql = len(query.answer) > 1, query.sparql(kg.profile)
     return {"answer": build_answer(state, env, values, sparql, proof, note, is_table=is_table)}
@@ -169,6 +171,7 @@ def find_routes(
         queue = deque([start])
         while queue:
             node = queue.popleft()
+            # A chain ends at the next start, which has chains of its own.
             if node != start and node in anchors:
                 continue
             for neighbour, triple, forward in edges.get(node, ()):
@@ -207,8 +210,9 @@ def route_query(routes: Sequence[Route]) -> PyQL | None:
     if not ends:
         return None
     ranked = sorted(ends, key=lambda key: -len(ends[key]))
-    best = {key[0]: key for key in reversed(ranked)}
+    best = {key[0]: key for key in reversed(ranked)}  # start -> its shape that leads to most answers
     answers = {route.end for route in routes}
+    # A start whose shape misses an answer is left out, for joined to the others it would remove that answer.
     joined = [key for key in ranked if key == best[key[0]] and ends[key] == answers]
     query, answer, used = PyQL(), Variable("answer"), 0
     for start, shape in joined or ranked[:1]:

@@ -18,8 +18,9 @@ from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.state import Correction, State
 from triplewise.tools.actions.repair.verify import VerifiedFix, find_fixes
 
-QUERIES, OFFERS = 12, 3  # KG queries that fixes may take at one correction, and fixes offered
-LOOKUPS = frozenset({"search", "get_relation"})  # Actions that show something and leave the program as it is
+QUERIES = 12  # KG queries that fixes may take at one correction
+OFFERS = 3  # Fixes offered at one correction
+READ_ONLY = frozenset({"search", "get_relation"})  # Actions that only show something, whatever the program is
 
 
 def eraser(state: State, runtime: Runtime[Context]) -> Update:
@@ -63,7 +64,8 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()
     """Show `observation` for the last step and go back to the program before it (line 15)."""
     verdict, step = state.verdict, state.last
     assert verdict is not None, "correct runs after inspect"
-    kept = tuple(call for call in state.pending if {call.name, step.feedback.action} <= LOOKUPS)
+    # Look-ups queued behind a failed look-up do not depend on it: they are still carried out.
+    kept = tuple(call for call in state.pending if {call.name, step.feedback.action} <= READ_ONLY)
     others = [call.text() for call in state.pending if call not in kept and call.name != EXECUTE]
     if dropped := "; ".join(others):
         observation = f"{observation} Not carried out after it: {dropped}."
@@ -74,7 +76,7 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()
 
 
 def verified_fixes(state: State, env: Environment) -> Sequence[VerifiedFix]:
-    """Return fixes of the last step that find something on the KG; none without a model, which reads them."""
+    """Return fixes that find something on the KG; () without a model, since only a model reads them."""
     context, step = env.context, state.last
     if not context.verify_corrections or context.embedded or context.db is not None:
         return ()

@@ -20,7 +20,7 @@ _GIVES = ("", Outcome.ROWS, Outcome.TRUNCATED)  # Outcomes that are nothing agai
 
 
 def eraser(state: State, runtime: Runtime[Context]) -> Update:
-    """Match the last step's feedback against the guidelines (QueryAgent, algorithm 1); the first wins."""
+    """Match the last step: the first matching error wins, otherwise all matching notes are joined."""
     context, env = runtime.context, environment(runtime)
     if not state.steps:
         return {"verdict": _verdict(state, context, None)}
@@ -40,7 +40,8 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     if match is None:
         return {"verdict": _verdict(state, context, None)}
     if match.own and context.embedded and not step.feedback.error and step.feedback.outcome in _GIVES:
-        # Without a model nobody could act on it: undoing the step would only drop the best rule.
+        # Without a model a user's guideline on a successful step is only a note, since undoing the step
+        # would only discard the best reading.
         match = replace(match, severity="note", text=match.reason)
     noted = replace(step, guideline=match.id)
     if match.severity == "note" and step.feedback.finished:  # others are settled when they are reflected on
@@ -61,7 +62,11 @@ VARIANTS = {"eraser": eraser, "none": unchecked}
 
 
 def _verdict(state: State, context: Context, match: Match | None) -> Verdict:
-    """Return the verdict: an error goes before the end of the run, and the end before a spent budget."""
+    """Return the verdict on the last step.
+
+    A failed step is `error`, or `spent` where a budget is used up; else a finished run is `finished`, even
+    over budget; else `spent`; else `ok`.
+    """
     failed = match is not None and match.severity == "error"
     over = spent(state, context, failed)
     if not state.steps:  # the seconds were over before the first one

@@ -16,9 +16,9 @@ from triplewise.tools.retrieval.observation import ObserveSettings
 from triplewise.tools.retrieval.observation import observe as observed
 from triplewise.tools.retrieval.surroundings import surroundings
 
-FOCUS, OF_A_CLASS, OF_THE_NEXT = 3, 12, 5
-"""Entities that the observation of relations looks from; relations of a class's members that are seen: of one
-that is named, and of one that only the entities lead to."""
+FOCUS = 3  # Entities that the observation of relations looks from
+OF_A_CLASS = 12  # Relations seen of the members of a class that the question names
+OF_THE_NEXT = 5  # The same of a class that only the entities lead to
 
 
 def oda(state: State, runtime: Runtime[Context]) -> Update:
@@ -32,23 +32,31 @@ def one_hop(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def relations(state: State, runtime: Runtime[Context]) -> Update:
-    """The relations around the task-relevant entities that fit the question, each with some values."""
+    """The relations around the task-relevant entities that fit the question, each with some values.
+
+    Runs once a question; a later focus does not refresh it, because every prompt shows what is around the
+    question's own entities, and actions look up what is around others.
+    """
     if state.observed:
         return {}
-    env, kg = environment(runtime), environment(runtime).kg
-    sides, ask, changed = dict[IRI, list[Side]](), (kg, state.question), Update()
-    if not env.context.embedded:  # a model sees classes too; what a class's noun was taken for is no entity
-        classes = named_classes(*ask, state.linked, env.encoder)
+    env = environment(runtime)
+    kg = env.kg
+    asked = (kg, state.question)
+    sides = dict[IRI, list[Side]]()  # class -> relations of its members
+    changed = Update()
+    if not env.context.embedded:  # a model is shown classes too
+        classes = named_classes(*asked, state.linked, env.encoder)
         nouns = {place: kg.profile.short(node) for node, place in classes.items()}
+        # Drop linked entities whose mention is a class noun ("cities").
         kept = tuple(e for e in state.linked if nouns.get((e.start, e.end), e.id) == e.id)
         if len(kept) < len(state.linked) and state.focus == tuple(e.id for e in state.linked):
             changed = {"linked": kept, "focus": tuple(e.id for e in kept)}
             state = state.model_copy(update=changed)
-        sides = {node: fitting(*ask, node, env.encoder, OF_A_CLASS) for node in classes}
-    facts = surroundings(*ask, _entities(kg, state)[:FOCUS], env.encoder)
+        sides = {node: fitting(*asked, node, env.encoder, OF_A_CLASS) for node in classes}
+    facts = surroundings(*asked, _entities(kg, state)[:FOCUS], env.encoder)
     triples = [ScoredTriple(fact.triple, 0.0, fact.through) for fact in facts]
     if not env.context.embedded and not sides:
-        sides = next_class(*ask, facts, env.encoder, OF_THE_NEXT)
+        sides = next_class(*asked, facts, env.encoder, OF_THE_NEXT)
     for node, chosen in sides.items():
         triples += [ScoredTriple(fact, 0.0, is_a) for is_a, fact in class_facts(kg, node, chosen)]
     return {**_update(state, *triples), **changed}

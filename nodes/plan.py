@@ -1,9 +1,9 @@
-"""Plan: what the question may mean, as query programs; and rules that may answer it (SymAgent 4.1).
+"""Plan: what the question may mean, and how it may be answered.
 
-Without a language model the plan is readings of the semantic parser. A language model is shown SymAgent's
-rules: those of seed questions, and the chains of relations that readings walk.
-Slots and claims are planned by what they state: a slot wants the one relation it names, or none; a claim
-wants facts that prove or contradict it (ODA, section 3.1).
+Two kinds of plan. Readings: candidate query programs of the parser. Rules: relation paths (SymAgent 4.1) from
+seed questions, i.e. questions with known answers, and those that readings walk.
+A question may also be a slot (`entity [SEP] relation`), planned as that one relation of the entity, or a
+claim (a statement to check), planned as the facts that prove or contradict it (ODA, section 3.1).
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from triplewise.tools.pyql.program import Fact, Filter, PyQL, Typed
 from triplewise.tools.pyql.text import write_iri, write_node
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 
-SHOWN, REPLANNED = 60, 3
-"""Relations around the topic that a model is shown, and sub-questions that are planned for in one run."""
-MARKED_RIGHT, SHOWN_BY_SEEDS = 0.99, 0.5
-"""Confidence of a reading that a person marked right; evidence from which slots are read as seeds are."""
+SHOWN = 60  # Relations around the linked entities that a model is shown
+REPLANNED = 3  # Sub-questions that are planned for in one run
+MARKED_RIGHT = 0.99  # Confidence of a reading that a person marked right
+SHOWN_BY_SEEDS = 0.5  # Evidence of seed questions from which a slot or claim is read as they are
 READINGS = 3  # Readings of the question that a model is shown, and may take
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
-    """The policy without a model follows readings; a model is shown rules of seed questions.
+    """No model: readings. A model with seeds: rules. A model without seeds: no plan.
 
-    Rules that only fit the words of a question cost a model more than they gave: see docs/results.md. With
-    `cascade`, readings are kept where the best is sure.
+    With `cascade`, a reading at or above that confidence is run without a call (PyQL only). Without seeds,
+    rules cost a model more than they gave: see docs/results.md.
     """
     env, context = environment(runtime), runtime.context
     if context.cascade is not None and not context.embedded and env.toolset.name == "pyql":
@@ -138,16 +138,16 @@ def is_sure(readings: Sequence[Reading], context: Context) -> bool:
 
 def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
     """Return the readings of a question, claim or slot, best first, as a person marked them before."""
-    context, question, form = env.context, state.question, form_of(state.question)
+    context, question = env.context, state.question
+    form = form_of(question)
     readings: tuple[Reading, ...] = ()
     if form == "question" or env.seeds is not None:
         # The entities, where a caller or a person named them; None where linking found them.
         is_given = any(not e.candidates or e.candidates[0].kind == "given" for e in state.linked)
-        entities, seeds = {e.mention: e.id for e in state.linked} if is_given else None, None
-        if env.seeds is not None:
-            seeds = seed_chains(env.kg, env.seeds, context.seed_count)
+        entities = {e.mention: e.id for e in state.linked} if is_given else None
+        seeds = seed_chains(env.kg, env.seeds, context.seed_count) if env.seeds is not None else None
         readings = read_question(question, env.kg, env.encoder, entities, seeds, context.plan_rules)
-    # Seed questions may be slots and claims themselves: then they are read like them.
+    # A slot or claim that seed questions show how to read (being slots or claims too) keeps their reading.
     if form != "question" and not any(r.features.get("seeds", 0.0) >= SHOWN_BY_SEEDS for r in readings[:1]):
         if (slot := slot_of(question)) is not None:
             readings = slot_readings(slot[1], state.linked, env.kg, env.encoder)
@@ -157,10 +157,10 @@ def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
         calibration = calibration_for(env.kg, context.calibration)
         readings = tuple(replace(r, confidence=calibration.probability(r.features)) for r in readings)
     ratings = ratings_of(context.kg, question) if isinstance(context.kg, str) else {}
-    left = [r for r in readings if ratings.get(r.program) != "wrong"]
-    right = [r for r in left if r.program in ratings]
-    sure = (replace(r, confidence=MARKED_RIGHT, provenance="a person marked it right") for r in right)
-    return (*sure, *(r for r in left if r not in right))
+    not_rejected = [r for r in readings if ratings.get(r.program) != "wrong"]
+    accepted = [r for r in not_rejected if r.program in ratings]
+    sure = (replace(r, confidence=MARKED_RIGHT, provenance="a person marked it right") for r in accepted)
+    return (*sure, *(r for r in not_rejected if r not in accepted))
 
 
 def _mined_plan(state: State, env: Environment, readings: Sequence[Reading]) -> Plan:

@@ -47,12 +47,12 @@ def oda(state: State, runtime: Runtime[Context]) -> Update:
     if invented := made_up(kg, reply, given):
         env.record(Usage(hallucinated=len(invented)))
     helpful = parse_triples(kg, reply, triples)
-    kept = {t for alike in hints.like_groups(helpful)[: context.reflect_limit] for t in alike}
-    return _kept(state, env, tuple(t for t in helpful if t in kept))
+    first = {t for alike in hints.like_groups(helpful)[: context.reflect_limit] for t in alike}
+    return _remember_and_focus(state, env, tuple(t for t in helpful if t in first))
 
 
 def guided(state: State, runtime: Runtime[Context]) -> Update:
-    """ODA's reflection without a model: K triples that are planned, then observed, then like the question."""
+    """Keep K triples without a model: relations of the followed reading, then observed, then the likest."""
     env, triples = environment(runtime), state.last.feedback.triples
     profile, reading = env.kg.profile, state.followed
     program = PyQL.parse(reading.program, profile) if reading is not None else PyQL()
@@ -63,13 +63,13 @@ def guided(state: State, runtime: Runtime[Context]) -> Update:
     chosen = dict.fromkeys([*_likest(state, env, planned, limit), *observed])
     best = tuple(chosen)[:limit]
     rest = tuple(t for t in triples if t not in set(best)) if len(best) < limit else ()
-    return _kept(state, env, (*best, *_likest(state, env, rest, limit - len(best))))
+    return _remember_and_focus(state, env, (*best, *_likest(state, env, rest, limit - len(best))))
 
 
 def similarity(state: State, runtime: Runtime[Context]) -> Update:
     """Keep the K triples most like the question (ablation, ODA 4.2)."""
     env, triples = environment(runtime), state.last.feedback.triples
-    return _kept(state, env, _likest(state, env, triples, env.context.reflect_limit))
+    return _remember_and_focus(state, env, _likest(state, env, triples, env.context.reflect_limit))
 
 
 def chance(state: State, runtime: Runtime[Context]) -> Update:
@@ -77,7 +77,7 @@ def chance(state: State, runtime: Runtime[Context]) -> Update:
     context, triples = runtime.context, state.last.feedback.triples
     draw = random.Random(f"{context.draw_seed} {len(state.steps)} {state.question}")
     chosen = draw.sample(range(len(triples)), min(context.reflect_limit, len(triples)))
-    return _kept(state, environment(runtime), tuple(triples[i] for i in sorted(chosen)))
+    return _remember_and_focus(state, environment(runtime), tuple(triples[i] for i in sorted(chosen)))
 
 
 def generated(state: State, runtime: Runtime[Context]) -> Update:
@@ -92,12 +92,12 @@ def generated(state: State, runtime: Runtime[Context]) -> Update:
     labels, text = env.kg.labels([t.object for t in triples]), "\n".join(facts)
     named = tuple(t for t in triples if hints.contains_name(text, labels.get(t.object, "")))
     written = tuple(dict.fromkeys([*state.written, *facts]))
-    return {**_kept(state, env, named), "memory": state.memory, "written": written}
+    return {**_remember_and_focus(state, env, named), "memory": state.memory, "written": written}
 
 
 def none(state: State, runtime: Runtime[Context]) -> Update:
     """Keep nothing (ablation)."""
-    return {"steps": _settled(state)}
+    return {"steps": _noted_step(state)}
 
 
 VARIANTS = {"oda": oda, "similarity": similarity, "random": chance, "generated": generated, "none": none}
@@ -117,18 +117,19 @@ def remember(memory: PathNetwork, triples: Iterable[Triple]) -> PathNetwork:
     return tuple(paths)
 
 
-def _kept(state: State, env: Environment, triples: tuple[Triple, ...]) -> Update:
+def _remember_and_focus(state: State, env: Environment, triples: tuple[Triple, ...]) -> Update:
     """Return memory with `triples`, and K of their tails as the next task-relevant entities, if any."""
     context, short = env.context, env.kg.profile.short
     tails = dict.fromkeys(short(t.object) for t in triples if isinstance(t.object, IRI))
+    # The action walked backwards: its argument is the tail, so go on from the heads.
     if tails and not context.embedded and tails.keys() <= set(state.last.feedback.arguments):
         tails = dict.fromkeys(short(t.subject) for t in triples)
     focus = tuple(tails)[: context.reflect_limit] or state.focus
-    return {"memory": remember(state.memory, triples), "focus": focus, "steps": _settled(state)}
+    return {"memory": remember(state.memory, triples), "focus": focus, "steps": _noted_step(state)}
 
 
-def _settled(state: State) -> tuple[Step, ...]:
-    """Return the last step where a note of the inspector is to be appended to its observation; else none."""
+def _noted_step(state: State) -> tuple[Step, ...]:
+    """Return the last step with the inspector's note appended to its observation; () without a note."""
     if state.verdict is None or not state.verdict.note:
         return ()
     return (replace(state.last, observation=f"{state.last.observation}\n{state.verdict.note}".strip()),)

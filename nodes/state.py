@@ -57,7 +57,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ScoredTriple:
-    """A triple of the observation, its cosine to the question (ODA 2.1), and that to its mediator."""
+    """A triple of the observation and its cosine to the question (ODA 2.1).
+
+    `through`: the first hop, where the fact is reached through a mediator, or through a member of a class.
+    """
 
     triple: Triple
     score: float
@@ -80,7 +83,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the inspector says of the last step; `reason` is what is wrong, in words for a person."""
+    """What the inspector says of the last step.
+
+    `guideline`: id of the guideline that fits, "" for none.
+    `source`: whose feedback shows it (`kb`, `interpreter`, `memory`, or several joined by `+`).
+    `text`: of an error, what a correction shows the agent.
+    `note`: what is appended to the observation of a step that stands, or which budget is spent.
+    `reason`: what is wrong, in words for a person.
+    """
 
     status: VerdictStatus
     guideline: str = ""
