@@ -81,9 +81,10 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
 
 
 def reading_line(reading: Reading) -> str:
-    """Return a reading of the question in a line: the query in words, how sure it is, what it leaves out."""
+    """Return a reading in a line: its query in words, how sure it is, what it leaves out, what it finds."""
     out = f"; leaves out: {', '.join(reading.uncovered)}" if reading.uncovered else ""
-    return f"{reading.text} ({reading.confidence:.0%} sure{out})"
+    found = f"{', '.join(reading.values[:RULES])}{', ...' * (len(reading.values) > RULES)}"
+    return f"{reading.text} ({reading.confidence:.0%} sure{out}): {found or 'nothing'}"
 
 
 def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:
