@@ -20,7 +20,7 @@ from triplewise.tools.parsing.learn import balance
 
 PRECISION = 0.92
 """What share of the answers shown as answered shall be right."""
-FLOOR = 0.25
+FLOOR = 0.33
 """Below the floor, so few answers are right that they help nobody."""
 TREES, DEPTH, LEAF, RATE = 80, 3, 20, 0.4
 """Trees, splits on the way to a leaf, answers of a leaf at least (of few a tenth), factor of every tree."""
@@ -90,11 +90,12 @@ def threshold(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> 
 
 
 def floor(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
-    """Return the highest estimate at which, by isotonic regression, fewer answers are right than `FLOOR`."""
+    """Return the lowest estimate at which, by isotonic regression, `FLOOR` of the answers are right."""
     from sklearn.isotonic import IsotonicRegression
 
     share = IsotonicRegression(out_of_bounds="clip").fit_transform(estimates, right, sample_weight=weights)
-    return round(float(estimates[share < FLOOR].max(initial=0.0)), 4)
+    good = estimates[share >= FLOOR]
+    return round(float(good.min() if len(good) else 1.0), 4)
 
 
 def cross_validated(rows: Sequence[Row], asked: Sequence[Row] | None = None) -> np.ndarray:
