@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.history import encode
-from triplewise.nodes.plan import READINGS, toolset_of
+from triplewise.nodes.plan import shown_readings, toolset_of
 from triplewise.nodes.sql import table_lines
 from triplewise.nodes.state import ScoredTriple, State, Step
 from triplewise.tools.actions.explore import CHARACTERS
@@ -64,7 +64,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "entities": {e.label: e.id for e in state.linked},
         "meanings": meanings,
         "plan": plan,
-        "readings": [] if context.embedded else [reading_line(r) for r in state.readings[:READINGS]],
+        "readings": [reading_line(r) for r in shown_readings(state, env)],
         "around": cache(lambda: around_lines(state, env, [*meanings(), *plan])),
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
         "observation": cache(lambda: observation_lines(kg, state)),

@@ -118,10 +118,15 @@ VARIANTS = {
 }
 
 
+def shown_readings(state: State, env: Environment) -> tuple[Reading, ...]:
+    """Return the readings that a model is shown, and may take: none that `cascade` has tried without it."""
+    is_shown = not env.context.embedded and env.toolset.name == PYQL.name
+    return state.readings[:READINGS] if is_shown and not is_sure(state.readings, env.context) else ()
+
+
 def toolset_of(state: State, env: Environment) -> Toolset:
     """Return the actions that may be taken in this step: a model that is shown readings may take one."""
-    is_shown = bool(state.readings) and not env.context.embedded and env.toolset.name == PYQL.name
-    return env.toolset.extended(take) if is_shown else env.toolset
+    return env.toolset.extended(take) if shown_readings(state, env) else env.toolset
 
 
 def settings_of(env: Environment) -> PlanSettings:

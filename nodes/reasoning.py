@@ -13,7 +13,7 @@ from typing import Any
 
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.hints import nearest_examples
-from triplewise.nodes.plan import READINGS, rule_service
+from triplewise.nodes.plan import rule_service, shown_readings
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.sql import rank_names
 from triplewise.nodes.state import State, Step
@@ -40,8 +40,8 @@ def action_context(state: State, env: Environment) -> ActionContext:
     context, is_full = env.context, env.context.history == "full"
     services: dict[str, Any] = {"rules": rule_service(state, env)}
     services["queries"] = {str(s.number): s.feedback.program for s in state.standing if s.feedback.program}
-    if state.readings:
-        services["readings"] = [r.program for r in state.readings[:READINGS]]
+    if shown := shown_readings(state, env):
+        services["readings"] = [r.program for r in shown]
     if context.db is not None:
         services["database"] = env.database
         services["rank_names"] = lambda named: rank_names(state.question, named, env)

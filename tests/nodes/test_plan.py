@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from langgraph.runtime import Runtime
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.environment import Environment, Update
-from triplewise.nodes.plan import auto, mined, proposed, rules_of
+from triplewise.nodes.plan import auto, mined, proposed, rules_of, shown_readings
 from triplewise.tools.core.rules import DroppedRule
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.proposals import parse_paths
@@ -250,3 +251,10 @@ def test_a_model_may_take_a_reading_as_its_query(
         assert (state.answer.labels, state.answer.usage.calls) == (("Ridley Scott",), 1)
     else:
         assert "write a number from 1 to" in server.requests[1].text
+
+
+def test_a_reading_that_cascade_has_tried_is_not_shown_again(films: Path) -> None:
+    context = Context(kg=str(films), model="openai:none", cascade=0.0)
+    state = State(question=QUESTION, readings=(reading("x", features={"share": 1.0}),))
+    assert shown_readings(state, Environment(context)) == ()
+    assert shown_readings(state, Environment(replace(context, cascade=None))) == state.readings

@@ -118,11 +118,13 @@ def quantities_of(
     if not any(quantities):
         nothing = _nothing(question) if i is None else question.relation_similarity[i, i + 1]
         return nothing, frozenset(), frozenset()
-    opposites = adjective.opposites if adjective else ()
-    like, unlike = vocabulary.relations_like(quantities), vocabulary.relations_like(opposites)
-    named = {r.i for r in question.index.rels if not set(opposites).isdisjoint(r.names[0].split())}
-    turned = frozenset(np.flatnonzero(unlike > like).tolist()) | named
-    return np.maximum(like, unlike), turned, vocabulary.certainly_other(quantities + opposites)
+    like, opposites = vocabulary.relations_like(quantities), adjective.opposites if adjective else ()
+    others = vocabulary.certainly_other(quantities + opposites)
+    if not opposites:
+        return like, frozenset(), others
+    unlike = vocabulary.relations_like(opposites)
+    named = frozenset(r.i for r in question.index.rels if {*r.names[0].split()} & {*opposites})
+    return np.maximum(like, unlike), named.union(np.flatnonzero(unlike > like).tolist()), others
 
 
 def _nothing(question: Question) -> Similarity:

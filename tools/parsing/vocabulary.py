@@ -81,13 +81,16 @@ class Vocabulary:
         best: Vector = np.max(rows or [np.zeros(len(self._index.rels), np.float32)], axis=0)
         return best
 
+    @cached_property
+    def quantities(self) -> Mapping[str, frozenset[int]]:
+        """What adjectives, quantities and wh-words stand for -> the relations of that very name."""
+        rows = ((word, of_relations >= NAMES_IT) for word, (of_relations, _) in self.hints.items())
+        return {word: frozenset(np.flatnonzero(row).tolist()) for word, row in rows}
+
     def certainly_other(self, words: Sequence[str]) -> frozenset[int]:
         """The relations that have the very name of a quantity, and not of one of these."""
-        if not self._index.rels:
-            return frozenset()
-        rows = {word: of_relations >= NAMES_IT for word, (of_relations, _) in self.hints.items()}
-        own = np.any([rows[word] for word in words], axis=0)
-        return frozenset(np.flatnonzero(np.any(list(rows.values()), axis=0) & ~own).tolist())
+        own = frozenset[int]().union(*(self.quantities[word] for word in words))
+        return frozenset[int]().union(*self.quantities.values()) - own
 
     def classes_like(self, words: Sequence[str]) -> Vector:
         """How well each class goes with what a wh-word asks for."""
