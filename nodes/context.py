@@ -64,7 +64,11 @@ class Context:
     cannot work, when it is built. A password in a URL is kept apart: the setting has `***` for it.
     """
 
-    kg: NameOrObject = _opt("demo", '"demo", a loaded folder, an RDF file, or the URL of an endpoint.')
+    kg: NameOrObject = _opt(
+        "demo",
+        '"demo", a loaded folder, an RDF file, or the URL of an endpoint; several, databases among them, as '
+        '"NAME=ONE + NAME=OTHER", in Python also as a list or a dictionary.',
+    )
     profile: str | None = _opt(None, "Profile name or YAML file; None infers it.")
     model: NameOrObject = _opt(
         "embedded",
@@ -157,6 +161,10 @@ class Context:
         return context
 
     def __post_init__(self) -> None:
+        if isinstance(self.kg, list | tuple | dict):
+            from triplewise.tools.federation.sources import join_sources
+
+            self.kg = join_sources(self.kg)
         for setting in fields(self):
             value = getattr(self, setting.name)
             if isinstance(value, PathLike):

@@ -27,7 +27,8 @@ from triplewise.tools.core.configuration import find_part
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.core.taught import right_answers
-from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile, open_kg
+from triplewise.tools.federation.sources import open_sources
+from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
@@ -117,7 +118,7 @@ class Environment:
             return EmbeddedKG(Store(), load_profile("generic"), "none")
         if isinstance(source, str):
             connections = self.context.connections
-            return open_kg(source, profile=profile, connections=connections, deadline=self.deadline)
+            return open_sources(source, profile=profile, connections=connections, deadline=self.deadline)
         if isinstance(source, KnowledgeGraph):
             return source
         if hasattr(source, "serialize") and hasattr(source, "triples"):

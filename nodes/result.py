@@ -11,9 +11,10 @@ from triplewise.nodes.plan import is_sure, readings_of
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, Rival, State
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import XSD, Literal, Triple
+from triplewise.tools.federation.federated import FederatedKG
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
-from triplewise.tools.kg.protocol import facts_of
+from triplewise.tools.kg.protocol import base_of, facts_of
 from triplewise.tools.kg.vocabulary import triple_labels
 from triplewise.tools.parsing.confidence import calibration_for, query_features
 from triplewise.tools.parsing.reading import Reading
@@ -58,6 +59,10 @@ def build_answer(
     if calibrate and status == "answered":
         answer = _judged(answer, state, env)
     shown = list(dict.fromkeys(proof))[:PROOF_LIMIT] if answer.values else []
+    several = base_of(kg)
+    if isinstance(several, FederatedKG):
+        answer = replace(answer, sparql=several.written(sparql), note=several.remark(shown) or answer.note)
+        shown += [bridge.triple for bridge in several.crossed(shown)]
     try:
         names, documents = triple_labels(kg, shown, exact=False), facts_of(kg)
     except QueryFailedError as error:

@@ -31,7 +31,9 @@ class AskOptions(o.RunOptions):
     """Settings that `ask` has options for, besides those of every run."""
 
     db: str | None = o.option(
-        "URL|FILE", "Ask a relational database: SQLite, DuckDB, CSV, PostgreSQL, MySQL. Implies --preset sql."
+        "[NAME=]URL|FILE",
+        "Ask a relational database: SQLite, DuckDB, CSV, PostgreSQL, MySQL. Implies --preset sql; next to "
+        "--kg it is asked as a graph.",
     )
     documents: str | None = o.option(
         "FOLDER|wikipedia", "What to read where the graph has a gap. Implies --preset symagent."

@@ -145,23 +145,27 @@ class Login:
 
     def open(self, kg: str, **settings: Any) -> KnowledgeGraph:
         """Log in to a graph and open it, as `open_kg`."""
-        from triplewise.tools.kg import open_kg
+        from triplewise.tools.federation.sources import open_sources
 
         self.log_in(kg)
-        return open_kg(kg, **settings)
+        return open_sources(kg, **settings)
 
 
 @dataclass(frozen=True)
 class GraphOptions(Login):
     """Which graph."""
 
-    kg: str | None = _common("KG", f"Knowledge graph: {KG_FORMS}.", shown="demo")
+    kg: list[str] | None = _common(
+        "[NAME=]KG", f"Knowledge graph: {KG_FORMS}. Repeatable: several are asked as one.", shown="demo"
+    )
     profile: str | None = _common("NAME|FILE", SHAPE)
 
     @property
     def source(self) -> str:
         """The graph of the option, or of `triplewise.toml`, or the demo graph."""
-        return self.kg or str(read_config().get("kg", "demo"))
+        from triplewise.tools.federation.sources import join_sources
+
+        return join_sources(self.kg or read_config().get("kg", "demo"))
 
     def open_graph(self) -> KnowledgeGraph:
         """Log in to the graph and open it."""
@@ -202,6 +206,8 @@ class SettingOptions(GraphOptions):
         options = {f.name: getattr(self, f.name) for f in fields(self) if f.name in legal}
         values = read_config(config) | {name: v for name, v in options.items() if v not in (None, False)}
         values |= parse_settings(self.pairs or [])
+        if self.kg and values.get("db"):  # a database next to graphs is one of the sources
+            values["kg"] = [*self.kg, values.pop("db")]
         values.pop("preset", None)
         context = Context(**values)
         self.log_in(context.kg)

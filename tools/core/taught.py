@@ -6,6 +6,7 @@ Each is a line of JSON in a file of the user's data folder, found again by what 
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +28,8 @@ def graph_key(source: str | Path) -> str:
     text = str(source)
     if text == DEMO:
         return text
-    return without_login(text) if "://" in text else str(Path(text).expanduser().resolve())
+    is_url = re.match("https?://", text, re.IGNORECASE)
+    return without_login(text) if is_url else str(Path(text).expanduser().resolve())
 
 
 def keep(kind: Kind, source: str | Path | None, **record: Any) -> Path:

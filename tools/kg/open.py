@@ -241,7 +241,7 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
     index = LabelIndex.on_disk(path)
     if manifest["names_by"] != profile.naming():
         if manifest["triples"] <= REINDEXED:
-            index = _index_of(store, profile)
+            index = index_of(store, profile)
         else:
             _log.warning(OTHER_NAMES, path.name, f"kg load SOURCES --into {path} --replace --profile FILE")
     kg = EmbeddedKG(store, profile, path.name, index=index, path=path / STORE)
@@ -249,7 +249,7 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
     return kg
 
 
-def _index_of(store: ox.Store, profile: Profile, reader: GraphReader | None = None) -> LabelIndex:
+def index_of(store: ox.Store, profile: Profile, reader: GraphReader | None = None) -> LabelIndex:
     """An index in memory of the names of a store; `reader` has taken account of its facts."""
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.rdf import GraphReader, store_names
@@ -324,6 +324,6 @@ def _in_memory(
 
         profile = infer_profile(store, reader.prefixes)
     store.bulk_extend(reader.labels(tables, profile))
-    kg = EmbeddedKG(store, profile, name, index=_index_of(store, profile, reader))
+    kg = EmbeddedKG(store, profile, name, index=index_of(store, profile, reader))
     kg.cache_dirs = (_cached(SMALL),)
     return kg

@@ -313,6 +313,7 @@ class KnowledgeGraph:
         profile: how this KG is shaped. name: shown to people. index: label index, where there is one.
         timeout, limit: seconds that a call may take, and rows that it may return, where it names none.
         origin: the KG that this one is laid over, where it is a `Layer`. facts: what this layer adds to it.
+        members: the graphs that it is made of, where they are several.
         is_remote: whether each query takes a round trip. connections: requests at a time.
         cache_dirs: folders where what is worked out about this KG may be kept, best first; () for nowhere.
         deadline: of the run that this is a session of; no call takes longer.
@@ -323,6 +324,7 @@ class KnowledgeGraph:
     origin: KnowledgeGraph | None = None
     is_remote, connections = False, 1
     facts: Mapping[Triple, ExtractedFact] = {}
+    members: Mapping[str, KnowledgeGraph] = {}
     cache_dirs: tuple[FilePath, ...] = ()
     deadline: Deadline | None = None
     path_seconds = math.inf

@@ -11,6 +11,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -130,6 +131,9 @@ def whole_facts(kg: KnowledgeGraph) -> Facts | None:
     """All facts of a KG that an index is made from, in a fixed order; None of a large one, or of an endpoint
     that does not give them all."""
     kg = origin_of(kg)
+    if kg.members:
+        every = [whole_facts(member) for member in kg.members.values()]
+        return None if None in every else merged(every)  # type: ignore[arg-type]
     if isinstance(kg, EmbeddedKG):
         return _embedded(kg) if kg.size(SMALL) <= SMALL else None
     memory, folders = memory_of(kg, "facts"), () if kg.is_local else kg.cache_dirs
@@ -152,6 +156,14 @@ def with_laid(facts: Facts, laid: Mapping[Triple, ExtractedFact], profile: Profi
     for relation, pairs in facts:
         yield relation, [*((s, o) for s, o in pairs), *extra.pop(relation, ())]
     yield from extra.items()
+
+
+def merged(graphs: Iterable[Facts]) -> Facts:
+    """The facts of several graphs."""
+    facts = defaultdict[str, list[Pair]](list)
+    for relation, pairs in chain.from_iterable(graphs):
+        facts[relation] += pairs
+    return sorted(facts.items())
 
 
 def _embedded(kg: EmbeddedKG) -> Facts:

@@ -1,0 +1,118 @@
+"""Several sources as one: what each holds, what crosses, what joins them, and what is said of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from triplewise.tools.core.terms import IRI, Term, Triple
+from triplewise.tools.federation.bridges import SAME_AS, SAME_NAME
+from triplewise.tools.federation.federated import FederatedKG
+from triplewise.tools.federation.sources import open_sources
+from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.parsing.card import SchemaCard
+
+WD, WDT, MY = (
+    "http://www.wikidata.org/entity/",
+    "http://www.wikidata.org/prop/direct/",
+    "http://example.org/my/",
+)
+PREFIXES = f"PREFIX wd: <{WD}> PREFIX wdt: <{WDT}> PREFIX my: <{MY}> PREFIX shop: <urn:shop:> "
+PREFIXES += "PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#> "
+
+
+def values(kg: FederatedKG, query: str) -> set[str]:
+    result = kg.query(PREFIXES + query)
+    assert result.outcome.ok, result.message
+    return {kg.profile.short(term) for row in result.rows for term in row if term is not None}
+
+
+def test_bridges_are_stated_or_names_that_stand_alone_in_one_class(kg: FederatedKG) -> None:
+    short = kg.profile.short
+    by_link = {
+        link: {short(b.nodes[1]) for b in kg.bridges if b.link == link} for link in (SAME_AS, SAME_NAME)
+    }
+    assert by_link[SAME_AS] == {"mine:kubrick", "mine:cameron"}
+    # Not the two films of one name, nor those that the other graph lacks.
+    films = {"mine:psycho", "mine:alien", "mine:jaws", "mine:shining"}
+    assert by_link[SAME_NAME] == films | {f"shop:country-{n}" for n in (1, 2, 3)}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT ?d { my:alien wdt:P57 ?d }", {"wd:Q56005"}),
+        ("SELECT ?f { ?f my:lentTo my:anna . ?f wdt:P57 wd:Q2001 }", {"wd:Q186341"}),
+        ("SELECT ?p { ?f my:lentTo ?who . ?f wdt:P57 ?d . ?d wdt:P19 ?p }", {"wd:Q60"}),
+        ("SELECT ?k { ?c shop:customer-country_id ?l . ?l wdt:P38 ?k FILTER(?k != wd:Q4916) }", {"wd:Q8146"}),
+        ("SELECT ?f { ?f my:rating ?r FILTER NOT EXISTS { ?f wdt:P57 ?d } }", {"mine:garden"}),
+        ("SELECT ?f { ?f my:lentTo ?w MINUS { ?f wdt:P57 wd:Q2001 } }", {"wd:Q163038", "wd:Q103569"}),
+        (
+            "SELECT ?f { ?f my:rating ?r FILTER(?r > ?m) "
+            "{ SELECT (MAX(?s) AS ?m) WHERE { ?g my:rating ?s . ?g wdt:P57 wd:Q2001 } } }",
+            {"wd:Q163038", "wd:Q103569"},
+        ),
+        ("SELECT (COUNT(DISTINCT ?f) AS ?n) { ?f my:rating ?r . ?f wdt:P31/wdt:P279* wd:Q11424 }", {"4"}),
+        ("SELECT ?f { ?f my:rating 7 { ?f wdt:P57 wd:Q8877 } UNION { ?f wdt:P57 ?f } }", {"wd:Q189505"}),
+        ("SELECT ?d { ?f a my:Film ; my:rating 10 ; wdt:P57 ?d . }", {"wd:Q56005"}),
+        ("SELECT ?f ?d { ?f my:rating 5 OPTIONAL { ?f wdt:P57 ?d } }", {"mine:garden"}),
+        ("SELECT ?n { SERVICE <mine> { wd:Q163038 rdfs:label ?n } }", {"Psycho"}),
+    ],
+)  # fmt: skip
+def test_a_query_crosses_sources(kg: FederatedKG, query: str, expected: set[str]) -> None:
+    assert values(kg, query) == expected
+
+
+def test_who_holds_what_is_asked_once_and_values_carry_over(kg: FederatedKG) -> None:
+    query = "SELECT ?p { ?f my:lentTo my:anna . ?f wdt:P57 ?d . ?d wdt:P19 ?p }"
+    values(kg, query)
+    before = kg.meter.queries
+    assert values(kg, query) == {"wd:Q60"}
+    assert kg.meter.queries - before == 3  # what is known here, the endpoint's part bound by it, the whole
+
+
+def test_a_query_is_shown_by_its_sources_and_runs_so(kg: FederatedKG) -> None:
+    query = (
+        f"PREFIX wdt: <{WDT}>\nSELECT DISTINCT ?d WHERE {{\n  ?f <{MY}rating> 10 .\n  ?f wdt:P57 ?d .\n}}\n"
+    )
+    written = kg.written(query)
+    assert "  SERVICE <mine> {\n    ?f" in written
+    assert "  SERVICE <wd> {\n    ?f wdt:P57 ?d .\n  }\n" in written
+    assert kg.query(written).rows == kg.query(query).rows != ()
+    unknown = kg.query("SELECT ?s { SERVICE <nope> { ?s ?p ?o } }")
+    assert unknown.outcome is Outcome.SYNTAX
+    assert "the sources are wd, mine, shop" in unknown.message
+    assert kg.query("SELECT * { SERVICE <http://127.0.0.1:1/sparql> { ?s ?p ?o } }").outcome is Outcome.SYNTAX
+
+
+def test_what_is_around_a_node_is_of_all_sources(kg: FederatedKG) -> None:
+    psycho: Term = IRI(WD + "Q163038")
+    relations = {kg.profile.short(r) for r in kg.relations(psycho).forward}
+    assert {"mine:rating", "mine:lentTo", "wdt:P57"} <= relations
+    facts = kg.neighbours(psycho, IRI(WDT + "P57")).triples
+    assert [kg.sources_of(t) for t in facts] == [("wd",)]
+    assert kg.labels([psycho, IRI(MY + "psycho"), IRI(MY + "ben")]) == {
+        psycho: "Psycho", IRI(MY + "psycho"): "Psycho", IRI(MY + "ben"): "Ben Okafor"
+    }  # fmt: skip
+    assert [e.iri for e in kg.names.exact("Psycho")] == [psycho]
+    card = SchemaCard.of(kg)
+    assert card is not None
+    assert {"wdt:P57", "mine:lentTo", "shop:customer-country_id"} <= {r.id for r in card.relations}
+
+
+def test_the_proof_names_the_bridge(kg: FederatedKG) -> None:
+    lent = Triple(IRI(WD + "Q163038"), IRI(MY + "lentTo"), IRI(MY + "anna"))
+    directed = Triple(IRI(WD + "Q163038"), IRI(WDT + "P57"), IRI(WD + "Q7374"))
+    assert [b.link for b in kg.crossed([lent, directed])] == [SAME_NAME]
+    assert kg.crossed([directed]) == []
+    assert "equal names only: wd:Q163038 = mine:psycho" in kg.remark([lent, directed])
+
+
+def test_the_others_answer_where_one_is_silent(sources: dict[str, str]) -> None:
+    kg = open_sources(
+        f"gone=http://127.0.0.1:9/sparql + mine={sources['mine']}", profile="gone=wikidata"
+    ).session()
+    assert isinstance(kg, FederatedKG)
+    assert values(kg, "SELECT ?f { ?f my:lentTo my:ben }") == {"mine:alien"}
+    assert [e.iri for e in kg.names.exact("Alien")] == [IRI(MY + "alien")]
+    assert "gone did not answer: " in kg.remark([])
+    assert kg.query("SELECT ?x { SERVICE <gone> { ?x ?p ?o } }").outcome is Outcome.UNAVAILABLE

@@ -1,0 +1,81 @@
+"""A relational database as a graph in memory, by the W3C's Direct Mapping: a row is a node, a column
+a relation, a foreign key a relation between rows. Our ids are shorter: `crm:film-7`, `crm:film-title`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import quote
+
+import pyoxigraph as ox
+
+from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
+from triplewise.tools.core.terms import RDF, RDFS, XSD
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.infer import infer_profile
+from triplewise.tools.kg.open import index_of
+from triplewise.tools.kg.profile import split_words
+from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.sql.database import ENDINGS, RelationalDatabase, open_database
+from triplewise.tools.sql.engines import SERVERS
+
+ROWS = 20_000  # of a table that is read as a graph, at most
+_TYPES = {int: "integer", float: "double", bool: "boolean"}
+_DATE = re.compile(r"-?\d{4,}-\d\d-\d\d")
+
+
+def is_database(address: str) -> bool:
+    """Whether an address is that of a relational database."""
+    kind, is_url, _ = address.partition("://")
+    kinds = {"sqlite", "duckdb", "postgres", *SERVERS}
+    return kind.partition("+")[0] in kinds if is_url else Path(address).suffix.lower() in ENDINGS
+
+
+def open_database_graph(address: str, name: str) -> EmbeddedKG:
+    """A database as a graph whose ids begin with `name:`. Raises `ConfigurationError` where it is large."""
+    return _graph_of(open_database(address, limit=ROWS), name)
+
+
+@lru_cache(8)
+def _graph_of(database: RelationalDatabase, name: str) -> EmbeddedKG:
+    store, base = ox.Store(), f"urn:{name}:"
+    store.bulk_extend(_facts(database, base))
+    profile = infer_profile(store, {name: base})
+    return EmbeddedKG(store, profile, name, index=index_of(store, profile))
+
+
+def _facts(database: RelationalDatabase, base: str) -> Iterator[ox.Quad]:
+    def iri(*parts: object) -> ox.NamedNode:
+        return ox.NamedNode(base + "-".join(quote(str(part), safe="").replace("-", "%2D") for part in parts))
+
+    schema, tables = database.schema, database.engine.declared()[0]
+    primary = {name: table.primary or tuple(table.columns) for name, table in tables.items()}
+    label, is_a = ox.NamedNode(RDFS + "label"), ox.NamedNode(RDF + "type")
+    for name in (table.name for table in schema.tables):
+        written = schema.identifier(name).sql(database.engine.dialect)
+        result = database.select(database.read_select(f"SELECT * FROM {written}"))
+        if not result.outcome.ok:
+            raise KGUnavailableError(f"table {name} cannot be read as a graph: {result.message}")
+        if result.outcome is Outcome.TRUNCATED:
+            fix = "ask the database alone (--db without --kg), or make a smaller one of what is needed"
+            raise ConfigurationError(f"table {name} has over {ROWS:,} rows, too many beside graphs: {fix}")
+        joins = [(*pair, key.target) for key in schema.keys if key.source == name for pair in key.pairs]
+        targets = {own: target for own, their, target in joins if primary[target] == (their,)}
+        yield ox.Quad(iri(name), label, ox.Literal(split_words(name)))
+        for column in result.columns:
+            words = re.sub(r" ?\bid$", "", split_words(column)) if column in targets else split_words(column)
+            yield ox.Quad(iri(name, column), label, ox.Literal(words or split_words(targets[column])))
+        for row in result.rows:
+            cells = dict(zip(result.columns, row, strict=True))
+            node = iri(name, *(cells[column] for column in primary[name]))
+            yield ox.Quad(node, is_a, iri(name))
+            for column, value in cells.items():
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                kind = _TYPES.get(type(value), "date" if _DATE.fullmatch(text) else "string")
+                literal = ox.Literal(text, datatype=ox.NamedNode(XSD + kind))
+                if value is not None and (column,) != primary[name]:
+                    is_key = column in targets
+                    yield ox.Quad(node, iri(name, column), iri(targets[column], value) if is_key else literal)

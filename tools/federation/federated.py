@@ -1,0 +1,362 @@
+"""One KG of several: a query is cut into what each source holds, as federated engines do (FedX).
+
+The sources of this process lie in one store, a named graph each. What one endpoint holds alone is its own
+to answer. Of a query that crosses, each group of patterns that one endpoint holds is asked there, bound by
+what is known by then (VALUES); its rows stand in its place, and the rest is run in this process. Nodes that
+a bridge joins have one id, an endpoint's where one has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain, groupby
+from typing import Any, Self, TypeAlias, TypeVar
+
+from triplewise.tools.core.errors import QueryFailedError
+from triplewise.tools.core.terms import IRI, Term, Triple
+from triplewise.tools.federation.bridges import SAME_NAME, Bridge, ids_of
+from triplewise.tools.kg import protocol
+from triplewise.tools.kg.engine import Refused, Token, read_query, tokenize
+from triplewise.tools.kg.labels import LabelIndex
+from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result
+
+T = TypeVar("T")
+Items: TypeAlias = "list[str | tuple[str, Items]]"
+"""What a group of a query holds: triples, filters and the like as texts; groups with what is before them."""
+Known: TypeAlias = dict[str, list[str]]
+"""What variables may be, in SPARQL, by their names."""
+LOCAL, SOURCE = "", "urn:triplewise:source:"
+ROWS, BOUND = (
+    20_000,
+    300,
+)  # most rows of an endpoint for a part of a query, and values that it is handed at once
+MOST_BOUND = 3_000  # values above which it is not bound by what this process holds
+_STARTS = ("FILTER", "BIND", "VALUES", "OPTIONAL", "MINUS", "GRAPH", "SERVICE", "UNION")
+_HEADS = ("SELECT", "ASK", "WHERE")
+_NO_TRIPLE = re.compile(r"(?:FILTER|BIND|VALUES|GROUP|ORDER|HAVING|LIMIT|OFFSET)\b", re.IGNORECASE)
+_SELECT, _GRAPH = re.compile("SELECT", re.IGNORECASE), re.compile(f"GRAPH <{SOURCE}(.*?)>")
+_VARIABLE, _LINE = (
+    re.compile(r"(?<!\w)\?(\w+)"),
+    re.compile(r" *(?!FILTER|VALUES|BIND|OPTIONAL)[^ {}][^{}]* \."),
+)
+
+
+class FederatedKG(KnowledgeGraph):
+    """Several graphs. `members`: by "" those in this process, in one store, and each endpoint by its name.
+
+    `sources`: the names of all. `silent`: what those say that did not answer, without whom the others do.
+    """
+
+    def __init__(
+        self, members: Mapping[str, KnowledgeGraph], sources: Sequence[str], bridges: Sequence[Bridge]
+    ):
+        super().__init__(members[LOCAL].profile, " + ".join(sources), timeout=30.0, limit=10_000)
+        self.members, self.sources, self.bridges = members, tuple(sources), tuple(bridges)
+        self._ids, self.silent = ids_of(bridges), dict[str, str]()
+        self.is_remote = any(kg.is_remote for kg in members.values())
+        self.index = self.names if all(kg.index is not None for kg in members.values()) else None
+
+    def session(self, *, answers: protocol.AnswerCache | None = None, **settings: Any) -> Self:
+        """The same over sessions of the sources, which count what they are asked."""
+        session = super().session(answers=answers, **settings)
+        session.silent, settings["meter"] = {}, session.meter
+        session.members = {
+            name: kg.session(answers=None if answers is None else protocol.AnswerCache(), **settings)
+            for name, kg in self.members.items()
+        }
+        return session
+
+    @property
+    def names(self) -> LabelIndex:
+        """The names of all sources."""
+        every = lambda: [_Names(self, n, i) for n, kg in self.members.items() for i in kg.names._names]  # noqa: E731
+        return LabelIndex(every)  # type: ignore[arg-type]
+
+    def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """Run tasks as a source that is far away does."""
+        return max(self.members.values(), key=lambda kg: kg.is_remote).together(tasks)
+
+    def _each(self, names: Iterable[str], ask: Callable[[KnowledgeGraph], Result]) -> dict[str, Result]:
+        """What sources say, but for those that do not answer. Raises `QueryFailedError` where none does."""
+        results = dict(zip(names, self.together([partial(ask, self.members[n]) for n in names]), strict=True))
+        failed = {n: r for n, r in results.items() if not r.outcome.ok}
+        self.silent |= {n: r.message for n, r in failed.items()}
+        if len(failed) == len(results):
+            next(iter(results.values())).check()
+        return {n: r for n, r in results.items() if n not in failed}
+
+    def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
+        ones = defaultdict[Any, list[IRI]](list)
+        for subject in subjects:
+            ones[self._ids.get(subject, subject)].append(subject)
+        said = list(self._each(self.members, lambda kg: kg._label_rows(list(ones), deadline)).values())
+        return replace(
+            said[0], _rows=tuple((s, *row[1:]) for r in said for row in r.rows for s in ones[row[0]])
+        )
+
+    def query(
+        self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
+    ) -> Result:
+        """Run one SELECT or ASK over all sources; `SERVICE <NAME>` asks a part of it of one alone."""
+        deadline, limit = Deadline(self._seconds(timeout)), self.limit if limit is None else max(limit, 0)
+        try:
+            items = self._read(sparql)
+            text, cut = _text(items), list[str]()
+            read_query(text)
+            held = [self._holders(triple, source) for triple, source in _triples(items)]
+            involved = list(dict.fromkeys(chain(*held))) or [LOCAL]
+            if len(involved) > 1:
+                text, involved = self._filled(items, {}, "", deadline, cut), [LOCAL]
+            asked = self.members[involved[0]]
+            text = text if involved == [LOCAL] else _GRAPH.sub("", text)
+            result = asked.query(text, timeout=deadline.left, limit=limit, foreign=foreign)
+        except Refused as refusal:
+            return Result(Outcome.SYNTAX, message=str(refusal))
+        except QueryFailedError as failed:
+            return Result(Outcome(failed.outcome), message=failed.message)
+        return replace(result, outcome=Outcome.TRUNCATED, message=cut[0]) if cut else result
+
+    def _read(self, sparql: str) -> Items:
+        """A query in groups: with full IRIs, one for each node, and `GRAPH <source>` for `SERVICE <name>`."""
+        tokens, prefixes, pieces, end = tokenize(sparql), dict[str, str](), list[str](), 0
+        for i, token in enumerate(tokens):
+            prefix, _, local = token.text.partition(":")
+            iri, begin = (
+                token.text[1:-1] if token.kind == "iri" else prefixes.get(prefix, "") + local,
+                token.start,
+            )
+            if token.kind == "iri" and i > 1 and tokens[i - 2].keyword == "PREFIX":
+                prefixes[tokens[i - 1].text[:-1]], pieces = iri, []
+            elif token.kind != "iri" and (token.kind != "name" or prefix not in prefixes):
+                continue
+            elif i and tokens[i - 1].keyword == "SERVICE":
+                if iri not in self.sources:
+                    names = ", ".join(self.sources)
+                    raise Refused(f"SERVICE <{iri}>: no source is called so; the sources are {names}.")
+                pieces += sparql[end : tokens[i - 1].start], f"GRAPH <{SOURCE}{iri}>"
+            else:
+                pieces += sparql[end:begin], self._ids.get(IRI(iri), IRI(iri)).n3()
+            end = begin + len(token.text)
+        text = "".join([*pieces, sparql[end:]])
+        return _groups(text, tokenize(text), 0)[0]
+
+    def holders(self, triple: str) -> tuple[str, ...]:
+        """The sources that hold facts of a triple pattern in SPARQL; asked once."""
+        memory = protocol.memory_of(self, "holders")
+        if (found := memory.get(triple)) is None:
+            graphs = f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}"
+            local, ask = self.members[LOCAL], f"ASK {{ {triple} }}"
+            said = self._each(self.members, lambda kg: kg.query(graphs if kg is local else ask))
+            held = {str(row[0].value).removeprefix(SOURCE) for row in said[LOCAL].rows if row[0] is not None}
+            held |= {name for name, result in said.items() if name and result.boolean}
+            found = tuple(name for name in self.sources if name in held)
+            if len(said) == len(self.members):
+                memory[triple] = found
+        return found
+
+    def _holders(self, triple: str, source: str) -> tuple[str, ...]:
+        """The members that hold facts of a pattern, which may be asked of one source alone."""
+        held = (source,) if source else self.holders(triple)
+        return tuple(dict.fromkeys(name if name in self.members else LOCAL for name in held))
+
+    def _filled(self, items: Items, known: Known, source: str, deadline: Deadline, cut: list[str]) -> str:
+        """A group for this process, with what endpoints hold as VALUES; `cut` learns where there is more."""
+        known, filled, there = dict(known), list[Any](items), list[tuple[tuple[str, ...], list[int]]]()
+        here = [
+            item for item in items if isinstance(item, str) and _NO_TRIPLE.match(item) and item[0] in "Vv"
+        ]
+        for i, item in enumerate(items):
+            if isinstance(item, tuple) and not item[0] and isinstance(item[1][0], tuple):
+                if _SELECT.match(item[1][0][0]):  # a subquery is a query
+                    result = self.query(_text(item[1]), timeout=deadline.left, limit=ROWS)
+                    filled[i] = _values(result, known)
+            elif isinstance(item, str) and not _NO_TRIPLE.match(item):
+                filled[i], own = f"{item} .", [i]
+                if (held := self._holders(item, source)) == (LOCAL,):
+                    here.append(filled[i])
+                    continue
+                if len(held) == 1:  # what one endpoint holds, and variables join, is asked for as one
+                    met = [
+                        p
+                        for p in there
+                        if p[0] == held and any(_named(items[j]) & _named(item) for j in p[1])
+                    ]
+                    own, there = sorted(chain(own, *(p[1] for p in met))), [p for p in there if p not in met]
+                there.append((held, own))
+        outside = {name for _, own in there for i in own for name in _named(items[i])}
+        for name in sorted(outside.intersection(*[_named(" ".join(here))])):
+            found = self.members[LOCAL].query(
+                f"SELECT DISTINCT ?{name} WHERE {{ {' '.join(here)} }}", limit=MOST_BOUND
+            )
+            if found.outcome in (Outcome.ROWS, Outcome.EMPTY):
+                known[name] = [term.n3() for term in found.column(name)]
+        while there:
+            held, own = min(there, key=lambda part: _expected([items[i] for i in part[1]], known))
+            there.remove((held, own))
+            text, learnt = " ".join(filled[i] for i in own), known if len(held) == 1 else dict(known)
+            sides = [text if n == LOCAL else self._asked(n, text, learnt, deadline, cut) for n in held]
+            filled[own[0]] = " UNION ".join(f"{{ {side} }}" for side in sides) or "FILTER(false)"
+            for i in own[1:]:
+                filled[i] = ""
+        for i, item in enumerate(filled):
+            if isinstance(item, tuple):
+                graph = _GRAPH.match(item[0])
+                head = "" if graph and graph[1] in self.members else item[0]
+                inside = {} if _SELECT.match(head) else known
+                text = self._filled(item[1], inside, graph[1] if graph else source, deadline, cut)
+                filled[i] = f"{head} {{ {text} }}"
+        return " ".join(filled)
+
+    def _asked(self, name: str, text: str, known: Known, deadline: Deadline, cut: list[str]) -> str:
+        """What an endpoint holds of some patterns, as VALUES; `known` is used, and learns."""
+        member, names = self.members[name], sorted(_named(text))
+        bound = min((n for n in names if n in known), key=lambda n: len(known[n]), default="")
+        handed = [
+            f"VALUES ?{bound} {{ {' '.join(b)} }}" for b in protocol.batches(known.get(bound, ()), BOUND)
+        ]
+        head = f"SELECT DISTINCT {' '.join(f'?{n}' for n in names)} WHERE" if names else "ASK"
+        queries = [f"{head} {{ {values} {text} }}" for values in (handed if bound else [""])]
+        ask = partial(member.query, timeout=deadline.left, limit=ROWS)
+        results = member.together([partial(ask, query) for query in queries])
+        for result in results:
+            if result.outcome is Outcome.TRUNCATED:
+                cut.append(f"more than {ROWS:,} rows of {name} match a part of the query")
+            if not result.outcome.ok:
+                self.silent[name] = result.message
+                result.check()
+        if results and not names:
+            return "" if results[0].boolean else "FILTER(false)"
+        rows = tuple(dict.fromkeys(row for result in results for row in result.rows))
+        return _values(Result(Outcome.ROWS, tuple(names), rows), known)
+
+    def sources_of(self, triple: Triple) -> tuple[str, ...]:
+        """The sources that hold a fact."""
+        return self.holders(" ".join(term.n3() for term in (triple.subject, triple.relation, triple.object)))
+
+    def crossed(self, triples: Iterable[Triple]) -> list[Bridge]:
+        """The bridges at which facts of several sources meet."""
+        met = dict[Term, set[str]]()
+        for triple in triples:
+            for node in (triple.subject, triple.object):
+                met.setdefault(node, set()).update(self.sources_of(triple))
+        return [b for b in self.bridges if set(b.sources) <= met.get(self._ids[b.nodes[0]], set())]
+
+    def remark(self, triples: Iterable[Triple]) -> str:
+        """What has to be said of an answer with this proof: what names alone join, and who was silent."""
+        named = [
+            tuple(map(self.profile.short, b.nodes)) for b in self.crossed(triples) if b.link == SAME_NAME
+        ]
+        pairs = ", ".join(f"{one} = {other}" for one, other in named)
+        said = [f"joined by equal names only: {pairs}"] if named else []
+        return "; ".join([*said, *(f"{name} did not answer: {why}" for name, why in self.silent.items())])
+
+    def written(self, sparql: str) -> str:
+        """A query that PyQL wrote, with a SERVICE block for each group of lines that one source holds."""
+        header, lines = "".join(re.findall(r"^PREFIX .*\n", sparql, re.MULTILINE)), list[str]()
+
+        def held(line: str) -> tuple[str, ...]:
+            triples = _triples(self._read(f"{header}ASK {{ {line} }}")) if _LINE.fullmatch(line) else ()
+            return next((self.holders(triple) for triple, _ in triples), ())
+
+        for names, group in groupby(sparql.splitlines(), held):
+            block = list(group)
+            indent = block[0][: len(block[0]) - len(block[0].lstrip())]
+            services = [[f"SERVICE <{name}> {{", *(f"  {line}" for line in block), "}"] for name in names]
+            if len(services) > 1:
+                services = [["{" if not i else "} UNION {", *s] for i, s in enumerate(services)] + [["}"]]
+            lines += [
+                text if text.startswith("  ") else indent + text for s in services for text in s
+            ] or block
+        return "\n".join(lines) + "\n"
+
+
+class _Names:
+    """The names of a source; none where it does not answer."""
+
+    def __init__(self, kg: FederatedKG, source: str, names: Any) -> None:
+        self._kg, self._source, self._names, self.most_words = kg, source, names, names.most_words
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def ask(*given: Any) -> Any:
+            try:
+                return getattr(self._names, method)(*given)
+            except QueryFailedError as error:
+                self._kg.silent[self._source] = str(error)
+                return {"exact": {}, "node": None}.get(method, [])
+
+        return ask
+
+
+def _groups(text: str, tokens: Sequence[Token], i: int) -> tuple[Items, int]:
+    """The items of a group from a token on, and where it ends."""
+    items, start, subject, depth = list[Any](), i, "", tokens[i].depth if i < len(tokens) else 0
+
+    def said(end: int) -> list[Any]:
+        stop = tokens[end].start if end < len(tokens) else len(text)
+        return [subject + text[tokens[start].start : stop].strip()] if start < min(end, len(tokens)) else []
+
+    while i < len(tokens) and tokens[i].text != "}":
+        token, first, is_here = tokens[i], tokens[start].keyword, tokens[i].depth == depth
+        if token.text == "{" and first == "VALUES":
+            i = next((j for j in range(i, len(tokens)) if tokens[j].text == "}"), i)
+            items, start = items + said(i + 1), i + 1
+        elif token.text == "{":
+            before = said(i)
+            if before and first not in (*_STARTS, *_HEADS):  # a triple without its dot
+                items, before = items + before, []
+            sub, i = _groups(text, tokens, i + 1)
+            items, start, subject = [*items, (before[0] if before else "", sub)], i + 1, ""
+        elif is_here and (token.text in ".;" or (token.text == ")" and first in ("FILTER", "BIND"))):
+            items += said(i + (token.text == ")"))
+            is_list = token.text == ";"
+            subject = (subject or f"{tokens[start].text} ") if is_list else ""
+            start = i + 1
+        elif is_here and token.keyword in _STARTS and i > start:
+            items, start, subject = items + said(i), i, ""
+        elif is_here and token.text in ",[":
+            raise Refused(f"{token.text} is refused over several sources: write each triple by itself.")
+        i += 1
+    return items + said(i), i
+
+
+def _text(items: Items) -> str:
+    """A group in SPARQL."""
+    texts = (f"{i[0]} {{ {_text(i[1])} }}" if isinstance(i, tuple) else i for i in items)
+    return " ".join(t if _NO_TRIPLE.match(t) or t.endswith("}") else f"{t} ." for t in texts)
+
+
+def _triples(items: Items, source: str = "") -> list[tuple[str, str]]:
+    """The triple patterns of a group, each with the source that it is asked of ("" for all)."""
+    found = list[tuple[str, str]]()
+    for item in items:
+        if isinstance(item, tuple):
+            graph = _GRAPH.match(item[0])
+            found += _triples(item[1], graph[1] if graph else source)
+        elif not _NO_TRIPLE.match(item):
+            found.append((item, source))
+    return found
+
+
+def _named(text: Any) -> set[str]:
+    return set(_VARIABLE.findall(text))
+
+
+def _expected(texts: Sequence[Any], known: Known) -> int:
+    """How many rows patterns may have: by what is known of them, else by the names in them."""
+    sizes = [len(known[name]) for text in texts for name in _named(text) if name in known]
+    fixed = [BOUND for text in texts if len(_named(text)) < 2]
+    return min([*sizes, *fixed], default=ROWS)
+
+
+def _values(result: Result, known: Known) -> str:
+    """A result as a VALUES block, and as what is known of its variables; blank nodes have no name."""
+    rows = [row for row in result.rows if not any(t is not None and t.value.startswith("_:") for t in row)]
+    for i, name in enumerate(result.variables):
+        if None not in (values := [row[i] for row in rows]):
+            known[name] = [value.n3() for value in dict.fromkeys(values)]  # type: ignore[union-attr]
+    cells = " ".join(f"({' '.join('UNDEF' if t is None else t.n3() for t in row)})" for row in rows)
+    return f"VALUES ({' '.join(f'?{name}' for name in result.variables)}) {{ {cells} }}"

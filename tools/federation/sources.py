@@ -1,0 +1,143 @@
+"""Several graphs and databases as one: what they are called, how they are opened, and how they are shaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+import pyoxigraph as ox
+
+from triplewise.tools.core.addresses import hide_secrets, host_of, whole_url
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.federation.bridges import find_bridges, ids_of
+from triplewise.tools.federation.direct_mapping import is_database, open_database_graph
+from triplewise.tools.federation.federated import LOCAL, SOURCE, FederatedKG
+from triplewise.tools.kg import KnowledgeGraph, load_profile, open_kg
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.open import index_of
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.protocol import LRUCache
+
+BETWEEN = " + "  # sources in one text
+FORM = "give each source a name of its own, e.g. --kg wd=https://... --kg mine=films.ttl"
+_NAMED = re.compile(r"(?:(?P<name>[A-Za-z][\w-]*)=)?(?P<address>.+)", re.DOTALL)
+_opened: LRUCache[tuple[object, ...], FederatedKG] = LRUCache(4)
+_LISTS = (
+    *("label_predicates", "alias_predicates", "description_predicates", "type_predicates"),
+    *("subclass_predicates", "excluded_relations", "mediator_patterns"),
+)
+
+
+def join_sources(sources: Mapping[str, Any] | Iterable[Any] | str) -> str:
+    """Sources as one text: `NAME=ADDRESS + ADDRESS`. Raises `ConfigurationError` on what has no address."""
+    if isinstance(sources, str):
+        return sources
+    named = sources.items() if isinstance(sources, Mapping) else (("", source) for source in sources)
+    parts = [(f"{name}=" if name else "", source) for name, source in named]
+    if wrong := [source for _, source in parts if not isinstance(source, str | Path) or not str(source)]:
+        raise ConfigurationError(f"setting kg: {wrong[0]!r} is no address of a source; {FORM}")
+    return BETWEEN.join(f"{name}{source}" for name, source in parts)
+
+
+def read_sources(text: str) -> dict[str, str]:
+    """Name -> address of the sources in a text; those without a name are called as their file or host.
+
+    Raises `ConfigurationError` where two have the same name.
+    """
+    sources = dict[str, str]()
+    for part in [text] if Path(text).exists() else text.split(BETWEEN):
+        match = _NAMED.fullmatch(part.strip())
+        name, address = match.groups() if match and not Path(part).exists() else (None, part.strip())
+        stem = re.sub(r"\W+", "_", host_of(address) or Path(address).name.partition(".")[0])
+        name = name or (stem if stem[:1].isalpha() else f"kg{stem}")
+        if name in sources:
+            both = f"{hide_secrets(sources[name])} and {hide_secrets(address)}"
+            raise ConfigurationError(f"two sources are called {name!r}: {both}; {FORM}")
+        sources[name] = address
+    return sources
+
+
+def open_sources(text: str, *, profile: Any = None, **settings: Any) -> KnowledgeGraph:
+    """Open a graph as `open_kg` does with these settings, or several, databases among them, as one.
+
+    `text` is as `read_sources` has it; `profile` of several says `NAME=PROFILE`.
+    """
+    sources = read_sources(whole_url(text))
+    profiles = dict.fromkeys(sources, profile) if len(sources) == 1 else read_sources(profile or "none")
+    if unknown := profile and profiles.keys() - sources.keys():
+        raise ConfigurationError.unknown("source of a profile (NAME=PROFILE)", min(unknown), sources)
+
+    def open_one(name: str) -> KnowledgeGraph:
+        if is_database(sources[name]):
+            return open_database_graph(sources[name], name)
+        return open_kg(sources[name], profile=profiles.get(name), **settings)
+
+    limits = {key: settings.pop(key) for key in ("timeout", "limit") if key in settings}
+    with ThreadPoolExecutor(8, "triplewise-open") as pool:
+        opened = dict(zip(sources, pool.map(open_one, sources), strict=True))
+    kg, key = next(iter(opened.values())), (text, *opened.values())
+    if len(opened) > 1:
+        found = _opened.get(key)
+        kg = _opened[key] = _as_one(opened) if found is None or found.closed else found
+    return kg.session(**limits) if limits else kg
+
+
+def _united(profiles: Mapping[str, Profile]) -> Profile:
+    """What all graphs have. Ids begin with a prefix: that of a packaged profile, else the source's name."""
+    generic, every = load_profile("generic"), list(profiles.values())
+    prefixes, linkable, nameless = dict(generic.prefixes), list[str](), list[str]()
+    for name, profile in profiles.items():
+        declared = {space: prefix for prefix, space in profile.prefixes.items()}
+        bare = dict.fromkeys((*profile.entity_namespaces, *profile.relation_namespaces))
+        for space in (s for s in {**bare, **declared} if s not in prefixes.values()):
+            own = declared.get(space) if space not in bare or profile.name != generic.name else None
+            wishes = (f"{own or name}{n or ''}" for n in chain([0], count(2)))
+            prefixes[next(wish for wish in wishes if wish not in prefixes)] = space
+        spaces = f"^(?:{'|'.join(map(re.escape, bare))})"
+        if profile.linkable_pattern:  # of nodes elsewhere it says nothing
+            linkable += [profile.linkable_pattern, f"^(?!{spaces[1:]})"]
+        if profile.unlabelled_is_mediator:
+            nameless.append(profile.unlabelled_pattern or spaces)
+    lists: dict[str, Any] = {
+        key: tuple(dict.fromkeys(chain(*(getattr(p, key) for p in every)))) for key in _LISTS
+    }
+    return replace(
+        every[0],
+        name="several",
+        **lists,
+        entity_namespaces=(),
+        relation_namespaces=(),
+        entity_text="local" if any(p.entity_text == "local" for p in every) else "label",
+        relation_text="label",
+        relation_schema=any(p.relation_schema for p in every),
+        relations={key: text for p in every for key, text in p.relations.items()},
+        aliases={key: names for p in every for key, names in p.aliases.items()},
+        label_at={key: space for p in every for key, space in p.label_at.items()},
+        linkable_pattern="|".join(linkable),
+        unlabelled_is_mediator=bool(nameless),
+        unlabelled_pattern="|".join(nameless),
+        percent_names=False,
+        reciprocal=False,
+        prefixes=prefixes,
+    )
+
+
+def _as_one(opened: Mapping[str, KnowledgeGraph]) -> FederatedKG:
+    """Several graphs as one. One store has those in memory: all facts, and those of each in a named graph."""
+    here = {n: kg for n, kg in opened.items() if isinstance(kg, EmbeddedKG) and kg.path is None}
+    there = {n: kg for n, kg in opened.items() if n not in here}
+    bridges = find_bridges({**there, **here}, here)
+    store, ids = ox.Store(), {node.value: ox.NamedNode(one.value) for node, one in ids_of(bridges).items()}
+    for name, kg in here.items():
+        for graph in (ox.NamedNode(SOURCE + name), ox.DefaultGraph()):
+            for quad in kg.quads():
+                ends: list[Any] = [ids.get(getattr(e, "value", ""), e) for e in (quad.subject, quad.object)]
+                store.add(ox.Quad(ends[0], quad.predicate, ends[1], graph))
+    profile = _united({name: kg.profile for name, kg in opened.items()})
+    local = EmbeddedKG(store, profile, " + ".join(here) or "none", index=index_of(store, profile), graphs=())
+    return FederatedKG({LOCAL: local, **there}, tuple(opened), bridges)
