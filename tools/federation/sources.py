@@ -73,7 +73,7 @@ def open_sources(text: str, *, profile: Any = None, **settings: Any) -> Knowledg
         raise ConfigurationError.unknown("source of a profile (NAME=PROFILE)", min(unknown), sources)
 
     def open_one(name: str) -> KnowledgeGraph:
-        if is_database(sources[name]):
+        if len(sources) > 1 and is_database(sources[name]):
             return open_database_graph(sources[name], name)
         return open_kg(sources[name], profile=profiles.get(name), **settings)
 

@@ -52,7 +52,7 @@ def test_files_without_names_are_one_graph(tmp_path: Path) -> None:
 
 
 def test_a_database_is_a_graph(sources: dict[str, str]) -> None:
-    kg = open_sources(f"shop={sources['shop']}")
+    kg = open_sources(f"shop={sources['shop']} + mine={sources['mine']}")
     result = kg.query(
         "PREFIX shop: <urn:shop:> SELECT ?n ?s { ?c shop:customer-country_id shop:country-2 . "
         "?c shop:customer-name ?n . ?c shop:customer-since ?s }"
@@ -64,7 +64,9 @@ def test_a_database_is_a_graph(sources: dict[str, str]) -> None:
     assert kg.labels([IRI("urn:shop:customer-1")]) == {IRI("urn:shop:customer-1"): "Adler Optik"}
 
 
-def test_a_large_database_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_database_is_refused(
+    sources: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with sqlite3.connect(tmp_path / "large.db") as connection:
         connection.executescript("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2), (3), (4);")
     connection.close()
@@ -72,7 +74,7 @@ def test_a_large_database_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(
         ConfigurationError, match="table t has over 3 rows, too many beside graphs: ask the database"
     ):
-        open_sources(f"{tmp_path}/large.db")
+        open_sources(f"{tmp_path}/large.db + mine={sources['mine']}")
 
 
 def test_what_is_closed_is_opened_anew(sources: dict[str, str]) -> None:
