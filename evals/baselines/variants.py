@@ -8,12 +8,11 @@ observed subgraph, correction or reflection; what an action returns, an error to
 
 In the manner of RoG (Luo et al. 2024): relation paths are planned, their instances retrieved, and the
 question is answered from these alone. RoG's planner is trained; here a language model is shown seed questions
-with their paths, or without a model the paths are mined from seed questions and vote by their scores.
+with their paths.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
@@ -28,25 +27,22 @@ from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.hints import memory_lines
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.reasoning import fitting_texts
-from triplewise.nodes.result import labels_of
 from triplewise.nodes.state import State
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError, ConfigurationError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.overlap import normal_text
 from triplewise.tools.core.rules import path_text
-from triplewise.tools.core.terms import Term, Triple
+from triplewise.tools.core.terms import Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.planning.mining import Plan, PlanSettings, seed_rules
+from triplewise.tools.planning.mining import Plan
 from triplewise.tools.planning.paths import answers, rule_program
 from triplewise.tools.planning.proposals import parse_paths, with_proposals
 from triplewise.tools.pyql.text import read_term
 
 TOOLSETS = ("pyql", "explore")  # sets of actions that there are worked examples of ReAct for
 INSTANCES = 100  # instances of paths that are retrieved for one plan of RoG
-LEAST = 0.5  # share of the best end's votes that an end of a path has to have, without a model
-NO_INSTANCE = "no path of the plan is in the graph"
 
 
 # -- from what a model knows, or from documents
@@ -179,7 +175,7 @@ def rog(*, plans: int = 3, link: str = "index") -> Graph:
         if not named:
             return {"answer": loop.make_answer(state, runtime.context, (), why_none)}
         made = answering.memory(state, runtime)["answer"]
-        if not made.proof and not runtime.context.embedded:
+        if not made.proof:
             made = replace(made, reason="no retrieved path leads to the answer: it is what the model knows")
         return {"answer": made}
 
@@ -187,15 +183,9 @@ def rog(*, plans: int = 3, link: str = "index") -> Graph:
 
 
 def _plan(state: State, env: Environment, limit: int) -> Update:
-    """RoG's planning; without a model the rules of like seed questions, or readings of the question."""
-    thought, rules, why = "Which relation paths lead from the question's entities to its answer?", [], ""
-    dropped, kg = state.dropped, env.kg
-    if state.linked and env.context.embedded and env.seeds is None:
-        rules = list(planning.rules_of(planning.readings_of(state, env), kg.profile))[:limit]
-    elif state.linked and env.context.embedded and env.seeds is not None:
-        mined = seed_rules(state.question, state.linked, kg, env.seeds, PlanSettings().seed_count)
-        rules = sorted(mined, key=lambda rule: -rule.score)[:limit]
-    elif state.linked:
+    """RoG's planning: paths that the model proposes, where the graph has them."""
+    thought, rules, dropped, why, kg = "", [], state.dropped, "", env.kg
+    if state.linked:
         shown = planning.demonstrations_for(state, env)
         around = planning.relations_around(kg, env.encoder, state)
         values = {"demonstrations": shown, "rules": [], "relations": around}  # as SymAgent's planner
@@ -227,7 +217,7 @@ def _retrieve(state: State, kg: KnowledgeGraph) -> Update:
     feedback = Feedback(
         action="retrieve",
         outcome=str(Outcome.ROWS if paths else Outcome.EMPTY),
-        observation="\n".join(memory_lines(kg, paths)) or NO_INSTANCE,
+        observation="\n".join(memory_lines(kg, paths)) or "no path of the plan is in the graph",
         triples=tuple(dict.fromkeys(triple for path in paths for triple in path)),
     )
     call = Call("retrieve", tuple(path_text(rule.path) for rule in state.rules))
@@ -236,20 +226,8 @@ def _retrieve(state: State, kg: KnowledgeGraph) -> Update:
 
 
 def _reason(state: State, env: Environment) -> Update:
-    """RoG's reasoning module; without a model the ends of the paths, which vote by their rules' scores."""
-    kg = env.kg
-    if not env.context.embedded:
-        reply = loop.ask(state, env, "rog", "reason", paths=memory_lines(kg, state.memory)).text
-        facts = [path[-1] for path in state.memory if path] + [t for path in state.memory for t in path]
-        shown = [node for triple in facts for node in (triple.object, triple.subject)]
-        return {"steps": (loop.answer_step(state, "", *loop.name_reply(reply, state, env, shown=shown)),)}
-    votes: dict[Term, float] = defaultdict(float)
-    for rule in state.rules:
-        for end in answers(kg, rule):
-            votes[end] += rule.score
-    least = LEAST * max(votes.values(), default=0.0)
-    likely = sorted((end for end in votes if votes[end] >= least), key=lambda end: -votes[end])
-    values = [kg.profile.short(end) for end in likely]
-    named = list(map(loop.Named, values, labels_of(kg, values)))
-    why = state.steps[0].feedback.message or NO_INSTANCE
-    return {"steps": (loop.answer_step(state, "The likeliest ends are the answer.", named, why),)}
+    """RoG's reasoning module: the model answers from the retrieved paths."""
+    reply = loop.ask(state, env, "rog", "reason", paths=memory_lines(env.kg, state.memory)).text
+    facts = [path[-1] for path in state.memory if path] + [t for path in state.memory for t in path]
+    shown = [node for triple in facts for node in (triple.object, triple.subject)]
+    return {"steps": (loop.answer_step(state, "", *loop.name_reply(reply, state, env, shown=shown)),)}

@@ -10,8 +10,6 @@ import pytest
 
 from tests.support.words import Words
 from triplewise.evals import bench
-from triplewise.evals.bench import LOOPS, MISTAKES, savings, script_of
-from triplewise.evals.data import DATA_VARIABLE
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import RDFS
 from triplewise.tools.kg.embedded import EmbeddedKG
@@ -19,36 +17,6 @@ from triplewise.tools.kg.profile import Profile
 from triplewise.tools.retrieval import ranking as kg_ranking
 
 EX = "http://example.org/"
-
-
-def test_a_program_becomes_the_replies_of_an_agent() -> None:
-    facts = (("Q1", "P1", "?a"), ("?b", "P2", "?a"))
-    assert [reply.splitlines()[1] for reply in script_of(facts, "?b")] == [
-        "Action: get_relation(Q1)",
-        "Action: add_fact(Q1, P1, ?a)",
-        "Action: get_relation(?a)",
-        "Action: add_fact(?b, P2, ?a)",
-        "Action: set_answer(?b)",
-        "Action: execute()",
-    ]
-    for mistake in MISTAKES.values():
-        replies = list(script_of(facts, "?b", [mistake]))
-        assert len(replies) == 7
-        assert replies[1] != replies[2]
-        assert replies[2].endswith("Action: add_fact(Q1, P1, ?a)")
-
-
-def test_every_saving_saves_on_the_same_replies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(DATA_VARIABLE, raising=False)
-    for name in [*LOOPS][5:]:
-        monkeypatch.delitem(LOOPS, name)
-    rows = {row["loop"]: row for row in savings(4)}
-    faithful, ours = rows["faithful (QueryAgent's paper)"], rows["ours"]
-    assert faithful["questions"] == ours["same answers"] == 4
-    assert ours["queries"] < rows["ours, a query for each label"]["queries"]
-    assert ours["queries of faithful"] <= 0.6
-    assert ours["prompt tokens"] < rows["ours, history full"]["prompt tokens"] < faithful["prompt tokens"]
-    assert ours["calls"] == faithful["calls"]
 
 
 def small_graph() -> EmbeddedKG:

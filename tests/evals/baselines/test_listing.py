@@ -36,7 +36,7 @@ def test_all_systems_are_listed_with_what_they_need() -> None:
     needing = {name for name, system in found.items() if system["needs_model"]}
     assert {"direct", "cot", "self-consistency", "documents"} <= needing
     assert needing & set(PRESETS) == {"agent-sparql", "sql", "sql-paper"}
-    assert not needing & {"react", "rog"}
+    assert "react" not in needing
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -56,9 +56,7 @@ def test_every_system_can_be_compiled(name: str) -> None:
         *(("rog", {"plans": plans}, "plans must be a whole number above 0") for plans in (0, -1, "many")),
         *(("documents", {"passages": n}, "passages must be a whole number above 0") for n in (0, 1.5)),
         *(("tog", {name: 0}, f"{name} must be a whole number above 0") for name in ("width", "depth")),
-        *(("kb-binder", {name: 0}, f"{name} must be a whole number above 0") for name in ("drafts", "beam")),
-        ("kb-binder", {"shots": -1}, "shots must be a whole number above -1"),
-        *((name, {"link": "magic"}, "unknown variant of phase link") for name in ("tog", "kb-binder")),
+        ("tog", {"link": "magic"}, "unknown variant of phase link"),
         ("tog", {"beams": 3}, "unknown parameter of baseline tog 'beams'.*width"),
     ],
 )
@@ -75,9 +73,8 @@ def test_unknown_names_are_told_with_the_legal_ones() -> None:
 
 
 @pytest.mark.usefixtures("leaks_of_inspect", "data")
-@pytest.mark.parametrize("name", ["react", "rog"])
-def test_a_benchmark_runs_with_a_baseline(tmp_path: Path, name: str) -> None:
-    log = run(make_task("metaqa", {"preset": name, "n": 4}), log_dir=tmp_path / "logs")
+def test_a_benchmark_runs_with_a_baseline(tmp_path: Path) -> None:
+    log = run(make_task("metaqa", {"preset": "react", "n": 4}), log_dir=tmp_path / "logs")
     assert log.status == "success"
     samples = read_eval_log(log.location).samples or []
     assert len(samples) == 4
