@@ -1,4 +1,4 @@
-"""Runs that can be gone on with: their notes, and the file or database that holds their checkpoints.
+"""Runs that can be gone on with: their notes, and the file that holds their checkpoints.
 
 A note stands for a run that has not ended. It is written before the run's first phase, locked while the
 process lives, and removed when the run ends: a note nobody holds is a run that was killed.
@@ -18,17 +18,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triplewise.tools.core.addresses import hide_secrets, whole_url
-from triplewise.tools.core.errors import ConfigurationError, DataError, RunError
+from triplewise.tools.core.addresses import whole_url
+from triplewise.tools.core.errors import ConfigurationError, RunError
 from triplewise.tools.core.files import exclusive, make_private, state_folder
 
 if TYPE_CHECKING:
-    from langgraph.checkpoint.postgres import PostgresSaver
     from langgraph.checkpoint.sqlite import SqliteSaver
 
 UNFINISHED = 20
 """Most unfinished runs that are remembered."""
-SQLITE = b"SQLite format 3\0"
+CUT_OFF = (RunError, KeyboardInterrupt, SystemExit, GeneratorExit, sqlite3.Error)
+"""What ends a run that can be gone on with; any other error is a mistake that would only be made again."""
 
 Notify = Callable[[str], None]
 
@@ -52,30 +52,25 @@ class RunRequest:
 
 
 class Checkpoints:
-    """The checkpoint file, the user's own for None, and the notes beside it. `place` is shown to people.
+    """The user's checkpoint file, and the notes beside it.
 
     A damaged file is set aside with a notice, and a new one is begun; `saver` is None where nothing can be
-    written. Raises `DataError`: the file is something else altogether.
+    written.
     """
 
-    saver: SqliteSaver | PostgresSaver | None = None
-    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+    saver: SqliteSaver | None = None
 
-    def __init__(self, path: Path | None, notify: Notify) -> None:
+    def __init__(self, notify: Notify) -> None:
         from platformdirs import user_state_path
 
-        file = path or user_state_path("triplewise") / "checkpoints.sqlite"
-        self.place, self.notes = str(file), file.with_suffix(".runs")
-        # Damage further inside is no matter.
-        if path is not None and path.exists() and not (path.is_file() and _begin(path) in (SQLITE, b"")):
-            raise DataError("is no checkpoint file; name another one with --checkpoints", path)
+        self.file = user_state_path("triplewise") / "checkpoints.sqlite"
+        self.notes = self.file.with_suffix(".runs")
         try:
-            if path is None:
-                state_folder()
+            state_folder()
             make_private(self.notes, folder=True)
-            self.saver = open_saver(file, notify)
+            self.saver = open_saver(self.file, notify)
         except (OSError, sqlite3.OperationalError) as error:
-            notify(f"{file} cannot be written ({error}): this run could not be resumed if it were killed")
+            notify(f"{self.file} cannot be written ({error}): a run that is killed cannot be resumed")
 
     def close(self) -> None:
         """Close what is open."""
@@ -91,13 +86,17 @@ class Checkpoints:
         if self.saver is None:
             yield
             return
+        path = self.note(request.thread)
         try:
-            with self._hold(request):
+            with _locked(path):
+                # Whoever goes on needs the passwords in its URLs.
+                context = {n: whole_url(v) if isinstance(v, str) else v for n, v in request.context.items()}
+                note = json.dumps(asdict(replace(request, context=context)))
+                make_private(path).write_text(note, encoding="utf-8")
                 try:
                     yield
                 except BaseException as error:
-                    cut_off = (RunError, KeyboardInterrupt, SystemExit, GeneratorExit, *self.errors)
-                    if not isinstance(error, cut_off):  # a mistake that would only be made again
+                    if not isinstance(error, CUT_OFF):
                         self._end(request)
                     raise
                 if not request.chat:
@@ -105,20 +104,9 @@ class Checkpoints:
         except BlockingIOError as error:
             message = f"another process is running thread {request.thread!r}; wait for it to end"
             raise ConfigurationError(message) from error
-        except self.errors as error:
-            what = f"the checkpoints in {self.place} failed ({error})"
+        except sqlite3.Error as error:
+            what = f"the checkpoints in {self.file} failed ({error})"
             raise RunError(f"{what}; mend that and use --resume, or do without: --no-checkpoints") from error
-
-    @contextmanager
-    def _hold(self, request: RunRequest) -> Iterator[None]:
-        """Write a run's note and hold its lock. Raises `BlockingIOError` where another process does."""
-        path = self.note(request.thread)
-        with _locked(path):
-            # Whoever goes on needs the passwords in its URLs.
-            context = {n: whole_url(v) if isinstance(v, str) else v for n, v in request.context.items()}
-            note = asdict(replace(request, context=context))
-            make_private(path).write_text(json.dumps(note), encoding="utf-8")
-            yield
 
     def unfinished(self, thread: str | None = None, chat: bool = False) -> RunRequest:
         """Return the newest run or conversation that was cut off, or that of a thread.
@@ -126,14 +114,12 @@ class Checkpoints:
         Raises `ConfigurationError`: there is none; lists the threads that can be resumed.
         """
         requests = {r.thread: r for r in self._cut_off() if r.chat == chat}
-        if thread in requests:
-            return requests[thread]
-        if thread is not None and requests:
-            raise ConfigurationError.unknown("unfinished thread", thread, requests)
         if not requests:
             what = "conversation" if chat else "unfinished run"
-            raise ConfigurationError(f"no {what} to resume in {self.place}")
-        return next(iter(requests.values()))
+            raise ConfigurationError(f"no {what} to resume in {self.file}")
+        if thread is not None and thread not in requests:
+            raise ConfigurationError.unknown("unfinished thread", thread, requests)
+        return requests[thread or next(iter(requests))]
 
     def _cut_off(self) -> Iterator[RunRequest]:
         """Yield the runs that nobody holds, newest first. The oldest are forgotten."""
@@ -158,85 +144,7 @@ class Checkpoints:
         """Remove the note, so that nothing is left to resume, and the checkpoints of an unnamed run."""
         if self.saver is not None and not request.named:
             self.saver.delete_thread(request.thread)
-        self._remove_note(request.thread)
-
-    def _remove_note(self, thread: str) -> None:
-        self.note(thread).unlink(missing_ok=True)
-
-
-class PostgresCheckpoints(Checkpoints):
-    """Checkpoints and notes in PostgreSQL: any worker goes on with the run of one that was killed.
-
-    A note is a row. The worker at it holds an advisory lock, which ends with the worker's connection. Raises
-    `ConfigurationError`: the driver is missing, or the database lets nobody in.
-    """
-
-    def __init__(self, url: str) -> None:
-        self.place = hide_secrets(url)
-        try:
-            import psycopg
-            from langgraph.checkpoint.postgres import PostgresSaver
-            from psycopg.rows import dict_row
-
-            from triplewise.graphs.build import serializer
-        except ImportError as error:
-            what = f"no driver for PostgreSQL ({error})"
-            raise ConfigurationError(f"{what}: pip install 'triplewise[postgres]'") from error
-        self.errors = (psycopg.Error,)
-        try:
-            connection = psycopg.connect(url, autocommit=True, prepare_threshold=0, row_factory=dict_row)
-        except psycopg.Error as error:
-            raise ConfigurationError(f"no checkpoints in {self.place}: {error}") from error
-        self._ask: Callable[..., Any] = connection.execute
-        self.saver = PostgresSaver(connection, serde=serializer())
-        self._ask("SET tcp_keepalives_idle = 20")  # a worker whose machine is gone does not hang up
-        # Who waited inside the database would keep it from making an index.
-        while not self._lock("triplewise set-up"):
-            time.sleep(0.05)
-        self.saver.setup()
-        self._ask(
-            "CREATE TABLE IF NOT EXISTS triplewise_runs "
-            "(thread text PRIMARY KEY, request jsonb NOT NULL, begun timestamptz NOT NULL DEFAULT now())"
-        )
-        self._ask("SELECT pg_advisory_unlock_all()")
-
-    @contextmanager
-    def _hold(self, request: RunRequest) -> Iterator[None]:
-        if not self._lock(request.thread):
-            raise BlockingIOError
-        note = request.thread, json.dumps(asdict(request))
-        self._ask(
-            "INSERT INTO triplewise_runs VALUES (%s, %s) "
-            "ON CONFLICT (thread) DO UPDATE SET request = EXCLUDED.request, begun = now()",
-            note,
-        )
-        yield
-
-    def _lock(self, name: str) -> bool:
-        """Take the lock of a name until the connection ends; whether nobody else has it."""
-        got = self._ask("SELECT pg_try_advisory_lock(hashtextextended(%s, 0)) AS got", (name,))
-        return bool(got.fetchone()["got"])
-
-    def _cut_off(self) -> Iterator[RunRequest]:
-        free = "CASE WHEN pg_try_advisory_lock({0}) THEN pg_advisory_unlock({0}) END"
-        where = free.format("hashtextextended(thread, 0)")
-        for row in self._ask(f"SELECT request FROM triplewise_runs WHERE {where} ORDER BY begun DESC"):
-            yield RunRequest(**row["request"])
-
-    def _remove_note(self, thread: str) -> None:
-        self._ask("DELETE FROM triplewise_runs WHERE thread = %s", (thread,))
-
-
-def open_checkpoints(place: str | None, notify: Notify) -> Checkpoints:
-    """Open a checkpoint file, the user's own by default, or the URL of a PostgreSQL database."""
-    if place and place.startswith(("postgresql://", "postgres://")):
-        return PostgresCheckpoints(place)
-    return Checkpoints(Path(place) if place else None, notify)
-
-
-def _begin(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(len(SQLITE))
+        self.note(request.thread).unlink(missing_ok=True)
 
 
 def _locked(note: Path) -> AbstractContextManager[None]:
@@ -257,11 +165,10 @@ def open_saver(path: Path, notify: Notify) -> SqliteSaver:
             raise sqlite3.DatabaseError(verdict)
         saver = SqliteSaver(connection, serde=serializer())
         saver.setup()
-    except sqlite3.OperationalError:
-        connection.close()
-        raise
     except sqlite3.DatabaseError as error:
         connection.close()
+        if isinstance(error, sqlite3.OperationalError):
+            raise
         aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
         path.rename(aside)
         for suffix in ("-wal", "-shm"):

@@ -38,10 +38,6 @@ class AskOptions(o.RunOptions):
     documents: str | None = o.option(
         "FOLDER|wikipedia", "What to read where the graph has a gap. Implies --preset symagent."
     )
-    overlay: str | None = o.option(
-        "WHICH", "See kept facts besides the graph: accepted ones, or proposed ones too.", shown="none"
-    )
-    facts: str | None = o.option("FILE", "Keep facts read from documents there. See `triplewise facts`.")
     review: bool = o.flag("Ask for your yes before a fact read from a document is used.", "--review")
     interactive: bool = o.flag("Pick a reading yourself where the answer is not sure.", "--interactive")
 
@@ -63,18 +59,13 @@ def ask(
     output: Output,
     question: str | None = o.argument("QUESTION", "The question, in quotes.", None),
     entity: o.Entities = None,
-    file: str | None = o.option(
-        "FILE|-", "Ask all questions of a .csv, .jsonl, text file or standard input."
-    ),
-    out_: Path | None = o.option(
-        "FILE", "With --file: a .csv, .jsonl or .parquet.", None, "--out", shown="JSON lines, printed"
-    ),
+    file: str | None = o.option("FILE|-", "Ask all questions of a .csv, .jsonl, text or standard input."),
+    out_: Path | None = o.option("FILE", "With --file: a .csv or .jsonl.", None, "--out", shown="printed"),
     overwrite: bool = o.flag("With --out: write over a file that is there.", "--overwrite"),
     jobs: int = o.option("N", "With --file: questions asked at a time.", 4, min=1),
     config: Path | None = o.option("FILE", "Settings and preset as YAML; other options go before it."),
     resume: bool = o.flag("Go on with the last run that was cut off.", "--resume"),
     thread: str | None = o.option("ID", "Name the run, to find its checkpoints or resume it."),
-    checkpoints: o.Checkpoints = None,
     no_checkpoints: bool = o.flag("Save nothing; a killed run is lost.", "--no-checkpoints"),
 ) -> None:
     """Answer a question, with the query, the facts that prove it, and what was corrected.
@@ -91,7 +82,7 @@ def ask(
         triplewise ask --resume
     """
     from triplewise.graphs.page import check_page
-    from triplewise.graphs.runs import open_checkpoints
+    from triplewise.graphs.runs import Checkpoints
 
     page = output.trace and output.trace.absolute()  # the run may have begun in another folder
     if page is not None:
@@ -106,7 +97,7 @@ def ask(
     if resume:
         o.check_resume(context, *(f.name for f in fields(Output)))
     request = None if resume else options.request(question, entity, thread, config)
-    store = None if no_checkpoints else open_checkpoints(checkpoints, lambda text: say(text, "notice"))
+    store = None if no_checkpoints else Checkpoints(lambda text: say(text, "notice"))
     try:
         if request is None:
             assert store is not None, "--no-checkpoints is refused beside --resume"

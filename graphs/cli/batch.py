@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ Other columns of the questions stand behind them.
 """
 SEPARATORS = ",;\t|"
 """What may stand between the cells of a `.csv`."""
-FORMATS = (".csv", ".jsonl", ".parquet")
 
 Row = dict[str, Any]
 
@@ -67,17 +65,12 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
     Answers are kept in `OUT.part` as they come, so that the same command goes on where it was cut off; at
     the end they are written to `out` in the order of the questions. Without `out` they are printed as JSON
     lines. A question that fails has the status `failed` with the error as its reason, and ends nothing else.
-
-    Raises:
-        ConfigurationError: a finished `out` is there and may not be overwritten, or has an unknown ending.
+    Raises `ConfigurationError`: a finished `out` may not be overwritten, or has an unknown ending.
     """
     part = out.with_name(f"{out.name}.part") if out is not None else None
     if out is not None and part is not None:
-        if out.suffix not in FORMATS:
-            raise errors.ConfigurationError(f"--out {out} must end in {', '.join(FORMATS)}")
-        if out.suffix == ".parquet" and not (find_spec("pandas") and find_spec("pyarrow")):
-            message = "writing Parquet needs pandas and pyarrow: pip install pandas pyarrow"
-            raise errors.ConfigurationError(message)
+        if out.suffix not in (".csv", ".jsonl"):
+            raise errors.ConfigurationError(f"--out {out} must end in .csv or .jsonl")
         if out.exists() and not overwrite and not part.exists():
             message = f"{out} is there already; give another --out, or --overwrite"
             raise errors.ConfigurationError(message)
@@ -99,13 +92,17 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
             for future in as_completed([pool.submit(_answer, q, graph, served) for q in left]):
                 record = future.result()
                 answers[_key(record)] = record
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+                file.write(_line(record))
                 file.flush()
                 report("asking", len(answers), len(questions), _tally(answers.values()))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     if out is not None and part is not None:
-        _write(out, [{**answers[key], **q} for key, q in zip(keys, questions, strict=True)])
+        records = [{**answers[key], **q} for key, q in zip(keys, questions, strict=True)]
+        names = list(dict.fromkeys([*COLUMNS, *(name for record in records for name in record)]))
+        is_csv, rows = out.suffix == ".csv", ([record.get(name, "") for name in names] for record in records)
+        with writing(out):
+            write_text(out, csv_text(names, rows) if is_csv else "".join(map(_line, records)))
         part.unlink()
         say(f"{_tally(answers.values())}; written to {out}")
     return 3 if any(record["status"] == "failed" for record in answers.values()) else 0
@@ -113,6 +110,10 @@ def ask_all(source: str, out: Path | None, jobs: int, request: RunRequest, overw
 
 def _key(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["id"], row["question"]
+
+
+def _line(record: Row) -> str:
+    return json.dumps(record, ensure_ascii=False) + "\n"
 
 
 def _answer(question: Row, graph: Any, served: ServedGraph) -> Row:
@@ -146,17 +147,3 @@ def _answers_before(part: Path | None, keys: list[tuple[str, str]]) -> Iterator[
             continue  # the line that was being written when it was cut off
         if key in keys and status != "failed":
             yield key, record
-
-
-def _write(out: Path, records: list[Row]) -> None:
-    names = list(dict.fromkeys([*COLUMNS, *(name for record in records for name in record)]))
-    if out.suffix == ".parquet":
-        import pandas as pd
-
-        pd.DataFrame(records, columns=names).to_parquet(out)
-        return
-    text = csv_text(names, ([record.get(name, "") for name in names] for record in records))
-    if out.suffix == ".jsonl":
-        text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    with writing(out):
-        write_text(out, text)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.console import Json, columns, echo, echo_json, out, pairs, say
+from triplewise.graphs.console import Json, columns, echo_json, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import FactStatus
 
 if TYPE_CHECKING:
-    from triplewise.tools.kg.overlay.store import FactFilter, FactStore, StoredFact
+    from triplewise.tools.kg.overlay.store import FactStore, StoredFact
 
 _IDS = "Ids as `triplewise facts list` shows them, or how they begin."
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID...", help=_IDS)]
@@ -24,7 +24,7 @@ COLOURS: dict[FactStatus, str] = {"accepted": "green", "rejected": "red", "propo
 
 commands = typer.Typer(
     help="Facts read from documents: kept beside each knowledge graph, never in it. Runs propose them with "
-    "`ask --documents`, and see them again with `ask --overlay accepted` (or proposed).",
+    "`ask --documents`, and see them again with `ask --set overlay=accepted` (or proposed).",
     no_args_is_help=True,
 )
 
@@ -36,20 +36,13 @@ class Selection(o.GraphOptions):
     facts: str | None = o.option("FILE", "The SQLite file that has them, instead of the graph's own.")
     status: FactStatus | None = o.option("STATUS", "Only accepted, rejected or proposed ones.")
     text: str = o.option("WORDS", "Only those with these words in a term, sentence or document.", "")
-    least: float = o.option("P", "Only those at least this certain.", 0.0, min=0.0, max=1.0)
-    conflicting: bool = o.flag("Only those that contradict the graph.", "--conflicting")
 
-    def fact_filter(self, *default: FactStatus) -> FactFilter:
-        """Return what the options ask for, with a default for the status."""
-        from triplewise.tools.kg.overlay.store import FactFilter
+    def open(self, *default: FactStatus) -> tuple[FactStore, list[StoredFact]]:
+        """Return the store and what the options select. Raises `DataError` where the file is another's."""
+        from triplewise.tools.kg.overlay.store import FactFilter, open_facts
 
-        return FactFilter((self.status,) if self.status else default, self.text, self.least, self.conflicting)
-
-    def open_store(self) -> FactStore:
-        """Open the store. Raises `DataError` where the file is something else."""
-        from triplewise.tools.kg.overlay.store import open_facts
-
-        return open_facts(self.source, self.facts)
+        store = open_facts(self.source, self.facts)
+        return store, store.facts(FactFilter((self.status,) if self.status else default, self.text))
 
     def texts(self, facts: Sequence[StoredFact]) -> list[str]:
         """Return facts with the labels of the graph; a graph that is gone leaves their ids."""
@@ -69,10 +62,10 @@ class Selection(o.GraphOptions):
         if bool(ids) == every:
             both = "not both" if ids else "name facts by id, or give --all"
             raise ConfigurationError(f"which facts? give ids, or --all with filters; {both}")
-        if ids and (self.status or self.text or self.least or self.conflicting):
+        if ids and (self.status or self.text):
             raise ConfigurationError("filters go with --all; beside ids, leave them out")
-        store = self.open_store()
-        facts = [store.get(i) for i in ids] if ids else store.facts(self.fact_filter("proposed"))
+        store, facts = self.open("proposed")
+        facts = [store.get(i) for i in ids] if ids else facts
         changed = store.decide([fact.id for fact in facts], status) if facts else 0
         same = f"; {len(facts) - changed} were so before" if len(facts) > changed else ""
         out().print(f"{changed} {'fact' if changed == 1 else 'facts'} {status}{same}")
@@ -80,18 +73,17 @@ class Selection(o.GraphOptions):
 
 @o.command(commands, "list")
 def list_facts(selection: Selection, as_json: Json = False) -> None:
-    """List the facts of a graph, oldest first.
+    """List the facts of a graph, oldest first; as JSON with all that is known of them.
 
     Examples:
         triplewise facts list --kg films.ttl --status proposed
-        triplewise facts list --text Aragorn --least 0.8 --json
+        triplewise facts list --text Aragorn --json
     """
     from rich.text import Text
 
     from triplewise.tools.kg.overlay.store import as_json as plain
 
-    store = selection.open_store()
-    facts = store.facts(selection.fact_filter())
+    store, facts = selection.open()
     if as_json:
         return echo_json([plain(f) for f in facts])
     if not facts:
@@ -110,34 +102,28 @@ def list_facts(selection: Selection, as_json: Json = False) -> None:
 
 
 @o.command(commands, "show")
-def show_fact(
-    selection: Selection, id: str = o.argument("ID", "An id, or how it begins."), as_json: Json = False
-) -> None:
+def show_fact(selection: Selection, id: str = o.argument("ID", "An id, or how it begins.")) -> None:
     """Show one fact with everything that is known of it: each document, sentence, question and reader.
 
     Examples:
         triplewise facts show 3f2a
     """
-    from triplewise.tools.kg.overlay.store import as_json as plain
-
-    stored = selection.open_store().get(id)
-    if as_json:
-        return echo_json(plain(stored))
+    stored = selection.open()[0].get(id)
     rows = [("triple", stored.fact.triple.n3()), ("status", stored.fact.status), ("added", stored.added)]
     rows += [("contradicts", conflict) for conflict in stored.fact.conflicts]
     for r in stored.readings:
         rows += [("sentence", r.sentence), ("document", f"{r.document} ({r.source})")]
         rows += [("question", r.question), ("read", f"{r.time} by {r.reader}, {r.confidence:.0%} sure")]
-    return out().print(pairs(f"{stored.id}  {selection.texts([stored])[0]}", rows))
+    out().print(pairs(f"{stored.id}  {selection.texts([stored])[0]}", rows))
 
 
 @o.command(commands, "accept")
 def accept_facts(selection: Selection, *, ids: Ids = None, every: All = False) -> None:
-    """Say yes to facts: runs with `--overlay accepted` see them.
+    """Say yes to facts: runs with `--set overlay=accepted` see them.
 
     Examples:
         triplewise facts accept 3f2a 9c01 --kg films.ttl
-        triplewise facts accept --all --text Aragorn.txt --least 0.8
+        triplewise facts accept --all --text Aragorn.txt
     """
     selection.decide("accepted", ids, every)
 
@@ -147,23 +133,6 @@ def reject_facts(selection: Selection, *, ids: Ids = None, every: All = False) -
     """Say no to facts: they are never proposed again.
 
     Examples:
-        triplewise facts reject --all --conflicting
+        triplewise facts reject --all --text Aragorn.txt
     """
     selection.decide("rejected", ids, every)
-
-
-@o.command(commands, "export")
-def export_facts(
-    selection: Selection,
-    format: Literal["nt", "jsonl"] = o.option("", "nt: bare triples; jsonl: with provenance.", "nt"),
-) -> None:
-    """Print facts for other programs: proposed and accepted ones, if no --status is given.
-
-    Examples:
-        triplewise facts export --status accepted > accepted.nt
-        triplewise facts export --format jsonl > facts.jsonl
-    """
-    from triplewise.tools.kg.overlay.store import FORMATS
-
-    facts = selection.open_store().facts(selection.fact_filter("proposed", "accepted"))
-    echo("".join(f"{line}\n" for line in FORMATS[format](facts)), nl=False)

@@ -33,12 +33,6 @@ LOGIN_OPTIONS = ("header", "token", "user")
 Profile = Annotated[str | None, typer.Option(metavar="NAME|FILE", help=SHAPE)]
 _MENTION = "An entity you know; without id it is linked. Repeatable."
 Entities = Annotated[list[str] | None, typer.Option(metavar='"mention=id"', help=_MENTION)]
-_PLACE = (
-    "Checkpoint file instead of your own, or a PostgreSQL database (postgresql://...) that workers share."
-)
-Checkpoints = Annotated[
-    str | None, typer.Option(metavar="FILE|URL", envvar="TRIPLEWISE_CHECKPOINTS", help=_PLACE)
-]
 
 
 def option(metavar: str, help: str, default: Any = None, *names: str, **more: Any) -> Any:
@@ -115,7 +109,7 @@ def given(context: typer.Context, *besides: str) -> list[str]:
 
 def check_resume(context: typer.Context, *besides: str) -> None:
     """Raise `ConfigurationError` for options beside `--resume`, which has them from what it goes on with."""
-    if extra := given(context, "resume", "thread", "checkpoints", *LOGIN_OPTIONS, *besides):
+    if extra := given(context, "resume", "thread", *LOGIN_OPTIONS, *besides):
         message = f"--resume takes all settings from what it goes on with: not {', '.join(extra)}"
         raise ConfigurationError(f"{message}; leave them out")
 

@@ -51,7 +51,7 @@ def test_what_a_run_reads_is_told_and_kept(cli: Cli, films: list[str]) -> None:
     assert document["text"].endswith("1 of the 1 facts that prove this was read from documents.")
 
 
-def test_list_show_and_export(cli: Cli, facts: list[str]) -> None:
+def test_list_and_show(cli: Cli, facts: list[str]) -> None:
     table = cli("facts", "list", *facts).out
     assert "proposed" in table
     assert "(Early Frost, directed by, Bert Boyle)" in " ".join(table.split())
@@ -59,24 +59,17 @@ def test_list_show_and_export(cli: Cli, facts: list[str]) -> None:
     shown = cli("facts", "show", str(fact["id"])[:4], *facts).out
     for part in (SENTENCE, QUESTION, "by openai:scripted", "(Early Frost, directed by, Bert Boyle)"):
         assert part in " ".join(shown.split())
-    assert json.loads(cli("facts", "show", str(fact["id"]), *facts, "--json").out) == fact
-    exporting = [*facts[2:], "--kg", facts[1]]
-    assert cli("facts", "export", *exporting).out == (
-        "<http://example.org/f5> <http://example.org/directedBy> <http://example.org/bert> .\n"
-    )
-    exported = json.loads(cli("facts", "export", *exporting, "--format", "jsonl").out)
-    assert exported["readings"][0]["sentence"] == SENTENCE
 
 
 def test_accepted_facts_are_seen_and_rejected_ones_never_again(
     cli: Cli, films: list[str], facts: list[str]
 ) -> None:
     plain = [*films[:2], *films[4:8], "-q"]
-    assert cli("ask", QUESTION, *plain, "--overlay", "accepted").code in (1, 4)  # not found, or not sure
+    assert cli("ask", QUESTION, *plain, "--set", "overlay=accepted").code in (1, 4)  # not found, or not sure
     (fact,) = listed(cli, facts)
     assert cli("facts", "accept", str(fact["id"])[:5], *facts).out == "1 fact accepted\n"
     assert cli("facts", "accept", str(fact["id"])[:5], *facts).out == "0 facts accepted; 1 were so before\n"
-    assert cli("ask", QUESTION, *plain, "--overlay", "accepted").out.startswith("Bert Boyle")
+    assert cli("ask", QUESTION, *plain, "--set", "overlay=accepted").out.startswith("Bert Boyle")
     assert cli("facts", "reject", "--all", "--status", "accepted", *facts).out == "1 fact rejected\n"
     assert cli("ask", QUESTION, *films, "-q").out.startswith("unknown")
     assert [f["status"] for f in listed(cli, facts)] == ["rejected"]
@@ -90,7 +83,6 @@ def test_accepted_facts_are_seen_and_rejected_ones_never_again(
         (("reject", "ab", "--text", "x"), "filters go with --all; beside ids, leave them out"),
         (("show", "zz"), "no fact has an id that begins with 'zz'"),
         (("list", "--status", "maybe"), "'maybe' is not one of"),
-        (("export", "--format", "xml"), "'xml' is not one of"),
     ],
 )
 def test_errors_come_without_a_traceback(

@@ -10,7 +10,6 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from triplewise.graphs.cli.app import run
@@ -63,9 +62,6 @@ def test_a_file_of_questions_becomes_a_table(tmp_path: Path, capsys: pytest.Capt
     assert "SELECT" in rows[0]["query"]
     assert (rows[0]["values"], rows[0]["iris"]) == ("Q36184", "http://www.wikidata.org/entity/Q36184")
     assert not list(tmp_path.glob("*.part"))
-    parquet = tmp_path / "a.parquet"
-    assert run(["ask", "--file", str(file), "--out", str(parquet)]) == 0
-    assert list(pd.read_parquet(parquet)["answer"]) == ["Bram Stoker", ""]
 
 
 def test_a_batch_goes_on_where_it_was_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,14 +92,6 @@ def test_a_damaged_file_is_set_aside(cli: Cli, state: Path) -> None:
     assert cli("ask", "Who wrote Dracula?", "-q").err == ""
 
 
-def test_a_file_of_another_kind_is_left_alone(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("my notes")
-    done = cli("ask", "Who wrote Dracula?", "--checkpoints", str(path))
-    assert (done.code, path.read_text()) == (2, "my notes")
-    assert "no checkpoint file" in done.err
-
-
 def test_where_nothing_can_be_written_the_run_goes_on_without(cli: Cli, state: Path) -> None:
     state.parent.write_text("a file where the folder should be")
     done = cli("ask", "Who wrote Dracula?", "-q")
@@ -121,8 +113,8 @@ def order(thread: str) -> RunRequest:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Checkpoints:
-    return Checkpoints(tmp_path / "runs.sqlite", pytest.fail)
+def store(state: Path) -> Checkpoints:
+    return Checkpoints(pytest.fail)
 
 
 def cut_off(store: Checkpoints, thread: str, error: BaseException) -> None:

@@ -11,14 +11,13 @@ import json
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
-from triplewise.tools.core.terms import IRI, RDFS, Triple, text
 from triplewise.tools.kg.rdf import read_triple
 
 WAIT = 15.0  # seconds to wait while another process writes
@@ -74,23 +73,20 @@ class FactFilter:
     """Which facts are meant: those that meet all that is not empty.
 
     Attributes:
-        status: one of these. least: at least this sure. conflicting: only those that contradict the KG.
+        status: one of these.
         text: words in a term, a label, a sentence, a document's name or source, or the question, in any case.
     """
 
     status: tuple[FactStatus, ...] = ()
     text: str = ""
-    least: float = 0.0
-    conflicting: bool = False
 
     def matches(self, stored: StoredFact) -> bool:
         """Whether a fact is meant."""
         fact = stored.fact
         where = [w for r in stored.readings for w in (r.sentence, r.document, r.source, r.question)]
         texts = "\n".join([fact.triple.n3(), *fact.labels.values(), *where])
-        is_wanted = (not self.status or fact.status in self.status) and fact.confidence >= self.least
-        has_conflict = bool(fact.conflicts) or not self.conflicting
-        return is_wanted and has_conflict and self.text.casefold() in texts.casefold()
+        is_wanted = not self.status or fact.status in self.status
+        return is_wanted and self.text.casefold() in texts.casefold()
 
 
 class FactStore:
@@ -217,17 +213,3 @@ def as_json(stored: StoredFact) -> dict[str, object]:
     terms = {key: getattr(fact.triple, key).n3() for key in ("subject", "relation", "object")}
     known = {key: getattr(fact, key) for key in ("labels", "status", "confidence", "conflicts")}
     return {"id": stored.id, **terms, **known, **dates, "readings": [asdict(r) for r in stored.readings]}
-
-
-def _ntriples(facts: Iterable[StoredFact]) -> Iterator[str]:
-    for stored in facts:
-        yield stored.fact.triple.n3()
-        names = stored.fact.labels.items()
-        yield from (Triple(IRI(node), IRI(RDFS + "label"), text(label)).n3() for node, label in names)
-
-
-FORMATS: Mapping[str, Callable[[Iterable[StoredFact]], Iterator[str]]] = {
-    "nt": _ntriples,
-    "jsonl": lambda facts: (json.dumps(as_json(f), ensure_ascii=False) for f in facts),
-}
-"""The lines of a file by its format: bare triples with the names of new nodes, or all that is known."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,13 +11,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import pyoxigraph as ox
 import pytest
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, XSD, Literal, Triple, text
-from triplewise.tools.kg.overlay.store import FORMATS, FactFilter, FactStore, default_path
+from triplewise.tools.kg.overlay.store import FactFilter, FactStore, default_path
 
 EX = "http://example.org/"
 FACT = ExtractedFact(
@@ -71,8 +69,6 @@ def test_read_again_is_one_more_reading_and_keeps_the_status(store: FactStore) -
         (FactFilter(status=("accepted",)), []),
         (FactFilter(text="RETURN of"), [FACT]),
         (FactFilter(text="manhattan"), [YEAR]),
-        (FactFilter(least=0.6), [YEAR]),
-        (FactFilter(conflicting=True), [YEAR]),
         (FactFilter(text="viggo.txt"), [FACT, YEAR]),
         (FactFilter(text="PLAY"), [FACT, YEAR]),
         (FactFilter(text="nowhere"), []),
@@ -90,17 +86,6 @@ def test_by_prefix_of_the_id(store: FactStore) -> None:
         store.get("zz")
     with pytest.raises(ConfigurationError, match="no fact"):
         store.get("")
-
-
-def test_every_format_is_one_that_others_read(store: FactStore) -> None:
-    store.add([FACT, YEAR])
-    kept = store.facts()
-    nt = "\n".join(FORMATS["nt"](kept)) + "\n"
-    triples = {q.predicate.value for q in ox.parse(nt.encode(), format=ox.RdfFormat.N_TRIPLES)}
-    assert triples == {EX + "film", EX + "born", "http://www.w3.org/2000/01/rdf-schema#label"}
-    lines = [json.loads(line) for line in FORMATS["jsonl"](kept)]
-    assert [line["id"] for line in lines] == [FACT.id, YEAR.id]
-    assert lines[1]["readings"][0]["sentence"] == YEAR.sentence
 
 
 WRITER = """
