@@ -27,7 +27,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -96,7 +96,7 @@ class Service:
                 Route("/docs", lambda request: docs),
             ],
             middleware=[Middleware(SameOrigin, hosts=LOOPBACK if local else ())],
-            exception_handlers={TriplewiseError: _failure, HTTPException: _failure},
+            exception_handlers=dict.fromkeys((TriplewiseError, HTTPException, ClientDisconnect), _failure),
         )
 
     async def _health(self, request: Request) -> Response:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ import typer
 
 from triplewise.graphs.cli import ask, calibrate, chat, facts, guidelines, kg, learn, plan, query, serve
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.console import EXIT_CODES, out, pairs, relax_collector, run_command, say
+from triplewise.graphs.console import EXIT_CODES, out, pairs, relax_collector, run_command
 from triplewise.tools.core.errors import ConfigurationError
 
 # Read by LangGraph when it is imported, which is later: nothing but the types that the state is made of is
@@ -29,8 +28,6 @@ for module in (ask, chat, learn, calibrate, query):
     app.add_typer(module.commands)
 for module in (kg, plan, guidelines, facts, serve):
     app.add_typer(module.commands, name=module.__name__.rpartition(".")[2])
-config = typer.Typer(help="The configuration file, triplewise.toml.", no_args_is_help=True)
-app.add_typer(config, name="config")
 
 
 @o.command(app, add="callback", after=EXIT_CODES, invoke_without_command=True)
@@ -52,23 +49,6 @@ def top(
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
-
-
-@o.command(config, "show")
-def show_config() -> None:
-    """Print where the configuration file lies and what it says; or where one would be looked for."""
-    from triplewise.tools.core import configuration
-
-    path = configuration.configuration_file()
-    if path is None:
-        say(f"no configuration file; it would be {' or '.join(map(str, configuration.places()))}")
-        raise typer.Exit(1)
-    say(str(path))
-    tables = {section: configuration.read_section(section) for section in configuration.SECTIONS}
-    for login in tables.get("endpoints", {}).values():  # a header may hold a secret
-        if isinstance(login, dict) and "headers" in login:
-            login["headers"] = dict.fromkeys(login["headers"], "...")
-    typer.echo(json.dumps({name: table for name, table in tables.items() if table}, indent=2, default=str))
 
 
 @o.command(app)
@@ -128,9 +108,8 @@ def evaluate(context: typer.Context) -> object:
             raise
         message = f"`triplewise eval` needs {error.name}, which is not installed; {fix}"
         raise ConfigurationError(message) from error
-    command = typer.main.get_command(commands)
-    result: object = command.main(list(context.args), prog_name=context.command_path, standalone_mode=False)
-    return result
+    command, name = typer.main.get_command(commands), context.command_path
+    return command.main(list(context.args), prog_name=name, standalone_mode=False)
 
 
 def run(arguments: Sequence[str]) -> int:

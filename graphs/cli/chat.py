@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HELP = """\
 Ask; then ask on: "And where was she born?", "Only those after 1950", "How many are there?", "And of Italy?"
 /why    how the last question was read, and the facts that prove its answer
-/query  edit the last query and run it (/query SELECT ... runs another one)
+/query  the last query, and its result (/query SELECT ... runs another one)
 /new    begin another conversation      /quit  leave; `triplewise chat --resume` goes on"""
 
 commands = typer.Typer()
@@ -33,7 +33,6 @@ def chat(
     options: o.RunOptions,
     resume: bool = o.flag("Go on with the last conversation.", "--resume"),
     thread: str | None = o.option("ID", "Name the conversation, or the one to resume."),
-    checkpoints: o.Checkpoints = None,
 ) -> None:
     """Ask question after question; each may lean on the ones before it.
 
@@ -42,11 +41,11 @@ def chat(
         triplewise chat --kg films.ttl --model openai:gpt-4o-mini
         triplewise chat --resume
     """
-    from triplewise.graphs.runs import open_checkpoints
+    from triplewise.graphs.runs import Checkpoints
 
     if resume:
         o.check_resume(context)
-    store = open_checkpoints(checkpoints, lambda message: say(message, "notice"))
+    store = Checkpoints(lambda message: say(message, "notice"))
     try:
         if resume:
             request = store.unfinished(thread, chat=True)
@@ -95,13 +94,15 @@ def hold(request: RunRequest, store: Checkpoints) -> bool:
             answer("")
         while True:
             line = input("> " if is_typed else "").strip()
-            command, _, text = line.partition(" ")
+            command, _, query = line.partition(" ")
             try:
                 if command in ("/quit", "/new"):
                     return command == "/new"
                 if command == "/query":
                     exchanges = graph.get_state(config).values.get("exchanges", ())
-                    query = text or edited(exchanges[-1].answer.sparql if exchanges else "", is_typed)
+                    if not (query := query or (exchanges[-1].answer.sparql if exchanges else "")):
+                        raise ConfigurationError("no query yet; ask something, or /query SELECT ...")
+                    echo(query)
                     run_by_hand(served.kg, query, served.context.query_timeout)
                 elif command == "/help":
                     echo(HELP)
@@ -115,18 +116,3 @@ def hold(request: RunRequest, store: Checkpoints) -> bool:
             except (UserError, RunError) as error:
                 say(str(error), "error")
     return False
-
-
-def edited(sparql: str, is_typed: bool) -> str:
-    """Return a query, which a person edits first on a terminal. Raises `ConfigurationError` for none."""
-    if not sparql:
-        raise ConfigurationError("there is no query yet; ask something, or give one: /query SELECT ...")
-    if not is_typed:
-        return sparql
-    import readline
-
-    readline.set_startup_hook(lambda: readline.insert_text(" ".join(sparql.split())))
-    try:
-        return input("query> ")
-    finally:
-        readline.set_startup_hook(None)

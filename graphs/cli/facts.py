@@ -37,7 +37,7 @@ class Selection(o.GraphOptions):
     status: FactStatus | None = o.option("STATUS", "Only accepted, rejected or proposed ones.")
     text: str = o.option("WORDS", "Only those with these words in a term, sentence or document.", "")
 
-    def open(self, *default: FactStatus) -> tuple[FactStore, list[StoredFact]]:
+    def chosen(self, *default: FactStatus) -> tuple[FactStore, list[StoredFact]]:
         """Return the store and what the options select. Raises `DataError` where the file is another's."""
         from triplewise.tools.kg.overlay.store import FactFilter, open_facts
 
@@ -64,7 +64,7 @@ class Selection(o.GraphOptions):
             raise ConfigurationError(f"which facts? give ids, or --all with filters; {both}")
         if ids and (self.status or self.text):
             raise ConfigurationError("filters go with --all; beside ids, leave them out")
-        store, facts = self.open("proposed")
+        store, facts = self.chosen("proposed")
         facts = [store.get(i) for i in ids] if ids else facts
         changed = store.decide([fact.id for fact in facts], status) if facts else 0
         same = f"; {len(facts) - changed} were so before" if len(facts) > changed else ""
@@ -83,7 +83,7 @@ def list_facts(selection: Selection, as_json: Json = False) -> None:
 
     from triplewise.tools.kg.overlay.store import as_json as plain
 
-    store, facts = selection.open()
+    store, facts = selection.chosen()
     if as_json:
         return echo_json([plain(f) for f in facts])
     if not facts:
@@ -108,7 +108,7 @@ def show_fact(selection: Selection, id: str = o.argument("ID", "An id, or how it
     Examples:
         triplewise facts show 3f2a
     """
-    stored = selection.open()[0].get(id)
+    stored = selection.chosen()[0].get(id)
     rows = [("triple", stored.fact.triple.n3()), ("status", stored.fact.status), ("added", stored.added)]
     rows += [("contradicts", conflict) for conflict in stored.fact.conflicts]
     for r in stored.readings:

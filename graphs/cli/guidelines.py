@@ -22,11 +22,7 @@ commands = typer.Typer(
 
 @o.command(commands, "list")
 def list_guidelines(file: Extra = None) -> None:
-    """List the guidelines by source: those for every toolset first, each group in the order it is tried.
-
-    Examples:
-        triplewise guidelines list
-    """
+    """List the guidelines by source: those for every toolset first, each group in the order it is tried."""
     from triplewise.guidelines import SOURCES, load_guidelines
 
     guidelines = sorted(load_guidelines(file or []), key=lambda g: g.toolset)
@@ -57,10 +53,10 @@ def show_guideline(
     match = guidelines.match(g.example.feedback, g.example.memory, **g.given)
     feedback = [f"{name}: {value}" for name, value in asdict(g.example.feedback).items() if value]
     says = match.text if match else "nothing: the example does not trigger it"
-    rows = [("file", f"{g.path}:{g.line}"), ("reads", g.source), ("severity", g.severity)]
-    rows += [("paper", g.paper or "not from a paper"), ("when", " ".join(g.when.split()))]
-    rows += [("guideline", g.guideline), ("example", "; ".join(feedback)), ("says", says)]
-    out().print(pairs(g.id, rows))
+    paper, when = g.paper or "not from a paper", " ".join(g.when.split())
+    rows = {"file": f"{g.path}:{g.line}", "reads": g.source, "severity": g.severity, "paper": paper}
+    rows |= {"when": when, "guideline": g.guideline, "example": "; ".join(feedback), "says": says}
+    out().print(pairs(g.id, rows.items()))
 
 
 @o.command(commands, "check")

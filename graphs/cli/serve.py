@@ -47,9 +47,9 @@ def serve(
         triplewise serve --kg mykg --model openai:gpt-4o-mini --set max_seconds=60
         triplewise serve --dataset https://text2sparql.aksw.org/2025/corporate/=prod-inst.ttl
     """
-    if (name := context.invoked_subcommand) is not None:
+    if context.invoked_subcommand is not None:
         if option := next(iter(o.given(context)), ""):
-            raise ConfigurationError(f"options of {name} go behind it: triplewise serve {name} {option} ...")
+            raise ConfigurationError(f"options of mcp go behind it: triplewise serve mcp {option} ...")
         return
     from triplewise.graphs.serve import ServedGraph, Service
 
@@ -104,6 +104,8 @@ def _listen(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> No
     """Serve an application until it is interrupted. Raises `ConfigurationError` if it cannot listen."""
     import uvicorn
 
+    from triplewise.graphs.connections import ImpatientProtocol
+
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
@@ -114,8 +116,8 @@ def _listen(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> No
     say(f"serving {name} on http://{shown}:{listening.getsockname()[1]}{path} (Ctrl-C stops it)")
     if host not in LOOPBACK:
         say("whoever reaches this address can ask; put what checks who they are before it", "notice")
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, server_header=False)
-    server = uvicorn.Server(config)
+    quiet: Any = {"log_level": "warning", "timeout_graceful_shutdown": 1, "server_header": False}
+    server = uvicorn.Server(uvicorn.Config(app, http=ImpatientProtocol, **quiet))
     # That answers are cut off is what whoever pressed Ctrl-C asked for.
     logging.getLogger("uvicorn.error").addFilter(lambda record: not server.should_exit)
     server.run(sockets=[listening])

@@ -264,7 +264,7 @@ def test_interrupts_and_bugs_end_in_a_line(
 
 
 COMMANDS = "ask|search|learn|graph|plan|plan index|kg load|kg index|kg info|kg name|kg profile|kg cut|kg thin"
-COMMANDS += "|facts list|facts show|facts accept|facts reject|facts export|guidelines check"
+COMMANDS += "|facts list|facts show|facts accept|facts reject|guidelines check"
 
 
 @pytest.mark.parametrize("command", COMMANDS.split("|"))

@@ -23,14 +23,20 @@ def films(tmp_path: Path, openai_server: Callable[..., OpenAIServer]) -> list[st
     """Options of a run on a graph that does not say who directed Early Frost."""
     server = openai_server(film_model)
     named = {**write_films(tmp_path), "model": "openai:scripted", "base-url": server.url}
-    return [part for name, value in named.items() for part in (f"--{name}", value)]
+    own = {"--set": f"facts={named.pop('facts')}", **{f"--{name}": value for name, value in named.items()}}
+    return [part for option in own.items() for part in option]
+
+
+def store_of(films: list[str]) -> list[str]:
+    """Options of `facts` that name graph and store of a run."""
+    return ["--facts", films[1].removeprefix("facts="), *films[2:4]]
 
 
 @pytest.fixture
 def facts(films: list[str], cli: Cli) -> list[str]:
     """Options that name a store with one fact in it."""
     assert cli("ask", QUESTION, *films, "-q").out.startswith("Bert Boyle")
-    return [*films[:2], *films[6:8]]
+    return store_of(films)
 
 
 def listed(cli: Cli, facts: list[str], *filters: str) -> list[dict[str, object]]:
@@ -64,7 +70,7 @@ def test_list_and_show(cli: Cli, facts: list[str]) -> None:
 def test_accepted_facts_are_seen_and_rejected_ones_never_again(
     cli: Cli, films: list[str], facts: list[str]
 ) -> None:
-    plain = [*films[:2], *films[4:8], "-q"]
+    plain = [*films[:4], *films[6:8], "-q"]
     assert cli("ask", QUESTION, *plain, "--set", "overlay=accepted").code in (1, 4)  # not found, or not sure
     (fact,) = listed(cli, facts)
     assert cli("facts", "accept", str(fact["id"])[:5], *facts).out == "1 fact accepted\n"
@@ -125,7 +131,7 @@ def test_a_person_is_asked_on_the_terminal(
     assert done.out.startswith(answer), done
     assert "(Early Frost, directed by, Bert Boyle)" in done.err
     assert SENTENCE in done.err
-    assert [f["status"] for f in listed(cli, [*films[:2], *films[6:8]])] == [status]
+    assert [f["status"] for f in listed(cli, store_of(films))] == [status]
 
 
 def test_a_person_picks_a_reading_on_the_terminal(cli: Cli) -> None:
@@ -152,4 +158,4 @@ def test_a_run_killed_while_it_waits_for_a_person_asks_again(cli: Cli, films: li
     os.close(master)
     done = on_a_terminal("all\n", "ask", "--resume", "-q")
     assert done.out.startswith("Bert Boyle"), done
-    assert [f["status"] for f in listed(cli, [*films[:2], *films[6:8]])] == ["accepted"]
+    assert [f["status"] for f in listed(cli, store_of(films))] == ["accepted"]

@@ -125,23 +125,14 @@ def test_a_configuration_file_sets_what_options_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["config", "show"]) == 1
     text = '[settings]\nmin_confidence = 1.0\n[endpoints."x.org"]\nheaders = { Key = "secret" }\n'
     (tmp_path / "triplewise.toml").write_text(text, encoding="utf-8")
-    capsys.readouterr()
-    assert run(["config", "show"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["settings"] == {"min_confidence": 1.0}
-    assert "secret" not in json.dumps(shown)
     assert run(["ask", "-q", "Who wrote Dracula?"]) == 4
     assert run(["ask", "-q", "Who wrote Dracula?", "--set", "min_confidence=0"]) == 0
     (tmp_path / "triplewise.toml").write_text("[settings]\nmax_stpes = 3\n", encoding="utf-8")
     assert run(["ask", "Who wrote Dracula?"]) == 2
     assert "did you mean 'max_steps' or" in capsys.readouterr().err
-    (tmp_path / "triplewise.toml").write_text(
-        "[settings]\nkg = 2020-01-01\n[endpoints]\nx = 5\n", encoding="utf-8"
-    )
-    assert run(["config", "show"]) == 0
+    (tmp_path / "triplewise.toml").write_text("[settings]\nkg = 2020-01-01\n", encoding="utf-8")
     assert run(["ask", "Who wrote Dracula?"]) == 2
     assert "is read as a date" in capsys.readouterr().err
 
