@@ -95,7 +95,6 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
         "profile": None if kg.own else kg.profile or None,
         "seeds": seeds.setting,
         **of.settings,
-        "closed_world": options.get("closed_world"),
     }
     settings = {name: value for name, value in of_task.items() if value is not None} | settings
     known = options.get("linking") == "gold" and of.link_known

@@ -26,8 +26,7 @@ from triplewise.tools.core.terms import IRI, Node, Term, Triple, Variable
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import node_labels
 from triplewise.tools.parsing.reading import Reading
-from triplewise.tools.parsing.statements import LINKED, denies, form_of
-from triplewise.tools.pyql.program import Fact, PyQL, all_facts
+from triplewise.tools.pyql.program import Fact, PyQL
 from triplewise.tools.pyql.raw_sparql import parts_of, proof_sparql
 from triplewise.tools.pyql.sparql import instantiate
 from triplewise.tools.pyql.text import read_term
@@ -38,48 +37,39 @@ BOOLEAN = (("true",), ("false",))  # The values of an answer by true or false
 def program(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from the query that was built (QueryAgent, algorithm 1, line 26); from memory without one."""
     env, last = environment(runtime), state.last.feedback if state.steps else Feedback()
-    kg, toolset, note = env.kg, env.toolset, ""
     if not state.program:
         return memory(state, runtime)
-    values: tuple[str, ...] = last.answers if last.finished else ()
-    proof: Sequence[Triple] = ()
-    if toolset.name == "sparql":
-        # The patterns of the model's own SPARQL, instantiated, are the proof.
-        patterns, short = parts_of(state.program).patterns if values else [], kg.profile.short
-        rows = kg.query(proof_sparql(patterns), limit=PROOF_LIMIT * 4, foreign=True) if patterns else None
-        shown = instantiate(patterns, rows) if rows is not None else ()
-        proof = [t for t in shown if {short(t.subject), short(t.object)} & set(values)] or shown
-        values = normal_values(state.question, values)
-        return {"answer": build_answer(state, env, values, state.program, proof)}
-    query = toolset.to_pyql(state.program, kg.profile)
+    kg, values = env.kg, last.answers if last.finished else ()
+    if env.toolset.name == "sparql":
+        return _of_sparql(state, env, values)
+    query, proof, note = env.toolset.to_pyql(state.program, kg.profile), tuple[Triple, ...](), ""
     if state.is_spent and not last.finished:
         if not query.answer and query.variables and not query.boolean:
             query = query.set_answer(query.variables[-1])
         with suppress(QueryFailedError):  # then nothing is proven so far
             values = _values_of(query, kg)
     try:
-        proof = _proof_of(query, kg) if values else ()
+        proof = tuple(_proof_of(query, kg)) if values else ()
     except QueryFailedError as error:
         note = f"{NO_PROOF}: {error}"
-    if values and (claim := _claim_reading(state, env.context)):
-        note = note or claim.provenance
-        if values in BOOLEAN:
-            stated = _stated(query)
-            if not proof and stated is not None and isinstance(stated.subject, IRI):
-                # What the graph holds in the place of the fact that the claim states.
-                proof = kg.neighbours(stated.subject, stated.relation, "forward", limit=PROOF_LIMIT).triples
-            # A denied claim is true where its fact is false.
-            values = (str((values == ("true",)) != denies(state.question)).lower(),)
-        # That the graph links the nodes by some relation makes a claim likely, but is no proof.
-        proof = () if note == LINKED else proof
     is_table, sparql = len(query.answer) > 1, query.sparql(kg.profile)
     return {"answer": build_answer(state, env, values, sparql, proof, note, is_table=is_table)}
+
+
+def _of_sparql(state: State, env: Environment, values: tuple[str, ...]) -> Update:
+    """Return the answer of a query that the model wrote as SPARQL: its patterns, instantiated, prove it."""
+    kg, short = env.kg, env.kg.profile.short
+    patterns = parts_of(state.program).patterns if values else []
+    rows = kg.query(proof_sparql(patterns), limit=PROOF_LIMIT * 4, foreign=True) if patterns else None
+    shown = instantiate(patterns, rows) if rows is not None else ()
+    proof = [t for t in shown if {short(t.subject), short(t.object)} & set(values)] or shown
+    return {"answer": build_answer(state, env, normal_values(state.question, values), state.program, proof)}
 
 
 def memory(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from memory alone (ODA 2.2), with the paths that lead to the answer as proof."""
     env = environment(runtime)
-    kg, query, note = env.kg, None, ""
+    kg, query = env.kg, None
     given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
     values, memorised = normal_values(state.question, given), [t for path in state.memory for t in path]
     starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
@@ -95,17 +85,7 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
     proof = list(dict.fromkeys(triple for route in routes for triple, _ in route.hops))
     if values == ("true",) and proof:
         query = PyQL(tuple(Fact(t.subject, t.relation, t.object) for t in proof), boolean=True)
-    if values and (claim := _claim_reading(state, env.context)):
-        note, checked = claim.provenance, PyQL.parse(claim.program, kg.profile)
-        # The facts by which a claim holds or does not: those of its relations and of its first node.
-        relations, stated = {f.relation for f in all_facts(checked.clauses)}, _stated(checked)
-        own = [t for t in memorised if t.relation in relations]
-        if stated is not None:
-            own = [t for t in own if stated.subject in (t.subject, t.object)]
-            own = [t for t in own if stated.object in (t.subject, t.object)] or own
-        proof = [] if note == LINKED else own or proof
-    sparql = query.sparql(kg.profile) if query is not None else ""
-    return {"answer": build_answer(state, env, values, sparql, proof, note)}
+    return {"answer": build_answer(state, env, values, query.sparql(kg.profile) if query else "", proof)}
 
 
 VARIANTS = {"program": program, "memory": memory}
@@ -132,16 +112,6 @@ def _proof_of(query: PyQL, kg: KnowledgeGraph) -> Sequence[Triple]:
     result = kg.query(query.sparql(kg.profile))
     answers = result.column(result.variables[0])[:PROOF_LIMIT] if result.rows else ()
     return query.proof(kg.profile, kg.query(query.proof_sparql(kg.profile, answers), limit=PROOF_LIMIT * 4))
-
-
-def _claim_reading(state: State, context: Context) -> Reading | None:
-    """Return the reading by which the policy without a model judged a claim; None for anything else."""
-    return state.followed if context.embedded and form_of(state.question) == "claim" else None
-
-
-def _stated(query: PyQL) -> Fact | None:
-    """Return the fact between two nodes that a question of yes or no states."""
-    return next((f for f in all_facts(query.clauses) if not f.mentions), None)
 
 
 Shape = tuple[tuple[IRI, bool], ...]

@@ -17,7 +17,7 @@ from triplewise.tools.core.errors import ConfigurationError
 PRESET_DEFAULTS = ("toolset", "prompt", "max_steps")  # Settings whose None stands for the preset's own value
 RESOURCES = (
     *("kg", "profile", "db", "documents", "facts", "seeds", "examples", "calibration", "guidelines"),
-    *("prompt", "prices", "toolset"),
+    *("prompt", "toolset"),
     *("model", "base_url", "api_key_env", "encoder", "ranking", "ranking_model"),
 )
 """Settings that name what lies outside of a run: a file, an address, a model, an environment variable.
@@ -86,7 +86,6 @@ class Context:
     max_reply_tokens: Count = _opt(1024, "Longest reply of the model, in tokens.")
     model_timeout: Seconds = _opt(60.0, "Seconds without an answer after which a try has failed.")
     model_retries: CountOrNone = _opt(4, "Further tries of a call, on 429, 5xx, time-outs and the like.")
-    prices: str | None = _opt(None, "YAML file of prices per million tokens, over the shipped ones.")
     encoder: str = _opt("embedded", 'Sentence encoder: "embedded" or any sentence-transformers model.')
     toolset: NameOrObject = _opt(None, "pyql, explore, symbolic, agentbench, or module:name of your own.")
     prompt: str | None = _opt(None, "Prompt name or YAML file.")
@@ -110,11 +109,6 @@ class Context:
     observe_direction: Literal["both", "outgoing"] = _opt("both", "Neighbouring triples (ODA: outgoing).")
     reflect_limit: Count = _opt(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
     draw_seed: Count = _opt(1, "Seed of samples in observation, and of random reflection.")
-    closed_world: bool = _opt(
-        False,
-        "Answer claims and yes-or-no questions that the graph does not decide too: false, or true where it "
-        "links all that a claim names; the reason says that it is assumed.",
-    )
     guess: bool = _opt(False, "Give the likeliest answer, as unsure, however improbable it is.")
     min_confidence: Share | None = _opt(
         None,

@@ -30,7 +30,6 @@ from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.kg.rdf import from_ox
 from triplewise.tools.parsing.reading import Reading
-from triplewise.tools.parsing.statements import denies, form_of
 from triplewise.tools.pyql import program as pyql
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import write_iri, write_node
@@ -123,15 +122,10 @@ def _next_look(
         return Choice(f"Follow {reading.text}: look further from {where}.", found, state.program, attempt)
     if not found:
         return None
-    thought = "The facts in memory answer the question."
-    if form_of(state.question) == "claim":
-        is_denial = denies(state.question)
-        found = (str((found == ("true",)) != is_denial).lower(),)
-        thought = f"The claim {'denies it' if is_denial else 'says so'}, and {reading.provenance}."
     finish = Call("answer" if toolset == "explore" else "finish", found)
     if finish.text() in {s.call for s in state.steps}:
         return None
-    return Choice(thought, finish, state.program, attempt)
+    return Choice("The facts in memory answer the question.", finish, state.program, attempt)
 
 
 def whole_program(state: State, actions: ActionContext, toolset: Toolset) -> tuple[str, str, Feedback] | None:

@@ -147,21 +147,21 @@ class Environment:
         """The encoder that ranks relations: an embedding server for `openai`, none for `none`."""
         if self.context.ranking != "openai":
             return None if self.context.ranking == "none" else self.encoder
-        return models.open_embeddings(self.context.ranking_model, **self._server).session(self.record)
+        return models.open_embeddings(self.context.ranking_model, **self._server)
 
     @property
     def _server(self) -> dict[str, Any]:
         """The server of models and embeddings, and its time-outs."""
-        context = self.context
-        named = {name: getattr(context, name) for name in ("base_url", "api_key_env", "prices")}
-        return {**named, "timeout": context.model_timeout, "max_retries": context.model_retries}
+        names = {"base_url": "base_url", "api_key_env": "api_key_env"}
+        names |= {"timeout": "model_timeout", "max_retries": "model_retries"}
+        return {name: getattr(self.context, setting) for name, setting in names.items()}
 
     @cached_property
     def model(self) -> models.ChatModel:
         """The language model."""
         context = self.context
         if not isinstance(context.model, str):
-            return models.ChatModel(context.model, prices=context.prices)
+            return models.ChatModel(context.model)
         return models.open_model(
             context.model,
             temperature=context.temperature,

@@ -11,28 +11,26 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import nullcontext
-from copy import copy
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
 from langchain_core.messages import AIMessage
 from langchain_core.messages.utils import count_tokens_approximately
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import SecretStr
 
 from triplewise.nodes.state import Usage
 from triplewise.tools.core import errors, secrets
 from triplewise.tools.core.addresses import split_url, whole_url
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError, OutOfTimeError
-from triplewise.tools.core.files import parse_yaml, read_yaml
+from triplewise.tools.core.files import parse_yaml
 from triplewise.tools.core.terms import one_line
 from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.retrieval.encoder import Encoder
@@ -77,33 +75,19 @@ class Reply:
     truncated: bool = False
 
 
-class Price(BaseModel):
-    """List price of a model, in USD per million tokens."""
-
-    input: float = Field(ge=0, allow_inf_nan=False)
-    output: float = Field(ge=0, allow_inf_nan=False)
-
-
-class Prices(BaseModel):
-    """List prices by model name, as a file has them."""
-
-    models: dict[str, Price]
-
-    def cost(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
-        """Return the USD of a call; None, never 0, for a model that has no price."""
-        undated = re.sub(r"-(\d{4}-\d{2}-\d{2}|\d{4})$", "", model)
-        if (price := self.models.get(model) or self.models.get(undated)) is None:
-            return None
-        return (input_tokens * price.input + output_tokens * price.output) / 1e6
-
-
-@lru_cache(maxsize=8)
-def load_prices(path: str | None = None) -> Prices:
-    """Return the shipped price table, with a user's file over it. Raises `DataError`, which says where."""
+@cache
+def _prices() -> dict[str, dict[str, float]]:
     text = (files("triplewise.nodes") / "pricing.yaml").read_text(encoding="utf-8")
-    shipped = parse_yaml(text, "pricing.yaml").read_as(Prices).models
-    own = {} if path is None else read_yaml(Path(path)).read_as(Prices).models
-    return Prices(models=shipped | own)
+    prices: dict[str, dict[str, float]] = parse_yaml(text, "pricing.yaml").value["models"]
+    return prices
+
+
+def cost(model: str, input_tokens: int, output_tokens: int) -> float | None:
+    """Return the USD of a call at list price; None, never 0, for a model that has no price."""
+    undated = re.sub(r"-(\d{4}-\d{2}-\d{2}|\d{4})$", "", model)
+    if (price := _prices().get(model) or _prices().get(undated)) is None:
+        return None
+    return (input_tokens * price["input"] + output_tokens * price["output"]) / 1e6
 
 
 class ReplyTooLongError(Exception):
@@ -144,11 +128,6 @@ class Server:
         parts = urlsplit(self.base_url)
         return f"the model server at {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}"
 
-    @property
-    def is_openai(self) -> bool:
-        """Whether it is OpenAI's own, in whatever region."""
-        return f".{urlsplit(self.base_url).hostname}".endswith(".api.openai.com")
-
     def client_settings(self, most_bytes: int) -> dict[str, Any]:
         """Return settings of langchain-openai's asynchronous clients, which read `most_bytes` of a reply."""
 
@@ -175,11 +154,10 @@ def find_server(model: str, base_url: str | None, api_key_env: str, **settings: 
     if not key.isascii() or not key.isprintable():
         raise ConfigurationError(f"the key in {api_key_env} holds characters no key has; copy it again")
     secrets.remember(key)
-    server = Server(model, url, key or "no-key", api_key_env, **settings)
-    if not key and server.is_openai:
+    if not key and f".{urlsplit(url).hostname}".endswith(".api.openai.com"):
         others = 'give base_url of a server that needs none, or use model="embedded"'
         raise ConfigurationError(f"no key for {url}: set environment variable {api_key_env}, or {others}")
-    return server
+    return Server(model, url, key or "no-key", api_key_env, **settings)
 
 
 def split_model(model: str) -> tuple[str, str]:
@@ -192,11 +170,7 @@ def split_model(model: str) -> tuple[str, str]:
 
 
 def open_model(
-    model: str,
-    base_url: str | None = None,
-    api_key_env: str = "OPENAI_API_KEY",
-    prices: str | None = None,
-    **settings: Any,
+    model: str, base_url: str | None = None, api_key_env: str = "OPENAI_API_KEY", **settings: Any
 ) -> ChatModel:
     """Return a language model, opened once per settings. Nothing is sent before the first call.
 
@@ -214,13 +188,12 @@ def open_model(
         server = find_server(name, base_url, api_key_env, **limits)
     elif base_url is not None:
         given["base_url"] = whole_url(base_url)
-    chosen = tuple(sorted((setting, value) for setting, value in given.items() if value is not None))
-    return _opened(provider, name, server, chosen, prices)
+    return _opened(provider, name, server, tuple(sorted((n, v) for n, v in given.items() if v is not None)))
 
 
 @lru_cache(maxsize=32)
 def _opened(
-    provider: str, name: str, server: Server | None, settings: tuple[tuple[str, Any], ...], prices: str | None
+    provider: str, name: str, server: Server | None, settings: tuple[tuple[str, Any], ...]
 ) -> ChatModel:
     given = dict(settings)
     if server is not None:
@@ -229,14 +202,13 @@ def _opened(
         client = server.client_settings(OTHER_BYTES + BYTES * given.get("max_tokens", MAX_TOKENS))
         # It says `max_tokens`, which most servers know; the new name is used where that is refused.
         plain = {"use_responses_api": False, "stream_usage": True, "http_socket_options": ()}
-        chat = BaseChatOpenAI(**client, **given, **plain)
-        return ChatModel(chat, name, prices, server)
+        return ChatModel(BaseChatOpenAI(**client, **given, **plain), name, server)
     from langchain_classic.chat_models import init_chat_model
     from langchain_core._api import suppress_langchain_deprecation_warning
 
     try:
         with suppress_langchain_deprecation_warning():
-            return ChatModel(init_chat_model(name, model_provider=provider, **given), name, prices)
+            return ChatModel(init_chat_model(name, model_provider=provider, **given), name)
     except Exception as error:  # each package reports a missing key by an error of its own
         raise ConfigurationError(f"{provider}:{name} cannot be opened: {_words(error)}") from error
 
@@ -244,12 +216,10 @@ def _opened(
 class ChatModel:
     """A language model, for any thread; `name` is looked up among the prices, "" is the chat model's."""
 
-    def __init__(
-        self, chat: BaseChatModel, name: str = "", prices: str | None = None, server: Server | None = None
-    ) -> None:
+    def __init__(self, chat: BaseChatModel, name: str = "", server: Server | None = None) -> None:
         names = (name, getattr(chat, "model_name", None), getattr(chat, "model", None), type(chat).__name__)
         self.chat, self.name, self.server = chat, str(next(filter(None, names))), server
-        self._prices, self._max_tokens = load_prices(prices), getattr(chat, "max_tokens", None) or MAX_TOKENS
+        self._max_tokens = getattr(chat, "max_tokens", None) or MAX_TOKENS
         # Shared by all runs: a parameter that the model does not know is refused only once.
         self._left_out: set[str] = set()
 
@@ -349,7 +319,7 @@ class ChatModel:
             text=text[: min(ends)].rstrip() if ends else text,
             tool_calls=tuple((c["name"], dict(c["args"])) for c in message.tool_calls),
             invalid_calls=tuple(invalid),
-            usage=Usage(1, *counts, self._prices.cost(self.name, *counts), estimated),
+            usage=Usage(1, *counts, cost(self.name, *counts), estimated),
             truncated=is_cut or not reasons.isdisjoint({"length", "max_tokens", "MAX_TOKENS"}),
         )
 
@@ -361,29 +331,22 @@ LONGEST_REPLY = 64 * 2**20
 
 
 class OpenAIEncoder(Encoder):
-    """An `Encoder` that asks a server, once for each text while it is cached. Safe to use from threads.
+    """An `Encoder` that asks a server, once for each text while it is cached; errors are a language model's.
 
-    Tokens (estimated) and cost go to the run that asks first. It raises what a language model does.
+    What it costs is not counted: ranking all of GrailQA took a cent (QueryAgent, appendix B.3).
     """
 
-    def __init__(self, server: Server, prices: str | None) -> None:
+    def __init__(self, server: Server) -> None:
         # The server is part of the name: it keeps vectors apart from those of others.
         super().__init__(f"openai:{server.model}@{server.where.rpartition(' ')[2]}", 0, CACHED_TEXTS)
-        self.server, self._prices, self.shared = server, load_prices(prices), self
-        self._record: Callable[[Usage], None] = lambda usage: None
-
-    def session(self, record: Callable[[Usage], None]) -> Self:
-        """Return the same encoder with its vectors; `record` is given the usage of each request."""
-        session = copy(self)
-        session._record = record
-        return session
+        self.server = server
 
     @property
     def dimension(self) -> int:
         """Length of a vector, known from the first reply; asks for one where there was none yet."""
-        if not self.shared._dimension:
+        if not self._dimension:
             self.encode(["dimension"])
-        return self.shared._dimension
+        return self._dimension
 
     @cached_property
     def _client(self) -> OpenAIEmbeddings:
@@ -395,38 +358,30 @@ class OpenAIEncoder(Encoder):
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
         sent = [text if text.strip() else " " for text in texts]  # servers refuse an empty text
         try:
-            rows = wait_for(self.shared._client.aembed_documents(sent))
+            rows = wait_for(self._client.aembed_documents(sent))
         except Exception as error:
             raise explained(error, self.server, "list of embeddings") from error
-        tokens = count_tokens_approximately(sent)
-        self._record(Usage(0, tokens, 0, self._prices.cost(self.server.model, tokens, 0), estimated=True))
         vectors = np.asarray(rows if len({len(row) for row in rows}) == 1 else [], np.float32)
-        expected = (len(texts), self.shared._dimension or vectors.shape[-1])
+        expected = (len(texts), self._dimension or vectors.shape[-1])
         if vectors.shape != expected or not expected[1] or not np.isfinite(vectors).all():
             due = f"{len(texts)} vectors of equal length were due, got shape {vectors.shape}"
             question = f"is {self.server.model!r} an embedding model?"
             raise ModelUnavailableError(f"{self.server.where} sent no usable embeddings: {due}; {question}")
-        self.shared._dimension = vectors.shape[1]
+        self._dimension = vectors.shape[1]
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
 
 
 def open_embeddings(
-    model: str,
-    base_url: str | None = None,
-    api_key_env: str = "OPENAI_API_KEY",
-    prices: str | None = None,
-    **settings: Any,
+    model: str, base_url: str | None = None, api_key_env: str = "OPENAI_API_KEY", **settings: Any
 ) -> OpenAIEncoder:
     """Open an embedding model, once per settings; its name may begin with `openai:`. See `open_model`."""
     if not (name := model.removeprefix("openai:").strip()):
         raise ConfigurationError("setting ranking_model names no model; give e.g. text-embedding-3-small")
-    return _encoder(find_server(name, base_url, api_key_env, **settings), prices)
+    return _encoder(find_server(name, base_url, api_key_env, **settings))
 
 
 _encoder = lru_cache(maxsize=8)(OpenAIEncoder)  # one encoder per settings: connections and vectors are reused
-
-
 _STARTING = threading.Lock()
 
 
@@ -484,8 +439,7 @@ def explained(
     """Return the error that says what happened and who acts; `due` is what the server was to answer with."""
     import openai
 
-    status, code = getattr(error, "status_code", None), getattr(error, "code", None)
-    words = _words(error)
+    status, code, words = getattr(error, "status_code", None), getattr(error, "code", None), _words(error)
     if server is None:
         if status not in (400, 401, 403, 404):
             return ModelUnavailableError(f"model {model} failed: {words}")
@@ -507,22 +461,22 @@ def explained(
         is_unread = is_malformed(error) or isinstance(error, ReplyTooLongError)
         problem = f"sent a reply that is no {due} ({type(error).__name__}: {words})" if is_unread else words
         return ModelUnavailableError(f"{where} {problem}")
-    text, told = f"{where} refused the request (HTTP {status}: {words})", f"{code} {words}".lower()
+    told, advice = f"{code} {words}".lower(), ""
+    kind: type[errors.TriplewiseError] = ConfigurationError
     if status == 429 and code == "insufficient_quota":
-        return ConfigurationError(f"{text}: top up this key's account, or use another key")
-    if status in (408, 409, 425, 429) or status >= 500:
-        return ModelUnavailableError(f"{text}; {tries}")
-    if re.search(r"context[ _](length|window|size)", told):
-        advice = "use a model with a longer context, fewer steps, or a smaller observation"
-        return ModelUnavailableError(f"{text}; {advice}")
-    advice = ""
-    if status in (401, 403):
+        advice = ": top up this key's account, or use another key"
+    elif status in (408, 409, 425, 429) or status >= 500:
+        kind, advice = ModelUnavailableError, f"; {tries}"
+    elif re.search(r"context[ _](length|window|size)", told):
+        kind = ModelUnavailableError
+        advice = "; use a model with a longer context, fewer steps, or a smaller observation"
+    elif status in (401, 403):
         advice = f": check the key in environment variable {server.api_key_env}, and its rights to this model"
     elif status == 404:
         advice = f": check model {server.model!r} and the base URL, which usually ends in /v1"
     elif re.search(r"\btools?\b|tool[_ -](choice|call)|function call", told):
         advice = '; if this model has no tool calls, use calling="react"'
-    return ConfigurationError(f"{text}{advice}")
+    return kind(f"{where} refused the request (HTTP {status}: {words}){advice}")
 
 
 def _words(error: object) -> str:

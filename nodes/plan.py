@@ -3,7 +3,7 @@
 Two kinds of plan. Readings: candidate query programs of the parser. Rules: relation paths (SymAgent 4.1) from
 seed questions, i.e. questions with known answers, and those that readings walk.
 A question may also be a slot (`entity [SEP] relation`), planned as that one relation of the entity, or a
-claim (a statement to check), planned as the facts that prove or contradict it (ODA, section 3.1).
+claim, which a model judges (ODA, section 3.1).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.parsing.confidence import calibration_for
 from triplewise.tools.parsing.reading import Reading, read_question
-from triplewise.tools.parsing.statements import claim_readings, form_of, slot_of, slot_readings
+from triplewise.tools.parsing.statements import form_of, slot_of, slot_readings
 from triplewise.tools.planning.mining import GAP, Plan, PlanSettings, seed_chains, seed_plan
 from triplewise.tools.planning.paths import grow, node_form
 from triplewise.tools.planning.proposals import demonstrate, parse_paths, with_proposals
@@ -41,7 +41,6 @@ from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 SHOWN = 60  # Relations around the linked entities that a model is shown
 REPLANNED = 3  # Sub-questions that are planned for in one run
 MARKED_RIGHT = 0.99  # Confidence of a reading that a person marked right
-SHOWN_BY_SEEDS = 0.5  # Evidence of seed questions from which a slot or claim is read as they are
 READINGS = 3  # Readings of the question that a model is shown, and may take
 
 
@@ -142,25 +141,20 @@ def is_sure(readings: Sequence[Reading], context: Context) -> bool:
 
 
 def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
-    """Return the readings of a question, claim or slot, best first, as a person marked them before."""
-    context, question = env.context, state.question
-    form = form_of(question)
-    readings: tuple[Reading, ...] = ()
-    if form == "question" or env.seeds is not None:
+    """Return the readings of a question or slot, best first, as a person marked them; () of a claim."""
+    context, question, readings = env.context, state.question, tuple[Reading, ...]()
+    slot = slot_of(question)
+    if slot is not None:
+        readings = slot_readings(slot[1], state.linked, env.kg, env.encoder)
+    elif form_of(question) == "question":
         # The entities, where a caller or a person named them; None where linking found them.
         is_given = any(not e.candidates or e.candidates[0].kind == "given" for e in state.linked)
         entities = {e.mention: e.id for e in state.linked} if is_given else None
         seeds = seed_chains(env.kg, env.seeds, context.seed_count) if env.seeds is not None else None
         readings = read_question(question, env.kg, env.encoder, entities, seeds, context.plan_rules)
-    # A slot or claim that seed questions show how to read (being slots or claims too) keeps their reading.
-    if form != "question" and not any(r.features.get("seeds", 0.0) >= SHOWN_BY_SEEDS for r in readings[:1]):
-        if (slot := slot_of(question)) is not None:
-            readings = slot_readings(slot[1], state.linked, env.kg, env.encoder)
-        else:
-            readings = claim_readings(question, state.linked, env.kg, env.encoder, context.closed_world)
-    elif context.calibration is not None:
-        calibration = calibration_for(env.kg, context.calibration)
-        readings = tuple(replace(r, confidence=calibration.probability(r.features)) for r in readings)
+        if context.calibration is not None:
+            calibration = calibration_for(env.kg, context.calibration)
+            readings = tuple(replace(r, confidence=calibration.probability(r.features)) for r in readings)
     ratings = ratings_of(context.kg, question) if isinstance(context.kg, str) else {}
     not_rejected = [r for r in readings if ratings.get(r.program) != "wrong"]
     accepted = [r for r in not_rejected if r.program in ratings]

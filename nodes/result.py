@@ -18,7 +18,7 @@ from triplewise.tools.kg.protocol import base_of, facts_of
 from triplewise.tools.kg.vocabulary import triple_labels
 from triplewise.tools.parsing.confidence import calibration_for, query_features
 from triplewise.tools.parsing.reading import Reading
-from triplewise.tools.parsing.statements import decides, denies, form_of, slot_of
+from triplewise.tools.parsing.statements import decides, form_of, slot_of
 from triplewise.tools.pyql.program import PyQL
 
 UNSURE = "Not sure, perhaps: "  # What goes before an answer that is not sure
@@ -50,10 +50,6 @@ def build_answer(
     kg, (status, reason) = env.kg, _ending(state, values)
     if status == "not_found":
         reason = next((r.missing for r in state.readings if r.missing), "") or reason
-        if env.context.closed_world and decides(state.question):
-            assumed = "assumed, for what the graph does not prove counts as untrue (closed_world)"
-            status, values = "answered", (str(denies(state.question)).lower(),)
-            reason = f"{reason}; {assumed}"
     answer = Answer(status, values, sparql=sparql, reason=reason or note, corrections=state.corrections)
     answer = replace(answer, note=state.closing_note)
     if calibrate and status == "answered":
@@ -109,10 +105,10 @@ def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
         reason = state.last.thought.rstrip(".")
     elif slot is not None:
         reason = f'the knowledge graph holds no "{slot[1]}" of {names}'
+    elif form_of(state.question) == "claim":
+        reason = "a claim is judged by a language model; name one, e.g. --model openai:gpt-4o-mini"
     else:
-        is_claim = form_of(state.question) == "claim"
-        lacks = "proves or contradicts the claim" if is_claim else "fits the words of the question"
-        reason = f"nothing the knowledge graph holds about {names} {lacks}"
+        reason = f"nothing the knowledge graph holds about {names} fits the words of the question"
     return "not_found", reason
 
 

@@ -35,7 +35,7 @@ from triplewise.tools.extraction.terms import literal
 from triplewise.tools.kg.vocabulary import node_labels
 from triplewise.tools.linking.linker import link as link_mentions
 from triplewise.tools.linking.linker import without_brackets
-from triplewise.tools.parsing.statements import decides, denies, form_of, slot_of
+from triplewise.tools.parsing.statements import decides, form_of, slot_of
 
 MOST = 200  # answers read from one reply, and characters of a name that is linked
 QUOTED = 120  # characters of a reply in a reason
@@ -243,10 +243,6 @@ def make_answer(state: State, context: Context, named: Sequence[Named], reason: 
     if state.verdict is not None and state.verdict.status == "spent":
         so_far = "the answer is what there was so far" if named else "nothing was answered so far"
         status, reason = "budget_spent", f"{state.verdict.note}; {so_far}"
-    if status == "not_found" and context.closed_world and decides(state.question):
-        assumed = str(denies(state.question)).lower()
-        named, status = [Named(assumed, assumed)], "answered"
-        reason = f"{reason}; assumed, for what is not proven counts as untrue (closed_world)"
     values, labels = tuple(n.value for n in named), tuple(n.label for n in named)
     text = sentence(labels) or f"Not found: {reason}."
     return Answer(

@@ -333,12 +333,8 @@ def test_slots_claims_and_questions_are_scored(sets: Path, tmp_path: Path) -> No
     scores = figures(trex(**quick))
     assert scores["hits_at_1.mean"] == 0.2
     assert scores["hits_at_1.answerable"] == 0.5
-    scores = figures(creak(**quick))
-    assert scores["accuracy.mean"] == 0.5  # what is not proven is assumed to be false
-    assert (scores["proven_accuracy.mean"], scores["proven.mean"]) == (1.0, 0.5)
-    assert scores["accuracy.answerable"] == pytest.approx(2 / 3)
-    scores = figures(creak(closed_world=False, answerable=True, **quick))
-    assert (scores["accuracy.mean"], scores["not_found.mean"]) == pytest.approx((2 / 3, 1 / 3))
+    scores = figures(creak(**quick))  # claims need a model
+    assert (scores["accuracy.mean"], scores["not_found.mean"]) == (0.0, 1.0)
     scores = figures(wikiwebquestions(preset="oda", **quick))
     assert scores["f1.answerable"] == 1.0
     scores = figures(qald10(**quick))

@@ -37,7 +37,7 @@ def ask(question: str, **settings: Any) -> Answer:
 
 @pytest.mark.parametrize("question", ["Who wrote Dracula?", "Which rivers are in Peru?"])
 def test_a_query_out_of_time_is_no_empty_one(question: str) -> None:
-    answer = ask(question, query_timeout=1e-9, closed_world=True)
+    answer = ask(question, query_timeout=1e-9)
     assert (answer.status, answer.values) == ("budget_spent", ())
     assert "timeout" in answer.reason
 

@@ -89,15 +89,6 @@ def test_a_cut_chain_of_thought_names_the_setting(tmp_path: Path, openai_server:
     assert "max_reply_tokens" in run("cot", "Who?", asking(tmp_path, server)).reason
 
 
-def test_a_closed_world_answers_a_claim_that_the_model_leaves_open(
-    tmp_path: Path, openai_server: Server
-) -> None:
-    context = asking(tmp_path, openai_server(["unknown"]), closed_world=True)
-    answer = run("direct", "Ridley Scott directed Jaws.", context)
-    assert (answer.status, answer.values) == ("answered", ("false",))
-    assert "closed_world" in answer.reason
-
-
 def test_the_majority_wins_whatever_the_order_within_an_answer(tmp_path: Path, openai_server: Server) -> None:
     server = openai_server(
         ["Answer: [Jaws, Duel]", "Answer: Jaws", "Answer: [duel, jaws]", "no idea", "Answer: Godzilla"]

@@ -1,4 +1,4 @@
-"""Claims are proved or contradicted by what the graph holds, slots filled by the relation of that name."""
+"""Slots are filled by the relation of that name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.statements import statements
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.linking.linker import link
 from triplewise.tools.parsing.reading import Reading
-from triplewise.tools.parsing.statements import claim_readings, slot_readings
+from triplewise.tools.parsing.statements import slot_readings
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
@@ -21,71 +21,13 @@ def demo() -> tuple[KnowledgeGraph, Encoder]:
     return open_kg("demo"), open_encoder("embedded")
 
 
-def readings_for(claim: str, **topic: str) -> tuple[Reading, ...]:
-    kg, encoder = demo()
-    given = {name.replace("_", " "): id_ for name, id_ in topic.items()}
-    return claim_readings(claim, link(claim, kg, given=given), kg, encoder)
-
-
 def values(kg: KnowledgeGraph, reading: Reading) -> list[str]:
     """What the program of a reading finds, as terms are written; true or false."""
     result = kg.query(PyQL.parse(reading.program, kg.profile).sparql(kg.profile))
     return [v.n3() for v in result.column(result.variables[0])] if result.rows else [str(result.boolean)]
 
 
-def truth(readings: tuple[Reading, ...]) -> bool | None:
-    """Whether the best reading holds on the graph; None without one."""
-    return values(demo()[0], readings[0]) == ["True"] if readings else None
-
-
-SINGLE = ("P19", "P36", "P20", "P57", "P38", "P86", "P50")
 SEVERAL = ("P27", "P161", "P136", "P37", "P840", "P69")
-
-
-@pytest.mark.parametrize("relation", [*SINGLE, *SEVERAL])
-def test_no_claim_made_from_facts_is_judged_wrongly(relation: str) -> None:
-    kg, encoder = demo()
-    judged = [
-        (s.truth, truth(claim_readings(s.text, [s.subject], kg, encoder)))
-        for s in statements(kg, relation, 12)
-    ]
-    assert (True, False) not in judged
-    assert (False, True) not in judged
-    assert judged.count((True, True)) >= 9
-    # Where a subject may have several values, a claim that is not there may still be true.
-    assert (judged.count((False, False)) >= 6) is (relation in SINGLE)
-
-
-def test_the_reading_that_proves_is_the_fact_itself() -> None:
-    (reading, *_) = readings_for("The capital of Peru is Lima.", Peru="Q419")
-    assert reading.program.splitlines() == ["add_fact(Q419, P36, Q2868)", "ask()"]
-    assert reading.text == "yes or no: Peru -[capital]-> Lima"
-
-
-@pytest.mark.parametrize(
-    ("claim", "topic"),
-    [
-        ("Lima is a planet.", {"Lima": "Q2868"}),  # nothing excludes it
-        ("The capital of Peru is Lima on the moon.", {"Peru": "Q419"}),  # says more than the fact
-        ("Peru sold Lima.", {"Peru": "Q419"}),  # another relation than any between the two
-    ],
-)
-def test_what_the_graph_does_not_say_is_left_open(claim: str, topic: dict[str, str]) -> None:
-    assert readings_for(claim, **topic) == ()
-
-
-def test_dates_are_compared_by_year() -> None:
-    church = {"Alonzo_Church": "dbr:Alonzo_Church"}
-    assert truth(readings_for("Alonzo Church was born in 1903.", **church)) is True
-    assert truth(readings_for("Alonzo Church was born in 1904.", **church)) is False
-    assert readings_for("Alonzo Church was born in 12 places.", **church) == ()
-
-
-def test_without_a_word_for_it_the_first_name_is_the_subject() -> None:
-    assert truth(readings_for("Lima is in Peru.", Lima="Q2868"))
-    assert truth(readings_for("Lima is in Peru.", Peru="Q419"))
-    assert truth(readings_for("Lima is in Peru.", Peru="Q419", Lima="Q2868"))
-    assert readings_for("Peru is in Charles Darwin.", Peru="Q419") == ()
 
 
 def slots_for(relation: str, topic: str, kg: str = "demo") -> tuple[Reading, ...]:
