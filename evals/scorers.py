@@ -28,10 +28,7 @@ GOLD_ROWS = "gold_rows"
 """Key of a sample's metadata with the gold rows: lists of cells, "" where one is unbound."""
 MAIN = ("f1", "accuracy", "hits_at_1", "exact_match")
 """The first of these that was scored says whether an answer is right, and is a task's main measure."""
-COUNTS = (
-    "seconds", "queries", "steps", "model_calls", "input_tokens", "output_tokens", "rolled_back",
-    "hallucinated",
-)  # fmt: skip
+COUNTS = ("seconds", "queries", "steps", "model_calls", "input_tokens", "output_tokens", "rolled_back")
 """Attributes of a run that are figures as they are."""
 _SHOWN, _NAMES_AT_ONCE, _MOST_NAMES = 20, 500, 100_000
 

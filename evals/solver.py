@@ -32,7 +32,7 @@ NOT_OF_ARGUMENTS = {"execute_before_answer", "bad_query", "bad_program", "no_dat
 class Run(StoreModel):
     """The answer to one question and what it cost; `status` stays `crashed` until there is an answer.
 
-    `cost` is USD at list price, or None. `hallucinated` are facts that the model attributed to the KG.
+    `cost` is USD at list price, or None.
     `corrections` and `notes` are ids of guidelines. `trace_json` is one text, for Inspect copies and compares
     what a store holds at every step. `names` were looked up by a scorer.
     """
@@ -50,7 +50,6 @@ class Run(StoreModel):
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = 0.0
-    hallucinated: int = 0
     corrections: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     errors: list[str] = Field(default_factory=list)
@@ -153,7 +152,6 @@ def _run_fields(values: Mapping[str, Any], context: Context) -> dict[str, Any]:
         **{name: getattr(answer, name) for name in ("status", "reason", "sparql")},
         **{name: list(getattr(answer, name)) for name in ("values", "labels")},
         **{name: getattr(usage, name) for name in ("queries", "input_tokens", "output_tokens", "cost")},
-        "hallucinated": usage.hallucinated,
         "model_calls": usage.calls,
         "proof": len(answer.proof),
         "steps": len(steps),

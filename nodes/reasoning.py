@@ -21,10 +21,10 @@ from triplewise.tools.actions.symbolic import Extraction, ExtractService
 from triplewise.tools.actions.toolset import ActionContext, Call, Ranker, ReasoningMemory
 from triplewise.tools.core.errors import DocumentsUnavailableError
 from triplewise.tools.core.facts import Passage
-from triplewise.tools.core.terms import IRI
+from triplewise.tools.core.terms import IRI, Node
 from triplewise.tools.extraction.alignment import align
 from triplewise.tools.extraction.triples import fact_request, supported_triples
-from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.unbatched import UnbatchedLabels
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.program import AnyOf, PyQL, Typed, all_facts
@@ -63,43 +63,23 @@ def action_context(state: State, env: Environment) -> ActionContext:
 
 def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     """Return what was linked, looked up, bound and tried before (QueryAgent, algorithm 1, RM)."""
-    short, standing = env.kg.profile.short, state.standing
-    calls = [_call_text(s) for s in state.steps]
-    # What the plan names: nodes and relations of the followed reading and of the rules.
-    followed = PyQL.parse(state.followed.program if state.followed else "", env.kg.profile)
-    facts = list(all_facts(followed.clauses))
-    planned = [n for f in facts for n in (f.subject, f.object) if isinstance(n, IRI)]
-    planned += [c.type for c in followed.clauses if isinstance(c, Typed)]
-    planned += [n for c in followed.clauses if isinstance(c, AnyOf) for n in c.nodes if isinstance(n, IRI)]
-    nodes = [*map(short, planned), *(rule.anchor for rule in state.rules)]
-    relations = [*(short(f.relation) for f in facts), *(r for rule in state.rules for r in rule.relations)]
+    calls, standing = [_call_text(s) for s in state.steps], state.standing
     # A call is doubtful on the program on which it failed; the same words on another program, such as the
     # next rule's, are another call. The last one is doubtful too, if it had failed on its program.
     failed = [(s.program_before, _call_text(s)) for s in state.steps if s.rolled_back]
     last = {(s.program_before, _call_text(s)) for s in state.steps[-1:]}
-    looked_up: dict[str, dict[str, list[str]]] = {}  # node -> its relations as last offered, by direction
-    for feedback in (s.feedback for s in standing):
-        if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
-            node = feedback.arguments[0]
-            looked_up[node] = {**looked_up.get(node, {}), **feedback.relations}
+    nodes, relations = _planned(state, env.kg.profile)
+    seen, shown = _shown(state, env)
     bound = dict.fromkeys(n if n.startswith("#") else f"?{n}" for s in standing for n in s.feedback.values)
     if any(s.feedback.action == "undo" for s in standing):
         bound = {v: None for v in bound if v in re.findall(r"\?\w+", state.program)}
-    # Ids that steps and hints show: around the entities, and what else a mention may mean.
-    hinted = [t for s in state.observation for t in (s.triple, s.through) if t is not None]
-    ends = (n for t in hinted for n in (t.subject, t.object) if isinstance(n, IRI))
-    values = (i for s in standing for ids in s.feedback.ids.values() for i in ids)
-    meanings = (c.id for e in state.linked for c in e.candidates)
-    searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))
-    examples = " ".join(example.answers[0] for example in nearest_examples(state, env))
-    solved = re.findall(r"[^\s(),;{}]+", examples)  # what it names may be used, as what a search gave may
     return ReasoningMemory(
         # The plan names more than the linked entities, such as the class that a question wants.
         linked={**{node: node for node in nodes}, **{e.id: e.label for e in state.linked}},
-        looked_up=looked_up,
+        looked_up=_looked_up(standing),
         bound=tuple(bound),
-        seen=frozenset((*values, *state.focus, *map(short, ends), *meanings)),
-        shown=frozenset((*(short(t.relation) for t in hinted), *searched, *relations, *solved)),
+        seen=seen,
+        shown=shown.union(relations),
         tried=dict(Counter(calls)),
         failed=frozenset(call for _, call in failed),
         doubted=frozenset(call for at, call in failed if at == state.program or (at, call) in last),
@@ -109,6 +89,43 @@ def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
         calls=tuple(calls),
         planned=tuple(dict.fromkeys(relations)),
     )
+
+
+def _planned(state: State, profile: Profile) -> tuple[list[str], list[str]]:
+    """Return the nodes and the relations of the followed reading and of the rules."""
+    followed = PyQL.parse(state.followed.program if state.followed else "", profile)
+    facts = list(all_facts(followed.clauses))
+    nodes: list[Node] = [n for f in facts for n in (f.subject, f.object)]
+    for clause in followed.clauses:
+        nodes += [clause.type] if isinstance(clause, Typed) else []
+        nodes += clause.nodes if isinstance(clause, AnyOf) else []
+    named = [profile.short(n) for n in nodes if isinstance(n, IRI)]
+    relations = [*(profile.short(f.relation) for f in facts), *(r for x in state.rules for r in x.relations)]
+    return [*named, *(rule.anchor for rule in state.rules)], relations
+
+
+def _looked_up(standing: Sequence[Step]) -> dict[str, dict[str, list[str]]]:
+    """Return the nodes that were looked up, with their relations as last offered, by direction."""
+    looked_up: dict[str, dict[str, list[str]]] = {}
+    for feedback in (s.feedback for s in standing):
+        if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
+            node = feedback.arguments[0]
+            looked_up[node] = {**looked_up.get(node, {}), **feedback.relations}
+    return looked_up
+
+
+def _shown(state: State, env: Environment) -> tuple[frozenset[str], frozenset[str]]:
+    """Return ids that steps and hints show: around the entities, what else a mention may mean; and relations."""
+    short = env.kg.profile.short
+    hinted = [t for s in state.observation for t in (s.triple, s.through) if t is not None]
+    ends = (short(n) for t in hinted for n in (t.subject, t.object) if isinstance(n, IRI))
+    values = (i for s in state.standing for ids in s.feedback.ids.values() for i in ids)
+    meanings = (c.id for e in state.linked for c in e.candidates)
+    searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))
+    examples = " ".join(example.answers[0] for example in nearest_examples(state, env))
+    solved = re.findall(r"[^\s(),;{}]+", examples)  # what it names may be used, as what a search gave may
+    seen = frozenset((*values, *state.focus, *ends, *meanings))
+    return seen, frozenset((*(short(t.relation) for t in hinted), *searched, *solved))
 
 
 def _call_text(step: Step) -> str:
@@ -142,7 +159,7 @@ def extractor(state: State, env: Environment) -> ExtractService:
     _ = env.documents
 
     def extract(entity: str, relation: str) -> Extraction:
-        done = complete(entity, relation, state.question, env, env.kg)
+        done = complete(entity, relation, state.question, env)
         facts = tuple(f for f in env.fact_store.add(done.facts) if f.status != "rejected")
         rejected = len(done.facts) - len(facts)
         reasons = (f"{rejected} that a person has rejected before are left out",) if rejected else ()
@@ -151,17 +168,16 @@ def extractor(state: State, env: Environment) -> ExtractService:
     return extract
 
 
-def complete(entity: str, relation: str, question: str, env: Environment, kg: KnowledgeGraph) -> Extraction:
+def complete(entity: str, relation: str, question: str, env: Environment) -> Extraction:
     """Search the documents, have the model read them as in figure 6, align its triples to the KG."""
-    passages, request = list[Passage](), fact_request(kg, entity, relation)
-    if env.documents is None:
-        return Extraction((), (), ("no documents are configured",))
-    if request is None:
-        return Extraction((), (), (f"the graph has no relation {relation}",))
+    kg, request = env.kg, fact_request(env.kg, entity, relation)
+    if env.documents is None or request is None:
+        why = "no documents are configured" if request else f"the graph has no relation {relation}"
+        return Extraction((), (), (why,))
     short = kg.profile.short(request.relation)
     text = relation_texts(kg, [short])[short]
     words = " ".join((text.label, *text.aliases[:3], text.description)).strip()
-    reason = f"no document names {request.name}"
+    passages, reason = list[Passage](), f"no document names {request.name}"
     try:
         passages += env.documents.find(request.name, words, question, aliases=request.aliases, limit=PASSAGES)
     except DocumentsUnavailableError as error:

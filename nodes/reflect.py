@@ -13,7 +13,7 @@ from triplewise.nodes import hints
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.reasoning import ranker
-from triplewise.nodes.state import State, Step, Usage
+from triplewise.nodes.state import State, Step
 from triplewise.tools.actions.explore import neighbour_lines
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph
@@ -23,9 +23,6 @@ from triplewise.tools.pyql.program import PyQL, all_facts
 from triplewise.tools.retrieval.ranking import PairRanker
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
-_COMMA, _QUOTES = re.compile(r"[ \t]*,[ \t]*"), re.compile(r"[\[\]'\"`*]")
-_BRACKETED, _NUMBERED = re.compile(r"\(([^()]*)\)"), re.compile(r"^\s*(?:\d+[.)]|[-•])\s*")
-_BEGINS, _ENDS = re.compile(r"(?:^|[^\w\s]|\n)[ \t]*$"), re.compile(r"[ \t]*(?:$|[\n).;,(|])")
 
 PathNetwork = tuple[tuple[Triple, ...], ...]
 
@@ -33,20 +30,14 @@ PathNetwork = tuple[tuple[Triple, ...], ...]
 def oda(state: State, runtime: Runtime[Context]) -> Update:
     """Let the model pick the triples that help to answer, at most K (ODA 2.3, table 8).
 
-    Only what the last action brought up is kept. Triples that share the relation and one end are one of the K
-    choices: an answer of many values is kept whole. Without a language model, see `guided`.
+    Triples that share the relation and one end are one of the K choices: an answer of many values is kept
+    whole. Without a language model, see `guided`.
     """
     context, triples = runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
         return guided(state, runtime)
     env = environment(runtime)
-    kg, reply = env.kg, env.ask(_about_triples(state, env, "reflect")).text
-    shown = [t for step in reversed(state.steps) for t in step.feedback.triples]
-    observed = [s.triple for s in state.observation]
-    given = list(dict.fromkeys([*shown, *observed, *(t for path in state.memory for t in path)]))
-    if invented := made_up(kg, reply, given):
-        env.record(Usage(hallucinated=len(invented)))
-    helpful = parse_triples(kg, reply, triples)
+    helpful = parse_triples(env.kg, env.ask(_about_triples(state, env, "reflect")).text, triples)
     first = {t for alike in hints.like_groups(helpful)[: context.reflect_limit] for t in alike}
     return _remember_and_focus(state, env, tuple(t for t in helpful if t in first))
 
@@ -164,65 +155,25 @@ def _about_triples(state: State, env: Environment, part: str) -> str:
 
 
 def parse_triples(kg: KnowledgeGraph, reply: str, offered: Sequence[Triple]) -> list[Triple]:
-    """Return the offered triples that a reply names by ids or labels, `all` for an end too, in its order."""
-    text, mentions = _plain(reply), list[tuple[int, int, Triple]]()
-    for triple, forms in zip(offered, _forms(kg, offered), strict=True):
-        places = [(place, -len(form)) for form in forms if (place := _place(text, form)) >= 0]
-        if places:
-            mentions.append((*min(places), triple))
-    # Of names that begin alike, the longest is meant.
-    longest = {place: length for place, length, _ in sorted(mentions, key=lambda m: -m[1])}
-    meant = sorted((m for m in mentions if longest[m[0]] == m[1]), key=lambda m: m[0])
-    return list(dict.fromkeys(triple for _, _, triple in meant))
+    """Return the offered triples that a reply names by ids or labels, `all` for an end too, in its order.
 
-
-def made_up(kg: KnowledgeGraph, reply: str, given: Sequence[Triple]) -> tuple[str, ...]:
-    """Return triples that a reply names although the KG gave no such one, as it writes them.
-
-    A triple is three parts in round brackets, three ids on a line of their own, or three parts whose middle
-    one is a relation of those `given`.
+    They may stand from tail to head; what the reply makes up is dropped.
     """
-    text, claims = _plain(reply), list[str]()
-    for form in sorted({f for forms in _forms(kg, given) for f in forms}, key=len, reverse=True):
-        while (place := _place(text, form)) >= 0:
-            text = f"{text[:place]} {text[place + len(form) :]}"
-    texts = relation_texts(kg, list({kg.profile.short(t.relation) for t in given}))
-    relations = {w.casefold() for short, named in texts.items() for w in (short, named.label)}
-    for line in re.split(r"[\n;|]", text):
-        if bracketed := [c for c in _BRACKETED.findall(line) if c.count(",") >= 2]:
-            claims += [", ".join(p.strip() for p in c.split(",")) for c in bracketed]
-            continue
-        parts = [p.strip() for p in _NUMBERED.sub("", line).strip(" .").split(",")]
-        if len(parts) == 3 and all(parts):
-            ids = not any(" " in p for p in parts) and any(c.isdigit() or c in ".:/" for c in "".join(parts))
-            claims += [", ".join(parts)] if ids or parts[1] in relations else []
-    return tuple(dict.fromkeys(claims))
-
-
-def _forms(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[tuple[str, ...]]:
-    """Return how a reply may name each triple: by ids, by labels, and both from tail to head."""
-    labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)])
-    relations = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
-    forms = []
-    for t in triples:
+    text, places = _plain(reply), dict[Triple, int]()
+    labels = node_labels(kg, [n for t in offered for n in (t.subject, t.object)])
+    relations = relation_texts(kg, [kg.profile.short(t.relation) for t in offered])
+    for t in offered:
         s, r, o = (kg.profile.short(n) for n in (t.subject, t.relation, t.object))
-        head, tail, text = labels[t.subject], labels[t.object], relations[r].label
-        written = [(s, r, o), (head, text, tail), (o, r, s), (tail, text, head)]
-        groups = [g for a, named, b in written for g in ((a, named, "all"), ("all", named, b))]
-        forms.append(tuple(_plain(", ".join(parts)) for parts in (*written, *groups)))
-    return forms
+        forms = list[tuple[str, str, str]]()
+        for head, relation, tail in ((s, r, o), (labels[t.subject], relations[r].label, labels[t.object])):
+            forms += [(head, relation, tail), (head, relation, "all"), ("all", relation, tail)]
+        forms += [(tail, relation, head) for head, relation, tail in forms]
+        one = "|".join(re.escape(_plain(", ".join(form))) for form in forms)
+        if found := re.search(rf"(?:^|[^\w\s])[ \t]*(?:{one})[ \t]*(?:$|[\n).;,(|])", text, re.MULTILINE):
+            places.setdefault(t, found.start())
+    return sorted(places, key=places.__getitem__)
 
 
 def _plain(text: str) -> str:
     """Return text without quotes and square brackets, one blank after every comma, in one case."""
-    return _COMMA.sub(", ", _QUOTES.sub("", text)).casefold()
-
-
-def _place(text: str, part: str) -> int:
-    """Return where a part stands in a text as a whole triple; -1 if nowhere."""
-    for match in re.finditer(f"(?={re.escape(part)})", text):
-        start = match.start()
-        # What stands before is looked at from afar enough to see past blanks.
-        if _BEGINS.search(text[max(start - 9, 0) : start]) and _ENDS.match(text, start + len(part)):
-            return start
-    return -1
+    return re.sub(r"[ \t]*,[ \t]*", ", ", re.sub(r"[\[\]'\"`*]", "", text)).casefold()

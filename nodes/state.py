@@ -31,8 +31,7 @@ class Usage:
     """What was used so far; usages add up, and `Usage()` is nothing.
 
     `calls` are replies of a language model; tokens are `estimated` where a server reports none; `cost` is USD
-    at list price, None once any model without a price took part; `queries` reached a KG; `hallucinated` are
-    triples that a model claimed to have from the KG, which gave no such ones (ODA 2.3).
+    at list price, None once any model without a price took part; `queries` reached a KG.
     """
 
     calls: int = 0
@@ -42,7 +41,6 @@ class Usage:
     estimated: bool = False
     queries: int = 0
     seconds: float = 0.0
-    hallucinated: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         pairs = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}

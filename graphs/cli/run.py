@@ -350,6 +350,4 @@ def cost(usage: Usage) -> str:
     if usage.calls:
         money = "price unknown" if usage.cost is None else f"${usage.cost:.4f}"
         parts += [f"{'about ' if usage.estimated else ''}{usage.tokens:,} tokens", money]
-    if usage.hallucinated:
-        parts.append(f"{count(usage.hallucinated, 'invented fact', 'invented facts')} dropped")
     return ", ".join([*parts, f"{usage.seconds:.1f} s"])

@@ -113,7 +113,6 @@ function cost(usage, steps) {
     ["model calls", usage.calls],
     ["tokens", usage.calls ? about + tokens.toLocaleString("en") : null],
     ["cost", usage.calls ? money : null],
-    ["invented facts dropped", usage.hallucinated || null],
     ["seconds", usage.seconds < 10 ? usage.seconds.toFixed(2) : usage.seconds.toFixed(0)],
   ];
   const shown = figures.filter(([, value]) => value !== null);
