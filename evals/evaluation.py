@@ -35,7 +35,7 @@ from triplewise.tools.core.files import exclusive, state_folder
 
 _ELSEWHERE = ("base_url", "api_key_env")  # settings that say where a model is, not which
 # Settings that may name a file, whose content counts.
-_FILES = ("seeds", "examples", "prompt", "prices", "profile")
+_FILES = ("seeds", "examples", "prompt", "profile")
 
 RESUME = "the same command goes on from there"
 

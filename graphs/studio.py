@@ -60,7 +60,7 @@ HARMLESS = {f.name: [[] if f.default is MISSING else f.default] for f in fields(
 GROUPS = {
     "Graph": "kg profile db query_timeout row_limit connections label_batch reuse_answers",
     "Model": "model base_url api_key_env calling max_actions temperature reasoning_effort max_reply_tokens "
-    "model_timeout model_retries prices history earlier cascade",
+    "model_timeout model_retries history earlier cascade",
     "Agent": "toolset prompt guidelines verify_corrections encoder ranking ranking_model relation_cut "
     "shuffle_seed",
     "Plan": "seeds examples seed_count plan_hops plan_rules",

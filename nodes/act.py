@@ -18,7 +18,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.embedded import GIVE_UP, decide, whole_program
 from triplewise.nodes.environment import REPLY_CUT, REPLY_EMPTY, Environment, Update, environment
 from triplewise.nodes.hints import opening, prompt_values, turns_of
-from triplewise.nodes.plan import is_sure, toolset_of
+from triplewise.nodes.plan import is_sure
 from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.sql import require_model
 from triplewise.nodes.state import State, Step
@@ -32,7 +32,7 @@ from triplewise.tools.pyql.text import scan_arguments
 if TYPE_CHECKING:
     from triplewise.nodes.models import Reply
 
-ANSWERS = ("set_answer", "ask", "take")  # Actions that set what a query returns
+ANSWERS = ("set_answer", "ask")  # Actions that set what a query returns
 EXECUTE = "execute"  # The action that executes the finished query
 
 
@@ -49,7 +49,7 @@ def _ask_model(state: State, runtime: Runtime[Context], native: bool) -> Update:
         return {**carry_out(state, env, "", call, ""), "pending": tuple(rest)}
 
     # Line 20 of the step before: the prompt with all thoughts, actions and observations.
-    values, toolset = prompt_values(state, env), toolset_of(state, env)
+    values, toolset = prompt_values(state, env), env.toolset
     if context.history == "chat" and not native:
         messages = conversation(opening(env.prompt, values), turns_of(state.steps))
     else:
@@ -75,8 +75,8 @@ def _ask_model(state: State, runtime: Runtime[Context], native: bool) -> Update:
         calls = [Call(name, read_values(reply.text))]
     pending = list(calls[1:])
     # Where a reply may hold several actions, `execute` is implied at the end of one that ends with
-    # set_answer, ask or take, provided that there is a query to run.
-    has_query = len(calls) > 1 or bool(state.program) or name == "take"
+    # set_answer or ask, provided that there is a query to run.
+    has_query = len(calls) > 1 or bool(state.program)
     if most > 1 and has_query and calls[-1].name in ANSWERS and EXECUTE in toolset:
         pending.append(Call(EXECUTE))
     # Line 7: KB_fb, Python_fb <- Execute(action)
@@ -126,7 +126,7 @@ def carry_out(state: State, env: Environment, thought: str, call: Call | ActionE
     if isinstance(call, ActionError):
         error: dict[str, Any] = {"error": call.code, "message": call.message, "detail": dict(call.detail)}
         return _recorded(state, thought, written, Feedback(program=state.program, **error))
-    feedback = toolset_of(state, env).execute(action_context(state, env), call)
+    feedback = env.toolset.execute(action_context(state, env), call)
     return _recorded(state, thought, call.text(), feedback)
 
 

@@ -34,7 +34,9 @@ from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.overlay.store import FactFilter, FactStore, open_facts
 from triplewise.tools.kg.protocol import AnswerCache, Deadline
-from triplewise.tools.planning.seeds import FOLDER, SeedIndex
+from triplewise.tools.planning.examples import examples_for
+from triplewise.tools.planning.seed_store import seeds_for
+from triplewise.tools.planning.seeds import FOLDER, Seed, SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 if TYPE_CHECKING:  # they take their time
@@ -57,6 +59,7 @@ class Environment:
     def __init__(self, context: Context, restored: bool = False) -> None:
         self.context, self.meter, self.deadline = context, Meter(), Deadline(math.inf)
         self.restored, self.facts = restored, tuple[ExtractedFact, ...]()
+        self.nearest = dict[Any, list[Seed]]()  # solved questions like the one asked, as they were found
         self._answers = AnswerCache() if context.reuse_answers else None
         self._kg: tuple[tuple[ExtractedFact, ...], KnowledgeGraph] | None = None
         self.usage, self._queries, self._start = Usage(), 0, perf_counter()
@@ -72,14 +75,10 @@ class Environment:
         queries, seconds = self.meter.queries - self._queries, perf_counter() - self._start
         return self.usage + Usage(queries=queries, seconds=seconds)
 
-    def record(self, usage: Usage) -> None:
-        """Add what a reply of a model or an embedding server used."""
-        self.usage += usage
-
     def ask(self, messages: models.Messages, **request: Any) -> models.Reply:
         """Return a model's reply; see `ChatModel.reply`."""
         reply = self.model.reply(messages, self.deadline, **request)
-        self.record(reply.usage)
+        self.usage += reply.usage
         return reply
 
     @property
@@ -95,13 +94,9 @@ class Environment:
                 stored = [k.fact for k in kept if k.fact.triple not in hidden]
                 base = overlaid(base, stored) if stored else base
             own = [f for f in self.facts if f.triple not in hidden]
-            session = base.session(
-                meter=self.meter,
-                answers=self._answers,
-                timeout=context.query_timeout,
-                limit=context.row_limit,
-                deadline=self.deadline,
-            )
+            limits = {"timeout": context.query_timeout, "limit": context.row_limit}
+            run = {"meter": self.meter, "answers": self._answers, "deadline": self.deadline}
+            session = base.session(**run, **limits)
             self._kg = self.facts, overlaid(session, own) if own else session
         return self._kg[1]
 
@@ -151,10 +146,9 @@ class Environment:
 
     @property
     def _server(self) -> dict[str, Any]:
-        """The server of models and embeddings, and its time-outs."""
-        names = {"base_url": "base_url", "api_key_env": "api_key_env"}
-        names |= {"timeout": "model_timeout", "max_retries": "model_retries"}
-        return {name: getattr(self.context, setting) for name, setting in names.items()}
+        context = self.context
+        limits = {"timeout": context.model_timeout, "max_retries": context.model_retries}
+        return {"base_url": context.base_url, "api_key_env": context.api_key_env, **limits}
 
     @cached_property
     def model(self) -> models.ChatModel:
@@ -162,13 +156,9 @@ class Environment:
         context = self.context
         if not isinstance(context.model, str):
             return models.ChatModel(context.model)
-        return models.open_model(
-            context.model,
-            temperature=context.temperature,
-            reasoning_effort=context.reasoning_effort,
-            max_tokens=context.max_reply_tokens,
-            **self._server,
-        )
+        sampling = {"temperature": context.temperature, "reasoning_effort": context.reasoning_effort}
+        limit = context.max_reply_tokens
+        return models.open_model(context.model, max_tokens=limit, **sampling, **self._server)
 
     @cached_property
     def toolset(self) -> Toolset:
@@ -202,22 +192,18 @@ class Environment:
         context = self.context
         if context.examples == "none" or context.embedded or context.db is not None:
             return None
-        from triplewise.tools.planning.examples import examples_for
-
         return examples_for(context.name_of("kg"), self.kg, context.examples)
 
     @cached_property
     def seeds(self) -> SeedIndex | None:
         """The index of seed questions: those of a file, else those kept for the KG; None without any."""
-        context = self.context
+        context, name = self.context, self.context.name_of("kg")
         if context.seeds == "none" or context.db is not None:
             return None
-        is_kept = any((f / FOLDER).is_dir() for f in self.kg.cache_dirs)
-        if context.seeds is None and not is_kept and not right_answers(context.name_of("kg")):
+        is_kept = context.seeds is not None or any((f / FOLDER).is_dir() for f in self.kg.cache_dirs)
+        if not is_kept and not right_answers(name):
             return None
-        from triplewise.tools.planning.seed_store import seeds_for
-
-        return seeds_for(context.name_of("kg"), self.kg, context.seeds, context.plan_hops)
+        return seeds_for(name, self.kg, context.seeds, context.plan_hops)
 
 
 _load_guidelines = lru_cache(maxsize=16)(load_guidelines)

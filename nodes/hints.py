@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.history import encode
-from triplewise.nodes.plan import shown_readings, toolset_of
 from triplewise.nodes.sql import table_lines
 from triplewise.nodes.state import ScoredTriple, State, Step
 from triplewise.tools.actions.explore import CHARACTERS
@@ -28,7 +27,6 @@ from triplewise.tools.learning.trajectory import Opening, Turn
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
 from triplewise.tools.linking.schema import FEW, MEMBERS, schema_of
 from triplewise.tools.linking.search import labels_language, node_types
-from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.parsing.statements import form_of
 from triplewise.tools.planning.seeds import Seed
 from triplewise.tools.pyql.text import read_term
@@ -48,7 +46,7 @@ ALIKE = 100  # Nodes of memory that one line names at most
 
 def prompt_values(state: State, env: Environment) -> dict[str, Any]:
     """Return what prompt templates may name; functions give what costs a query, once, where it is named."""
-    context, toolset, kg = env.context, toolset_of(state, env), env.kg
+    context, toolset, kg = env.context, env.toolset, env.kg
     meanings, plan = cache(lambda: meaning_lines(state, kg)), [r.text() for r in state.rules[:RULES]]
 
     def candidates() -> list[str]:
@@ -64,7 +62,6 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "entities": {e.label: e.id for e in state.linked},
         "meanings": meanings,
         "plan": plan,
-        "readings": [reading_line(r) for r in shown_readings(state, env)],
         "around": cache(lambda: around_lines(state, env, [*meanings(), *plan])),
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
         "observation": cache(lambda: observation_lines(kg, state)),
@@ -80,13 +77,6 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
     }
 
 
-def reading_line(reading: Reading) -> str:
-    """Return a reading in a line: its query in words, how sure it is, what it leaves out, what it finds."""
-    out = f"; leaves out: {', '.join(reading.uncovered)}" if reading.uncovered else ""
-    found = f"{', '.join(reading.values[:RULES])}{', ...' * (len(reading.values) > RULES)}"
-    return f"{reading.text} ({reading.confidence:.0%} sure{out}): {found or 'nothing'}"
-
-
 def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:
     """The first two messages of a conversation: as before the first step, whatever steps the values hold."""
     first = {**values, "history": [], "step": 1, "begun": False}
@@ -100,12 +90,15 @@ def turns_of(steps: Sequence[Step]) -> tuple[Turn, ...]:
 
 def nearest_examples(state: State, env: Environment) -> list[Seed]:
     """Return the solved questions most like the one asked, never itself; their answers are queries."""
-    by_query, spans = dict[str, Seed](), [(e.start, e.end) for e in state.linked if e.start >= 0]
-    for match in env.examples.search(state.question, spans, SEARCHED) if env.examples is not None else ():
-        for seed in match.seeds:
-            if normalise(seed.question) != normalise(state.question):
-                by_query.setdefault(seed.answers[0], seed)
-    return list(by_query.values())[:EXAMPLES]
+    spans = tuple((e.start, e.end) for e in state.linked if e.start >= 0)
+    if env.examples is not None and (state.question, spans) not in env.nearest:
+        by_query = dict[str, Seed]()
+        for match in env.examples.search(state.question, list(spans), SEARCHED):
+            for seed in match.seeds:
+                if normalise(seed.question) != normalise(state.question):
+                    by_query.setdefault(seed.answers[0], seed)
+        env.nearest[state.question, spans] = list(by_query.values())[:EXAMPLES]
+    return env.nearest.get((state.question, spans), [])
 
 
 def meaning_lines(state: State, kg: KnowledgeGraph) -> list[str]:

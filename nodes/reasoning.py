@@ -13,7 +13,7 @@ from typing import Any
 
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.hints import nearest_examples
-from triplewise.nodes.plan import rule_service, shown_readings
+from triplewise.nodes.plan import rule_service
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.sql import rank_names
 from triplewise.nodes.state import State, Step
@@ -40,8 +40,6 @@ def action_context(state: State, env: Environment) -> ActionContext:
     context, is_full = env.context, env.context.history == "full"
     services: dict[str, Any] = {"rules": rule_service(state, env)}
     services["queries"] = {str(s.number): s.feedback.program for s in state.standing if s.feedback.program}
-    if shown := shown_readings(state, env):
-        services["readings"] = [r.program for r in shown]
     if context.db is not None:
         services["database"] = env.database
         services["rank_names"] = lambda named: rank_names(state.question, named, env)
@@ -115,7 +113,7 @@ def _looked_up(standing: Sequence[Step]) -> dict[str, dict[str, list[str]]]:
 
 
 def _shown(state: State, env: Environment) -> tuple[frozenset[str], frozenset[str]]:
-    """Return ids that steps and hints show: around the entities, what else a mention may mean; and relations."""
+    """Return nodes that steps and hints show, other meanings of a mention too, and relations."""
     short = env.kg.profile.short
     hinted = [t for s in state.observation for t in (s.triple, s.through) if t is not None]
     ends = (short(n) for t in hinted for n in (t.subject, t.object) if isinstance(n, IRI))

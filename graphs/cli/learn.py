@@ -11,7 +11,7 @@ from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import out, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
-PATHS = {"kg", "profile", "prompt", "seeds", "examples", "documents", "facts", "prices", "encoder", "db"}
+PATHS = {"kg", "profile", "prompt", "seeds", "examples", "documents", "facts", "encoder", "db"}
 """Settings that may name a file or a folder."""
 FORMAT = """\
 Trajectories (DIR/trajectories.jsonl) are JSON lines with: id, question, entities \

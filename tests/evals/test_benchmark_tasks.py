@@ -428,10 +428,10 @@ def test_every_result_says_what_it_takes_to_have_it_again(
     assert (about["phases"]["reflect"], about["phases"]["plan"]) == ("none", "auto")
     assert about["seed_questions"] == "the dev questions of all hops"
     json.dumps(about)  # plain values only
-    mine, identities = tmp_path / "prices.yaml", set()
-    for price in (1, 2):  # another price is another evaluation
-        mine.write_text(f"models: {{m: {{input: {price}, output: 2}}}}\n", encoding="utf-8")
-        identities.add(identity_of(metaqa(n=2, settings={"prices": str(mine)})))
+    mine, identities = tmp_path / "mine.yaml", set()
+    for words in ("one", "two"):  # another prompt is another evaluation
+        mine.write_text(f"extends: [agent]\ndescription: {words}\n", encoding="utf-8")
+        identities.add(identity_of(metaqa(n=2, settings={"prompt": str(mine)})))
     assert len(identities) == 2
 
 

@@ -15,7 +15,6 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.models import BATCH, OpenAIEncoder, open_embeddings
 from triplewise.nodes.reasoning import ranker
-from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 from triplewise.tools.kg.open import close_all
 from triplewise.tools.retrieval.encoder import Encoder
@@ -52,18 +51,6 @@ def test_many_texts_go_in_batches_and_an_empty_one_is_no_reason_to_be_refused(op
     vectors = encoder_on(server).encode([*texts, ""])
     assert [len(batch) for batch in server.embedded] == [BATCH, BATCH, 1]
     assert np.array_equal(encoder_on(server).encode(texts[-2:]), vectors[-3:-1])
-
-
-def test_tokens_and_cost_go_to_the_run_that_asks(openai_server: Start) -> None:
-    server = openai_server(models=["text-embedding-3-small"])
-    uses: list[Usage] = []
-    encoder = encoder_on(server, "openai:text-embedding-3-small").session(uses.append)
-    encoder.encode(["three words here", "two more"])
-    encoder.encode(["two more"])
-    (used,) = uses
-    assert (used.calls, used.estimated) == (0, True)
-    assert used.input_tokens >= 5
-    assert used.cost == pytest.approx(used.input_tokens * 0.02 / 1e6)
 
 
 @pytest.mark.parametrize("fault", [Fault.RATE_LIMIT, Fault.CUT])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -109,7 +108,7 @@ def test_relations_stay_whole_until_a_fact_uses_them() -> None:
     used = by_number(encode(steps(look("Q1"), look("Q2", MANY[::-1]), fact("?y", MANY[30], "Q1", y=["a"]))))
     assert MANY[30] in used[1]["observation"]
     assert used[1]["observation"].endswith("... (40 in all)")
-    assert used[1]["observation"].count("film.film.") == KEPT_RELATIONS
+    assert used[1]["observation"].count("film.film.") == KEPT_RELATIONS + 1
     assert used[2]["observation"] == str({"forward": MANY[::-1], "backward": []})
 
 
@@ -136,44 +135,11 @@ def test_the_same_list_is_referred_to() -> None:
     assert entries[3]["observation"] == str({"forward": MANY, "backward": []})
 
 
-def test_values_that_did_not_change_are_not_repeated() -> None:
-    countries = ["Switzerland", "Austria", "Liechtenstein", "Italy"]
-    entries = by_number(
-        encode(
-            steps(
-                fact("?country", "r", "Q1", country=countries),
-                fact(
-                    "?lake", "r", "?country", country=countries, lake=["Zug", "Thun", "Lake Geneva", "Lugano"]
-                ),
-                fact("?lake", "s", "?depth", country=countries, lake=["Zug"], depth=["1"]),
-            )
-        )
-    )
-    assert entries[1]["observation"] == f"The value of variable ?country is {countries}."
-    assert entries[2]["observation"] == "The value of variable ?lake is ['Zug', 'Thun', ... (4 in all)]."
-    assert entries[3]["observation"].count("The value of") == 3
-
-
-def test_a_cut_list_of_values_keeps_its_number_and_the_ids_of_namesakes() -> None:
-    made = fact("?x", "r", "Q1", x=["Ada", "Ada", "Bo"])
-    made["feedback"] = replace(made["feedback"], ids={"x": ["Q1", "Q2", "Q3"]})
-    made["observation"] = "The value of variable ?x is ['Ada [Q1]', 'Ada [Q2]', 'Bo', ... (21 in all)]."
-    entries = encode(steps(made, fact("?x", "s", "Q2", x=["Bo"])))
-    assert entries[0]["observation"] == (
-        "The value of variable ?x is ['Ada [Q1]', 'Ada [Q2]', ... (21 in all)]."
-    )
-
-
 def test_a_note_goes_once_the_next_step_worked() -> None:
     noted = fact("?x", "r", "Q1", x=["UnName_Entity"])
     noted["observation"] += "\nThese are nodes without a name: look through them."
     assert by_number(encode(steps(noted, failed("a()"))))[1]["observation"] == noted["observation"]
     assert "look through" not in by_number(encode(steps(noted, look("?x"))))[1]["observation"]
-
-
-def test_long_values_are_clipped_once_replaced() -> None:
-    first, second = fact("?x", "r", "Q1", x=["w" * 900]), fact("?x", "s", "Q2", x=["v"])
-    assert "(900 characters in all)" in encode(steps(first, second))[0]["observation"]
 
 
 NAMES = st.sampled_from(["Q1", "Q2", "?x", "?y"])

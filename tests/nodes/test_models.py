@@ -21,7 +21,7 @@ from langchain_core.messages import AIMessage
 
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.nodes.models import ChatModel, open_model
-from triplewise.tools.core.errors import ConfigurationError, DataError, ModelUnavailableError, OutOfTimeError
+from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError, OutOfTimeError
 from triplewise.tools.kg.protocol import Deadline
 
 Start = Callable[..., OpenAIServer]
@@ -290,19 +290,11 @@ def test_usage_is_estimated_where_none_can_be_believed(
     assert 2 <= usage.output_tokens <= 10
 
 
-def test_cost_by_price_table(openai_server: Start, tmp_path: Any) -> None:
+def test_cost_by_price_table(openai_server: Start) -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 500, "total_tokens": 1500}
-    server = openai_server([{"text": "x", "usage": usage}] * 3, models=["gpt-3.5-turbo", "mine"])
-    # QueryAgent, appendix C.2: 0.0015 and 0.0020 USD per thousand tokens.
+    server = openai_server([{"text": "x", "usage": usage}] * 2, models=["gpt-3.5-turbo", "mine"])
     assert model_on(server, "openai:gpt-3.5-turbo").reply(QUESTION).usage.cost == pytest.approx(0.0025)
     assert model_on(server, "openai:mine").reply(QUESTION).usage.cost is None
-    table = tmp_path / "prices.yaml"
-    table.write_text("models: {mine: {input: 4, output: 8}}")
-    assert model_on(server, "openai:mine", prices=str(table)).reply(QUESTION).usage.cost == pytest.approx(
-        0.008
-    )
-    with pytest.raises(DataError, match="none\\.yaml"):
-        model_on(server, prices=str(tmp_path / "none.yaml"))
 
 
 def test_the_client_is_imported_when_a_model_is_opened() -> None:
@@ -326,7 +318,7 @@ def test_an_error_of_our_own_is_not_the_servers_fault(
     openai_server: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = openai_server(["ok", "ok"])
-    monkeypatch.setattr("triplewise.nodes.models.Prices.cost", lambda *_: dict[str, float]()["missing"])
+    monkeypatch.setattr("triplewise.nodes.models.cost", lambda *_: dict[str, float]()["missing"])
     with pytest.raises(KeyError):
         model_on(server).reply(QUESTION)
     assert len(server.requests) == 1
