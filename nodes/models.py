@@ -1,8 +1,7 @@
 """Language models and embeddings of any OpenAI-compatible server, and any LangChain chat model.
 
-Retries, time-outs and usage are LangChain's. A long run also needs errors that are explained, parameters left
-out that a model does not know, replies without reasoning blocks and of bounded size, and an end when its
-seconds are over: every call is made on one event loop in a thread of its own, where it can be cancelled.
+Retries, time-outs and usage are LangChain's. Every call is made on one event loop in a thread of its own,
+where it can be cancelled when the seconds of a run are over.
 """
 
 from __future__ import annotations
@@ -46,13 +45,14 @@ MALFORMED_RETRIES = 2  # Further requests after a reply that is not a chat compl
 MAX_TOKENS = 1024  # Tokens that a reply may have where nothing sets a limit
 CHARACTERS, BYTES, OTHER_BYTES = 16, 1024, 2**20
 """What is read of a reply: characters of text a token, bytes of a response a token, and bytes besides."""
+BATCH, CACHED_TEXTS, LONGEST_VECTORS = 256, 2_000, 64 * 2**20
+"""Texts embedded at once, texts whose vectors stay in memory, and bytes that are read of a reply with vectors."""
 _OPTIONAL = ("max_tokens", "parallel_tool_calls", "reasoning_effort", "stop", "temperature")
-"""Parameters that a request can do without."""
+"""Parameters a request can do without, and how providers say that a model does not take one, or its value."""
 _REFUSED = re.compile(
     r"not support|unsupported|unrecogni[sz]ed|unknown|extra inputs|not permitted|unexpected keyword"
     r"|deprecated for this model|only \S+ is allowed"
 )
-"""How providers say that a model does not take a parameter, or not the value it was given."""
 _REASONING = (
     re.compile(r"<(think|thinking)>.*?</\1>", re.DOTALL),
     re.compile(r"\A.*</(?:think|thinking)>", re.DOTALL),
@@ -324,12 +324,6 @@ class ChatModel:
         )
 
 
-BATCH, CACHED_TEXTS = 256, 2_000
-"""Texts sent at once, within what the smaller servers take, and those whose vectors are kept in memory."""
-LONGEST_REPLY = 64 * 2**20
-"""Bytes of a reply that are read; a batch of vectors with 4,096 numbers, written as text, takes half."""
-
-
 class OpenAIEncoder(Encoder):
     """An `Encoder` that asks a server, once for each text while it is cached; errors are a language model's.
 
@@ -352,24 +346,28 @@ class OpenAIEncoder(Encoder):
     def _client(self) -> OpenAIEmbeddings:
         from langchain_openai import OpenAIEmbeddings
 
-        settings = self.server.client_settings(LONGEST_REPLY)
+        settings = self.server.client_settings(LONGEST_VECTORS)
         return OpenAIEmbeddings(check_embedding_ctx_length=False, chunk_size=BATCH, **settings)
 
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
         sent = [text if text.strip() else " " for text in texts]  # servers refuse an empty text
         try:
-            rows = wait_for(self._client.aembed_documents(sent))
+            vectors = np.asarray(wait_for(self._client.aembed_documents(sent)), np.float32)
+            if (
+                vectors.shape != (len(texts), self._dimension or vectors.shape[-1])
+                or not np.isfinite(vectors).all()
+            ):
+                raise ValueError(f"{len(texts)} vectors of equal length were due, got {vectors.shape}")
         except Exception as error:
             raise explained(error, self.server, "list of embeddings") from error
-        vectors = np.asarray(rows if len({len(row) for row in rows}) == 1 else [], np.float32)
-        expected = (len(texts), self._dimension or vectors.shape[-1])
-        if vectors.shape != expected or not expected[1] or not np.isfinite(vectors).all():
-            due = f"{len(texts)} vectors of equal length were due, got shape {vectors.shape}"
-            question = f"is {self.server.model!r} an embedding model?"
-            raise ModelUnavailableError(f"{self.server.where} sent no usable embeddings: {due}; {question}")
         self._dimension = vectors.shape[1]
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
+
+
+@lru_cache(maxsize=8)
+def _encoder(server: Server) -> OpenAIEncoder:
+    return OpenAIEncoder(server)
 
 
 def open_embeddings(
@@ -381,7 +379,6 @@ def open_embeddings(
     return _encoder(find_server(name, base_url, api_key_env, **settings))
 
 
-_encoder = lru_cache(maxsize=8)(OpenAIEncoder)  # one encoder per settings: connections and vectors are reused
 _STARTING = threading.Lock()
 
 

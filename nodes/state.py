@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from html import escape
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
 from langgraph.channels import EphemeralValue, UntrackedValue
@@ -81,13 +80,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the inspector says of the last step.
+    """What the inspector says of the last step, in `reason` for a person.
 
-    `guideline`: id of the guideline that fits, "" for none.
-    `source`: whose feedback shows it (`kb`, `interpreter`, `memory`, or several joined by `+`).
-    `text`: of an error, what a correction shows the agent.
-    `note`: what is appended to the observation of a step that stands, or which budget is spent.
-    `reason`: what is wrong, in words for a person.
+    `guideline` is the id of the one that fits ("" for none), `source` whose feedback shows it (`kb`,
+    `interpreter`, `memory`, or several joined by `+`), `text` what a correction shows the agent, and `note`
+    what is appended to the observation of a step that stands, or which budget is spent.
     """
 
     status: VerdictStatus
@@ -147,11 +144,10 @@ class Answer:
     several variables each row is a value, its cells joined by commas. A relational database gives `sql` in
     place of `sparql`, and `rows` (as text) in place of `proof`.
 
-    `confidence` is the calibrated probability that the answer is exactly right; None where nothing could
-    calibrate it (for claims and slots, and with a language model without `triplewise calibrate`).
-    Below the setting `min_confidence` the status is `unsure`. `unaccounted` are the words of the question
-    that the query does not account for, `rivals` other readings with other answers, likeliest first.
-    `note` is what guidelines of severity `note` say of the step that gave it.
+    `confidence` is the calibrated probability that the answer is exactly right, None where nothing could
+    calibrate it; below the setting `min_confidence` the status is `unsure`. `unaccounted` are the words of
+    the question that the query does not account for, `rivals` other readings with other answers, likeliest
+    first, `note` is what guidelines of severity `note` say of the step that gave it.
     """
 
     status: AnswerStatus
@@ -175,19 +171,6 @@ class Answer:
         sure = "" if self.confidence is None else f", {self.confidence:.0%} sure"
         query = " ".join((self.sparql or self.sql).split())
         return f"{self.text}\n[{self.status.replace('_', ' ')}{sure}] {query or self.reason}".rstrip()
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows; all text of graphs and models is escaped."""
-        sure = "" if self.confidence is None else f", {self.confidence:.0%} sure"
-        status = f"{self.status.replace('_', ' ')}{sure}. {self.reason}"
-        parts = [f"<p><b>{escape(self.text)}</b><br><small>{escape(status)}</small></p>"]
-        if query := self.sparql or self.sql:
-            parts.append(f"<pre>{escape(query)}</pre>")
-        if self.proof:
-            rows = (("subject", "relation", "object"), *(fact.labels for fact in self.proof))
-            cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
-            parts.append(f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>")
-        return "".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain JSON values; terms of the proof as N-Triples."""
@@ -295,8 +278,8 @@ class State(BaseModel):
 
     def restored(self) -> State:
         """Return the state with its values read anew: a checkpoint gives tuples inside them back as lists."""
-        read = _Restored(**{name: getattr(self, name) for name in State.model_fields})
-        return State.model_construct(**{name: getattr(read, name) for name in State.model_fields})
+        plain = {name: getattr(self, name) for name in State.model_fields}
+        return State.model_construct(**vars(_Restored(**plain)))
 
 
 class _Restored(State):

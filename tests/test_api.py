@@ -13,9 +13,7 @@ import pytest
 import rdflib
 
 import triplewise
-from triplewise.nodes.state import Answer, ProofTriple
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.terms import IRI, Triple, text
 
 
 def test_names_are_all_there_and_known_to_type_checkers() -> None:
@@ -60,17 +58,6 @@ def test_many_questions_keep_their_order() -> None:
     assert labels == [("Bram Stoker",), ("Tokyo",), ("Bram Stoker",)]
     assert asyncio.run(triplewise.aask(questions[1])).labels == ("Tokyo",)
     assert [phase for phase, _ in triplewise.stream(questions[0])][-1] == "answer"
-
-
-def test_what_a_notebook_shows_is_escaped() -> None:
-    facts = [("<b>A</b>", "knows", "B"), ("B", "knows", "C"), ("X", "is", "X")]
-    iri = IRI("http://example.org/a")
-    proof = tuple(ProofTriple(Triple(iri, iri, text(o)), (s, r, o)) for s, r, o in facts)
-    html = Answer("unsure", text="<script>", sparql="SELECT", proof=proof, confidence=0.4)._repr_html_()
-    assert "<script>" not in html
-    assert "<b>A</b>" not in html
-    assert html.count("<tr>") == 4
-    assert "40% sure" in html
 
 
 @pytest.mark.parametrize("entities", ["x", {"x": 5}, {5: "Q1"}])
