@@ -46,7 +46,7 @@ MAX_TOKENS = 1024  # Tokens that a reply may have where nothing sets a limit
 CHARACTERS, BYTES, OTHER_BYTES = 16, 1024, 2**20
 """What is read of a reply: characters of text a token, bytes of a response a token, and bytes besides."""
 BATCH, CACHED_TEXTS, LONGEST_VECTORS = 256, 2_000, 64 * 2**20
-"""Texts embedded at once, texts whose vectors stay in memory, and bytes that are read of a reply with vectors."""
+"""Texts embedded at once, texts whose vectors stay in memory, bytes read of a reply with vectors."""
 _OPTIONAL = ("max_tokens", "parallel_tool_calls", "reasoning_effort", "stop", "temperature")
 """Parameters a request can do without, and how providers say that a model does not take one, or its value."""
 _REFUSED = re.compile(
