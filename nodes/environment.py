@@ -94,9 +94,8 @@ class Environment:
                 stored = [k.fact for k in kept if k.fact.triple not in hidden]
                 base = overlaid(base, stored) if stored else base
             own = [f for f in self.facts if f.triple not in hidden]
-            limits = {"timeout": context.query_timeout, "limit": context.row_limit}
-            run = {"meter": self.meter, "answers": self._answers, "deadline": self.deadline}
-            session = base.session(**run, **limits)
+            limits: dict[str, Any] = {"timeout": context.query_timeout, "limit": context.row_limit}
+            session = base.session(meter=self.meter, answers=self._answers, deadline=self.deadline, **limits)
             self._kg = self.facts, overlaid(session, own) if own else session
         return self._kg[1]
 
@@ -156,9 +155,13 @@ class Environment:
         context = self.context
         if not isinstance(context.model, str):
             return models.ChatModel(context.model)
-        sampling = {"temperature": context.temperature, "reasoning_effort": context.reasoning_effort}
-        limit = context.max_reply_tokens
-        return models.open_model(context.model, max_tokens=limit, **sampling, **self._server)
+        return models.open_model(
+            context.model,
+            temperature=context.temperature,
+            reasoning_effort=context.reasoning_effort,
+            max_tokens=context.max_reply_tokens,
+            **self._server,
+        )
 
     @cached_property
     def toolset(self) -> Toolset:

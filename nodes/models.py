@@ -128,6 +128,11 @@ class Server:
         parts = urlsplit(self.base_url)
         return f"the model server at {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}"
 
+    @property
+    def is_openai(self) -> bool:
+        """Whether it is OpenAI's own, in whatever region."""
+        return f".{urlsplit(self.base_url).hostname}".endswith(".api.openai.com")
+
     def client_settings(self, most_bytes: int) -> dict[str, Any]:
         """Return settings of langchain-openai's asynchronous clients, which read `most_bytes` of a reply."""
 
@@ -154,10 +159,11 @@ def find_server(model: str, base_url: str | None, api_key_env: str, **settings: 
     if not key.isascii() or not key.isprintable():
         raise ConfigurationError(f"the key in {api_key_env} holds characters no key has; copy it again")
     secrets.remember(key)
-    if not key and f".{urlsplit(url).hostname}".endswith(".api.openai.com"):
+    server = Server(model, url, key or "no-key", api_key_env, **settings)
+    if not key and server.is_openai:
         others = 'give base_url of a server that needs none, or use model="embedded"'
         raise ConfigurationError(f"no key for {url}: set environment variable {api_key_env}, or {others}")
-    return Server(model, url, key or "no-key", api_key_env, **settings)
+    return server
 
 
 def split_model(model: str) -> tuple[str, str]:
@@ -353,10 +359,8 @@ class OpenAIEncoder(Encoder):
         sent = [text if text.strip() else " " for text in texts]  # servers refuse an empty text
         try:
             vectors = np.asarray(wait_for(self._client.aembed_documents(sent)), np.float32)
-            if (
-                vectors.shape != (len(texts), self._dimension or vectors.shape[-1])
-                or not np.isfinite(vectors).all()
-            ):
+            due = len(texts), self._dimension or vectors.shape[-1]
+            if vectors.shape != due or not np.isfinite(vectors).all():
                 raise ValueError(f"{len(texts)} vectors of equal length were due, got {vectors.shape}")
         except Exception as error:
             raise explained(error, self.server, "list of embeddings") from error
