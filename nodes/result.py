@@ -57,8 +57,9 @@ def build_answer(
     shown = list(dict.fromkeys(proof))[:PROOF_LIMIT] if answer.values else []
     several = base_of(kg)
     if isinstance(several, FederatedKG):
-        answer = replace(answer, sparql=several.written(sparql), note=several.remark(shown) or answer.note)
-        shown += [bridge.triple for bridge in several.crossed(shown)]
+        bridges, remark = several.remarks(shown)
+        answer = replace(answer, sparql=several.written(sparql), note=remark or answer.note)
+        shown += bridges
     try:
         names, documents = triple_labels(kg, shown, exact=False), facts_of(kg)
     except QueryFailedError as error:

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import combinations
+from typing import Any, NamedTuple
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.terms import IRI, Term, Triple
+from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.profile import local_name, split_words
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, batches, terms_n3
 
@@ -21,93 +21,78 @@ SAME_NAME = IRI("urn:triplewise:bridge:same_name")
 STATED, NAMED, BATCH = 20_000, 5_000, 100  # links and named nodes of a source up to which all are read
 
 
-@dataclass(frozen=True, slots=True)
-class Bridge:
-    """Nodes of two sources that are one thing; `link` says why. The first one's id is that of both."""
+class Bridge(NamedTuple):
+    """A node that has the id of another one, which is the same thing; `link` says why."""
 
-    sources: tuple[str, str]
-    nodes: tuple[IRI, IRI]
+    node: IRI
     link: IRI
+    one: IRI
 
     @property
     def triple(self) -> Triple:
         """The bridge as a fact."""
-        return Triple(self.nodes[1], self.link, self.nodes[0])
+        return Triple(*self)
 
 
-def find_bridges(kgs: Mapping[str, KnowledgeGraph], here: Collection[str]) -> tuple[Bridge, ...]:
-    """The bridges from graphs in this process (`here`) to those before them, one a node.
-
-    A graph that does not answer has none.
-    """
-    rows = {row for kg in kgs.values() for row in _rows(kg, f"SELECT ?a ?b WHERE {{ ?a {SAME_AS.n3()} ?b }}")}
-    stated = defaultdict[Term, set[Term]](set)
-    for a, b in rows:
-        stated[a].add(b)
-        stated[b].add(a)
-    held, labels = dict[str, set[Term]](), dict[str, dict[Term, str]]()
-    for name, kg in kgs.items():
-        pattern = f"?x ?p ?o FILTER(?p != {SAME_AS.n3()})"
-        held[name] = {x for x, *_ in _about(kg, stated, pattern)}
-        links = "|".join(f"<{p}>" for p in kg.profile.label_predicates)
-        named = [s for (s,) in _rows(kg, f"SELECT DISTINCT ?s WHERE {{ ?s {links} ?l }}", NAMED)]
-        labels[name] = {
-            n: label for n, label in kg.labels(named, partial=True).items() if kg.profile.linkable(n.value)
+def find_bridges(kgs: Mapping[str, KnowledgeGraph], here: Collection[str]) -> dict[IRI, Bridge]:
+    """Nodes of some graphs (`here`) that are known in graphs before them, as far as these answer."""
+    found, stated, rank = dict[IRI, Bridge](), defaultdict[Any, set[Any]](set), dict[Any, int]()
+    for kg in kgs.values():
+        for a, b in _rows(kg, f"SELECT ?a ?b WHERE {{ ?a {SAME_AS.n3()} ?b }}"):
+            stated[a].add(b)
+            stated[b].add(a)
+    for place, name in reversed(list(enumerate(here))):
+        rank |= {
+            node: place for node, _ in _about(kgs[name], stated, f"?x ?p ?o FILTER(?p != {SAME_AS.n3()})")
         }
-    found = dict[tuple[str, Term], Bridge]()
+    for node in sorted(rank, key=lambda node: (rank[node], node.value)):
+        for same in sorted((n for n in stated[node] if rank.get(n, -1) < rank[node]), key=lambda n: n.value)[
+            :1
+        ]:
+            found[node] = Bridge(node, SAME_AS, found[same].one if same in found else same)
     for one, other in (pair for pair in combinations(kgs, 2) if pair[1] in here):
-        pairs = [(a, b, SAME_AS) for a in held[one] for b in stated[a] if b in held[other]]
-        small, large = (other, one) if labels[other] else (one, other)
         with suppress(QueryFailedError):
-            same = _namesakes(kgs[small], labels[small], kgs[large])
-            pairs += [(*((a, b) if small == one else (b, a)), SAME_NAME) for a, b in same]
-        for a, b, link in pairs:
-            if isinstance(a, IRI) and isinstance(b, IRI) and (other, b) not in found and a != b:
-                found[other, b] = Bridge((one, other), (a, b), link)
-    return tuple(sorted(found.values(), key=lambda bridge: bridge.nodes))
+            for node, same in _namesakes(kgs[other], kgs[one]):
+                if node != same and node not in found:
+                    found[node] = Bridge(node, SAME_NAME, found[same].one if same in found else same)
+    return found
 
 
-def ids_of(bridges: Iterable[Bridge]) -> dict[Term, IRI]:
-    """The one id of each node that bridges join: that of the source that comes first."""
-    ids = dict[Term, IRI]()
-    for bridge in bridges:
-        one, other = (ids.get(node, node) for node in bridge.nodes)
-        ids |= dict.fromkeys((*bridge.nodes, *(n for n, i in ids.items() if i == other)), one)
-    return ids
-
-
-def _rows(kg: KnowledgeGraph, sparql: str, limit: int = STATED) -> tuple[tuple[Term, ...], ...]:
+def _rows(kg: KnowledgeGraph, sparql: str, limit: int = STATED) -> tuple[tuple[Any, ...], ...]:
     """The rows of an answer, none where there are too many or it fails."""
     result = kg.query(sparql, limit=limit)
-    return result.rows if result.outcome is Outcome.ROWS else ()  # type: ignore[return-value]
+    return result.rows if result.outcome is Outcome.ROWS else ()
 
 
-def _about(kg: KnowledgeGraph, nodes: Iterable[Term], pattern: str) -> Iterator[tuple[Term, ...]]:
-    """Rows of a node and what a pattern finds of it, as ?y."""
+def _about(kg: KnowledgeGraph, nodes: Iterable[Any], pattern: str) -> Iterator[tuple[Any, Any]]:
+    """Nodes with what a pattern finds of them, as ?y."""
     for batch in batches(sorted(nodes, key=lambda node: node.value), BATCH):
         yield from _rows(kg, f"SELECT DISTINCT ?x ?y WHERE {{ VALUES ?x {{ {terms_n3(batch)} }} {pattern} }}")
 
 
-def _namesakes(
-    kg: KnowledgeGraph, labels: Mapping[Term, str], other: KnowledgeGraph
-) -> Iterator[tuple[Term, Term]]:
+def _namesakes(kg: KnowledgeGraph, other: KnowledgeGraph) -> Iterator[tuple[Any, Any]]:
     """Pairs of a node and the one node of its name and class in another graph."""
-    by_name, classes = defaultdict[str, set[Term]](set), dict[Term, set[str]]()
-    for batch in batches(labels.values(), BATCH):
+    links, by_name = "|".join(f"<{p}>" for p in kg.profile.label_predicates), defaultdict[str, set[Any]](set)
+    named, classes = (
+        _rows(kg, f"SELECT DISTINCT ?s WHERE {{ ?s {links} ?l }}", NAMED),
+        defaultdict[Any, set[str]](set),
+    )
+    labels = {
+        n: normalise(label)
+        for n, label in kg.labels(n for (n,) in named).items()
+        if kg.profile.linkable(n.value)
+    }
+    for batch in batches(kg.labels(labels).values(), BATCH):
         for entry in other.names.exact(*batch):
-            if not entry.alias:
-                by_name[normalise(entry.text)].add(entry.iri)
+            by_name[normalise(entry.text)] |= set() if entry.alias else {entry.iri}
     for graph, nodes in ((kg, labels), (other, set().union(*by_name.values()))):
-        rows = (
-            list(_about(graph, nodes, f"?x {graph.profile.type_links} ?y"))
-            if graph.profile.type_links
-            else []
-        )
-        names = graph.labels({c for _, c in rows}, partial=True)
-        for x, c in rows:
-            classes.setdefault(x, set()).add(normalise(names.get(c) or split_words(local_name(c.value))))
-    alone = Counter(map(normalise, labels.values()))
+        links = graph.profile.type_links
+        rows = list(_about(graph, nodes, f"?x {links} ?y")) if links else []
+        names = graph.labels({of for _, of in rows}, partial=True)
+        for x, of in rows:
+            classes[x].add(normalise(names.get(of) or split_words(local_name(of.value))))
+    alone = Counter(labels.values())
     for node, label in labels.items():
-        same = [n for n in by_name[normalise(label)] if classes.get(n, set()) & classes.get(node, set())]
-        if len(same) == alone[normalise(label)] == 1:
+        same = [n for n in by_name[label] if classes[n] & classes[node]]
+        if len(same) == alone[label] == 1:
             yield node, same[0]

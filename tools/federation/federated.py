@@ -18,7 +18,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, Term, Triple
-from triplewise.tools.federation.bridges import SAME_NAME, Bridge, ids_of
+from triplewise.tools.federation.bridges import SAME_NAME, Bridge
 from triplewise.tools.kg import protocol
 from triplewise.tools.kg.engine import Refused, Token, read_query, tokenize
 from triplewise.tools.kg.labels import LabelIndex
@@ -30,19 +30,14 @@ Items: TypeAlias = "list[str | tuple[str, Items]]"
 Known: TypeAlias = dict[str, list[str]]
 """What variables may be, in SPARQL, by their names."""
 LOCAL, SOURCE = "", "urn:triplewise:source:"
-ROWS, BOUND = (
-    20_000,
-    300,
-)  # most rows of an endpoint for a part of a query, and values that it is handed at once
-MOST_BOUND = 3_000  # values above which it is not bound by what this process holds
+ROWS, BOUND, MOST_BOUND = 20_000, 300, 3_000
+"""Most rows of an endpoint for a part of a query; values that it is handed at once, and that are known of."""
 _STARTS = ("FILTER", "BIND", "VALUES", "OPTIONAL", "MINUS", "GRAPH", "SERVICE", "UNION")
 _HEADS = ("SELECT", "ASK", "WHERE")
 _NO_TRIPLE = re.compile(r"(?:FILTER|BIND|VALUES|GROUP|ORDER|HAVING|LIMIT|OFFSET)\b", re.IGNORECASE)
 _SELECT, _GRAPH = re.compile("SELECT", re.IGNORECASE), re.compile(f"GRAPH <{SOURCE}(.*?)>")
-_VARIABLE, _LINE = (
-    re.compile(r"(?<!\w)\?(\w+)"),
-    re.compile(r" *(?!FILTER|VALUES|BIND|OPTIONAL)[^ {}][^{}]* \."),
-)
+_VARIABLE = re.compile(r"(?<!\w)\?(\w+)")
+_LINE = re.compile(r"( *)(?!FILTER|VALUES|BIND|OPTIONAL)[^ {}][^{}]* \.")
 
 
 class FederatedKG(KnowledgeGraph):
@@ -52,11 +47,11 @@ class FederatedKG(KnowledgeGraph):
     """
 
     def __init__(
-        self, members: Mapping[str, KnowledgeGraph], sources: Sequence[str], bridges: Sequence[Bridge]
+        self, members: Mapping[str, KnowledgeGraph], sources: Sequence[str], bridges: Mapping[IRI, Bridge]
     ):
         super().__init__(members[LOCAL].profile, " + ".join(sources), timeout=30.0, limit=10_000)
-        self.members, self.sources, self.bridges = members, tuple(sources), tuple(bridges)
-        self._ids, self.silent = ids_of(bridges), dict[str, str]()
+        self.members, self.sources, self.bridges = members, tuple(sources), bridges
+        self.silent = dict[str, str]()
         self.is_remote = any(kg.is_remote for kg in members.values())
         self.index = self.names if all(kg.index is not None for kg in members.values()) else None
 
@@ -69,6 +64,10 @@ class FederatedKG(KnowledgeGraph):
             for name, kg in self.members.items()
         }
         return session
+
+    def one_id(self, node: IRI) -> IRI:
+        """The id that a node has here."""
+        return self.bridges[node].one if node in self.bridges else node
 
     @property
     def names(self) -> LabelIndex:
@@ -92,11 +91,10 @@ class FederatedKG(KnowledgeGraph):
     def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
         ones = defaultdict[Any, list[IRI]](list)
         for subject in subjects:
-            ones[self._ids.get(subject, subject)].append(subject)
+            ones[self.one_id(subject)].append(subject)
         said = list(self._each(self.members, lambda kg: kg._label_rows(list(ones), deadline)).values())
-        return replace(
-            said[0], _rows=tuple((s, *row[1:]) for r in said for row in r.rows for s in ones[row[0]])
-        )
+        rows = ((s, *row[1:]) for result in said for row in result.rows for s in ones[row[0]])
+        return replace(said[0], _rows=tuple(rows))
 
     def query(
         self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
@@ -125,10 +123,7 @@ class FederatedKG(KnowledgeGraph):
         tokens, prefixes, pieces, end = tokenize(sparql), dict[str, str](), list[str](), 0
         for i, token in enumerate(tokens):
             prefix, _, local = token.text.partition(":")
-            iri, begin = (
-                token.text[1:-1] if token.kind == "iri" else prefixes.get(prefix, "") + local,
-                token.start,
-            )
+            iri = token.text[1:-1] if token.kind == "iri" else prefixes.get(prefix, "") + local
             if token.kind == "iri" and i > 1 and tokens[i - 2].keyword == "PREFIX":
                 prefixes[tokens[i - 1].text[:-1]], pieces = iri, []
             elif token.kind != "iri" and (token.kind != "name" or prefix not in prefixes):
@@ -139,8 +134,8 @@ class FederatedKG(KnowledgeGraph):
                     raise Refused(f"SERVICE <{iri}>: no source is called so; the sources are {names}.")
                 pieces += sparql[end : tokens[i - 1].start], f"GRAPH <{SOURCE}{iri}>"
             else:
-                pieces += sparql[end:begin], self._ids.get(IRI(iri), IRI(iri)).n3()
-            end = begin + len(token.text)
+                pieces += sparql[end : token.start], self.one_id(IRI(iri)).n3()
+            end = token.start + len(token.text)
         text = "".join([*pieces, sparql[end:]])
         return _groups(text, tokenize(text), 0)[0]
 
@@ -166,9 +161,7 @@ class FederatedKG(KnowledgeGraph):
     def _filled(self, items: Items, known: Known, source: str, deadline: Deadline, cut: list[str]) -> str:
         """A group for this process, with what endpoints hold as VALUES; `cut` learns where there is more."""
         known, filled, there = dict(known), list[Any](items), list[tuple[tuple[str, ...], list[int]]]()
-        here = [
-            item for item in items if isinstance(item, str) and _NO_TRIPLE.match(item) and item[0] in "Vv"
-        ]
+        here = [item for item in items if isinstance(item, str) and item[:6].upper() == "VALUES"]
         for i, item in enumerate(items):
             if isinstance(item, tuple) and not item[0] and isinstance(item[1][0], tuple):
                 if _SELECT.match(item[1][0][0]):  # a subquery is a query
@@ -180,18 +173,14 @@ class FederatedKG(KnowledgeGraph):
                     here.append(filled[i])
                     continue
                 if len(held) == 1:  # what one endpoint holds, and variables join, is asked for as one
-                    met = [
-                        p
-                        for p in there
-                        if p[0] == held and any(_named(items[j]) & _named(item) for j in p[1])
-                    ]
+                    alike = [part for part in there if part[0] == held]
+                    met = [part for part in alike if any(_named(items[j]) & _named(item) for j in part[1])]
                     own, there = sorted(chain(own, *(p[1] for p in met))), [p for p in there if p not in met]
                 there.append((held, own))
         outside = {name for _, own in there for i in own for name in _named(items[i])}
-        for name in sorted(outside.intersection(*[_named(" ".join(here))])):
-            found = self.members[LOCAL].query(
-                f"SELECT DISTINCT ?{name} WHERE {{ {' '.join(here)} }}", limit=MOST_BOUND
-            )
+        for name in sorted(outside & _named(" ".join(here))):
+            select = f"SELECT DISTINCT ?{name} WHERE {{ {' '.join(here)} }}"
+            found = self.members[LOCAL].query(select, limit=MOST_BOUND)
             if found.outcome in (Outcome.ROWS, Outcome.EMPTY):
                 known[name] = [term.n3() for term in found.column(name)]
         while there:
@@ -215,11 +204,10 @@ class FederatedKG(KnowledgeGraph):
         """What an endpoint holds of some patterns, as VALUES; `known` is used, and learns."""
         member, names = self.members[name], sorted(_named(text))
         bound = min((n for n in names if n in known), key=lambda n: len(known[n]), default="")
-        handed = [
-            f"VALUES ?{bound} {{ {' '.join(b)} }}" for b in protocol.batches(known.get(bound, ()), BOUND)
-        ]
+        parts = protocol.batches(known.get(bound, ()), BOUND)
+        handed = [f"VALUES ?{bound} {{ {' '.join(part)} }}" for part in parts] if bound else [""]
         head = f"SELECT DISTINCT {' '.join(f'?{n}' for n in names)} WHERE" if names else "ASK"
-        queries = [f"{head} {{ {values} {text} }}" for values in (handed if bound else [""])]
+        queries = [f"{head} {{ {values} {text} }}" for values in handed]
         ask = partial(member.query, timeout=deadline.left, limit=ROWS)
         results = member.together([partial(ask, query) for query in queries])
         for result in results:
@@ -231,28 +219,25 @@ class FederatedKG(KnowledgeGraph):
         if results and not names:
             return "" if results[0].boolean else "FILTER(false)"
         rows = tuple(dict.fromkeys(row for result in results for row in result.rows))
+        if any(term is not None and term.value.startswith("_:") for row in rows for term in row):
+            cut.append(f"nodes of {name} without a name are left out")
         return _values(Result(Outcome.ROWS, tuple(names), rows), known)
 
     def sources_of(self, triple: Triple) -> tuple[str, ...]:
         """The sources that hold a fact."""
         return self.holders(" ".join(term.n3() for term in (triple.subject, triple.relation, triple.object)))
 
-    def crossed(self, triples: Iterable[Triple]) -> list[Bridge]:
-        """The bridges at which facts of several sources meet."""
-        met = dict[Term, set[str]]()
-        for triple in triples:
+    def remarks(self, proof: Iterable[Triple]) -> tuple[list[Triple], str]:
+        """The bridges at which facts of several sources meet; in words, mere names, and who is silent."""
+        met = defaultdict[Term, set[str]](set)
+        for triple in proof:
             for node in (triple.subject, triple.object):
-                met.setdefault(node, set()).update(self.sources_of(triple))
-        return [b for b in self.bridges if set(b.sources) <= met.get(self._ids[b.nodes[0]], set())]
-
-    def remark(self, triples: Iterable[Triple]) -> str:
-        """What has to be said of an answer with this proof: what names alone join, and who was silent."""
-        named = [
-            tuple(map(self.profile.short, b.nodes)) for b in self.crossed(triples) if b.link == SAME_NAME
-        ]
-        pairs = ", ".join(f"{one} = {other}" for one, other in named)
-        said = [f"joined by equal names only: {pairs}"] if named else []
-        return "; ".join([*said, *(f"{name} did not answer: {why}" for name, why in self.silent.items())])
+                met[node].update(self.sources_of(triple))
+        crossed, short = [b for b in self.bridges.values() if len(met[b.one]) > 1], self.profile.short
+        names = ", ".join(f"{short(b.node)} = {short(b.one)}" for b in crossed if b.link == SAME_NAME)
+        said = [f"joined by equal names only: {names}"] if names else []
+        said += [f"{name} did not answer: {why}" for name, why in self.silent.items()]
+        return [b.triple for b in crossed], "; ".join(said)
 
     def written(self, sparql: str) -> str:
         """A query that PyQL wrote, with a SERVICE block for each group of lines that one source holds."""
@@ -263,14 +248,13 @@ class FederatedKG(KnowledgeGraph):
             return next((self.holders(triple) for triple, _ in triples), ())
 
         for names, group in groupby(sparql.splitlines(), held):
-            block = list(group)
-            indent = block[0][: len(block[0]) - len(block[0].lstrip())]
-            services = [[f"SERVICE <{name}> {{", *(f"  {line}" for line in block), "}"] for name in names]
-            if len(services) > 1:
-                services = [["{" if not i else "} UNION {", *s] for i, s in enumerate(services)] + [["}"]]
-            lines += [
-                text if text.startswith("  ") else indent + text for s in services for text in s
-            ] or block
+            block, services = list(group), list[str]()
+            match = _LINE.fullmatch(block[0])
+            indent = match[1] if match else ""
+            for i, name in enumerate(names):
+                services += [f"{indent}{'} UNION ' if i else ''}{{"] if len(names) > 1 else []
+                services += [f"{indent}SERVICE <{name}> {{", *(f"  {line}" for line in block), f"{indent}}}"]
+            lines += [*services, f"{indent}}}"] if len(names) > 1 else services or block
         return "\n".join(lines) + "\n"
 
 
@@ -348,8 +332,7 @@ def _named(text: Any) -> set[str]:
 def _expected(texts: Sequence[Any], known: Known) -> int:
     """How many rows patterns may have: by what is known of them, else by the names in them."""
     sizes = [len(known[name]) for text in texts for name in _named(text) if name in known]
-    fixed = [BOUND for text in texts if len(_named(text)) < 2]
-    return min([*sizes, *fixed], default=ROWS)
+    return min(sizes, default=BOUND if any(len(_named(text)) < 2 for text in texts) else ROWS)
 
 
 def _values(result: Result, known: Known) -> str:

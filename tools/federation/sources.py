@@ -14,7 +14,7 @@ import pyoxigraph as ox
 
 from triplewise.tools.core.addresses import hide_secrets, host_of, whole_url
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.federation.bridges import find_bridges, ids_of
+from triplewise.tools.federation.bridges import find_bridges
 from triplewise.tools.federation.direct_mapping import is_database, open_database_graph
 from triplewise.tools.federation.federated import LOCAL, SOURCE, FederatedKG
 from triplewise.tools.kg import KnowledgeGraph, load_profile, open_kg
@@ -132,7 +132,7 @@ def _as_one(opened: Mapping[str, KnowledgeGraph]) -> FederatedKG:
     here = {n: kg for n, kg in opened.items() if isinstance(kg, EmbeddedKG) and kg.path is None}
     there = {n: kg for n, kg in opened.items() if n not in here}
     bridges = find_bridges({**there, **here}, here)
-    store, ids = ox.Store(), {node.value: ox.NamedNode(one.value) for node, one in ids_of(bridges).items()}
+    store, ids = ox.Store(), {b.node.value: ox.NamedNode(b.one.value) for b in bridges.values()}
     for name, kg in here.items():
         for graph in (ox.NamedNode(SOURCE + name), ox.DefaultGraph()):
             for quad in kg.quads():

@@ -28,9 +28,8 @@ def values(kg: FederatedKG, query: str) -> set[str]:
 
 def test_bridges_are_stated_or_names_that_stand_alone_in_one_class(kg: FederatedKG) -> None:
     short = kg.profile.short
-    by_link = {
-        link: {short(b.nodes[1]) for b in kg.bridges if b.link == link} for link in (SAME_AS, SAME_NAME)
-    }
+    bridges = kg.bridges.values()
+    by_link = {link: {short(b.node) for b in bridges if b.link == link} for link in (SAME_AS, SAME_NAME)}
     assert by_link[SAME_AS] == {"mine:kubrick", "mine:cameron"}
     # Not the two films of one name, nor those that the other graph lacks.
     films = {"mine:psycho", "mine:alien", "mine:jaws", "mine:shining"}
@@ -102,9 +101,9 @@ def test_what_is_around_a_node_is_of_all_sources(kg: FederatedKG) -> None:
 def test_the_proof_names_the_bridge(kg: FederatedKG) -> None:
     lent = Triple(IRI(WD + "Q163038"), IRI(MY + "lentTo"), IRI(MY + "anna"))
     directed = Triple(IRI(WD + "Q163038"), IRI(WDT + "P57"), IRI(WD + "Q7374"))
-    assert [b.link for b in kg.crossed([lent, directed])] == [SAME_NAME]
-    assert kg.crossed([directed]) == []
-    assert "equal names only: wd:Q163038 = mine:psycho" in kg.remark([lent, directed])
+    bridge = Triple(IRI(MY + "psycho"), SAME_NAME, IRI(WD + "Q163038"))
+    assert kg.remarks([lent, directed]) == ([bridge], "joined by equal names only: mine:psycho = wd:Q163038")
+    assert kg.remarks([directed]) == ([], "")
 
 
 def test_the_others_answer_where_one_is_silent(sources: dict[str, str]) -> None:
@@ -114,5 +113,5 @@ def test_the_others_answer_where_one_is_silent(sources: dict[str, str]) -> None:
     assert isinstance(kg, FederatedKG)
     assert values(kg, "SELECT ?f { ?f my:lentTo my:ben }") == {"mine:alien"}
     assert [e.iri for e in kg.names.exact("Alien")] == [IRI(MY + "alien")]
-    assert "gone did not answer: " in kg.remark([])
+    assert "gone did not answer: " in kg.remarks([])[1]
     assert kg.query("SELECT ?x { SERVICE <gone> { ?x ?p ?o } }").outcome is Outcome.UNAVAILABLE
