@@ -166,7 +166,8 @@ class FederatedKG(KnowledgeGraph):
             if isinstance(item, tuple) and not item[0] and isinstance(item[1][0], tuple):
                 if _SELECT.match(item[1][0][0]):  # a subquery is a query
                     result = self.query(_text(item[1]), timeout=deadline.left, limit=ROWS)
-                    filled[i] = _values(result, known)
+                    is_alone = all(after[0] != "UNION" for after in items[i + 1 : i + 2])
+                    filled[i] = f"{{ {_values(result, known if is_alone else {})} }}"
             elif isinstance(item, str) and not _NO_TRIPLE.match(item):
                 filled[i], own = f"{item} .", [i]
                 if (held := self._holders(item, source)) == (LOCAL,):

@@ -52,6 +52,11 @@ def test_bridges_are_stated_or_names_that_stand_alone_in_one_class(kg: Federated
         ),
         ("SELECT (COUNT(DISTINCT ?f) AS ?n) { ?f my:rating ?r . ?f wdt:P31/wdt:P279* wd:Q11424 }", {"4"}),
         ("SELECT ?f { ?f my:rating 7 { ?f wdt:P57 wd:Q8877 } UNION { ?f wdt:P57 ?f } }", {"wd:Q189505"}),
+        (
+            "SELECT ?i ?v { { SELECT (1 AS ?i) (?d AS ?v) { my:alien wdt:P57 ?d } LIMIT 1 } UNION "
+            "{ SELECT (2 AS ?i) (?w AS ?v) { my:alien my:lentTo ?w } LIMIT 1 } }",
+            {"1", "2", "wd:Q56005", "mine:ben"},
+        ),
         ("SELECT ?d { ?f a my:Film ; my:rating 10 ; wdt:P57 ?d . }", {"wd:Q56005"}),
         ("SELECT ?f ?d { ?f my:rating 5 OPTIONAL { ?f wdt:P57 ?d } }", {"mine:garden"}),
         ("SELECT ?n { SERVICE <mine> { wd:Q163038 rdfs:label ?n } }", {"Psycho"}),
