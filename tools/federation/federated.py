@@ -37,6 +37,7 @@ _HEADS = ("SELECT", "ASK", "WHERE")
 _NO_TRIPLE = re.compile(r"(?:FILTER|BIND|VALUES|GROUP|ORDER|HAVING|LIMIT|OFFSET)\b", re.IGNORECASE)
 _SELECT, _GRAPH = re.compile("SELECT", re.IGNORECASE), re.compile(f"GRAPH <{SOURCE}(.*?)>")
 _VARIABLE = re.compile(r"(?<!\w)\?(\w+)")
+_TRIPLE = re.compile(r"\S+ ([^?\s].*) (?:<[^<>\s]*>|\?\w+|\".*)")  # with its relation
 _LINE = re.compile(r"( *)(?!FILTER|VALUES|BIND|OPTIONAL)[^ {}][^{}]* \.")
 
 
@@ -140,16 +141,24 @@ class FederatedKG(KnowledgeGraph):
         return _groups(text, tokenize(text), 0)[0]
 
     def holders(self, triple: str) -> tuple[str, ...]:
-        """The sources that hold facts of a triple pattern in SPARQL; asked once."""
-        memory = protocol.memory_of(self, "holders")
-        if (found := memory.get(triple)) is None:
-            graphs = f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}"
+        """The sources that hold facts of a triple pattern in SPARQL; asked once, by its relation first."""
+        memory, parts = protocol.memory_of(self, "holders"), _TRIPLE.fullmatch(triple)
+        found: tuple[str, ...] | None = memory.get(triple)
+        if found is None:
+            of_relation = f"?s__ {parts[1]} ?o__" if parts else triple
+            found = self.sources if of_relation == triple else self.holders(of_relation)
+            members = {LOCAL, *found}.intersection(self.members) if len(found) > 1 else ()
             local, ask = self.members[LOCAL], f"ASK {{ {triple} }}"
-            said = self._each(self.members, lambda kg: kg.query(graphs if kg is local else ask))
-            held = {str(row[0].value).removeprefix(SOURCE) for row in said[LOCAL].rows if row[0] is not None}
-            held |= {name for name, result in said.items() if name and result.boolean}
-            found = tuple(name for name in self.sources if name in held)
-            if len(said) == len(self.members):
+            graphs = f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}"
+            if (
+                said := self._each(members, lambda kg: kg.query(graphs if kg is local else ask))
+                if members
+                else {}
+            ):
+                held = {name for name, result in said.items() if name and result.boolean}
+                held |= {row[0].value.removeprefix(SOURCE) for row in said[LOCAL].rows if row[0] is not None}
+                found = tuple(name for name in found if name in held)
+            if not self.silent:
                 memory[triple] = found
         return found
 

@@ -20,7 +20,7 @@ from triplewise.tools.kg.protocol import KnowledgeGraph, batches, memory_of, ter
 from triplewise.tools.kg.vocabulary import find_classes
 from triplewise.tools.language.lexicon import lexicon
 from triplewise.tools.language.text import singular, tokens
-from triplewise.tools.parsing.facts import Facts, Pair, is_left_out
+from triplewise.tools.parsing.facts import Facts, Pair, is_left_out, merged, term_of, whole_facts
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -56,11 +56,30 @@ def local_index(kg: KnowledgeGraph, encoder: Encoder, question: str, nodes: Iter
     memory = memory_of(kg, "local indexes")
     index: GraphIndex | None = memory.get(asked)
     if index is None:
-        index = GraphIndex(_Neighbourhood(kg).read(question, asked[1]), kg, encoder)
+        index = GraphIndex(_facts_around(kg, question, asked[1]), kg, encoder)
         if len(memory) >= REMEMBERED:
             memory.clear()
         memory[asked] = index
     return index
+
+
+def _facts_around(kg: KnowledgeGraph, question: str, nodes: Sequence[IRI]) -> Facts:
+    """What lies around nodes; of several graphs, all of the small ones, and also around what they link to."""
+    if not kg.members:
+        return _Neighbourhood(kg).read(question, nodes)
+    small = {
+        n: [(r, list(pairs)) for r, pairs in facts]
+        for n, m in kg.members.items()
+        if (facts := whole_facts(m))
+    }
+    ends = {node.n3().encode() for node in nodes}
+    met = (
+        pair for facts in small.values() for _, pairs in facts for pair in pairs if not ends.isdisjoint(pair)
+    )
+    linked = (term_of(end) for pair in met for end in pair)
+    around = list(islice(dict.fromkeys([*nodes, *(t for t in linked if isinstance(t, IRI))]), 2 * NODES))
+    large = (m for name, m in kg.members.items() if name not in small)
+    return merged([*small.values(), *(_Neighbourhood(member).read(question, around) for member in large)])
 
 
 class _Neighbourhood:

@@ -8,8 +8,11 @@ from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.federation.bridges import SAME_AS, SAME_NAME
 from triplewise.tools.federation.federated import FederatedKG
 from triplewise.tools.federation.sources import open_sources
-from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.kg.protocol import Outcome, memory_of
+from triplewise.tools.parsing import facts
 from triplewise.tools.parsing.card import SchemaCard
+from triplewise.tools.parsing.reading import read_question
+from triplewise.tools.retrieval.encoder import open_encoder
 
 WD, WDT, MY = (
     "http://www.wikidata.org/entity/",
@@ -120,3 +123,14 @@ def test_the_others_answer_where_one_is_silent(sources: dict[str, str]) -> None:
     assert [e.iri for e in kg.names.exact("Alien")] == [IRI(MY + "alien")]
     assert "gone did not answer: " in kg.remarks([])[1]
     assert kg.query("SELECT ?x { SERVICE <gone> { ?x ?p ?o } }").outcome is Outcome.UNAVAILABLE
+
+
+def test_a_question_crosses_sources_of_which_one_is_large(
+    kg: FederatedKG, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "SMALL", 1_000)
+    for one in (kg, *kg.members.values()):
+        for topic in ("facts", "graph index", "local indexes"):
+            memory_of(one, topic).clear()
+    readings = read_question("Who directed the films lent to Anna Keller?", kg, open_encoder())
+    assert set(readings[0].values) == {"wd:Q7374", "wd:Q2001"}
