@@ -34,25 +34,25 @@ from triplewise.nodes.hints import opening, prompt_values, turns_of
 from triplewise.nodes.models import find_server, split_model
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, State
-from triplewise.tools.core.errors import ConfigurationError, DataError, QuestionError, RunError, UserError
-from triplewise.tools.core.files import exclusive, write_json, write_text
+from triplewise.tools.core.errors import ConfigurationError, QuestionError, RunError, UserError
+from triplewise.tools.core.files import exclusive, read_text, write_json, write_text
 from triplewise.tools.learning import exploration, trajectory
-from triplewise.tools.learning.exploration import Question, read_questions, reward_of, short_answers, split
-from triplewise.tools.learning.trajectory import Journal, Opening, Origin, Trajectory, merge_pair
+from triplewise.tools.learning.exploration import Question
+from triplewise.tools.learning.trajectory import Journal, Opening, Origin, Trajectory
 
 CONFIG, REPORT, SETTINGS = "learn.json", "report.json", "settings.yaml"
 TRAJECTORIES, VALIDATED = "trajectories.jsonl", "validated.jsonl"
 JOBS = {"embedded": 1, "model": 8}
+"""Questions at a time, by policy."""
 
 Learner: TypeAlias = Callable[
-    [Sequence[Trajectory], Path, int, Mapping[str, Any], Callable[[str, int, int | None], object]],
+    [Sequence[Trajectory], Path, Mapping[str, Any], Callable[[str, int, int | None], object]],
     dict[str, Any],
 ]
 """Updates a policy from trajectories (SymAgent 4.3.2), and returns the settings that use what was learned.
 
-Called with the training set, the update's own folder, the iteration (from 0), the settings that earlier
-updates have changed, and what reports progress. After a kill it goes on, and trains nothing twice.
-Raises `ConfigurationError` where the person has to do something first; the message says what.
+Called with the training set, the update's own folder, the settings that earlier updates have changed, and
+what reports progress. After a kill it goes on, and trains nothing twice.
 """
 Report: TypeAlias = Callable[[str, int, int, int | None, str], object]
 """Called with the phase, the iteration, how much is done, of how much, and a note, e.g. the mean reward."""
@@ -61,15 +61,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LearningConfig:
-    """What is to be learned, all plain JSON: kept in the folder, so that a run can go on from it alone.
+    """What is to be learned, all plain JSON.
 
     Attributes:
         questions: JSON lines. share: of them that is held out for validation; the others are explored.
         policy: what learns. preset, context: the agent, as `build_graph` and `Context` take them.
-        iterations: most rounds (table 6: 2). epsilon: a gain in mean F1 on the validation questions below
-            this is negligible and ends the run; 0.001 is less than one question in most sets.
-        jobs: questions at a time; 0 is the policy's own number.
-        learner: settings of what updates the policy, e.g. those of LoRA.
+        iterations: most rounds (table 6: 2). epsilon: a gain in validation F1 below this ends the run.
     """
 
     questions: str
@@ -79,9 +76,7 @@ class LearningConfig:
     context: dict[str, Any] = field(default_factory=dict)
     iterations: int = 2
     epsilon: float = 0.001
-    jobs: int = 0
     seed: int = 0
-    learner: dict[str, Any] = field(default_factory=dict)
 
 
 class LearningState(BaseModel):
@@ -100,42 +95,30 @@ class LearningState(BaseModel):
 
 
 def learn(
-    config: LearningConfig | None,
+    config: LearningConfig,
     folder: Path,
     *,
     learner: Learner | None = None,
     report: Report = lambda phase, iteration, done, total, note: None,
-    notify: Callable[[str], None] = lambda message: None,
 ) -> LearningState:
-    """Run self-learning to its end, or go on with what the folder holds (config None); return how it ended.
+    """Run self-learning to its end, or go on with what the folder holds of this run; return how it ended.
 
-    `learner` updates the policy in place of its own; `notify` is called with messages for a person. Raises
-    `ConfigurationError` on a configuration that cannot work, or a folder that holds another one, `DataError`
-    on a file that cannot be read, and `RunError` where a service failed; the run can then be gone on with.
+    `learner` updates the policy in place of its own. Raises `ConfigurationError` on a configuration that
+    cannot work, or a folder that holds another one, `DataError` on a file that cannot be read, and `RunError`
+    where a service failed; the run can then be gone on with.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    path, text = folder / CONFIG, json.dumps(asdict(config), indent=1, ensure_ascii=False)
     busy = ConfigurationError(f"another process is learning in {folder}; wait for it to end")
     with exclusive(folder / "lock", busy):
-        path = folder / CONFIG
-        try:
-            stored = config
-            if path.is_file():  # earlier versions wrote "validation": ""
-                kept = json.loads(path.read_text("utf-8")).items()
-                stored = LearningConfig(**{name: value for name, value in kept if value != ""})
-        except (OSError, ValueError, TypeError) as error:
-            raise DataError(f"cannot read what is learned here: {error}", path) from error
-        if stored is None:
-            raise ConfigurationError(f"there is no run to go on with in {folder}")
-        if config not in (None, stored):
-            raise ConfigurationError(
-                f"{folder} holds a run with other settings; go on with it by --resume, or name another folder"
-            )
-        run = SelfLearning(stored, folder, learner, report)
+        if path.is_file() and read_text(path) != text:
+            raise ConfigurationError(f"{folder} holds a run with other settings; name another folder")
+        run = SelfLearning(config, folder, learner, report)
         # Stored once everything that it names could be opened.
-        write_text(path, json.dumps(asdict(stored), indent=1, ensure_ascii=False), private=True)
+        write_text(path, text, private=True)
         with (
-            closing(Journal(folder / TRAJECTORIES, notify)) as journal,
-            closing(Journal(folder / VALIDATED, notify)) as validated,
+            closing(Journal(folder / TRAJECTORIES)) as journal,
+            closing(Journal(folder / VALIDATED)) as validated,
         ):
             while not run.state.stopped:
                 if len(run.state.scores) == run.state.iteration:
@@ -144,40 +127,37 @@ def learn(
                     explored = run.explore(journal)
                     run.update(run.merge(explored, run.refine(journal, explored)))
                 write_json(folder / REPORT, run.state.model_dump(), indent=1)
-        settings = {"preset": stored.preset, **stored.context, **run.state.best}
-        text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
-        write_text(folder / SETTINGS, text, private=True)  # the URL of a server may hold a password
+        settings = {"preset": config.preset, **config.context, **run.state.best}
+        # Private: the URL of a server may hold a password.
+        write_text(folder / SETTINGS, yaml.safe_dump(settings, sort_keys=False), private=True)
         return run.state
 
 
 def learner_for(config: LearningConfig, context: Context, opened: Environment) -> Learner:
     """Return what updates the policy. Raises `ConfigurationError` on settings that cannot work."""
-    if config.policy == "model" and (context.calling != "react" or context.history != "chat"):
-        raise ConfigurationError(
-            "the model policy learns from conversations of Thought and Action texts: it needs the settings "
-            "calling=react and history=chat"
-        )
     try:
         if config.policy == "embedded":
             from triplewise.tools.learning.encoder_training import train_encoder
 
             return partial(train_encoder, kg=opened.kg, base=context.encoder, seed=config.seed)
-        from triplewise.tools.learning.model_training import LoraSettings, train_served_adapter
+        from triplewise.tools.learning.model_training import train_served_adapter
     except ImportError as error:
         raise ConfigurationError(
             f"training needs {error.name}: install it with pip install 'triplewise[learn]'"
         ) from error
     provider, name = split_model(context.model)
-    if provider != "openai":
-        raise ConfigurationError(f"the model policy needs openai:NAME, served by vLLM, got {context.model!r}")
     server = find_server(name, context.base_url, context.api_key_env)
-    if server.is_openai:
+    if provider != "openai" or server.is_openai:
         raise ConfigurationError(
-            "the model policy needs --base-url: the server (vLLM) that serves the model and its adapters"
+            f"the model policy needs openai:NAME, got {context.model!r}, and --base-url: the server (vLLM) "
+            "that serves the model and its adapters"
         )
-    settings = {"seed": config.seed, **config.learner}
-    base, lora = str(settings.pop("base_model", "") or name), LoraSettings.of(settings)
-    return partial(train_served_adapter, base=base, url=server.base_url, key=server.api_key, lora=lora)
+    if context.calling != "react" or context.history != "chat":
+        raise ConfigurationError(
+            "the model policy learns from conversations of Thought and Action texts: it needs the settings "
+            "calling=react and history=chat"
+        )
+    return partial(train_served_adapter, base=name, url=server.base_url, key=server.api_key)
 
 
 class SelfLearning:
@@ -196,8 +176,8 @@ class SelfLearning:
             )
         if not self.context.embedded:
             _ = self.env.model  # opened before anything is done
-        questions = read_questions(Path(config.questions))
-        self.questions, self.validation = split(questions, config.share, config.seed)
+        questions = exploration.read_questions(Path(config.questions))
+        self.questions, self.validation = exploration.split(questions, config.share, config.seed)
         self.learner = learner or learner_for(config, self.context, self.env)
 
     def _use_policy(self) -> None:
@@ -211,12 +191,8 @@ class SelfLearning:
 
         The embedded policy follows its first rule; a language model runs as the agent.
         """
-
-        def attempt(question: Question, blank: Trajectory) -> Trajectory:
-            if self.context.embedded:
-                return exploration.explore(self.env.kg, self.env.encoder, question, blank)
-            return self.run(question, blank)
-
+        policy = partial(exploration.explore, self.env.kg, self.env.encoder)
+        attempt = policy if self.context.embedded else self.run
         return self.attempt_all("explored", attempt, journal, self.questions)
 
     def refine(self, journal: Journal, explored: Mapping[str, Trajectory]) -> dict[str, Trajectory]:
@@ -240,18 +216,12 @@ class SelfLearning:
 
     def merge(self, explored: Mapping[str, Trajectory], refined: Mapping[str, Trajectory]) -> Path:
         """Write the training set of this iteration (equation 7), in the order of the questions."""
-        pairs = [merge_pair(explored[q.id], refined[q.id]) for q in self.questions]
+        pairs = [trajectory.merge_pair(explored[q.id], refined[q.id]) for q in self.questions]
         training = [better for better in pairs if better is not None]
         file = self.folder / f"training-{self.state.iteration + 1}.jsonl"
         trajectory.write_trajectories(file, training)
-        figures_of_round = {
-            "iteration": self.state.iteration,
-            "explored": figures(explored),
-            "refined": figures(refined),
-            "kept": len(training),
-            "kept_refined": sum(t.origin == "refined" for t in training),
-        }
-        self.state.rounds = [*self.state.rounds[: self.state.iteration], figures_of_round]
+        found = {"explored": figures(explored), "refined": figures(refined), "kept": len(training)}
+        self.state.rounds = [*self.state.rounds[: self.state.iteration], found]
         return file
 
     def update(self, file: Path) -> None:
@@ -267,8 +237,7 @@ class SelfLearning:
         def report(doing: str, done: int, total: int | None) -> None:
             self.report("update", state.iteration, done, total, doing)
 
-        state.settings |= self.learner(trajectories, into, state.iteration, dict(state.settings), report)
-        state.rounds[-1]["trained"] = len(trajectories)
+        state.settings |= self.learner(trajectories, into, dict(state.settings), report)
         state.iteration += 1
         self._use_policy()
 
@@ -291,21 +260,13 @@ class SelfLearning:
         request = {"question": question.question, "entities": dict(question.entities)}
         state = State.model_validate(agent.invoke(request, context=replace(self.context, earlier=earlier)))
         answer: Answer = state.answer or Answer("not_found")
-        reward = reward_of(answer.values, answer.labels, short_answers(self.env.kg, question.answers))
         shown = Opening("", "")
         if not self.context.embedded:  # what the model was shown first, without any earlier attempt
             shown = opening(self.env.prompt, prompt_values(state, self.env))
-        return replace(
-            blank,
-            status=answer.status,
-            entities={e.mention or e.label: e.id for e in state.linked},
-            predicted=reward.predicted,
-            reward=reward.recall,
-            f1=reward.f1,
-            turns=turns_of(state.steps),
-            system=shown.system,
-            prompt=shown.prompt,
-        )
+        entities = {e.mention or e.label: e.id for e in state.linked}
+        acted = replace(blank, status=answer.status, entities=entities, turns=turns_of(state.steps))
+        acted = replace(acted, system=shown.system, prompt=shown.prompt)
+        return exploration.rewarded(self.env.kg, acted, answer.values, answer.labels)
 
     def attempt_all(
         self,
@@ -341,8 +302,7 @@ class SelfLearning:
             self.report(origin, iteration, len(rewards), len(questions), note)
 
         report()
-        jobs = self.config.jobs or JOBS[self.config.policy]
-        with ThreadPoolExecutor(jobs, thread_name_prefix="attempt") as pool:
+        with ThreadPoolExecutor(JOBS[self.config.policy], thread_name_prefix="attempt") as pool:
             futures = [pool.submit(work, question) for question in questions if question.id not in done]
             try:
                 for future in as_completed(futures):

@@ -37,18 +37,19 @@ def calibrate(
     All questions are asked, and boosted trees learn by what evidence answers were right. They are kept in the
     folder of a loaded graph, and used from then on; for others --set calibration=FILE names them. Takes 40
     answers at least, better 200, a fifth of them with no answer. With --model, that model is asked, and its
-    answers get a confidence of their own in the same file.
+    answers get a confidence of their own in the same file. With --weights, every other question first trains
+    the parser; what it learned is kept where the others are then answered no worse.
 
     Examples:
         triplewise calibrate questions.jsonl --kg films
-        triplewise calibrate a.jsonl b.jsonl --kg films --out films.confidence.json
+        triplewise calibrate a.jsonl b.jsonl --kg films --weights
         triplewise calibrate questions.jsonl --kg films --model openai:gpt-4o-mini
     """
     from triplewise.nodes.context import Context
     from triplewise.nodes.environment import Environment
     from triplewise.tools.core.files import json_lines, read_text
     from triplewise.tools.learning.calibration import train
-    from triplewise.tools.learning.parser_training import Labelled, learned_weights
+    from triplewise.tools.learning.parser_training import Labelled, improved_weights
     from triplewise.tools.parsing import confidence, learn
     from triplewise.tools.planning.seeds import question_parts
 
@@ -65,9 +66,13 @@ def calibrate(
         for number, record in json_lines(file):
             text, entities, answers = question_parts(record, file, number)
             questions.append(Labelled(text, entities, (answers, *map(tuple, record.get("also") or ()))))
-    if weights and weights_path is not None:
-        learned = learned_weights(questions[::2], env.kg, env.encoder, learn.shipped_weights())
-        learn.write_weights(learned, weights_path)
+    if weights and weights_path is not None and len(questions) > 1:
+        learned, before, after = improved_weights(questions, env.kg, env.encoder, learn.shipped_weights())
+        if after >= before:
+            learn.write_weights(learned, weights_path)
+        kept_in = weights_path if after >= before else "no file: they are no better"
+        figures = [("right before", f"{before:.1%}"), ("right after", f"{after:.1%}"), ("kept in", kept_in)]
+        out().print(pairs("Parser, on every other question", figures))
         questions = questions[1::2]
     rows = _ask(context, env, questions)
     trained = train(rows, {"questions": [file.name for file in files], "count": len(rows)})

@@ -32,15 +32,12 @@ def command(films: Path, *more: str) -> list[str]:
 
 
 def test_figures_and_settings_are_left(films: Path, cli: Cli) -> None:
-    done = cli(*command(films, "--validation", "0.3", "--epsilon", "-1", "--set", "plan_hops=2"))
+    done = cli(*command(films, "--validation", "0.3", "--set", "plan_hops=2"))
     assert done.code == 0, done.err
     lines = done.out.splitlines()
-    assert [line.split(":")[0] for line in lines if line.startswith("iteration")] == [
-        "iteration 1",
-        "iteration 2",
-    ]
+    assert [line.split(":")[0] for line in lines if line.startswith("iteration")] == ["iteration 1"]
     assert "0.667 -> 0.667" in done.out
-    assert "all 2 iterations are done; settings of the best policy" in done.err.replace("\n", " ")
+    assert "is negligible (+0.0000, less than 0.001); settings of the best" in " ".join(done.err.split())
 
     config = films / "run" / "settings.yaml"
     assert "plan_hops: 2" in config.read_text()
@@ -52,10 +49,6 @@ def test_figures_and_settings_are_left(films: Path, cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["learn", "--into", "x"], "no questions; give a file of them"),
-        (["learn", "q.jsonl", "--into", "x", "--resume"], "leave them out"),
-        (["learn", "--into", "x", "--resume"], "there is no run to go on with"),
-        (["learn", "q.jsonl", "--into", "x", "--lora", "epochs"], "needs the form NAME=VALUE"),
         (["learn", "q.jsonl", "--into", "x", "--set", "hops=2"], "unknown setting 'hops'"),
         (["ask", "who?", "--config", "none.yaml"], "none.yaml: cannot be read"),
         (["ask", "who?", "--config", "list.yaml"], "must map settings to values"),

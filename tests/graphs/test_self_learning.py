@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.films import FILMS, write_graph, write_questions
 from tests.support.learning_kills import NoteLearner
-from triplewise.graphs.learning import LearningConfig, LearningState, learn, reason_to_stop
+from triplewise.graphs.learning import JOBS, LearningConfig, LearningState, learn, reason_to_stop
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import exclusive
 from triplewise.tools.learning.trajectory import Trajectory, read_trajectories
@@ -121,15 +121,18 @@ def test_a_kill_in_any_phase_loses_nothing_and_repeats_nothing(
     assert all((tmp_path / "run" / n).read_text() == (whole / n).read_text() for n in same)
 
 
-def test_results_do_not_depend_on_the_number_of_jobs(films: Path, whole: Path, tmp_path: Path) -> None:
-    run(films, tmp_path, jobs=4)
+def test_results_do_not_depend_on_the_number_of_jobs(
+    films: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(JOBS, "embedded", 4)
+    run(films, tmp_path)
     for name in ("report.json", "training-1.jsonl", "training-2.jsonl"):
         assert (tmp_path / name).read_text() == (whole / name).read_text()
 
 
-def test_a_run_that_has_ended_is_not_run_again(whole: Path) -> None:
+def test_a_run_that_has_ended_is_not_run_again(films: Path, whole: Path) -> None:
     told: list[tuple[Any, ...]] = []
-    state = learn(None, whole, learner=NoteLearner(), report=lambda *given: told.append(given))
+    state = learn(config(films), whole, learner=NoteLearner(), report=lambda *given: told.append(given))
     assert state.stopped == "all 2 iterations are done"
     assert told == []
 
@@ -150,7 +153,7 @@ class Worsener(NoteLearner):
     """Makes the policy worse: it may look around once, and no more."""
 
     def __call__(
-        self, trajectories: Sequence[Trajectory], into: Path, iteration: int, settings: Any, progress: Any
+        self, trajectories: Sequence[Trajectory], into: Path, settings: Any, progress: Any
     ) -> dict[str, Any]:
         return {"toolset": "explore", "max_steps": 1}
 
@@ -206,8 +209,6 @@ def test_a_question_about_something_unknown_does_not_end_the_run(films: Path, tm
 def test_what_cannot_be_learned_is_refused(films: Path, whole: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="holds a run with other settings"):
         learn(config(films, seed=9), whole, learner=NoteLearner())
-    with pytest.raises(ConfigurationError, match="no run to go on with"):
-        learn(None, tmp_path / "none", learner=NoteLearner())
     with pytest.raises(ConfigurationError, match="cannot learn with --model embedded"):
         run(films, tmp_path / "model", policy="model")
     (tmp_path / "one").mkdir()

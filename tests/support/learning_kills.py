@@ -36,12 +36,7 @@ class NoteLearner:
         self.fatal = fatal
 
     def __call__(
-        self,
-        trajectories: Sequence[Trajectory],
-        into: Path,
-        iteration: int,
-        settings: Mapping[str, Any],
-        progress: Any,
+        self, trajectories: Sequence[Trajectory], into: Path, settings: Mapping[str, Any], progress: Any
     ) -> dict[str, Any]:
         """Write a file, as a training writes weights."""
         into.mkdir(exist_ok=True)
@@ -49,7 +44,7 @@ class NoteLearner:
         if self.fatal:
             die()
         (into / "weights").write_text("".join(t.id for t in trajectories))
-        return {"draw_seed": iteration + 2}
+        return {"draw_seed": settings.get("draw_seed", 1) + 1}
 
 
 def note_attempts(folder: Path) -> None:

@@ -1,9 +1,9 @@
 """When two answers are the same, and how far a set of answers agrees with a set of gold answers.
 
 Strict: a name is not its id unless it is known to be one of its names, a part of a text is not the text, a
-less precise date is not the date. Where gold and answer are both empty they agree (all figures 1); where only
-one is, they have nothing in common (all 0). None is no answer; an empty text is one. Duplicates count once,
-and order matters to Hits@1 alone.
+less precise date is not the date, a number with a unit is a text. Where gold and answer are both empty they
+agree (all figures 1); where only one is, they have nothing in common (all 0). None is no answer; an empty
+text is one. Duplicates count once, and order matters to Hits@1 alone.
 """
 
 from __future__ import annotations
@@ -14,33 +14,20 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from pint import UnitRegistry
+from typing import Any, Literal, NamedTuple
 
 Compare = Literal["ids", "names"]
 """`ids`: values are ids or literals, read by their form. `names`: every value is a name, however it looks."""
 Names = Mapping[str, Collection[str]]
 """Entity id -> the names it is known by; what is a key is an entity, also without any name."""
-TOLERANCE, CONVERTED = 1e-6, 1e-5
-"""Relative difference at which two numbers are still the same, unless both are whole, and two quantities with
-units, some of which have two definitions (survey and international acre)."""
+TOLERANCE = 1e-6
+"""Relative difference at which two numbers are still the same, unless both are whole."""
 NOT_A_NUMBER = "not a number"
 """The key of NaN, which is the same as nothing, not even itself."""
 
 _LONGEST = 60  # Characters of a text that is still read as a number
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")
-_QUANTITY = re.compile(
-    r"(?P<number>[+-]?[\d.,]*\d([eE][+-]?\d{1,3})?)"
-    # Without a space, one letter is more often something else: "1950s", "200k", "3d".
-    r"(?:\s+(?P<unit>[%°A-Za-zµμΩ].{0,40})|(?P<attached>[%°].{0,10}|[A-Za-zµμ]{2}.{0,40}))"
-)
-_UNIT = re.compile(
-    r"[A-Za-zµμ°Ω]+([ .·-][A-Za-zµμ°Ω]+){0,3}([²³]|\^[23])?(/[A-Za-zµμ]+([²³]|\^[23])?)?",
-)
 _YEAR = re.compile(r"[+-]?\d{4,}")
 _DATE = re.compile(
     r"(?P<year>[+-]?\d{4,})(-(?P<month>\d{2})(-(?P<day>\d{2})"
@@ -77,8 +64,7 @@ class Value:
         key: equal for values that are written differently but are the same beyond doubt ("2" and "2.0").
         names: normalised texts that it goes by, its own among them.
         entity: whether it is known to be the id of something: two ids are compared as such, never by name.
-        number: what it reads as, if a number; an int for a whole one. quantity: the same in base units with
-            what it measures, if it has a unit.
+        number: what it reads as, if a number; an int for a whole one.
         date: year, month, day, time, second, as far as it goes, if a date.
     """
 
@@ -86,7 +72,6 @@ class Value:
     names: frozenset[str] = frozenset()
     entity: bool = False
     number: float | None = None
-    quantity: tuple[float, str] | None = None
     date: tuple[str, ...] = ()
 
 
@@ -144,22 +129,18 @@ def _members(values: Sequence[Value], others: Sequence[Value], turned: bool = Fa
 def _handles(value: Value) -> list[str]:
     """Return texts of which two values that are the same share one at least, the surest first."""
     handles = [value.key, *(f"name {name}" for name in value.names)]
-    for kind, number in (("number", value.number), ("quantity", value.quantity and value.quantity[0])):
-        # Two roundings, wider apart than any tolerance: no limit between two rounded values separates both.
-        if number is not None:
-            handles += [f"{kind} {number * (1 + way * CONVERTED):.4g}" for way in (-2, 2)]
+    if value.number is not None:
+        # Two roundings, wider apart than the tolerance: no limit between rounded values separates both.
+        handles += [f"number {value.number * (1 + way * TOLERANCE):.5g}" for way in (-2, 2)]
     return [*handles, *(f"year {year}" for year in value.date[:1])]
 
 
 def same(answer: Value, gold: Value) -> bool:
     """Whether an answer means what the gold value means.
 
-    - Two ids: if they are the same id. An id and a name: if it is one of the id's names.
-    - Numbers: whole ones exactly, others within `TOLERANCE`. With units on both sides: in base units; with a
-      unit on one side only: by their value as written.
-    - Dates: the answer's must have at least the gold one's precision; time zones are not looked at.
-    - Booleans: true and yes, false and no; 1 and 0 are numbers.
-    - NaN is never right.
+    Two ids: if they are the same id; an id and a name: if it is one of the id's names. Whole numbers exactly,
+    others within `TOLERANCE`. A date must have at least the gold one's precision; time zones are not looked
+    at. True is yes, but not 1; NaN is never right.
     """
     if NOT_A_NUMBER in (answer.key, gold.key):
         return False
@@ -170,9 +151,6 @@ def same(answer: Value, gold: Value) -> bool:
     is_date = bool(gold.date) and answer.date[: len(gold.date)] == gold.date
     if is_date or not answer.names.isdisjoint(gold.names):
         return True
-    if answer.quantity is not None and gold.quantity is not None:
-        (one, dimension), (other, measured) = answer.quantity, gold.quantity
-        return dimension == measured and math.isclose(one, other, rel_tol=CONVERTED)
     if answer.number is None or gold.number is None:
         return False
     if isinstance(answer.number, int) and isinstance(gold.number, int):
@@ -207,28 +185,22 @@ def normal_text(text: str) -> str:
 
 
 def _by_form(text: str, names: frozenset[str]) -> Value | None:
-    """A boolean, number, quantity or date; None for any other text."""
+    """A boolean, number or date; None for any other text."""
     if text in ("NaN", "nan"):
         return Value(NOT_A_NUMBER)
     if (boolean := _BOOLEANS.get(text.casefold())) is not None:
         return Value(f"boolean {boolean}", names)
-    if text[:1].isascii() and not text[:1].isalpha():
-        if (number := _number(text)) is not None:
-            year = (str(int(text)),) if _YEAR.fullmatch(text) else ()
-            return Value(f"number {number!r}", names, number=number, date=year)
-        if (match := _DATE.fullmatch(text)) and (match["month"] or match["zone"]):
-            # Midnight is what engines add to a day, "00" what some dumps write for what is not known.
-            days = [part for part in (match["month"], match["day"]) if part and part != "00"]
-            clock = match["time"] or ""
-            hours, second = clock[:5], clock[6:].removeprefix("00")
-            times = [hours, *([second] if second else [])] if hours.strip("0:") or second else []
-            date = (str(int(match["year"])), *days, *times)
-            return Value(f"date {date!r}", names, date=date)
-        match = _QUANTITY.fullmatch(text)
-        if match and (number := _number(match["number"])) is not None:
-            unit = " ".join((match["unit"] or match["attached"]).split())
-            if quantity := _in_base_units(number, unit):
-                return Value(f"quantity {quantity!r}", names, number=number, quantity=quantity)
+    if (number := _number(text)) is not None:
+        year = (str(int(text)),) if _YEAR.fullmatch(text) else ()
+        return Value(f"number {number!r}", names, number=number, date=year)
+    if (match := _DATE.fullmatch(text)) and (match["month"] or match["zone"]):
+        # Midnight is what engines add to a day, "00" what some dumps write for what is not known.
+        days = [part for part in (match["month"], match["day"]) if part and part != "00"]
+        clock = match["time"] or ""
+        hours, second = clock[:5], clock[6:].removeprefix("00")
+        times = [hours, *([second] if second else [])] if hours.strip("0:") or second else []
+        date = (str(int(match["year"])), *days, *times)
+        return Value(f"date {date!r}", names, date=date)
     # An English date: "1 May 1980", "May 1st, 1980", "May 1980".
     if (match := _WORDED.fullmatch(text)) and not (match["day"] and match["second"]):
         month, day = _MONTHS.get(match["month"].lower()), match["day"] or match["second"]
@@ -240,7 +212,7 @@ def _by_form(text: str, names: frozenset[str]) -> Value | None:
 
 def _number(text: str) -> float | None:
     """A finite number, commas between thousands or not; an int if it is whole."""
-    if len(text) > _LONGEST:
+    if len(text) > _LONGEST or not text.isascii():
         return None
     if _GROUPED.fullmatch(text):
         text = text.replace(",", "")
@@ -252,33 +224,3 @@ def _number(text: str) -> float | None:
     if not math.isfinite(number):
         return None
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
-
-
-@lru_cache(maxsize=10_000)
-def _in_base_units(number: float, unit: str) -> tuple[float, str] | None:
-    """A number in base units, and what the unit ("km", "square kilometres", "km/h", "°F") measures.
-
-    None for what is no unit. Where the writing is unknown as it stands, small letters are tried.
-    """
-    if unit == "%" or unit.casefold() in ("percent", "per cent"):
-        return number, "percent"
-    # Only plain names, products and small powers reach pint's parser: it would work out any expression.
-    if not _UNIT.fullmatch(unit):
-        return None
-    from pint.errors import PintError
-
-    for writing in dict.fromkeys((unit, unit.lower() if len(unit) > 1 else unit)):
-        try:
-            quantity = _registry().Quantity(float(number), writing).to_base_units()
-        except (PintError, TypeError, ValueError, AttributeError, OverflowError):
-            continue
-        return float(quantity.magnitude), str(quantity.dimensionality)
-    return None
-
-
-@cache
-def _registry() -> UnitRegistry[Any]:
-    """Return pint's units: half a second of imports, so only where a text may be a quantity."""
-    import pint
-
-    return pint.UnitRegistry()

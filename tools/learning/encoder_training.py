@@ -8,21 +8,18 @@ stops early, or if it goes on too far. Gradients reach a LoRA adapter only; the 
 
 from __future__ import annotations
 
-import hashlib
 import random
 import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import datasets
-import numpy as np
 import torch
 import transformers
 from peft import LoraConfig
-from safetensors.numpy import save_file
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
@@ -40,7 +37,6 @@ from triplewise.tools.planning.seeds import masked
 from triplewise.tools.retrieval import encoder as encoders
 
 HELD_OUT = 0.15  # Share of the examples that choose the best epoch
-LEAST_SURE = 0.1  # A right path's similarity is taken to be this at least
 LEAST_EXAMPLES = 4
 LEAST_F1 = 0.1
 """Trajectories whose answers are worse teach nothing: their recall comes from reaching everything."""
@@ -55,7 +51,7 @@ BATCH, RATE = 16, 1e-3
 """Questions a step, whose paths are each other's negatives; peak learning rate, warmed up and decayed."""
 TEMPERATURE = 0.05  # Of the softmax over paths
 PATH_WEIGHT = 4.0
-"""Weight of what is learned beside the score of single words: what held-out questions of WebQSP chose."""
+"""Weight of what is learned next to the score of single words: what held-out questions of WebQSP chose."""
 
 Chain = tuple[tuple[str, bool], ...]
 """Relations by short id, each with whether it is walked forward."""
@@ -63,20 +59,9 @@ Progress = Callable[[str, int, int | None], object]
 """Called with what is being done, how much of it is done, and of how much (None where that is unknown)."""
 
 
-class PathExample(NamedTuple):
-    """A question as written and with its mentions masked, the path taken, others, the F1 of its answers."""
-
-    question: str
-    masked: str
-    chosen: Chain
-    others: tuple[Chain, ...]
-    weight: float
-
-
 def train_encoder(
     trajectories: Sequence[Trajectory],
     into: Path,
-    iteration: int = 0,
     settings: Mapping[str, Any] | None = None,
     progress: Progress = lambda doing, done, total: None,
     *,
@@ -86,119 +71,117 @@ def train_encoder(
 ) -> dict[str, Any]:
     """Train the embedded encoder on relation choices: a `Learner`; minutes on two cores.
 
-    Trajectories without choices or answers are left out. Learning goes on from the `encoder` of the settings,
-    which was learned before, else from `base`. The folder appears complete or not at all; the same seed and
-    iteration give the same encoder. Raises `ConfigurationError` on too few trajectories to learn from, or a
-    base that cannot learn.
+    Learning goes on from the `encoder` of the settings, which was learned before, else from `base`. The
+    folder appears complete or not at all; the same seed gives the same encoder. Raises `ConfigurationError`
+    on too few trajectories with choices and answers, or a base that cannot learn.
     """
-    base, seed = str((settings or {}).get("encoder", base)), seed + iteration
+    base = str((settings or {}).get("encoder", base))
     if into.is_dir():
         return {"encoder": str(into)}
     encoder = encoders.open_encoder(base)
-    learned = encoder if isinstance(encoder, encoders.LearnedEncoder) else None
+    learned = Path(base) if isinstance(encoder, encoders.LearnedEncoder) else None
     if base != encoders.EMBEDDED and learned is None:
         raise ConfigurationError(
             f"encoder {base!r} cannot learn; only {encoders.EMBEDDED!r} and what it learned can"
         )
-    examples = path_examples(trajectories, seed)
-    if len(examples) < LEAST_EXAMPLES:
+    useful = [t for t in trajectories if t.choices and t.f1 >= LEAST_F1]
+    if len(useful) < LEAST_EXAMPLES:
         raise ConfigurationError(
-            f"only {len(examples)} of {len(trajectories)} trajectories chose relations and found answers, at "
+            f"only {len(useful)} of {len(trajectories)} trajectories chose relations and found answers, at "
             f"least {LEAST_EXAMPLES} are needed: give more questions, or a KG that holds their answers"
         )
-    progress("reading relations", 0, None)
-    parts = hold_out(examples, seed)
-    train, validation = (training_rows(part, kg, encoder, seed) for part in parts)
-    into.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in into.parent.glob(f".{into.name}-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=into.parent, prefix=f".{into.name}-") as folder:
-        part = Path(folder) / into.name
-        _train_adapter(train, validation, part, None if learned is None else Path(base), seed, progress)
-        record = {
-            "scale": ALPHA / RANK,
-            "path_weight": PATH_WEIGHT,
-            "sure": LEAST_SURE,
-            "base": base,
-            "weights": encoders.WEIGHTS_SHA256,
-            "seed": seed,
-            "trajectories": len(trajectories),
-            "iteration": 1 if learned is None else learned.iteration + 1,
-        }
-        write_json(part / encoders.LEARNED, record, indent=1)
-        trained = encoders.LearnedEncoder(part)
-        # The similarity that three in four right paths of held-out questions reach counts as sure.
-        right = [path_similarities(kg, trained, e.masked, [e.chosen])[0] for e in parts[1]]
-        record["sure"] = max(LEAST_SURE, float(np.quantile(right, 0.25)))
+    held = [t for t in useful if held_out(t, seed)][: len(useful) // 2] or useful[:1]
+    parts = [t for t in useful if t not in held], held
+    train, validation = (datasets.Dataset.from_list(training_rows(part, kg, encoder, seed)) for part in parts)
+    part = into.with_name(f".{into.name}")
+    shutil.rmtree(part, ignore_errors=True)  # what a kill left
+    part.mkdir(parents=True)
+    datasets.disable_progress_bars()
+    arguments = SentenceTransformerTrainingArguments(
+        output_dir=str(part / "checkpoints"),
+        per_device_train_batch_size=BATCH,
+        per_device_eval_batch_size=BATCH,
+        num_train_epochs=EPOCHS,
+        learning_rate=RATE,
+        weight_decay=0.01,
+        warmup_steps=0.1,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        save_total_limit=1,
+        save_only_model=True,
+        load_best_model_at_end=True,
+        metric_for_best_model="eval_loss",
+        use_cpu=True,
+        report_to=[],
+        logging_strategy="no",
+        disable_tqdm=True,
+        seed=seed,
+    )
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = model_with_adapter(learned)
+            trainer = SentenceTransformerTrainer(
+                model=model,
+                args=arguments,
+                train_dataset=train,
+                eval_dataset=validation,
+                loss=ChoiceLoss(model),
+                callbacks=[ProgressCallback(progress), transformers.EarlyStoppingCallback(PATIENCE)],
+            )
+            trainer.remove_callback(transformers.PrinterCallback)
+            trainer.train()
+        transformer: Any = model[0]
+        transformer.auto_model.save_pretrained(part)
+        shutil.rmtree(part / "checkpoints", ignore_errors=True)
+        record = {"base": base, "seed": seed, "trajectories": len(trajectories)}
+        record |= {"scale": ALPHA / RANK, "path_weight": PATH_WEIGHT, "weights": encoders.WEIGHTS_SHA256}
         write_json(part / encoders.LEARNED, record, indent=1)
         part.rename(into)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     return {"encoder": str(into)}
 
 
-def path_examples(trajectories: Iterable[Trajectory], seed: int = 0) -> list[PathExample]:
-    """Return the examples of trajectories that chose relations and found answers, in their order."""
+def held_out(trajectory: Trajectory, seed: int) -> bool:
+    """Whether the loss on a trajectory chooses the epoch: in all iterations the same, by a hash."""
+    return zlib.crc32(f"{seed} {trajectory.question}".encode()) < HELD_OUT * 2**32
+
+
+def training_rows(
+    trajectories: Sequence[Trajectory], kg: KnowledgeGraph, encoder: encoders.Encoder, seed: int
+) -> list[dict[str, Any]]:
+    """Return trajectories as texts: the masked `question`, the chosen `path`, `negative_1` ... and `label`.
+
+    The label is the weight, the F1 of the answers. Two thirds of the negatives are those nearest to the
+    question by the encoder as it is now, the others are drawn; a question with fewer has its own path in
+    their place, which gives no loss.
+    """
 
     def chain(*choices: str) -> Chain:
         return tuple((choice.removeprefix("^"), not choice.startswith("^")) for choice in choices)
 
-    useful = [t for t in trajectories if t.choices and t.f1 >= LEAST_F1]
-    steps = sorted({step for t in useful for c in t.choices for step in chain(*c.offered)})
-    examples = []
-    for trajectory in useful:
+    steps = sorted({step for t in trajectories for c in t.choices for step in chain(*c.offered)})
+    used = {r for t in trajectories for c in t.choices for r, _ in chain(*c.offered, *c.before, c.chosen)}
+    texts, rows, drawn = relation_texts(kg, sorted(used)), list[dict[str, Any]](), NEGATIVES // 3
+    for trajectory in trajectories:
         # A second chain of the rule, from another topic entity, begins without a way there.
         first, *later = trajectory.choices
         choices = [first, *takewhile(lambda choice: bool(choice.before), later)]
-        chosen = chain(*choices[-1].before, choices[-1].chosen)
-        others = [chain(*choice.before, offered) for choice in choices for offered in choice.offered]
-        longer = random.Random(f"{seed} {trajectory.id}").sample(steps, min(LONGER, len(steps)))
-        others += [(*chosen, step) for step in longer]
+        taken, rng = chain(*choices[-1].before, choices[-1].chosen), random.Random(f"{seed} {trajectory.id}")
+        paths = [chain(*choice.before, offered) for choice in choices for offered in choice.offered]
+        paths += [(*taken, step) for step in rng.sample(steps, min(LONGER, len(steps)))]
         low = trajectory.question.casefold()
         starts = ((low.find(mention.casefold()), len(mention)) for mention in trajectory.entities if mention)
-        text = masked(trajectory.question, [(at, at + length) for at, length in starts if at >= 0])
-        different = tuple(path for path in dict.fromkeys(others) if path != chosen)
-        examples.append(PathExample(trajectory.question, text, chosen, different, trajectory.f1))
-    return examples
-
-
-def hold_out(examples: Sequence[PathExample], seed: int) -> tuple[list[PathExample], list[PathExample]]:
-    """Split examples into those to learn from and those held out, neither empty of two or more.
-
-    A hash of the question decides: what an iteration of self-learning holds out was held out before it too.
-    """
-
-    def share(example: PathExample) -> float:
-        digest = hashlib.sha256(f"held out {seed} {example.question}".encode()).digest()
-        return int.from_bytes(digest[:8]) / 2**64
-
-    ordered = sorted(examples, key=share)
-    count = min(max(sum(share(e) < HELD_OUT for e in ordered), 1), len(ordered) - 1)
-    return ordered[count:], ordered[:count]
-
-
-def training_rows(
-    examples: Sequence[PathExample], kg: KnowledgeGraph, encoder: encoders.Encoder, seed: int
-) -> list[dict[str, Any]]:
-    """Return examples as texts: `question`, `path` (the chosen one), `negative_1` ..., and `label` (weight).
-
-    Two thirds of the negatives are those nearest to the question by the encoder as it is now, the others are
-    drawn; a question with fewer has its own path in their place, which gives no loss.
-    """
-    texts = relation_texts(
-        kg, sorted({r for e in examples for path in (e.chosen, *e.others) for r, _ in path})
-    )
-    rows = []
-    for number, example in enumerate(examples):
-        question, chosen = example.masked, walked_text(texts, example.chosen)
-        others = [t for t in dict.fromkeys(walked_text(texts, p) for p in example.others) if t != chosen]
+        question = masked(trajectory.question, [(at, at + length) for at, length in starts if at >= 0])
+        path, *others = dict.fromkeys(walked_text(texts, p) for p in [taken, *paths])
         if others:
             similarity = encoder.encode(others) @ encoder.encode([question])[0]
             others = [others[i] for i in (-similarity).argsort(kind="stable")]
-        count = NEGATIVES // 3
-        near, rest = others[: NEGATIVES - count], others[NEGATIVES - count :]
-        drawn = random.Random(f"{seed} {number}").sample(rest, min(count, len(rest)))
-        shown = [*near, *drawn, *[chosen] * NEGATIVES][:NEGATIVES]
+        near, rest = others[: NEGATIVES - drawn], others[NEGATIVES - drawn :]
+        shown = [*near, *rng.sample(rest, min(drawn, len(rest))), *[path] * NEGATIVES][:NEGATIVES]
         columns = {f"negative_{i}": text for i, text in enumerate(shown, 1)}
-        rows.append({"question": question, "path": chosen, **columns, "label": example.weight})
+        rows.append({"question": question, "path": path, **columns, "label": trajectory.f1})
     return rows
 
 
@@ -218,8 +201,9 @@ def model_with_adapter(learned: Path | None = None) -> SentenceTransformer:
         return model
     layers = "|".join(str(i) for i in range(LAYERS - UPPER, LAYERS))
     target = rf".*encoder\.layer\.({layers})\.({MODULES})"
-    lora = LoraConfig(r=RANK, lora_alpha=ALPHA, lora_dropout=DROPOUT, bias="none", target_modules=target)
-    model.add_adapter(lora)
+    model.add_adapter(
+        LoraConfig(r=RANK, lora_alpha=ALPHA, lora_dropout=DROPOUT, bias="none", target_modules=target)
+    )
     return model
 
 
@@ -252,79 +236,14 @@ class ChoiceLoss(torch.nn.Module):
         return (losses * labels).sum() / labels.sum()
 
 
-def _train_adapter(
-    train: list[dict[str, Any]],
-    validation: list[dict[str, Any]],
-    folder: Path,
-    learned: Path | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Train, and write the adapter that has the least loss on held-out questions into the folder."""
-    datasets.disable_progress_bars()
-    arguments = SentenceTransformerTrainingArguments(
-        output_dir=str(folder / "checkpoints"),
-        per_device_train_batch_size=BATCH,
-        per_device_eval_batch_size=BATCH,
-        num_train_epochs=EPOCHS,
-        learning_rate=RATE,
-        weight_decay=0.01,
-        warmup_steps=0.1,
-        eval_strategy="epoch",
-        save_strategy="epoch",
-        save_total_limit=1,
-        save_only_model=True,
-        load_best_model_at_end=True,
-        metric_for_best_model="eval_loss",
-        use_cpu=True,
-        report_to=[],
-        logging_strategy="no",
-        disable_tqdm=True,
-        seed=seed,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = model_with_adapter(learned)
-        trainer = SentenceTransformerTrainer(
-            model=model,
-            args=arguments,
-            train_dataset=datasets.Dataset.from_list(train),
-            eval_dataset=datasets.Dataset.from_list(validation),
-            loss=ChoiceLoss(model),
-            callbacks=[ProgressCallback(progress), transformers.EarlyStoppingCallback(PATIENCE)],
-        )
-        trainer.remove_callback(transformers.PrinterCallback)
-        trainer.train()
-    state = model.get_adapter_state_dict()
-    arrays = {name: np.ascontiguousarray(v.detach().numpy()) for name, v in state.items()}
-    save_file(arrays, folder / encoders.ADAPTER)
-    transformer: Any = model[0]
-    next(iter(transformer.auto_model.peft_config.values())).save_pretrained(str(folder))
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-
-
-def path_similarities(
-    kg: KnowledgeGraph, encoder: encoders.Encoder, question: str, paths: Sequence[Chain]
-) -> np.ndarray:
-    """Return the cosines of a masked question and paths as wholes, shape (paths,)."""
-    texts = relation_texts(kg, {relation for path in paths for relation, _ in path})
-    vectors = encoders.vectors_of(kg, encoder).vectors([walked_text(texts, path) for path in paths])
-    return np.asarray(vectors @ encoder.encode([question])[0], np.float64)
-
-
 class ProgressCallback(transformers.TrainerCallback):
-    """Passes on the steps of a trainer, and the loss when it evaluates."""
+    """Passes on the steps of a trainer."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Pass on the steps."""
         self.progress("training", state.global_step, state.max_steps)
 
-    on_step_end = on_train_begin
-
-    def on_evaluate(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Pass on the loss."""
-        loss = rest["metrics"]["eval_loss"]
-        self.progress(f"loss {loss:.3f} on held-out questions", state.global_step, state.max_steps)
+    on_train_begin = on_step_end

@@ -12,7 +12,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import json_lines
@@ -21,7 +21,6 @@ from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.trajectory import Choice, Trajectory, Turn
-from triplewise.tools.parsing import query
 from triplewise.tools.parsing.chains import ChainGrower, edges_of, topics_of
 from triplewise.tools.parsing.reading import derive
 from triplewise.tools.planning.paths import answers, grow, node_form, with_variables
@@ -81,26 +80,22 @@ def split(questions: Sequence[Question], share: float, seed: int) -> tuple[list[
     return learned, [q for i, q in enumerate(questions) if i in held]
 
 
-class Reward(NamedTuple):
-    """Recall (the reward of equation 6) and F1 of an attempt's answers, and these in the gold ones' form."""
-
-    recall: float
-    f1: float
-    predicted: tuple[str, ...]
-
-
 def short_answers(kg: KnowledgeGraph, answers: Sequence[str]) -> list[str]:
     """Return gold answers with full IRIs in the short form that the agent answers in."""
     return [kg.profile.short(IRI(a)) if a.startswith(("http://", "https://")) else a for a in answers]
 
 
-def reward_of(values: Sequence[str], labels: Sequence[str], gold: Sequence[str]) -> Reward:
-    """Compare answers (ids or literals, and their names in the same order) with gold ones of one form."""
-    if not gold:
-        return Reward(0.0, 0.0, tuple(values))
+def rewarded(
+    kg: KnowledgeGraph, attempt: Trajectory, values: Sequence[str], labels: Sequence[str]
+) -> Trajectory:
+    """Return an attempt with its answers (ids or literals, and names in the same order) and their reward.
+
+    The reward is their recall (equation 6), compared as ids or as names, whichever agree better with gold.
+    """
+    gold = short_answers(kg, attempt.answers)
     by_id, by_name = overlap(values, gold), overlap(labels, gold, "names")
     best, predicted = (by_name, labels) if by_name.f1 > by_id.f1 else (by_id, values)
-    return Reward(best.recall, best.f1, tuple(predicted))
+    return replace(attempt, predicted=tuple(predicted), reward=best.recall, f1=best.f1)
 
 
 def explore(kg: KnowledgeGraph, encoder: Encoder, question: Question, blank: Trajectory) -> Trajectory:
@@ -130,15 +125,15 @@ def rules_for(kg: KnowledgeGraph, encoder: Encoder, question: Question) -> list[
     Raises `ConfigurationError` for an entity that the graph lacks.
     """
     read, _ = derive(question.question, kg, encoder, question.entities or None)
-    topics, found = topics_of(read), list[tuple[float, int, query.Path]]()
-    grower, short, rules = ChainGrower(read, topics, kg, encoder), kg.profile.short, list[Rule]()
+    topics, found, short = topics_of(read), list[tuple[float, Rule]](), kg.profile.short
+    grower = ChainGrower(read, topics, kg, encoder)
     for topic in topics:
         (node,) = topic.mentions
-        found += [(chain.score, node, chain.path) for chain in grower.chains(topic)]
-    for _, node, path in sorted(found, key=lambda f: -f[0]):
-        steps = [Atom(short(iri), forward) for iri, forward in edges_of(read.index, path)]
-        rules.append(Rule(node_form(kg, short(read.index.terms[node])), with_variables(kg, steps)))
-    return rules
+        anchor = node_form(kg, short(read.index.terms[node]))
+        for chain in grower.chains(topic):
+            steps = [Atom(short(iri), forward) for iri, forward in edges_of(read.index, chain.path)]
+            found.append((chain.score, Rule(anchor, with_variables(kg, steps))))
+    return [rule for _, rule in sorted(found, key=lambda f: -f[0])]
 
 
 def follow(kg: KnowledgeGraph, rule: Rule, attempt: Trajectory) -> Trajectory:
@@ -147,18 +142,10 @@ def follow(kg: KnowledgeGraph, rule: Rule, attempt: Trajectory) -> Trajectory:
     labels = kg.labels([term for term in terms if isinstance(term, IRI)])
     values = [short(t) if isinstance(t, IRI) else str(getattr(t, "value", t)) for t in terms]
     names = [labels.get(t, text) for t, text in zip(terms, values, strict=True)]
-    reward = reward_of(values, names, short_answers(kg, attempt.answers))
     calls = ["get_rules"] if attempt.origin == "explored" else []
     calls += [*(atom.arrow() for atom in rule.path), "finish"]
     turns = tuple(Turn("", call, "") for call in calls)
-    return replace(
-        attempt,
-        predicted=reward.predicted,
-        reward=reward.recall,
-        f1=reward.f1,
-        turns=turns,
-        rule=rule.text(),
-    )
+    return rewarded(kg, replace(attempt, turns=turns, rule=rule.text()), values, names)
 
 
 def choices_of(kg: KnowledgeGraph, rule: Rule) -> tuple[Choice, ...]:

@@ -11,7 +11,6 @@ import shlex
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -30,67 +29,51 @@ from triplewise.tools.learning.trajectory import Opening, Trajectory, conversati
 
 REPORT = "training.json"
 """Written last: the adapter in the same folder is then complete."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoraSettings:
-    """How an adapter is trained; the defaults are the paper's (A.2 and table 6).
-
-    A step is `accumulation` batches of `batch` examples of up to `max_tokens`. The rate rises to
-    `learning_rate` during a share `warmup` of the steps, and falls as a cosine. A killed training goes on
-    from checkpoints, which are `save_steps` apart.
-    """
-
-    rank: int = 32
-    alpha: int = 32
-    dropout: float = 0.05
-    targets: Sequence[str] = tuple(f"{name}_proj" for name in ("q", "k", "v", "o", "down", "up", "gate"))
-    learning_rate: float = 2e-5
-    epochs: float = 3.0
-    batch: int = 2
-    accumulation: int = 2
-    warmup: float = 0.05
-    max_tokens: int = 4096
-    save_steps: int = 50
-    seed: int = 0
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> LoraSettings:
-        """Read settings from plain JSON. Raises `ConfigurationError` on an unknown name."""
-        legal = {f.name for f in fields(cls)}
-        for name in values.keys() - legal:
-            raise ConfigurationError.unknown("setting of LoRA", name, legal)
-        return cls(**values)
+MAX_TOKENS = 4096
+LORA: dict[str, Any] = {
+    "r": 32,
+    "lora_alpha": 32,
+    "lora_dropout": 0.05,
+    "target_modules": [f"{name}_proj" for name in ("q", "k", "v", "o", "down", "up", "gate")],
+    "task_type": "CAUSAL_LM",
+}
+TRAINING: dict[str, Any] = {
+    "num_train_epochs": 3.0,
+    "per_device_train_batch_size": 2,
+    "gradient_accumulation_steps": 2,
+    "learning_rate": 2e-5,
+    "lr_scheduler_type": "cosine",
+    "warmup_steps": 0.05,  # a share of all
+    "save_steps": 50,
+}
+"""What an adapter is and how it is trained: the paper's settings (A.2 and table 6)."""
 
 
 def train_served_adapter(
     trajectories: Sequence[Trajectory],
     into: Path,
-    iteration: int,
     settings: Mapping[str, Any],
     progress: Progress,
     *,
     base: str,
     url: str,
     key: str,
-    lora: LoraSettings,
 ) -> dict[str, Any]:
     """Train an adapter of a language model and return the settings that use it: a `Learner`.
 
-    Each update trains on the adapter of the one before (SymAgent 4.3.2). `base` is what is trained, by hub
-    name or folder: the model that the server at `url`, `http://HOST:PORT/v1`, serves. Where that lacks
-    the adapter, a `ConfigurationError` says the command that starts it so, and how to go on.
+    Each update trains on the adapter of the one before (SymAgent 4.3.2). `base` is the model, by hub name or
+    folder, that the server at `url` serves. Where that lacks the adapter, a `ConfigurationError` says the
+    command that starts it so, and how to go on.
     """
     before, name = str(settings.get("model", "")).removeprefix("openai:"), into.name
-    previous = into.parent / before if before else None
-    train_adapter(trajectories, into, base=base, previous=previous, settings=lora, progress=progress)
+    train_adapter(trajectories, into, base, into.parent / before if before else None, progress)
     with openai.OpenAI(base_url=url, api_key=key, max_retries=1) as client:
         if name not in {model.id for model in client.models.list()}:
             module = shlex.quote(f"{name}={into.resolve()}")
             raise ConfigurationError(
                 f"the adapter is trained; the server at {url} does not serve it yet. Start it with it "
-                f"and go on with --resume:\n  vllm serve {shlex.quote(base)} --enable-lora "
-                f"--max-lora-rank {lora.rank} --lora-modules {module}"
+                f"and run the same command again:\n  vllm serve {shlex.quote(base)} --enable-lora "
+                f"--max-lora-rank {LORA['r']} --lora-modules {module}"
             )
     return {"model": f"openai:{name}"}
 
@@ -98,22 +81,20 @@ def train_served_adapter(
 def train_adapter(
     trajectories: Sequence[Trajectory],
     into: Path,
-    *,
     base: str,
-    settings: LoraSettings,
     previous: Path | None = None,
     progress: Progress = lambda doing, done, total: None,
 ) -> dict[str, Any]:
     """Train an adapter, new or the previous one, and save it with its tokenizer; return its report.
 
     A training that was killed goes on from its last checkpoint; one that is complete is not repeated. Raises
-    `ConfigurationError` where the base model (a hub name or a folder) or the previous adapter cannot be
-    loaded, and `DataError` where no trajectory has anything to learn.
+    `ConfigurationError` where the base model or the previous adapter cannot be loaded, and `DataError` where
+    no trajectory has anything to learn.
     """
     if (into / REPORT).is_file():
         done: dict[str, Any] = json.loads((into / REPORT).read_text(encoding="utf-8"))
         return done
-    trainer = make_trainer(trajectories, into, base, settings, previous, progress)
+    trainer = make_trainer(trajectories, into, base, previous, progress)
     # The trainer's state is written last: a checkpoint without it was cut short by a kill.
     whole = [state.parent for state in into.glob("checkpoints/checkpoint-*/trainer_state.json")]
     newest = max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
@@ -121,47 +102,40 @@ def train_adapter(
     trainer.model.save_pretrained(into)
     trainer.processing_class.save_pretrained(into)
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-    edge = max(len(losses) // 10, 1)
-    report = {
-        "base": base,
-        "examples": len(trajectories),
-        "steps": trainer.state.global_step,
-        "loss_first": sum(losses[:edge]) / edge,
-        "loss_last": sum(losses[-edge:]) / edge,
-        "settings": asdict(settings),
-    }
+    report = {"base": base, "examples": len(trajectories), "steps": len(losses), "losses": losses}
     write_json(into / REPORT, report, indent=1)
     shutil.rmtree(into / "checkpoints", ignore_errors=True)
     return report
 
 
 def make_trainer(
-    trajectories: Sequence[Trajectory],
-    into: Path,
-    base: str,
-    settings: LoraSettings,
-    previous: Path | None,
-    progress: Progress,
+    trajectories: Sequence[Trajectory], into: Path, base: str, previous: Path | None, progress: Progress
 ) -> Any:
     """Make the `SFTTrainer` of an adapter, with its checkpoints in a folder of `into`; see `train_adapter`.
 
     Each action is one record, a prompt and its completion; the loss is on the completion alone (equation 8).
     """
-    # An observation may have as many characters as an example has tokens: about a quarter of it.
-    records = [record for t in trajectories for record in training_records(t, settings.max_tokens)]
+    records = [record for t in trajectories for record in training_records(t)]
     if not records:
         raise DataError("no trajectory has a thought or an action to learn from", into)
     datasets.disable_progress_bars()
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    transformers.set_seed(settings.seed)
+    transformers.set_seed(0)
     cuda = torch.cuda.is_available()
     dtype = torch.bfloat16 if cuda and torch.cuda.is_bf16_supported() else torch.float32
-    adapter = peft.LoraConfig(
-        r=settings.rank,
-        lora_alpha=settings.alpha,
-        lora_dropout=settings.dropout,
-        target_modules=list(settings.targets),
-        task_type="CAUSAL_LM",
+    config = SFTConfig(
+        output_dir=str(into / "checkpoints"),
+        max_length=MAX_TOKENS,
+        bf16=dtype == torch.bfloat16,
+        use_cpu=not cuda,
+        activation_checkpointing=cuda,
+        activation_checkpointing_kwargs={"use_reentrant": False},
+        save_total_limit=2,
+        logging_steps=1,
+        report_to=[],
+        disable_tqdm=True,
+        dataloader_pin_memory=cuda,
+        **TRAINING,
     )
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(base)
@@ -171,36 +145,14 @@ def make_trainer(
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
             model: Any = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
             if previous is None:
-                model = peft.get_peft_model(model, adapter)
+                model = peft.get_peft_model(model, peft.LoraConfig(**LORA))
             else:
                 model = peft.PeftModel.from_pretrained(model, str(previous), is_trainable=True)
     except (OSError, ValueError) as error:
         raise ConfigurationError(
-            f"model {str(previous or base)!r} cannot be loaded ({error}); give --base-model a folder or "
-            "a name on the model hub"
+            f"model {str(previous or base)!r} cannot be loaded ({error}); the model must be called by its "
+            "folder or its name on the model hub"
         ) from error
-    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.unk_token
-    config = SFTConfig(
-        output_dir=str(into / "checkpoints"),
-        max_length=settings.max_tokens,
-        per_device_train_batch_size=settings.batch,
-        gradient_accumulation_steps=settings.accumulation,
-        num_train_epochs=settings.epochs,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type="cosine",
-        warmup_steps=settings.warmup,
-        bf16=dtype == torch.bfloat16,
-        use_cpu=not cuda,
-        activation_checkpointing=cuda,
-        activation_checkpointing_kwargs={"use_reentrant": False},
-        save_steps=settings.save_steps,
-        save_total_limit=2,
-        logging_steps=1,
-        report_to=[],
-        disable_tqdm=True,
-        dataloader_pin_memory=cuda,
-        seed=settings.seed,
-    )
     trainer = SFTTrainer(
         model=model,
         args=config,
@@ -212,12 +164,12 @@ def make_trainer(
     return trainer
 
 
-def training_records(trajectory: Trajectory, observation_limit: int) -> list[dict[str, Any]]:
+def training_records(trajectory: Trajectory, observation_limit: int = MAX_TOKENS) -> list[dict[str, Any]]:
     """Return each action with what led to it, as trl learns: `prompt` (messages) and `completion` (one).
 
     Replies without an action are left out with their observation, since a trajectory does not keep them
-    word for word. An observation is cut to `observation_limit` characters: it may list thousands of values,
-    and cutting one costs less than losing the steps behind it.
+    word for word. An observation is cut to `observation_limit` characters, about a quarter of an example: it
+    may list thousands of values, and cutting one costs less than losing the steps behind it.
     """
     messages = conversation(Opening(trajectory.system, trajectory.prompt), trajectory.turns)
     shown, records = messages[:2], []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from triplewise.tools.core.overlap import best_overlap
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import Profile
@@ -13,7 +15,7 @@ from triplewise.tools.learning.exploration import short_answers
 from triplewise.tools.parsing.chart import Candidate
 from triplewise.tools.parsing.denotation import Denotation
 from triplewise.tools.parsing.index import GraphIndex
-from triplewise.tools.parsing.learn import Example, Features, Vocabulary, example, train
+from triplewise.tools.parsing.learn import Example, Features, Vocabulary, example, shares, train
 from triplewise.tools.parsing.reading import derive
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -41,16 +43,25 @@ def derivations(
     return read.index, found
 
 
-def learned_weights(
+def improved_weights(
     questions: Sequence[Labelled], kg: KnowledgeGraph, encoder: Encoder, prior: Features
-) -> dict[str, float]:
-    """Return weights for one graph, learned from questions about it and drawn to those that it has now."""
-    vocabulary = Vocabulary()
-    examples = []
+) -> tuple[dict[str, float], float, float]:
+    """Return weights for one graph, learned from every other question and drawn to those it has now.
+
+    With the share of the other questions whose first answer is right: by the prior, and by these weights.
+    """
+    vocabulary, examples = Vocabulary(), list[Example]()
     for question in questions:
         index, found = derivations(question, kg, encoder, prior)
         examples.append(labelled_example(kg.name, question, found, kg, index, vocabulary))
-    return train(examples, vocabulary, prior)
+    learned, others = train(examples[::2], vocabulary, prior), examples[1::2]
+
+    def right(weights: Features) -> float:
+        vector = np.array([weights.get(name, 0.0) for name in vocabulary])
+        ranked = ((e, shares(e.scores(vector), e.answers.tolist())) for e in others)
+        return sum(bool(first) and bool(e.right[first[0].best]) for e, first in ranked) / len(others)
+
+    return learned, right(prior), right(learned)
 
 
 def labelled_example(

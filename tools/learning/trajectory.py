@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -55,14 +55,11 @@ class Trajectory:
     """One attempt at a question (SymAgent, equation 4) with its reward (equation 6).
 
     Attributes:
-        id, question, entities, answers: the question; entities: mention -> id; answers: gold, ids or texts.
-        predicted: the attempt's answers in the same form. reward: their recall; f1: of both; in [0, 1].
-        turns: their number is the trajectory's length |s| in equation 7.
-        choices: of relations on the way to the answer, where the policy has such.
-        system, prompt: what the model was shown first ("" for the embedded policy).
-        iteration: of self-learning, from 0. policy: the model or encoder that acted.
-        status: of the answer; `crashed: ...` where the run ended in an error.
-        rule: the rule that was followed, as text ("" for a language model).
+        entities: mention -> id. answers, predicted: gold ones, and the attempt's in the same form.
+        reward, f1: recall and F1 of these, in [0, 1]. turns: their number is |s| in equation 7.
+        choices: of relations on the way to the answer. iteration: of self-learning, from 0.
+        policy: the model or encoder that acted; a model was first shown `system` and `prompt`.
+        status: of the answer; `crashed: ...` where the run ended in an error. rule: what was followed.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -91,8 +88,8 @@ _ADAPTER = TypeAdapter(Trajectory)
 def merge_pair(explored: Trajectory, refined: Trajectory) -> Trajectory | None:
     """Return the better of two attempts at one question; None is `filtered` (equation 7).
 
-    The higher reward; of equal rewards above 0 the shorter trajectory. The equation does not say which if
-    they are as long: the one of higher F1, since a recall of 1 is also had by answering everything.
+    The higher reward; of equal rewards above 0 the shorter trajectory, or if they are as long, which the
+    equation leaves open, the one of higher F1: answering everything has a recall of 1, too.
     """
     if explored.reward == refined.reward:
         pair = (explored, refined)
@@ -129,19 +126,16 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
 class Journal:
     """A file of trajectories, one of each question, iteration and origin, each on disk before the next.
 
-    A last line that was cut short by a kill is taken off when the file is opened, and `notify` is called.
-    Safe to use from threads. Raises `DataError` where a line is broken, or the file cannot be written.
+    A last line that was cut short by a kill is taken off when the file is opened. Safe to use from threads.
+    Raises `DataError` where a line is broken, or the file cannot be written.
     """
 
-    def __init__(self, path: Path, notify: Callable[[str], object] = lambda message: None) -> None:
+    def __init__(self, path: Path) -> None:
         self._lock = Lock()
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab", buffering=0)
-        data = path.read_bytes()
-        if (whole := data.rfind(b"\n") + 1) < len(data):
-            self._file.truncate(whole)
-            notify(f"{path}: the last line was cut short by a kill and is left out; it is made again")
+        self._file.truncate(path.read_bytes().rfind(b"\n") + 1)
         self._trajectories = {(t.iteration, t.origin, t.id): t for t in read_trajectories(path)}
         self.close = self._file.close
 

@@ -149,10 +149,7 @@ class LearnedEncoder(EmbeddedEncoder):
     A folder holds the adapter as peft writes it (some 1 MB), and `encoder.json`: how that was made. The
     merged weights run as fast as the installed ones, without torch.
 
-    Attributes:
-        path_weight: weight of the similarity of question and path beside the score of single words.
-        sure: similarity that most right paths have; the softmax of the training says nothing of its size.
-
+    `path_weight` is the weight of the similarity of question and path next to the score of single words.
     Raises `DataError` where the folder is incomplete, damaged, or made for other weights.
     """
 
@@ -163,8 +160,7 @@ class LearnedEncoder(EmbeddedEncoder):
         path, learned = folder / LEARNED, dict[str, np.ndarray]()
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            self.path_weight, self.sure = float(record["path_weight"]), float(record["sure"])
-            self.iteration, scale = int(record["iteration"]), float(record["scale"])
+            self.path_weight, scale = float(record["path_weight"]), float(record["scale"])
             if record["weights"] != WEIGHTS_SHA256:
                 raise ValueError("it was made for other weights than those installed")
             adapter = load_file(path := folder / ADAPTER)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.learning.exploration import Question, read_questions, reward_of, split
+from triplewise.tools.kg import open_kg
+from triplewise.tools.learning.exploration import Question, read_questions, rewarded, split
 
 
 def written(path: Path, *records: Any) -> Path:
@@ -82,6 +83,7 @@ def test_a_share_that_leaves_nothing_is_refused(share: float) -> None:
 def test_the_reward_is_recall_of_ids_or_names(
     gold: list[str], recall: float, f1: float, predicted: tuple[str, ...]
 ) -> None:
-    reward = reward_of(["Q1", "Q9"], ["Alaska", "Yukon"], gold)
-    assert (reward.recall, reward.predicted) == (recall, predicted)
-    assert reward.f1 == pytest.approx(f1)
+    blank = Question("q", "which?", {}, tuple(gold)).attempt()
+    attempt = rewarded(open_kg("demo"), blank, ["Q1", "Q9"], ["Alaska", "Yukon"])
+    assert (attempt.reward, attempt.predicted) == (recall, predicted)
+    assert attempt.f1 == pytest.approx(f1)

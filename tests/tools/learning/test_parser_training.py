@@ -9,9 +9,9 @@ from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.parser_training import (
     Labelled,
     derivations,
+    improved_weights,
     is_right,
     labelled_example,
-    learned_weights,
 )
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.learn import Vocabulary, shipped_weights
@@ -61,11 +61,12 @@ def test_where_there_is_no_gold_answer_none_is_right(demo: KnowledgeGraph, encod
     assert not is_right(frozenset(), [["Q90"]], index, demo.profile)
 
 
-def test_a_question_moves_the_weights_of_its_graph_towards_its_answer(
+def test_questions_move_the_weights_of_their_graph_towards_their_answers(
     demo: KnowledgeGraph, encoder: Encoder
 ) -> None:
     before = shipped_weights()
-    after = learned_weights([CAPITAL], demo, encoder, before)
+    after, was, now = improved_weights([CAPITAL, CAPITAL], demo, encoder, before)
     assert after.keys() >= before.keys()
     assert after != before
     assert max(abs(after[name] - weight) for name, weight in before.items()) < 1.0
+    assert was <= now == 1.0
