@@ -10,9 +10,6 @@ import typer
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import out, progress_bars, say
 
-PATHS = {"kg", "profile", "prompt", "seeds", "examples", "documents", "facts", "encoder", "db"}
-"""Settings that may name a file or a folder."""
-
 commands = typer.Typer()
 
 
@@ -54,9 +51,6 @@ def learn(
     from triplewise.tools.learning.trajectory import read_trajectories
 
     context = ({"history": "chat"} if policy == "model" else {}) | options.context_settings()
-    for name in PATHS & context.keys():  # the settings that are learned may be used in another folder
-        if Path(context[name]).exists():
-            context[name] = str(Path(context[name]).resolve())
     preset = options.preset or o.DEFAULT_PRESET
     config = learning.LearningConfig(
         str(questions.resolve()), validation, policy, preset, context, iterations

@@ -125,7 +125,7 @@ def test_a_configuration_file_sets_what_options_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = '[settings]\nmin_confidence = 1.0\n[endpoints."x.org"]\nheaders = { Key = "secret" }\n'
+    text = "[settings]\nmin_confidence = 1.0\n"
     (tmp_path / "triplewise.toml").write_text(text, encoding="utf-8")
     assert run(["ask", "-q", "Who wrote Dracula?"]) == 4
     assert run(["ask", "-q", "Who wrote Dracula?", "--set", "min_confidence=0"]) == 0

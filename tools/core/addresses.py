@@ -1,16 +1,8 @@
 """Addresses of servers: the logins that belong to them, and how they are shown without a password or key.
 
-A login belongs to one host and is sent to no other. It stands, in this order of preference, in the URL itself
-(`https://me:secret@host/sparql`), in environment variables named by the host (where those of the command line
-are kept, too), in `triplewise.toml`, or in the .netrc file:
-
-```toml
-[endpoints."sparql.example.org"]      # or host:port
-user = "me"
-password_env = "EXAMPLE_PASSWORD"     # the environment variable that holds it
-token_env = "EXAMPLE_TOKEN"           # sent as a bearer token, in place of user and password
-headers = { X-Api-Key = "$EXAMPLE_KEY" }
-```
+A login belongs to one host and is sent to no other. It stands in the URL itself
+(`https://me:secret@host/sparql`), or in environment variables named by the host, where those of the command
+line are kept, too.
 """
 
 from __future__ import annotations
@@ -19,15 +11,10 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from netrc import NetrcParseError, netrc
-from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-from triplewise.tools.core.configuration import configuration_file, read_section
-from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import YamlDocument
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.secrets import HIDDEN, remember
 
 REMEMBERED = 256  # URLs whose secrets a process remembers; the earliest given ones are forgotten
@@ -70,10 +57,7 @@ def host_of(url: str) -> str | None:
 
 
 def hide_secrets(value: T) -> T | str:
-    """Return a URL with `***` for the password and the keys in it, which is `whole_url`'s to look up.
-
-    Whatever else it is given comes back as it is.
-    """
+    """Return a URL with `***` for the password and the keys in it; whatever else, as it is."""
     if not isinstance(value, str) or "://" not in value:
         return value
     shown = _KEY.sub(rf"\1{HIDDEN}", _PASSWORD.sub(rf"\1{HIDDEN}@", value))
@@ -96,18 +80,6 @@ def whole_url(shown: str) -> str:
     return _whole.get(shown, shown)
 
 
-@dataclass(frozen=True)
-class EndpointLogin:
-    """A section `[endpoints."HOST"]` of `triplewise.toml`."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-
-    user: str = ""
-    password_env: str = ""
-    token_env: str = ""
-    headers: dict[str, str] = field(default_factory=dict)
-
-
 def without_login(url: str) -> str:
     """Return a URL without the user and the password in it. Raises as `split_url` does."""
     parts = split_url(url)
@@ -119,39 +91,22 @@ def login_headers(url: str) -> dict[str, str]:
 
     Environment variables are called TRIPLEWISE_HOST_TOKEN, or TRIPLEWISE_HOST_USER and _PASSWORD, and
     TRIPLEWISE_HOST_HEADERS (`Name: value`, one a line, sent too), with the host in capitals, `_` for its
-    dots and the colon of its port, `__` for its hyphens. Raises `ConfigurationError` where a variable that
-    the configuration names is not set, or one holds no headers; `DataError` where a file cannot be read.
+    dots and the colon of its port, `__` for its hyphens. Raises `ConfigurationError` where one holds no
+    headers.
     """
-    headers = _login(url) | read_headers(_variable_of(url, "HEADERS").splitlines())
+    parts, headers = split_url(url), dict[str, str]()
+    if parts.username is not None and parts.password != HIDDEN:
+        headers = _basic(unquote(parts.username), unquote(parts.password or ""))
+    for place in () if headers else _places(url):  # what was given for the port comes first, whichever it is
+        if token := os.environ.get(_variable_name(place, "TOKEN")):
+            headers = {"Authorization": f"Bearer {token}"}
+        elif user := os.environ.get(_variable_name(place, "USER")):
+            headers = _basic(user, _variable_of(url, "PASSWORD"))
+        if headers:
+            break
+    headers |= read_headers(_variable_of(url, "HEADERS").splitlines())
     remember(*headers.values(), *(value.partition(" ")[2] for value in headers.values()))
     return headers
-
-
-def _login(url: str) -> dict[str, str]:
-    parts = split_url(url)
-    if parts.username is not None and parts.password != HIDDEN:
-        return _basic(unquote(parts.username), unquote(parts.password or ""))
-    places = _places(url)
-    for place in places:  # what was given for the port comes first, whichever it is
-        if token := os.environ.get(_variable_name(place, "TOKEN")):
-            return {"Authorization": f"Bearer {token}"}
-        if user := os.environ.get(_variable_name(place, "USER")):
-            return _basic(user, _variable_of(url, "PASSWORD"))
-    sections = read_section("endpoints")
-    if place := next((place for place in places if place in sections), ""):
-        path = configuration_file() or ""
-        login = YamlDocument(sections[place], path, None).read_as(EndpointLogin)
-        headers = {k: _variable(v[1:], path) if v[:1] == "$" else v for k, v in login.headers.items()}
-        if login.token_env:
-            return headers | {"Authorization": f"Bearer {_variable(login.token_env, path)}"}
-        password = _variable(login.password_env, path) if login.user and login.password_env else ""
-        return headers | (_basic(login.user, password) if login.user else {})
-    file = Path(os.environ.get("NETRC") or Path.home() / ".netrc")
-    try:
-        entry = netrc(file).hosts.get(places[-1]) if file.is_file() else None
-    except (OSError, NetrcParseError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read: {getattr(error, 'msg', error)}", file) from error
-    return _basic(entry[0], entry[2]) if entry else {}
 
 
 def keep_login(
@@ -205,9 +160,3 @@ def _variable_of(url: str, part: str) -> str:
 def _basic(user: str, password: str) -> dict[str, str]:
     remember(password)
     return {"Authorization": "Basic " + b64encode(f"{user}:{password}".encode()).decode()}
-
-
-def _variable(name: str, path: Path | str) -> str:
-    if not (value := os.environ.get(name)):
-        raise ConfigurationError(f"{path} names the environment variable {name}, which is not set; set it")
-    return value

@@ -26,14 +26,11 @@ from triplewise.tools.core.errors import ConfigurationError, DataError, did_you_
 from triplewise.tools.core.files import read_text
 
 VARIABLE, NAME = "TRIPLEWISE_CONFIG", "triplewise.toml"
-SECTIONS = ("endpoints", "server", "settings")
+SECTIONS = ("server", "settings")
 
 
 def configuration_file() -> Path | None:
-    """Return the configuration file, None without one. Raises `DataError` if the one named is missing.
-
-    It is the file that the environment variable names, else the first of `places` that there is.
-    """
+    """Return the file that the environment variable names, which must exist, else the first of `places`."""
     if named := os.environ.get(VARIABLE):
         if not (path := Path(named)).is_file():
             raise DataError(f"no such configuration file; correct {VARIABLE}, or unset it", path)
@@ -66,11 +63,8 @@ def read_section(name: str) -> dict[str, Any]:
 def find_part(what: str, given: Any, legal: Mapping[str, Any], kind: Callable[[Any], bool]) -> Any:
     """Return the part that is given: by its name, as `module:name` (one's own, imported now), or itself.
 
-    Modules in the working folder are found too, after all that are installed. Raises `ConfigurationError`
-    on an unknown name, a module that cannot be imported, or something else altogether.
-
-    Args:
-        what: what it is, for messages. legal: the shipped ones by name. kind: whether a value is such a part.
+    Modules in the working folder are found too, after all that are installed. `legal` are the shipped ones,
+    `kind` says whether a value is such a part. Raises `ConfigurationError` on anything else.
     """
     part = given
     if isinstance(given, str):

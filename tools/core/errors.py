@@ -67,8 +67,7 @@ class DataError(UserError):
 class ActionError(TriplewiseError):
     """The agent's reply cannot be carried out as written.
 
-    Guidelines match the code (`arity`, `bad_operator`, ...), and their templates may name the details, plain
-    JSON values; the `raw` correction mode shows the message.
+    Guidelines match the code (`arity`, ...) and may name the details, plain JSON; `raw` shows the message.
     """
 
     def __init__(self, code: str, message: str, **detail: Any) -> None:

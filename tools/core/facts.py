@@ -23,10 +23,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class RawTriple:
-    """A triple as it was read from a sentence of a passage, not aligned to the KG yet (SymAgent, figure 6).
-
-    Its parts are words, or ids where the reader was shown them; the confidence is in [0, 1].
-    """
+    """A triple as a sentence has it, in words or ids, not aligned to the KG yet (SymAgent, figure 6)."""
 
     subject: str
     relation: str
@@ -38,16 +35,13 @@ class RawTriple:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedFact:
-    """A fact aligned to the KG, with provenance.
+    """A fact aligned to the KG, with the question that it was read for, and where it was read.
 
     Attributes:
         triple: its terms are the KG's own, or minted where the KG knows no such entity.
-        labels: id of a minted node -> its name.
-        question: that it was read for. document, source, sentence: where it was read.
-        time: when, ISO 8601 in UTC. reader: the model that read it, or `embedded`.
-        confidence: in [0, 1].
+        labels: id of a minted node -> its name. time: ISO 8601 in UTC.
+        reader: the model that read it, or `embedded`. confidence: in [0, 1].
         conflicts: facts of the KG that it contradicts, as text; empty without a functional relation.
-        status: what a person decided.
     """
 
     triple: Triple

@@ -37,7 +37,6 @@ class YamlDocument:
     _root: yaml.Node | None
 
     def _find(self, keys: Sequence[object]) -> tuple[yaml.Node | None, int | None]:
-        """The node that keys and indices lead to, or the nearest to it that there is; and its line."""
         node, line = self._root, self._root.start_mark.line + 1 if self._root is not None else None
         for key in keys:
             entry = None
@@ -191,10 +190,7 @@ def state_folder() -> Path:
 
 
 def kept_json(folders: Sequence[Path], name: str, days: float, make: Callable[[], Any]) -> Any:
-    """Return what a JSON file in the first writable folder holds, made anew if it is missing, broken or old.
-
-    `days` is how long it is good; `make` gives what is to be kept, None where nothing is.
-    """
+    """Return what a JSON file in the first writable folder holds, by `make` if missing, broken or too old."""
     path = next((folder / name for folder in folders if is_writable(folder)), None)
     with suppress(OSError, ValueError):
         if path is not None and time.time() - path.stat().st_mtime < days * 86_400:
@@ -208,10 +204,7 @@ def kept_json(folders: Sequence[Path], name: str, days: float, make: Callable[[]
 
 @contextmanager
 def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
-    """A file to write, which stands at its path once it is complete: nobody ever sees half of one.
-
-    Its folder is made where it is missing. `private`: only the user can read it. Raises OSError.
-    """
+    """A file to write, which stands at its path, in a folder that is made, once complete. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:

@@ -43,10 +43,8 @@ class Ended(TimeoutError):  # noqa: N818 - it says what happened to the call
 class IsolatedCalls:
     """Answers requests in processes of their own, which start when they are first needed.
 
-    Args:
-        target: `package.module:function`. The function is called once in a process and returns what answers
-            each request; requests and replies are pickled.
-        arguments: gives the texts that it is called with.
+    `target` is `package.module:function`, a function that is called once in a process, with the texts that
+    `arguments` gives, and returns what answers each request; requests and replies are pickled.
     """
 
     def __init__(self, target: str, arguments: Callable[[], tuple[str, ...]]) -> None:
@@ -113,7 +111,6 @@ class _Process:
         return self.connection.recv()
 
     def end(self) -> None:
-        """End it now."""
         self._child.kill()
         self.connection.close()
         self._child.wait()

@@ -43,10 +43,7 @@ class Token:
 
 
 def normalise(text: str) -> str:
-    """The form names are compared in: case, accents, punctuation and spacing folded (NFKC, casefold).
-
-    A name of nothing but signs (`$`, `?`) keeps them.
-    """
+    """The form names are compared in: case, accents, punctuation and spacing folded; `$` alone stays."""
     if text.isascii():
         folded = text.lower()
     else:

@@ -8,10 +8,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True, order=True)
 class Atom:
-    """One relation of a rule, and the variable it binds; `forward`: the previous node is the subject.
-
-    Atoms of other variables are equal, and so are paths of them.
-    """
+    """A relation of a rule, and the variable it binds, whatever that is called; `forward`: to its object."""
 
     relation: str
     forward: bool
@@ -33,8 +30,7 @@ class Rule:
     Attributes:
         keeps_topic: whether the topic entity itself may be an answer, as in seed questions that count it.
         support: seed questions whose answers it reproduces. precision, recall: mean over these, in [0, 1].
-        evidence: how far seed questions speak for it, in [0, 1]: their F1, by how like the question they are.
-        score: what rules are ordered by. provenance: where it comes from, in words.
+        evidence: F1 of seed questions, by how like the question they are. score: what orders rules.
     """
 
     anchor: str

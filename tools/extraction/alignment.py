@@ -1,8 +1,8 @@
 """Triples read from text, aligned to a KG: its relations, its nodes, its datatypes (SymAgent 4.2.1).
 
-What may be the subject or the object of a relation is measured from samples of the KG's own facts: a node is
-described by the relations and classes it has. That settles which end is the subject, and which node a name
-is; a name that fits none gets an id of its own.
+What may be the subject or the object of a relation is measured from samples of the KG's own facts, by the
+relations and classes that nodes have. That settles which end is the subject, and which node a name is; a name
+that fits none gets an id of its own.
 """
 
 from __future__ import annotations
@@ -48,11 +48,6 @@ class _End(NamedTuple):
     features: Mapping[str, float]
     datatypes: Mapping[str, float]
 
-    @property
-    def literal(self) -> float:
-        """The share of literals."""
-        return sum(self.datatypes.values())
-
     def similarity(self, features: _Features) -> float:
         """How similar a node is to these: the cosine of its features with their shares, 0 to 1."""
         norm = math.sqrt(sum(v * v for v in self.features.values()) * len(features))
@@ -64,7 +59,7 @@ def align(
 ) -> tuple[ExtractedFact, ...]:
     """Facts with the KG's own terms, most certain first; those it has already are left out.
 
-    A handful of queries whatever the number of triples. `reader`: the model that read them for a question.
+    `reader` is the model that read them for a question.
     """
     triples = [t for t in raw if t.subject.strip() and t.object.strip() and t.relation.strip()]
     if not triples:
@@ -136,15 +131,14 @@ class _Aligner:
 
     def _similarity(self, name: str, end: _End) -> float:
         """Return how similar the nodes or the value of a name are to one end of a relation."""
-        kinds = (self._features.get(n.node, frozenset()) for n in self._nodes.get(name, ()))
-        best = max(map(end.similarity, kinds), default=0.0)
+        best = max((end.similarity(self._features[n.node]) for n in self._nodes.get(name, ())), default=0.0)
         if any(literal(name, d) is not None for d in end.datatypes):
-            return max(best, end.literal)
+            return max(best, sum(end.datatypes.values()))
         return best or UNKNOWN
 
     def _object(self, name: str, end: _End) -> _Term | None:
         """An object: a literal where the relation has such objects, else a node."""
-        if end.literal <= 0.5:
+        if sum(end.datatypes.values()) <= 0.5:  # the share of literals
             return self._node(name, end)
         by_share = sorted(end.datatypes, key=lambda d: -end.datatypes[d])
         values = (literal(name, datatype, self._kg.profile.language) for datatype in by_share)
@@ -155,14 +149,14 @@ class _Aligner:
         nodes = self._nodes.get(name, ())
         if nodes and nodes[0].by_id:
             return _Term(nodes[0].node, 1.0)
-        similar = [(n, end.similarity(self._features.get(n.node, frozenset()))) for n in nodes]
+        similar = [(n, end.similarity(self._features[n.node])) for n in nodes]
         fitting = [(n, s) for n, s in similar if s >= LEAST_SIMILARITY or not end.features]
         if fitting:
             # Similarities that are much the same leave the choice to popularity.
             best, _ = max(fitting, key=lambda f: (round(f[0].fit, 1), int(f[1] * 4), f[0].popularity, f[1]))
             is_ambiguous = sum(n.fit == best.fit for n, _ in fitting) > 1
             return _Term(best.node, best.fit * (AMBIGUOUS if is_ambiguous else 1.0))
-        if bare := [n for n in nodes if not self._features.get(n.node)]:
+        if bare := [n for n in nodes if not self._features[n.node]]:
             return _Term(bare[0].node, bare[0].fit)
         # A name that the KG does not know is a new node, if it is written as one.
         is_name = any(c.isalnum() and not c.islower() for c in name)
@@ -172,19 +166,16 @@ class _Aligner:
         """What subjects and objects of a relation are like: one query for them, a few for all their nodes."""
         if relation not in self._measured:
             r = relation.n3()
-            result = self._kg.query(
-                f"SELECT ?s ?o WHERE {{ {{ SELECT DISTINCT ?s WHERE {{ ?s {r} ?x }} LIMIT {SAMPLE} }} UNION "
-                f"{{ SELECT DISTINCT ?o WHERE {{ ?y {r} ?o }} LIMIT {SAMPLE} }} }}",
-                timeout=SECONDS,
-                limit=2 * SAMPLE,
-            )
+            sides = f"{{ SELECT DISTINCT ?s WHERE {{ ?s {r} ?x }} LIMIT {SAMPLE} }} UNION "
+            sides += f"{{ SELECT DISTINCT ?o WHERE {{ ?y {r} ?o }} LIMIT {SAMPLE} }}"
+            result = self._kg.query(f"SELECT ?s ?o WHERE {{ {sides} }}", timeout=SECONDS, limit=2 * SAMPLE)
             subjects, objects = ([row[i] for row in result.rows if row[i] is not None] for i in (0, 1))
             self._describe([*subjects, *objects])
             self._measured[relation] = self._end(subjects), self._end(objects)
         return self._measured[relation]
 
     def _end(self, nodes: Sequence[Term | None]) -> _End:
-        features = Counter(f for n in nodes if isinstance(n, IRI) for f in self._features.get(n, ()))
+        features = Counter(f for n in nodes if isinstance(n, IRI) for f in self._features[n])
         datatypes = Counter(n.datatype for n in nodes if isinstance(n, Literal))
         shares = ({k: n / len(nodes) for k, n in counts.items()} for counts in (features, datatypes))
         return _End(*shares)
@@ -195,13 +186,9 @@ class _Aligner:
         for batch in batches(new, BATCH):
             values = " ".join(n.n3() for n in batch)
             features: dict[IRI, set[str]] = {n: set() for n in batch}
-            result = self._kg.query(
-                f"SELECT DISTINCT ?n ?out ?in WHERE {{ VALUES ?n {{ {values} }} "
-                "{ ?n ?out ?x } UNION { ?y ?in ?n } }",
-                timeout=SECONDS,
-                limit=ROWS,
-            )
-            for node, out, into in result.rows:
+            around = f"VALUES ?n {{ {values} }} {{ ?n ?out ?x }} UNION {{ ?y ?in ?n }}"
+            query = f"SELECT DISTINCT ?n ?out ?in WHERE {{ {around} }}"
+            for node, out, into in self._kg.query(query, timeout=SECONDS, limit=ROWS).rows:
                 relation = out or into
                 if not isinstance(node, IRI) or not isinstance(relation, IRI):
                     continue

@@ -32,15 +32,15 @@ _DATE = re.compile(
 _NUMBER = re.compile(
     r"(?<![\w.,-])[-+]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:\s(?:thousand|million|billion))?(?![\w])"
 )
+_WHOLE = re.compile(r"\b\d+\b")
 _TIMES = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
 _DATES = frozenset({"date", "dateTime", "gYear", "gYearMonth"})
 
 
 class NamedNode(NamedTuple):
-    """A node that a text may mean.
+    """A node that a text may mean, by its id, its label (`fit` 1), an alias or a near name (less).
 
-    `fit` is 1 for its id (then `by_id`) or label, less for an alias or a name that is near; `popularity` its
-    number of facts, where the label index knows.
+    `popularity` is its number of facts, where the label index knows.
     """
 
     node: IRI
@@ -85,13 +85,9 @@ def resolve(kg: KnowledgeGraph, texts: Iterable[str]) -> dict[str, tuple[NamedNo
             nodes[text] = tuple(
                 NamedNode(hit.iri, 0.85 * hit.score, hit.entry.popularity)
                 for hit in near  # `Apollo 11` is no misspelling of `Apollo 12`
-                if _numbers(text) == _numbers(hit.entry.text)
+                if _WHOLE.findall(normalise(text)) == _WHOLE.findall(normalise(hit.entry.text))
             )
     return nodes
-
-
-def _numbers(text: str) -> list[str]:
-    return [word for word in normalise(text).split() if word.isdigit()]
 
 
 def places(sentence: str) -> Iterator[tuple[int, int, str]]:
@@ -123,14 +119,8 @@ def literal(text: str, datatype: str, language: str = "en") -> Literal | None:
         if name == "gYearMonth" or not day:
             return Literal(f"{year}-{month:02}", XSD + "gYearMonth")
         return Literal(f"{year}-{month:02}-{day:02}{'' if name == 'date' else 'T00:00:00Z'}", datatype)
-    if datatype in INTEGERS or name in ("decimal", "double", "float"):
-        return _number(text, datatype)
-    return None
-
-
-def _number(text: str, datatype: str) -> Literal | None:
     match = _NUMBER.fullmatch(text.strip())
-    if match is None:
+    if match is None or not (datatype in INTEGERS or name in ("decimal", "double", "float")):
         return None
     digits, _, times = match[0].replace(",", "").partition(" ")
     if not times and "." not in digits:

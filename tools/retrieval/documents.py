@@ -68,21 +68,16 @@ class Documents(ABC):
     ) -> tuple[Passage, ...]:
         """Return passages about an entity, best first; those that name it nowhere are left out.
 
-        Args:
-            name: label of the entity; "" for passages about the question alone.
-            relation: what is asked of it, in words. question: what it is asked for.
-            aliases: other names of the entity. limit: passages to give at most.
-
-        Raises:
-            DocumentsUnavailableError: the service that has them does not answer.
+        Without a name, passages about the question. Raises `DocumentsUnavailableError` where the service that
+        has them does not answer.
         """
 
 
 class PassageIndex(Documents):
     """Documents made of passages. Safe to use from many threads; built where it is first needed.
 
-    Which passages are about an entity is settled by the words of its name; BM25 and vectors, which are kept
-    in the folder, only order those. Where no entity is named, all passages are ranked by both.
+    The words of its name settle which passages are about an entity; BM25 and vectors, which are kept in the
+    folder, only order those.
     """
 
     def __init__(self, passages: Sequence[Passage], folder: Path | None = None) -> None:
@@ -92,7 +87,7 @@ class PassageIndex(Documents):
         self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
     ) -> tuple[Passage, ...]:
         """Return passages that have the name or an alias in full, else those that have all its words."""
-        names = [n for n in (name, *aliases) if n.strip()]
+        names = [n for n in map(normalise, (name, *aliases)) if n]
         query = " ".join(filter(None, (name, relation, question)))
         if not self.passages or not query:
             return ()
@@ -105,8 +100,9 @@ class PassageIndex(Documents):
         with self._lock:
             places = np.arange(len(self.passages))
             if names:
-                normal = list(filter(None, map(normalise, names)))
-                places = np.array(named([[n] for n in normal]) or named([n.split() for n in normal]), int)
+                places = np.array(
+                    named([[n] for n in names if n]) or named([n.split() for n in names if n]), int
+                )
             if len(places) > 1:
                 lexical = self._bm25.scores(list(dict.fromkeys(normalise(query).split())))[places]
                 if names:  # no more passages are embedded than the ones that BM25 puts first
@@ -134,10 +130,7 @@ class PassageIndex(Documents):
 
 
 class RetrieverDocuments(Documents):
-    """Any LangChain retriever as documents: its passages that name the entity, in its order.
-
-    It is given the name and the relation together, or the question where there is no name.
-    """
+    """Any LangChain retriever as documents: its passages that name the entity, in its order."""
 
     def __init__(self, retriever: BaseRetriever) -> None:
         self._retriever = retriever
@@ -145,7 +138,7 @@ class RetrieverDocuments(Documents):
     def find(
         self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
     ) -> tuple[Passage, ...]:
-        """Return passages about an entity, best first; see `Documents.find`."""
+        """See `Documents.find`; the retriever is given name and relation, else the question."""
         query = " ".join(filter(None, (name, relation))) or question
         names, named = [n.casefold() for n in (name, *aliases) if n], []
         for document in self._retriever.invoke(query) if query else ():
@@ -156,10 +149,7 @@ class RetrieverDocuments(Documents):
 
 
 class WikipediaDocuments(Documents):
-    """Pages of a MediaWiki, fetched by the name of an entity when they are asked for. Keeps nothing on disk.
-
-    `url` is the address of its API.
-    """
+    """Pages of a MediaWiki with its API at `url`, fetched by the name of an entity. Keeps nothing on disk."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -178,7 +168,6 @@ class WikipediaDocuments(Documents):
         return index.find(name, relation, question, aliases, limit)
 
     def _fetch(self, topic: str) -> list[Passage]:
-        """Search the wiki, and fetch the pages it finds."""
         server, found = urlsplit(self.url).hostname, list[Passage]()
         headers = {"User-Agent": AGENT}
         try:
@@ -212,14 +201,9 @@ class WikipediaDocuments(Documents):
 def open_documents(source: str | Path | Documents | BaseRetriever) -> Documents:
     """Open the documents of a source; a folder and a wiki are opened once per process.
 
-    Args:
-        source: a folder of .txt, .md and .html files; `wikipedia` for the English one online; `wikipedia:de`
-            for another language; `wikipedia:https://wiki.example.org/w/api.php` for any MediaWiki; a
-            LangChain retriever; or documents themselves, which are returned as they are.
-
-    Raises:
-        DataError: no such folder, or no document in it that can be read.
-        ConfigurationError: an address of a MediaWiki that is none.
+    It is a folder of .txt, .md and .html files, `wikipedia`, `wikipedia:de` or `wikipedia:` and the API of
+    any MediaWiki, a LangChain retriever, or documents. Raises `DataError` where no document in a folder can
+    be read, `ConfigurationError` where an address cannot be.
     """
     if not isinstance(source, str | Path):
         return source if isinstance(source, Documents) else RetrieverDocuments(source)
@@ -258,7 +242,6 @@ def _open_wiki(source: str) -> WikipediaDocuments:
 
 @lru_cache(maxsize=4)
 def _open_folder(folder: Path, states: tuple[tuple[str, tuple[int, int]], ...]) -> PassageIndex:
-    """The documents of a folder in one state of its files."""
     found, errors = list[Passage](), list[DataError]()
     for name, _ in states:
         try:

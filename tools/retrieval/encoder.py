@@ -1,12 +1,9 @@
 """Sentence encoders: texts to unit vectors, so that a dot product is a cosine.
 
-`embedded` is all-MiniLM-L6-v2 on ONNX Runtime, straight from the weights of an installed package: it needs no
-network, and the process imports neither torch nor transformers. Its graph (`minilm.jinja`) is kept in the
-user's cache folder (some 20 kB) and says where in the file of the weights each of them lies. A folder that
-self-learning made is that encoder with what it has learned; any other name is a sentence-transformers model.
-
-The vectors of texts of a KG or of documents are kept (`VectorStore`), so that nothing is embedded twice.
-Texts of people are embedded by the encoder itself and leave no trace on disk.
+`embedded` is all-MiniLM-L6-v2 on ONNX Runtime, straight from the weights of an installed package: it needs
+neither network nor torch. A folder that self-learning made is that encoder with what it has learned; any
+other name is a sentence-transformers model. The vectors of texts of a KG or of documents are kept
+(`VectorStore`); texts of people leave no trace on disk.
 """
 
 from __future__ import annotations
@@ -103,10 +100,9 @@ class Encoder:
 
 
 class EmbeddedEncoder(Encoder):
-    """all-MiniLM-L6-v2 on ONNX Runtime: 384 dimensions, texts cut at 256 tokens, works offline.
+    """all-MiniLM-L6-v2 on ONNX Runtime: texts cut at 256 tokens.
 
-    `learned`: tensors, by name, that stand in for the published ones. Raises `DataError` where the weights
-    are missing or not the published ones.
+    `learned` tensors, by name, stand in for its own. Raises `DataError` where these are not the published.
     """
 
     def __init__(
@@ -123,8 +119,8 @@ class EmbeddedEncoder(Encoder):
         # The graph is written in fused operators already; optimising it again only delays the start.
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         values = {key: ort.OrtValue.ortvalue_from_numpy(array) for key, array in learned.items()}
-        for key, value in values.items():
-            options.add_initializer(key, value)
+        for item in values.items():
+            options.add_initializer(*item)
         self._session = ort.InferenceSession(_graph(), options, providers=["CPUExecutionProvider"])
         self._tokenizer = _tokenizer()
         self._tokenizer.enable_truncation(MAX_TOKENS)
@@ -178,24 +174,20 @@ class LearnedEncoder(EmbeddedEncoder):
 
 
 class SentenceTransformerEncoder(Encoder):
-    """Any sentence-transformers model, by hub name or folder. The first one costs seconds of imports.
-
-    Raises `ConfigurationError` where neither this machine nor the hub has it.
-    """
+    """Any sentence-transformers model; `ConfigurationError` where neither this machine nor the hub has it."""
 
     def __init__(self, name: str) -> None:
         import httpx
         from huggingface_hub import constants
         from sentence_transformers import SentenceTransformer
 
-        is_folder = Path(name).is_dir()
         try:
-            if not is_folder and (Path(name).is_absolute() or name.count("/") > 1):
+            if not Path(name).is_dir() and (Path(name).is_absolute() or name.count("/") > 1):
                 raise OSError("there is no such folder")
             try:
                 self._model = SentenceTransformer(name, local_files_only=True)
             except (OSError, ValueError):
-                if is_folder or constants.HF_HUB_OFFLINE:
+                if Path(name).is_dir() or constants.HF_HUB_OFFLINE:
                     raise
                 httpx.head(constants.ENDPOINT, timeout=HUB_SECONDS)  # its own client takes a minute to fail
                 self._model = SentenceTransformer(name)
@@ -219,18 +211,12 @@ _opening = Lock()
 
 
 def open_encoder(name: str = EMBEDDED) -> Encoder:
-    """Return the encoder of this name, opened once per process.
-
-    Raises `ConfigurationError` where it cannot be loaded, `DataError` where the embedded one is damaged.
-    """
+    """Return the encoder of this name, opened once per process. Raises as the encoders do."""
     with _opening:
         if name not in _open:
-            if name == EMBEDDED:
-                _open[name] = EmbeddedEncoder()
-            elif (Path(name) / LEARNED).is_file():
-                _open[name] = LearnedEncoder(Path(name))
-            else:
-                _open[name] = SentenceTransformerEncoder(name)
+            is_learned = (Path(name) / LEARNED).is_file()
+            other = LearnedEncoder(Path(name)) if is_learned else None
+            _open[name] = EmbeddedEncoder() if name == EMBEDDED else other or SentenceTransformerEncoder(name)
         return _open[name]
 
 
@@ -267,8 +253,10 @@ def static_vectors(texts: Sequence[str]) -> np.ndarray:
     """
     from scipy.sparse import csr_array
 
-    ids = [e.ids for e in _tokenizer().encode_batch_fast(list(texts), add_special_tokens=False)]
-    table = _pieces()
+    ids, table = (
+        [e.ids for e in _tokenizer().encode_batch_fast(list(texts), add_special_tokens=False)],
+        _pieces(),
+    )
     pieces = np.fromiter((piece for text in ids for piece in text), np.int64)
     rarity, ends = np.log1p(pieces).astype(np.float32), np.cumsum([0, *map(len, ids)])
     sums = csr_array((rarity, pieces, ends), shape=(len(ids), len(table))) @ table
@@ -277,18 +265,15 @@ def static_vectors(texts: Sequence[str]) -> np.ndarray:
 
 @cache
 def english_words() -> frozenset[str]:
-    """The words of English (and well-known names), in lower case, that the embedded encoder knows whole.
-
-    Some 20,000: what is not among them is rare, a name, or misspelt.
-    """
+    """The 20,000 words of English, and well-known names, in lower case, that the embedded encoder knows."""
     return frozenset(word for word in _tokenizer().get_vocab() if word.isalpha())
 
 
 def _graph() -> bytes:
     """The serialised ONNX model: `tokens`, `segments`, `mask` (batch, length) int32 to `vectors`.
 
-    Of the weights it has where they lie in the safetensors file: a header in JSON, then the numbers. It is
-    built once, and kept in the user's cache where that can be written.
+    It says where in the safetensors file (a header in JSON, then the numbers) each weight lies. It is built
+    once, and kept in the user's cache where that can be written.
     """
     weights = weights_file()
     path = user_cache_path("triplewise") / f"minilm-{WEIGHTS_SHA256[:16]}-v{GRAPH_VERSION}.onnx"
@@ -325,9 +310,8 @@ def _graph() -> bytes:
 class VectorStore:
     """Unit vectors of texts by one encoder, each embedded once. Safe to use from many threads.
 
-    They lie in an SQLite file (`path`) that processes share, by a digest of the text: a kill or a power cut
-    costs an embedding, never a wrong vector. Without a folder, or where it cannot be written, new vectors are
-    only what the encoder itself remembers.
+    They lie in an SQLite file (`path`) that processes share, by a digest of the text. Without a folder, or
+    where it cannot be written, new vectors are only what the encoder itself remembers.
     """
 
     def __init__(self, encoder: Encoder, folder: Path | None = None) -> None:

@@ -4,9 +4,8 @@ Update reads the facts around the entities of a turn as texts that can be compar
 keeps the N nearest ones, and looks from the ends of their best P percent in the next turn.
 
 What lies around a node falls into bundles: its facts of one relation in one direction. Their sizes are
-asked for first, in one query for all nodes, so that a hub is known for what it is before any of its facts
-is fetched. Bundles are then read whole, many a query, or, where they are too large, as a sample. The queries
-are plain SPARQL 1.1: every engine answers alike, samples included.
+asked for first, in one query for all nodes; bundles are then read whole, many a query, or, where they are
+too large, as a sample. The queries are plain SPARQL 1.1: every engine answers alike, samples included.
 """
 
 from __future__ import annotations
@@ -75,8 +74,8 @@ def observe(
 ) -> Observation:
     """The observation subgraph around task-relevant entities (Algorithm 1, whose lines the comments name).
 
-    The turns of different entities are taken side by side, so that the number of queries depends on neither
-    entities nor nodes. A fact that was appended is no candidate again, and no node is observed twice.
+    The turns of all entities are taken together, so that the number of queries depends on neither entities
+    nor nodes. A fact that was appended is no candidate again, and no node is observed twice.
     """
     ranker = PairRanker(kg, question, encoder)
     neighbourhood, around = _Neighbourhood(kg, ranker, settings), dict[Term, list[Candidate]]()
@@ -104,10 +103,7 @@ def observe(
 
 
 class _Neighbourhood:
-    """The neighbourhood of entities, read with a few queries a turn within the KG's own time-out.
-
-    Where there is too much, what is far from the question is left out: `cuts` says so, in words.
-    """
+    """Reads what is around entities, within the KG's own time-out; `cuts` says what was left out."""
 
     def __init__(self, kg: KnowledgeGraph, ranker: PairRanker, settings: ObserveSettings) -> None:
         self._kg, self._ranker, self._settings = kg, ranker, settings
@@ -150,7 +146,7 @@ class _Neighbourhood:
         return candidates
 
     def _facts(self, nodes: Sequence[Term]) -> list[Hop]:
-        """Facts around nodes: all of them, or those of the closest relations, large bundles as samples."""
+        """Facts around nodes: all, or those of the closest relations, large bundles as samples."""
         most, seed = self._settings.facts, self._settings.seed
         sizes, trouble = bundle_sizes(self._kg, nodes, self._settings.direction, self._deadline)
         counts: Mapping[Bundle, int] = sizes
@@ -199,10 +195,7 @@ class Bundle:
 def bundle_sizes(
     kg: KnowledgeGraph, nodes: Sequence[Term], direction: Direction, deadline: Deadline
 ) -> tuple[dict[Bundle, int], str]:
-    """How many facts each bundle around the nodes has, and, if not all is known, why ("" if it is).
-
-    Relations that the profile excludes have none. One query for up to 500 nodes.
-    """
+    """How many facts each bundle around the nodes has, and, if not all is known, why ("" if it is)."""
     queries, nodes = [], list(dict.fromkeys(nodes))
     for batch in batches(nodes, protocol.BATCH):
         sides = []

@@ -83,10 +83,9 @@ def rank_relations(
     shuffle_seed: int | None = None,
     kg: KnowledgeGraph | None = None,
 ) -> list[str]:
-    """Ids of the `cut` relations that fit the question best; ordered also where there are no more than that.
+    """Ids of the `cut` relations (id and text) that fit the question best; equal ones in the order given.
 
     Args:
-        relations: id and text of each candidate; equal scores keep this order.
         method: `none` (the order given), `sentence-transformers` (cosine of the encoder's vectors), `openai`
             (the same, with an encoder that asks an embedding server) or `hybrid` (BM25 and vectors, fused).
         shuffle_seed: shuffles what is kept, as the paper does so that order hints at nothing.
@@ -200,10 +199,9 @@ def tail_text(kg: KnowledgeGraph, far: Term, labels: Mapping[Term, str]) -> str:
 def make_vectors(
     folder: Path, kg: KnowledgeGraph, encoder: Encoder, progress: Callable[[str, int, int | None], None]
 ) -> int:
-    """Make the vectors of a loaded KG's relations and ends, in its folder; what is there is not made again.
+    """Make the vectors of a loaded KG's relations and ends that its folder lacks; return how many there are.
 
     `progress` is called with a stage, how much of it is done, and of how much (None where that is unknown).
-    Returns how many texts there are.
     """
     import pyoxigraph as ox
 

@@ -93,10 +93,7 @@ def closest_relations(
 def facts_by_relation(
     kg: KnowledgeGraph, node: Term, sides: Sequence[tuple[IRI, bool]], most: int
 ) -> list[NearbyFact]:
-    """Return up to `most` facts of each of some relations of a node, in their order; what mediators hold too.
-
-    `sides` are relations, each with whether it leaves the node; one at least.
-    """
+    """Return up to `most` facts of each relation (and direction) of a node, and what mediators hold."""
     parts = []
     for i, (relation, forward) in enumerate(sides):
         pattern = f"{node.n3()} {relation.n3()} ?v" if forward else f"?v {relation.n3()} {node.n3()}"
@@ -134,9 +131,8 @@ def grouped_lines(
     """Return topic (short id) -> its relations in the order of the facts: `-> P36 (capital): Tokyo [Q1490]`.
 
     `->` leaves the topic, `<-` arrives at it; what a mediator holds stands in braces; other nodes without a
-    name are counted. Facts that touch no topic are left out; of several topics, a fact is about the first.
-    `most`: values shown of a relation, and how many there are; 0 takes the facts for a sample, of which
-    `counted` asks how many more there are.
+    name are counted. A fact is about the first topic it touches, or left out. `most`: values shown of a
+    relation; 0 takes the facts for a sample, of which `counted` asks how many more there are.
     """
     profile, names = kg.profile, dict[str, str]()
     if profile.relation_text == "label":  # their ids say nothing
@@ -198,10 +194,7 @@ def _listed(
     most: int,
     in_all: int,
 ) -> str:
-    """Return the values of a relation in a line; a mediator by what it holds, other nameless nodes by number.
-
-    in_all: how many there are where the values are a sample; 0 where that is not known.
-    """
+    """The values of a relation in a line, of a sample of `in_all` (0: unknown); nameless nodes by number."""
     shown = most or (MEDIATORS if any(values.values()) else VALUES)  # mediators take more words
     nameless = [v for v, own in values.items() if not own and is_nameless(v)]
     first = [(v, own) for v, own in values.items() if v not in nameless][:shown]
@@ -238,9 +231,8 @@ def within(
 ) -> list[str]:
     """Return grouped lines under their topics, a line of each topic in turn until the characters are spent.
 
-    `totals`: how many relations a topic has in all, where that is known: below it stands how many of them are
-    left out; of other topics the last line says so. `heads`: what stands above the lines of a topic in place
-    of "Around ...".
+    `totals`: how many relations a topic has in all, where that is known. `heads`: what stands above its
+    lines in place of "Around ...".
     """
     totals, heads = totals or {}, heads or {}
     labels = kg.labels([node for topic in groups if (node := kg.profile.expand(topic)) is not None])

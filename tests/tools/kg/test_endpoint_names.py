@@ -14,7 +14,7 @@ from rdflib.plugins.sparql import prepareQuery
 from tests.support.sparql_server import Asked, Scripted, SparqlServer, rows
 from tests.tools.kg.conftest import EX, GRAPH, LABEL, PROFILE, facts
 from triplewise.tools.core.addresses import login_headers, without_login
-from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
+from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.core.files import kept_json
 from triplewise.tools.kg import endpoint_index
 from triplewise.tools.kg.dialects import FullText, full_texts
@@ -63,7 +63,6 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     """Caches and configuration of the test's own: ports come again."""
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.delenv("NETRC", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.chdir(tmp_path)
     yield
@@ -254,11 +253,11 @@ def _basic(pair: str) -> str:
     return "Basic " + b64encode(pair.encode()).decode()
 
 
-@pytest.mark.parametrize("source", ["url", "environment", "token", "file", "netrc"])
+@pytest.mark.parametrize("source", ["url", "environment", "token"])
 def test_a_login_comes_from_where_it_is_kept_and_is_shown_nowhere(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = "Bearer s3cret" if source in ("token", "file") else _basic("me:s3cret")
+    wanted = "Bearer s3cret" if source == "token" else _basic("me:s3cret")
 
     def guard(asked: Asked) -> Scripted | None:
         allowed = asked.headers.get("authorization") == wanted
@@ -279,36 +278,12 @@ def test_a_login_comes_from_where_it_is_kept_and_is_shown_nowhere(
                 monkeypatch.setenv("TRIPLEWISE_127_0_0_1_PASSWORD", "s3cret")
             case "token":
                 monkeypatch.setenv(f"TRIPLEWISE_127_0_0_1_{port}_TOKEN", "s3cret")
-            case "file":
-                monkeypatch.setenv("MY_KEY", "s3cret")
-                section = f'[endpoints."127.0.0.1:{port}"]\ntoken_env = "MY_KEY"\n'
-                Path("triplewise.toml").write_text(section, encoding="utf-8")
-            case "netrc":
-                (tmp_path / "HOME").mkdir()
-                (tmp_path / "HOME" / ".netrc").write_text("machine 127.0.0.1 login me password s3cret\n")
         kg = open_kg(url)
         assert kg.query("ASK { ?s ?p ?o }").boolean
         assert kg.name == server.url == without_login(url)
         assert login_headers("http://elsewhere.example/sparql") == {}
         paths = [str(path) for path in tmp_path.rglob("*")]
         assert not any("s3cret" in path for path in paths)
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "message"),
-    [
-        ('[endpoints."h.example"]\npassword = "x"\n', DataError, "password: unknown key"),
-        (
-            '[endpoints."h.example"]\ntoken_env = "NOT_SET"\n',
-            ConfigurationError,
-            "variable NOT_SET, which is not",
-        ),
-    ],
-)
-def test_what_is_wrong_with_a_login_is_named(text: str, error: type[Exception], message: str) -> None:
-    Path("triplewise.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(error, match=message):
-        open_kg("http://h.example/sparql")
 
 
 def test_no_login_is_in_the_error_about_a_url() -> None:
