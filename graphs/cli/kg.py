@@ -221,7 +221,6 @@ def cut(
     hub_limit: int = o.option("N", HUBS, 10_000, min=0),
     language: list[str] | None = o.option("TAG", "Keep labels in this language only. Repeatable."),
     profile: o.Profile = None,
-    engine: Literal["duckdb", "spark"] = o.option("", "spark: for a cluster, with its settings.", "duckdb"),
     memory: str = o.option("SIZE", "What DuckDB may use; the rest goes to disk.", "4GB"),
     threads: int | None = o.option("N", "Of DuckDB.", min=1, shown="all cores"),
     overwrite: bool = o.flag("Replace the cut that the folder holds.", "--overwrite"),
@@ -239,8 +238,12 @@ def cut(
     from triplewise.tools.kg.subset.extract import SubsetSpec, extract_subset
 
     spec = SubsetSpec(hops, direction, hub_limit, tuple(language or ()))
-    options: Any = {"engine": engine, "memory": memory, "threads": threads, "overwrite": overwrite}
-    options["profile"] = profile or "generic"
+    options: Any = {
+        "memory": memory,
+        "threads": threads,
+        "overwrite": overwrite,
+        "profile": profile or "generic",
+    }
     with progress_bars(f"what is done is kept in {into}: run the same command again to go on") as progress:
         report = extract_subset(seeds, from_, into, spec, progress=progress, **options)
     for source in report.sources:

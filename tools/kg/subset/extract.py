@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -25,53 +25,45 @@ from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.load import SUBSET_MANIFEST
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.kg.rdf import Progress, safe_iri
-from triplewise.tools.kg.subset import engines
-from triplewise.tools.kg.subset.engines import DuckDB, Engine, Spark
+from triplewise.tools.kg.protocol import batches
 
 Direction = Literal["both", "out"]
-DIRECTIONS: tuple[Direction, ...] = ("both", "out")
 FORMAT = 2
 TRIPLES, LABELS = "triples.nt.gz", "labels.nt.gz"
 WORK, DONE = ".work", "done.json"
 SHOWN = 1_000  # unknown seeds that the manifest lists; the rest is counted
-SEED_KEYS = ("entities", "topic_entity", "entity", "id")
-"""Where a JSON record may name its entities: the first of these that it has."""
+ROWS = 100_000  # that are read or written at once
+SEED_KEYS = ("entities", "topic_entity", "entity", "id")  # of a JSON record; the first that it has counts
 
 # What a cut computes. Terms are written as N-Triples writes them, and blank nodes have become IRIs: a term is
-# a node if it begins with `<`. The tables are named by `_extract`.
+# a node if it begins with `<`.
 _SEEDS = """
 SELECT s AS node FROM staged SEMI JOIN listed ON s = node
-UNION SELECT o AS node FROM staged SEMI JOIN listed ON o = node ORDER BY node
+UNION SELECT o AS node FROM staged SEMI JOIN listed ON o = node
 """
+# The triples at the nodes of the frontier, by the node and the side that it is on.
 _TOUCHED = """
 SELECT s, p, o, s AS node, 'out' AS side
 FROM staged SEMI JOIN followed USING (p) SEMI JOIN frontier ON s = node
 UNION SELECT s, p, o, o AS node, 'in' AS side
 FROM staged SEMI JOIN followed USING (p) SEMI JOIN frontier ON o = node WHERE o LIKE '<%' AND {both}
 """
-"""The triples at the nodes of a frontier, by the node and the side that it is on."""
+# Nodes with more neighbours on one side than the limit (0 for none), but for seeds.
 _HUBS = """
-WITH pairs AS (
-    SELECT DISTINCT node, side, CASE side WHEN 'out' THEN o ELSE s END AS neighbour
-    FROM touched WHERE o LIKE '<%' AND {limit} > 0
-)
-SELECT node, side, COUNT(*) AS neighbours FROM pairs ANTI JOIN seeds USING (node)
-GROUP BY node, side HAVING COUNT(*) > {limit} ORDER BY neighbours DESC, node, side
+SELECT node, side FROM touched ANTI JOIN seeds USING (node) WHERE o LIKE '<%' AND {limit} > 0
+GROUP BY node, side HAVING COUNT(DISTINCT CASE side WHEN 'out' THEN o ELSE s END) > {limit}
 """
-"""Nodes with more neighbours on one side than the limit (0 for none), but for seeds; the largest first."""
+# The triples that a hop takes: all but those of hubs; their literals all the same.
 _TAKEN = """
-SELECT s, p, o, {hop} AS hop FROM touched WHERE o NOT LIKE '<%'
-UNION SELECT s, p, o, {hop} AS hop FROM touched ANTI JOIN hubs USING (node, side) WHERE o LIKE '<%'
+SELECT s, p, o FROM touched WHERE o NOT LIKE '<%'
+UNION SELECT s, p, o FROM touched ANTI JOIN hubs USING (node, side) WHERE o LIKE '<%'
 """
-"""The triples that a hop takes: all but those of hubs; their literals all the same."""
-_NODES = "SELECT s AS node FROM triples UNION SELECT o AS node FROM triples WHERE o LIKE '<%'"
+_NODES = "SELECT s AS node FROM {0} UNION SELECT o AS node FROM {0} WHERE o LIKE '<%'"
+# Labels, aliases and descriptions of all nodes and relations that were taken, and of the seeds.
 _NAMES = """
 WITH named AS ({nodes} UNION SELECT node FROM carriers UNION SELECT node FROM seeds)
-SELECT DISTINCT s, p, o FROM staged SEMI JOIN naming USING (p) SEMI JOIN named ON s = node
-WHERE {languages} ORDER BY s, p, o
+SELECT DISTINCT s, p, o FROM staged SEMI JOIN naming USING (p) SEMI JOIN named ON s = node WHERE {languages}
 """
-"""Labels, aliases and descriptions of all nodes and relations that were taken, and of the seeds."""
 _TAG = "regexp_extract(o, '\"@([a-z0-9-]+)$', 1)"  # the language tag of a literal, '' for none
 
 
@@ -87,13 +79,6 @@ class SubsetSpec:
     direction: Direction = "both"
     hub_limit: int = 10_000
     languages: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.direction not in DIRECTIONS:
-            raise ConfigurationError.unknown("direction", self.direction, DIRECTIONS)
-        for name, least in (("hops", 1), ("hub_limit", 0)):
-            if getattr(self, name) < least:
-                raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least {least}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +114,6 @@ class SubsetReport:
     path: Path
     spec: SubsetSpec
     profile: str
-    engine: str
     triples: int
     labels: int
     hops: tuple[Hop, ...]
@@ -148,22 +132,21 @@ def extract_subset(
     spec: SubsetSpec | None = None,
     *,
     profile: str | Path | Profile = "generic",
-    engine: str | Engine = "duckdb",
     memory: str = "4GB",
     threads: int | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: rdf.Progress | None = None,
 ) -> SubsetReport:
     """Cut all triples within some hops of the seeds out of a dump, with the labels of what they name.
 
     Args:
         seeds: file of ids or IRIs, one a line, or of JSON lines (see `read_seed_ids`).
         dumps: files of facts and tables of labels, as `kg load` takes them.
-        into: the folder to make. spec: what to extract.
+        into: the folder to make.
         profile: of the dump. Relations that it leaves out are neither followed nor kept; labels, aliases and
             descriptions are kept, not followed.
-        engine: `duckdb`, `spark`, or one that was made before. memory, threads: what DuckDB may use.
-        overwrite: replace what the folder holds (a cut, whole or begun). progress: as for `load_kg`.
+        memory, threads: what DuckDB may use; what does not fit goes to the disk.
+        overwrite: replace what the folder holds (a cut, whole or begun).
 
     Raises:
         DataError: a dump or seeds file that cannot be used. ConfigurationError: the folder is in use or holds
@@ -175,8 +158,6 @@ def extract_subset(
         raise ConfigurationError("nothing to cut from: name at least one dump by --from")
     for path in paths:
         rdf.check_format(path)
-    if engine not in engines.ENGINES and isinstance(engine, str):
-        raise ConfigurationError.unknown("engine", engine, engines.ENGINES)
     shape, target = load_profile(profile), Path(into).absolute()
     entities, unreadable = read_seed_ids(Path(seeds), shape)
     _check_target(target, overwrite)
@@ -186,24 +167,21 @@ def extract_subset(
         work.mkdir(parents=True, exist_ok=True)
         busy = ConfigurationError(f"another process is working in {work}; wait for it to end")
         stack.enter_context(exclusive(work / "lock", busy))
-        if isinstance(engine, str):
-            engine = Spark() if engine == "spark" else DuckDB(work / "spill", memory, threads)
-            stack.callback(engine.close)
+        shutil.rmtree(work / "tables", ignore_errors=True)
+        tables = _Tables(work / "tables", memory, threads)
+        stack.callback(tables.close)
         staged = [_stage(work, path, number, shape, tell) for number, path in enumerate(paths)]
-        engine.name_table("staged", *(folder for folder, _ in staged))
-        shutil.rmtree(work / "hops", ignore_errors=True)
-        facts = _extract(engine, work / "hops", spec, shape, entities, tell)
+        tables.make("staged", "SELECT * FROM read_parquet(?)", [str(f / "*.parquet") for f, _ in staged])
+        facts = _extract(tables, spec, shape, entities, tell)
         tell("writing", 0, None)
         files = {
-            name: _write_ntriples(work / "hops" / table, work / name)
-            for name, table in ((TRIPLES, "triples"), (LABELS, "names"))
+            name: tables.dump(table, work / name) for name, table in ((TRIPLES, "triples"), (LABELS, "names"))
         }
         unknown = [*unreadable, *facts.pop("unknown")]
         report = SubsetReport(
             path=target,
             spec=spec,
             profile=shape.name,
-            engine=engine.name,
             triples=files[TRIPLES]["triples"],
             labels=files[LABELS]["triples"],
             unknown=tuple(unknown[:SHOWN]),
@@ -236,101 +214,143 @@ def _check_target(target: Path, overwrite: bool) -> None:
         raise ConfigurationError(f"{target} holds a cut already; give --overwrite, or name another folder")
 
 
-def _stage(work: Path, path: Path, number: int, profile: Profile, tell: Progress) -> tuple[Path, Source]:
+def _stage(work: Path, path: Path, number: int, profile: Profile, tell: rdf.Progress) -> tuple[Path, Source]:
     """The folder that holds a dump as Parquet with the columns `s`, `p`, `o`, made unless it is there."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     facts = path.stat()
     about = f"{number} {path.absolute()} {facts.st_size} {facts.st_mtime_ns} {profile!r}"
     folder = work / "staged" / hashlib.sha256(about.encode()).hexdigest()[:20]
     if not (folder / DONE).is_file():
         part = folder.with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
-        reader = rdf.GraphReader(on_error="skip", progress=tell)
+        part.mkdir(parents=True)
+        reader, count = rdf.GraphReader(on_error="skip", progress=tell), 0
         is_table = rdf.is_label_table(path)
         quads = reader.labels([path], profile) if is_table else reader.facts([path], profile, number)
-        engines.write_rows(part, ((str(q.subject), str(q.predicate), str(q.object)) for q in quads), *"spo")
+        schema = pa.schema([(name, pa.string()) for name in "spo"])
+        with pq.ParquetWriter(part / "part-0.parquet", schema, compression="zstd") as writer:
+            for batch in batches(((str(q.subject), str(q.predicate), str(q.object)) for q in quads), ROWS):
+                count += len(batch)
+                writer.write_table(pa.table(list(map(list, zip(*batch, strict=True))), schema=schema))
         first = reader.broken[0] if reader.broken else None
         bad = (first.line, first.message) if first else (None, "")
-        write_json(part / DONE, [facts.st_size, engines.count_rows(part), reader.broken_count, *bad])
+        write_json(part / DONE, [facts.st_size, count, reader.broken_count, *bad])
         part.rename(folder)
     tell(f"staging {path.name}", facts.st_size, facts.st_size)
     return folder, Source(path, *json.loads((folder / DONE).read_text(encoding="utf-8")))
 
 
+class _Tables:
+    """Tables in a DuckDB database in a folder, where also goes what does not fit into `memory` (`4GB`)."""
+
+    def __init__(self, folder: Path, memory: str, threads: int | None) -> None:
+        try:
+            import duckdb
+            import pyarrow  # noqa: F401 - needed for Parquet
+        except ImportError as error:
+            remedy = "pip install 'triplewise[cut]'"
+            raise ConfigurationError(f"the package {error.name} is not installed: {remedy}") from error
+        folder.mkdir(parents=True)
+        config: dict[str, Any] = {"threads": threads} if threads else {}
+        config |= {"temp_directory": str(folder / "spill"), "memory_limit": memory}
+        try:
+            self._con = duckdb.connect(folder / "tables.duckdb", config=config)
+        except duckdb.Error as error:
+            raise ConfigurationError(f"memory {memory!r} is no size; write e.g. 4GB ({error})") from error
+        self._con.execute("SET preserve_insertion_order = false")
+        self._duckdb, self.close = duckdb, self._con.close
+
+    def make(self, name: str, query: str, *values: object) -> int:
+        """Make or replace the table of what a query yields; return its number of rows."""
+        self._run(f"CREATE OR REPLACE TABLE {name} AS {query}", *values)
+        return int(self._run(f"SELECT COUNT(*) FROM {name}").fetchall()[0][0])
+
+    def make_column(self, name: str, column: str, values: Iterable[str]) -> None:
+        """Make a table with one column of texts."""
+        self.make(name, f"SELECT UNNEST(?::VARCHAR[]) AS {column}", sorted(values))
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """What a query yields, all at once."""
+        return list(self._run(query).fetchall())
+
+    def dump(self, table: str, path: Path) -> dict[str, Any]:
+        """Write triples as N-Triples, compressed: the same bytes for the same triples."""
+        found, count = self._run(f"SELECT s, p, o FROM {table} ORDER BY s, p, o"), 0
+        with path.open("wb") as raw, gzip.GzipFile("", "wb", 4, raw, mtime=0) as file:
+            while rows := found.fetchmany(ROWS):
+                file.write("".join(f"{s} {p} {o} .\n" for s, p, o in rows).encode())
+                count += len(rows)
+        with path.open("rb") as done:
+            digest = hashlib.file_digest(done, "sha256").hexdigest()
+        return {"triples": count, "bytes": path.stat().st_size, "sha256": digest}
+
+    def _run(self, sql: str, *values: object) -> Any:
+        try:
+            return self._con.execute(sql, values)
+        except self._duckdb.IOException as error:
+            raise DataError(f"cannot be read or written: {error}") from error
+        except self._duckdb.OutOfMemoryException as error:
+            reason = str(error).partition("\n")[0]
+            raise ConfigurationError(f"too little memory ({reason}); give more by --memory") from error
+        except RuntimeError as error:
+            if "interrupted" in str(error).lower():  # this is how Ctrl-C reaches a query
+                raise KeyboardInterrupt from error
+            raise
+
+
 def _extract(
-    engine: Engine, folder: Path, spec: SubsetSpec, profile: Profile, seeds: Sequence[IRI], tell: Progress
+    tables: _Tables, spec: SubsetSpec, profile: Profile, seeds: Sequence[IRI], tell: rdf.Progress
 ) -> dict[str, Any]:
-    """Compute the tables `triples` and `names` of a folder from `staged`, hop by hop.
+    """Make the tables `triples` and `names` from `staged`, hop by hop.
 
     Returns what the report says of it: `hops`, `seeds` (their number), `unknown` (seeds), `left_out`.
     """
-
-    def write(table: str, query: str) -> Path:
-        """Write a table, which queries then know by the last part of its name."""
-        (folder / table).mkdir(parents=True, exist_ok=True)
-        engine.write(query, folder / table)
-        engine.name_table(Path(table).name, folder / table)
-        return folder / table
-
-    def write_column(table: str, column: str, values: Iterable[str]) -> None:
-        engines.write_rows(folder / table, ((value,) for value in sorted(values)), column)
-        engine.name_table(table, folder / table)
-
     texts = {*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates}
-    counts = dict(engines.read_rows(write("relations", "SELECT p, COUNT(*) AS n FROM staged GROUP BY p")))
+    counts = dict(tables.rows("SELECT p, COUNT(*) FROM staged GROUP BY p"))
     naming = {relation for relation in counts if relation[1:-1] in texts}
-    left_out = {r for r in counts.keys() - naming if profile.excludes(safe_iri(r[1:-1]))}
-    write_column("naming", "p", naming)
-    write_column("followed", "p", counts.keys() - naming - left_out)
+    left_out = {r for r in counts.keys() - naming if profile.excludes(rdf.safe_iri(r[1:-1]))}
+    tables.make_column("naming", "p", naming)
+    tables.make_column("followed", "p", counts.keys() - naming - left_out)
     tell("finding the seeds", 0, None)
-    write_column("listed", "node", [iri.n3() for iri in seeds])
-    there = {term for (term,) in engines.read_rows(write("seeds", _SEEDS))}
+    tables.make_column("listed", "node", (iri.n3() for iri in seeds))
+    nodes, hops = tables.make("seeds", _SEEDS), list[Hop]()
+    there = {term for (term,) in tables.rows("SELECT node FROM seeds")}
     if not there:
         raise DataError(
             f"none of the {len(seeds):,} seeds is in the dump (the first: {seeds[0].value}); check the dump, "
             f"and --profile (now {profile.name!r})"
         )
-    frontiers, taken, hops = [folder / "seeds"], list[Path](), list[Hop]()
+    tables.make("frontier", "SELECT node FROM seeds")
+    tables.make("seen", "SELECT node FROM seeds")
+    tables.make("triples", "SELECT s, p, o FROM staged LIMIT 0")
     for number in range(1, spec.hops + 1):
-        if not (nodes := engines.count_rows(frontiers[-1])):
-            break
         tell(f"hop {number}: {nodes:,} nodes", 0, None)
-        engine.name_table("frontier", frontiers[-1])
-        both = str(spec.direction == "both").lower()
-        touched = write(f"{number}/touched", _TOUCHED.format(both=both))
-        hubs = engines.count_rows(write(f"{number}/hubs", _HUBS.format(limit=spec.hub_limit)))
-        taken.append(write(f"{number}/triples", _TAKEN.format(hop=number)))
-        engine.name_table("before", *frontiers)
-        reached = f"SELECT node FROM ({_NODES}) AS nodes ANTI JOIN before USING (node)"
-        frontiers.append(write(f"{number}/reached", reached))
-        hops.append(Hop(number, nodes, 0, hubs))
-        shutil.rmtree(touched)
-    tell("putting the hops together", 0, None)
-    engine.name_table("by_hop", *taken)
-    write("triples", "SELECT s, p, o, MIN(hop) AS hop FROM by_hop GROUP BY s, p, o ORDER BY s, p, o")
-    new = dict(engines.read_rows(write("new", "SELECT hop, COUNT(*) AS n FROM triples GROUP BY hop")))
+        tables.make("touched", _TOUCHED.format(both=str(spec.direction == "both").lower()))
+        hubs = tables.make("hubs", _HUBS.format(limit=spec.hub_limit))
+        tables.make("taken", _TAKEN)
+        new = tables.make("new", "SELECT * FROM taken EXCEPT SELECT * FROM triples")
+        hops.append(Hop(number, nodes, new, hubs))
+        tables.rows("INSERT INTO triples SELECT * FROM new")
+        reached = f"SELECT node FROM ({_NODES.format('taken')}) AS nodes ANTI JOIN seen USING (node)"
+        if not (nodes := tables.make("frontier", reached)):
+            break
+        tables.rows("INSERT INTO seen SELECT * FROM frontier")
     tell("labels", 0, None)
-    used = engines.read_rows(write("used", "SELECT DISTINCT p FROM triples"))
-    relations = [safe_iri(relation[1:-1]) for (relation,) in used]
-    write_column("carriers", "node", {i.n3() for r in relations for i in (r, profile.label_subject(r))})
+    relations = [rdf.safe_iri(p[1:-1]) for (p,) in tables.rows("SELECT DISTINCT p FROM triples")]
+    carriers = {i.n3() for r in relations for i in (r, profile.label_subject(r))}
+    tables.make_column("carriers", "node", carriers)
     tags = ["", *(tag.lower() for tag in spec.languages)]
     languages = " OR ".join(f"{_TAG} = '{tag}' OR {_TAG} LIKE '{tag}-%'" for tag in tags)
-    write("names", _NAMES.format(nodes=_NODES, languages=f"({languages})" if tags[1:] else "true"))
+    languages = f"({languages})" if tags[1:] else "true"
+    tables.make("names", _NAMES.format(nodes=_NODES.format("triples"), languages=languages))
     return {
-        "hops": tuple(replace(hop, triples=new.get(hop.number, 0)) for hop in hops),
+        "hops": tuple(hops),
         "seeds": len(there),
         "unknown": [profile.short(iri) for iri in seeds if iri.n3() not in there],
         "left_out": sum(counts[relation] for relation in left_out),
     }
-
-
-def _write_ntriples(table: Path, path: Path) -> dict[str, Any]:
-    """Write triples (`s`, `p`, `o`) as N-Triples, compressed: the same bytes for the same triples."""
-    with path.open("wb") as raw, gzip.GzipFile("", "wb", 4, raw, mtime=0) as file:
-        for s, p, o, *_ in engines.read_rows(table):
-            file.write(f"{s} {p} {o} .\n".encode())
-    with path.open("rb") as done:
-        digest = hashlib.file_digest(done, "sha256").hexdigest()
-    return {"triples": engines.count_rows(table), "bytes": path.stat().st_size, "sha256": digest}
 
 
 def read_seed_ids(path: Path, profile: Profile) -> tuple[tuple[IRI, ...], tuple[str, ...]]:

@@ -178,7 +178,6 @@ def test_mistakes_name_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "full" / "mine.txt").touch()
     error(ConfigurationError, "not empty .mine.txt.", into=tmp_path / "full")
     error(ConfigurationError, "memory 'much' is no size", memory="much")
-    error(ConfigurationError, "unknown engine 'polars'", engine="polars")
     extract_subset(seeds, [dump], tmp_path / "cut")
     error(ConfigurationError, "--overwrite")
     (tmp_path / "cut" / TRIPLES).write_bytes(b"")
