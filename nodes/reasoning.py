@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from triplewise.nodes.environment import Environment
@@ -25,7 +26,6 @@ from triplewise.tools.core.terms import IRI, Node
 from triplewise.tools.extraction.alignment import align
 from triplewise.tools.extraction.triples import fact_request, supported_triples
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.unbatched import UnbatchedLabels
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.program import AnyOf, PyQL, Typed, all_facts
 from triplewise.tools.retrieval.ranking import rank_relations
@@ -37,7 +37,10 @@ PASSAGES, CHARACTERS = 40, 12_000
 
 def action_context(state: State, env: Environment) -> ActionContext:
     """Everything an action may use in this step: the KG, the program, the memory, the plan, documents."""
-    context, is_full = env.context, env.context.history == "full"
+    context, is_full, kg = env.context, env.context.history == "full", env.kg
+    if not context.label_batch:  # one by one where the published loop is compared with
+        kg = copy(kg)
+        kg.label_batch = 1
     services: dict[str, Any] = {"rules": rule_service(state, env)}
     services["queries"] = {str(s.number): s.feedback.program for s in state.standing if s.feedback.program}
     if context.db is not None:
@@ -46,8 +49,7 @@ def action_context(state: State, env: Environment) -> ActionContext:
     if context.documents is not None:
         services["extract"] = extractor(state, env)
     return ActionContext(
-        # One by one where the published loop is compared with.
-        kg=env.kg if context.label_batch else UnbatchedLabels(env.kg),
+        kg=kg,
         question=state.question,
         program=state.program,
         memory=reasoning_memory(state, env),

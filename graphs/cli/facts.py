@@ -66,7 +66,7 @@ class Selection(o.GraphOptions):
             raise ConfigurationError("filters go with --all; beside ids, leave them out")
         store, facts = self.chosen("proposed")
         facts = [store.get(i) for i in ids] if ids else facts
-        changed = store.decide([fact.id for fact in facts], status) if facts else 0
+        changed = store.decide([stored.fact.id for stored in facts], status) if facts else 0
         same = f"; {len(facts) - changed} were so before" if len(facts) > changed else ""
         out().print(f"{changed} {'fact' if changed == 1 else 'facts'} {status}{same}")
 
@@ -97,7 +97,7 @@ def list_facts(selection: Selection, as_json: Json = False) -> None:
         source = f"{fact.document} and {more} more" if more else fact.document
         text = Text.assemble(words, (conflicts, "red"))
         status = Text(fact.status, COLOURS[fact.status], no_wrap=True)
-        rows.append((stored.id[:8], status, text, f"{fact.confidence:.2f}", source))
+        rows.append((fact.id[:8], status, text, f"{fact.confidence:.2f}", source))
     return out().print(columns(("Id", "Status", "Fact", "Sure", "Read in"), rows))
 
 
@@ -114,7 +114,7 @@ def show_fact(selection: Selection, id: str = o.argument("ID", "An id, or how it
     for r in stored.readings:
         rows += [("sentence", r.sentence), ("document", f"{r.document} ({r.source})")]
         rows += [("question", r.question), ("read", f"{r.time} by {r.reader}, {r.confidence:.0%} sure")]
-    out().print(pairs(f"{stored.id}  {selection.texts([stored])[0]}", rows))
+    out().print(pairs(f"{stored.fact.id}  {selection.texts([stored])[0]}", rows))
 
 
 @o.command(commands, "accept")

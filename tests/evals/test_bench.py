@@ -28,7 +28,9 @@ def small_graph() -> EmbeddedKG:
     store = ox.Store()
     store.load("\n".join(facts).encode(), format=ox.RdfFormat.N_TRIPLES)
     profile = Profile(name="t", excluded_relations=("label$",), linkable_pattern=EX)
-    return EmbeddedKG(store, profile, "small", limit=100_000)
+    kg = EmbeddedKG(store, profile, "small")
+    kg.limit = 100_000
+    return kg
 
 
 def test_observation_is_measured_in_every_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ def graph_store(folder: Path, name: str) -> ox.Store:
 
 def open_graph(folder: Path, name: str) -> EmbeddedKG:
     """The graph as the product opens it."""
-    return EmbeddedKG(graph_store(folder, name), load_profile(name), name, timeout=30.0, limit=10_000)
+    return EmbeddedKG(graph_store(folder, name), load_profile(name), name)
 
 
 class Trajectory:

@@ -108,7 +108,7 @@ class OddEngine(KnowledgeGraph):
         self.random = random.Random(seed)
         self.cells = self.random.sample(CELLS, 5)
 
-    def _run(self, query: Any, timeout: float, limit: int) -> Result:
+    def _run(self, query: Any, timeout: float, limit: int, foreign: bool) -> Result:
         names, draw = query.variables or ("x",), self.random
         if draw.random() < 0.1:
             return Result(draw.choice((Outcome.TIMEOUT, Outcome.UNAVAILABLE, Outcome.SYNTAX)), message="odd")

@@ -127,9 +127,9 @@ def graph_context(queries: list[str]) -> ActionContext:
     """A graph like Wikidata that notes what is run."""
 
     class SpyKG(EmbeddedKG):
-        def _run(self, query: Any, timeout: float, limit: int) -> Any:
+        def _run(self, query: Any, timeout: float, limit: int, foreign: bool) -> Any:
             queries.append(query.text)
-            return super()._run(query, timeout, limit)
+            return super()._run(query, timeout, limit, foreign)
 
     store, profile = ox.Store(), load_profile("wikidata")
     triples = "Q1|P31|Q9 Q2|P31|Q9 Q1|P36|Q3 Q2|P36|Q4 Q9|P279|Q8 Q1|P1082|5 Q2|P1082|7 Q1|P571|1999-01-02"

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.resources import files
-from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
@@ -16,7 +15,6 @@ from triplewise.graphs import Answer, Context, build_graph
 from triplewise.tools.kg import KnowledgeGraph, Result, open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
-from triplewise.tools.kg.vocabulary import TEXTS, relation_texts
 
 MOST = 12
 """Round trips of a question of one hop of which each waits for the one before."""
@@ -92,34 +90,3 @@ def test_an_engine_that_cannot_unite_queries_is_asked_one_by_one(
     monkeypatch.setattr(server, "answer", lambda q: (400, "", b"no") if "UNION" in q else answer(q))
     assert ask_all()[0] == united
     assert ask_all() == (united, len(queries))
-
-
-def test_texts_of_relations_are_kept_and_read_again_when_they_are_old(
-    server: OxigraphServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(EndpointKG, "is_local", False)
-    relations, file = ["P50", "P36"], tmp_path / TEXTS
-
-    def read() -> tuple[list[str], int]:
-        """The labels as another process gets them, and the queries that it takes."""
-        server.asked.clear()
-        kg = EndpointKG(server.url, open_kg("demo").profile)
-        kg.cache_dirs = (tmp_path,)
-        texts = relation_texts(kg, relations)
-        asked = len(server.asked)
-        kg.close()
-        return [texts[r].label for r in relations], asked
-
-    assert read() == (["author", "capital"], 2)
-    assert read() == (["author", "capital"], 0)
-    file.write_text(file.read_text("utf-8")[:-9], "utf-8")
-    assert read() == (["author", "capital"], 2)
-    old = json.loads(file.read_text("utf-8"))
-    old["texts"]["P50"][1]["label"] = "written by"
-    file.write_text(json.dumps(old), "utf-8")
-    assert read() == (["written by", "capital"], 0)
-    old["texts"]["P50"][0] = 0.0
-    file.write_text(json.dumps(old), "utf-8")
-    assert read() == (["author", "capital"], 2)
-    assert read() == (["author", "capital"], 0)

@@ -45,7 +45,7 @@ def test_a_gap_is_filled_from_a_document(context: Context) -> None:
     assert calls == ["search_neighbor", "wiki_search", "finish"]
     (kept,) = store(context).facts()
     assert (kept.fact.status, kept.fact.sentence) == ("proposed", "Early Frost was directed by Bert Boyle.")
-    assert (answer.proof[0].sentence, answer.proof[0].fact) == (kept.fact.sentence, kept.id)
+    assert (answer.proof[0].sentence, answer.proof[0].fact) == (kept.fact.sentence, kept.fact.id)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_kept_facts_are_seen_by_other_runs_as_asked_for(
 ) -> None:
     build_graph("symagent").invoke(GIVEN, context=context)
     if decided:
-        store(context).decide([k.id for k in store(context).facts()], decided)
+        store(context).decide([k.fact.id for k in store(context).facts()], decided)
     for preset in ("agent", "symagent"):
         state = build_graph(preset).invoke(
             GIVEN, context=replace(context, model="embedded", documents=None, overlay=overlay)
@@ -75,7 +75,7 @@ def test_kept_facts_are_seen_by_other_runs_as_asked_for(
 
 def test_a_rejected_fact_is_never_proposed_again(context: Context) -> None:
     build_graph("symagent").invoke(GIVEN, context=context)
-    store(context).decide([k.id for k in store(context).facts()], "rejected")
+    store(context).decide([k.fact.id for k in store(context).facts()], "rejected")
     state = build_graph("symagent").invoke(GIVEN, context=context)
     assert state["facts"] == ()
     assert state["answer"].labels != ("Bert Boyle",)
@@ -124,7 +124,7 @@ def test_a_word_that_says_nothing_is_asked_for_again(context: Context) -> None:
 
 def test_nobody_is_asked_about_what_was_accepted_before(context: Context) -> None:
     build_graph("symagent").invoke(GIVEN, context=context)
-    store(context).decide([k.id for k in store(context).facts()], "accepted")
+    store(context).decide([k.fact.id for k in store(context).facts()], "accepted")
     graph = build_graph("symagent", checkpointer=InMemorySaver())
     state = graph.invoke(GIVEN, CONFIG, context=replace(context, review=True))
     assert state["answer"].labels == ("Bert Boyle",)

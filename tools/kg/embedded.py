@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,17 +16,16 @@ import pyoxigraph as ox
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.isolation import Ended, IsolatedCalls
-from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.engine import NESTED, PARTS, ReadQuery, Workers, total_order
-from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result
-from triplewise.tools.kg.rdf import from_ox
+from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result, Row
+from triplewise.tools.kg.rdf import from_ox, is_well_formed
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.profile import Profile
 
 EVERY_GRAPH = ("*",)
-_CLOCK_EVERY = 512
 
 
 def damaged(folder: Path, error: object) -> DataError:
@@ -36,14 +35,11 @@ def damaged(folder: Path, error: object) -> DataError:
 
 
 class EmbeddedKG(KnowledgeGraph):
-    """A KG in a pyoxigraph store.
+    """A KG in a pyoxigraph store, in a folder (`path`) or in memory, which is never written to.
 
-    pyoxigraph has no time-out of its own and cannot be interrupted inside sorting, grouping, ASK, or the
-    search for the next row. A query therefore runs in a worker thread of this KG (see `Workers`): the caller
-    gets `timeout` in time; the worker stops at its next row or when the engine is done with it.
-
-    The store is never written to, and lies in a folder (`path`) or in memory. `graphs`, else all of its named
-    graphs, are read as one with the default graph. A damaged file raises `DataError` in whatever reads it.
+    pyoxigraph cannot be interrupted, so a query runs in a worker thread (see `Workers`), which stops at its
+    next row. `graphs`, else all named graphs, are read as one with the default graph. A damaged file raises
+    `DataError` in whatever reads it.
     """
 
     path_seconds = 1.0  # nobody waits longer for what lies in this process, and a cut search says so
@@ -54,13 +50,11 @@ class EmbeddedKG(KnowledgeGraph):
         profile: Profile,
         name: str,
         *,
-        timeout: float = 30.0,
-        limit: int = 10_000,
         index: LabelIndex | None = None,
         path: Path | None = None,
         graphs: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(profile, name, timeout=timeout, limit=limit, index=index)
+        super().__init__(profile, name, index=index)
         self._store: ox.Store | None = store  # sessions look at that of `shared`
         self.path = path
         every = EVERY_GRAPH if next(iter(store.named_graphs()), None) is not None else ()
@@ -121,51 +115,42 @@ class EmbeddedKG(KnowledgeGraph):
                 facts = select(f"SELECT ?s ?o WHERE {{ ?s <{relation}> ?o }}")
                 yield relation, facts.serialize(format=ox.QueryResultsFormat.TSV).splitlines()[1:]
 
-    def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        store = self.shared._store
-        if store is None or query.overflows:
-            return self._refused(query)
+    def _run(self, query: ReadQuery, timeout: float, limit: int, foreign: bool) -> Result:
+        """Run a query; one that triplewise did not write in a process of its own, which can be ended."""
+        if query.overflows:
+            message = f"the query is too long or too deep: over {PARTS:,} words and signs, {NESTED} brackets"
+            return Result(Outcome.SYNTAX, message=message)
+        if (store := self.shared._store) is None:
+            return self.closed_result()
         try:
-            job = partial(evaluate, store, query, limit, self.graphs)
-            return self._checked(self._workers.run(job, timeout, self.deadline))
-        except TimeoutError as error:
-            return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
-
-    def _run_foreign(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        """Run a query that triplewise did not write in a process of its own, which can be ended."""
-        if self.closed or query.overflows:
-            return self._refused(query)
-        try:
-            return self._checked(self._isolated.run((query, limit), timeout, self.deadline))
+            if foreign:
+                result: Result = self._isolated.run((query, limit), timeout, self.deadline)
+            else:
+                job = partial(evaluate, store, query, limit, self.graphs)
+                result = self._workers.run(job, timeout, self.deadline)
         except Ended as ended:
             return Result(Outcome.TIMEOUT, message=str(ended))
-
-    def _checked(self, result: Result) -> Result:
+        except TimeoutError as error:
+            return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
         if result.outcome is Outcome.UNAVAILABLE and self.path is not None:
             raise damaged(self.path.parent, result.message)
         return result
-
-    def _refused(self, query: ReadQuery) -> Result:
-        """What a query that does not reach the store is answered."""
-        message = f"the query is too long or too deep: over {PARTS:,} words and signs or {NESTED} brackets"
-        return Result(Outcome.SYNTAX, message=message) if query.overflows else self.closed_result()
 
     def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
         """Index look-ups: pyoxigraph would scan a whole predicate to join it with a VALUES block."""
         if (store := self.shared._store) is None:
             return self.closed_result()
-        start, rows = time.perf_counter(), []
+        start, rows = time.perf_counter(), list[Row]()
         graph = None if self.graphs else ox.DefaultGraph()
         predicates = [(IRI(p), ox.NamedNode(p)) for p in self.profile.label_predicates]
         with self._reading():
-            for number, subject in enumerate(subjects):
-                if number % _CLOCK_EVERY == 0 and deadline.passed:
+            for subject in filter(is_well_formed, subjects):
+                if deadline.passed:
                     break
-                with suppress(ValueError):  # a store refuses IRIs that are wrong in hidden ways
-                    node = ox.NamedNode(subject.value)
-                    for predicate, by in predicates:
-                        labels = (from_ox(q.object) for q in store.quads_for_pattern(node, by, None, graph))
-                        rows += [(subject, predicate, each) for each in labels if isinstance(each, Literal)]
+                node = ox.NamedNode(subject.value)
+                for predicate, by in predicates:
+                    quads = store.quads_for_pattern(node, by, None, graph)
+                    rows += [(subject, predicate, from_ox(quad.object)) for quad in quads]
         outcome = Outcome.TIMEOUT if deadline.passed else Outcome.ROWS if rows else Outcome.EMPTY
         self.meter.add(outcome, time.perf_counter() - start)
         return Result(outcome, ("s", "p", "l"), tuple(rows), "the labels were not read in time")
@@ -189,7 +174,7 @@ def evaluate(
         if not isinstance(answer, ox.QuerySolutions):
             return Result(Outcome.SYNTAX, message="only SELECT and ASK are answered")
         variables = tuple(v.value for v in answer.variables)
-        rows: list[tuple[Term | None, ...]] = []
+        rows: list[Row] = []
         for solution in answer:
             rows.append(tuple(from_ox(term) for term in solution))
             if cancelled.is_set():
@@ -208,16 +193,14 @@ def isolate(store: ox.Store, path: Path | None, graphs: Sequence[str]) -> Isolat
 
     A store in memory (without a path) is dumped when it is first asked.
     """
-    dumps, lock = ExitStack(), threading.Lock()
-    files: list[str] = []
+    dumps, lock, source = ExitStack(), threading.Lock(), [path]
 
     def arguments() -> tuple[str, ...]:
         with lock:
-            if not files and path is None:
-                folder = dumps.enter_context(TemporaryDirectory(prefix="triplewise-"))
-                files.append(str(Path(folder, "graph.nq")))
-                store.dump(files[0], ox.RdfFormat.N_QUADS)
-        return str(path or files[0]), *graphs
+            if source[0] is None:
+                source[0] = Path(dumps.enter_context(TemporaryDirectory(prefix="triplewise-")), "graph.nq")
+                store.dump(str(source[0]), ox.RdfFormat.N_QUADS)
+        return str(source[0]), *graphs
 
     calls = IsolatedCalls(f"{__name__}:answerer", arguments)
     weakref.finalize(calls, dumps.close)

@@ -133,7 +133,7 @@ class EndpointKG(KnowledgeGraph):
         self.meter.add(result.outcome, time.perf_counter() - start)
         return result
 
-    def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+    def _run(self, query: ReadQuery, timeout: float, limit: int, foreign: bool = False) -> Result:
         return self._waves.ask(_Query(query, timeout, limit, self.deadline))
 
     def _answer_all(self, asked: Sequence[_Query]) -> list[Result]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 Rows = list[tuple[Term | None, ...]]
 Select = Callable[[str], Rows]
 
-_STRING = XSD + "string"
 _SAMPLE = 100_000
 _VALUES = 300  # values of a predicate that are looked at
-_MOST = 200  # predicates, the most frequent first, that are looked at
 _OWN, _THEIRS = 0.1, 0.6  # least share of a known graph's own relations; of facts and nodes in its namespaces
 _ENOUGH = 0.5  # least share of names that have to be words, and of nodes that a label predicate has to name
 ENGINE_SPACES = ("http://www.openlinksw.com/", "http://www.w3.org/ns/ldp#", "http://localuriqaserver/")
@@ -50,8 +48,8 @@ def infer_profile(source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str]
     """The profile of a graph, from what it holds, and the `prefixes` that its files declare.
 
     A graph of a known shape (Wikidata, Freebase, DBpedia) gets the packaged profile. Of any other it is found
-    what gives names, aliases, descriptions and types, in which language; what ids can be made short and stay
-    unambiguous; and whether nodes without a label are mediators, or have ids that are names.
+    what gives names, aliases, descriptions and types, in which language, what ids can be made short, and
+    whether nodes without a label are mediators, or have ids that are names.
     """
     from triplewise.tools.kg.protocol import KnowledgeGraph
     from triplewise.tools.kg.rdf import from_ox
@@ -65,11 +63,9 @@ def infer_profile(source: ox.Store | KnowledgeGraph, prefixes: Mapping[str, str]
     facts = select("SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p ORDER BY DESC(?n) LIMIT 5000")
     counts = {p.value: int(_number(n)) for p, n in facts if isinstance(p, IRI)}
     nodes = _namespace_counts(select, "?s ?p ?x")
-    samples = {p: _Values.of(select, p) for p in list(counts)[:_MOST]}
     readable = _ids_are_names(select, "?node ?p ?o")
-    total = sum(n for space, n in nodes.items() if space != BLANK)
-    labels, aliases = _label_predicates(select, samples, counts, total, readable)
-    language = _language([samples[p] for p in labels if p in samples])
+    labels, aliases = _label_predicates(select, counts)
+    language = _language(fact for predicate in labels for fact in _texts_of(select, predicate)[0])
     if (base := known_shape(counts, nodes)) is not None:
         own = tuple(p for p in base.label_predicates if p in counts)
         return base if own or not labels else replace(base, label_predicates=labels, language=language)
@@ -153,53 +149,33 @@ def endpoint_profile(kg: KnowledgeGraph) -> Profile | None:
     return load_profile("generic")
 
 
-@dataclass(frozen=True, slots=True)
-class _Values:
-    """Some values of a predicate: the texts among them, and their share.
-
-    More texts than `nodes`, which counts subjects and languages, means several names a thing.
-    """
-
-    texts: tuple[Literal, ...]
-    share: float
-    nodes: int
-
-    @classmethod
-    def of(cls, select: Select, predicate: str) -> _Values:
-        """The first values of a predicate."""
-        rows = select(f"SELECT ?s ?o WHERE {{ ?s <{predicate}> ?o }} LIMIT {_VALUES}")
-        texts = [(s, o) for s, o in rows if isinstance(o, Literal) and (o.language or o.datatype == _STRING)]
-        nodes = {(s, text.language) for s, text in texts}
-        return cls(tuple(text for _, text in texts), len(texts) / (len(rows) or 1), len(nodes))
-
-    @property
-    def are_names(self) -> bool:
-        """Whether they are short, of words, and about one a node and language."""
-        if self.share < 0.9 or len(self.texts) > 1.3 * self.nodes:
-            return False
-        values = [t.value for t in self.texts if len(t.value) <= 120 and not _NO_NAME.fullmatch(t.value)]
-        return len(list(filter(_WORD.search, values))) >= _ENOUGH * len(self.texts)
-
-    @property
-    def are_distinct(self) -> bool:
-        """Whether nearly each is another, and they are no longer than names."""
-        values, count = [t.value for t in self.texts], len(self.texts)
-        return len(set(values)) >= 0.8 * count and sum(map(len, values)) <= 60 * count
+def _texts_of(select: Select, predicate: str) -> tuple[list[tuple[Term | None, Literal]], int]:
+    """Some facts of a predicate whose values are texts, and how many of its facts were looked at."""
+    rows = select(f"SELECT ?s ?o WHERE {{ ?s <{predicate}> ?o }} LIMIT {_VALUES}")
+    texts = [(s, o) for s, o in rows if isinstance(o, Literal)]
+    return [(s, o) for s, o in texts if o.language or o.datatype == XSD + "string"], len(rows)
 
 
-def _label_predicates(
-    select: Select, samples: Mapping[str, _Values], counts: Mapping[str, int], nodes: int, readable: bool
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _gives_names(select: Select, predicate: str) -> bool:
+    """Whether values of a predicate are short texts of words, about one a node and language."""
+    facts, looked_at = _texts_of(select, predicate)
+    if len(facts) < 0.9 * looked_at or len(facts) > 1.3 * len({(s, text.language) for s, text in facts}):
+        return False
+    values = [t.value for _, t in facts if len(t.value) <= 120 and not _NO_NAME.fullmatch(t.value)]
+    return len(list(filter(_WORD.search, values))) >= _ENOUGH * len(facts)
+
+
+def _label_predicates(select: Select, counts: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The label predicates and the alias predicates of a graph, each in order of preference.
 
-    Known ones; those called a name that hold words, where nodes have no better; in a graph with neither,
-    whose ids cannot be read, the distinct texts that most nodes have, texts with a language first.
+    Known ones, then those called a name that hold words, where nodes have no better.
     """
     naming = _naming()
     labels, aliases = (list(_known(kind, counts)) for kind in ("labels", "aliases"))
-    for predicate, values in samples.items():
+    for predicate in counts:
         *before, last = split_words(local_name(predicate)).split()
-        if predicate in (*labels, *aliases) or last not in naming["names"] or not values.are_names:
+        is_known = predicate in (*labels, *aliases)
+        if is_known or last not in naming["names"] or not _gives_names(select, predicate):
             continue
         if not set(before).isdisjoint(naming["others"]):
             aliases.append(predicate)
@@ -208,23 +184,18 @@ def _label_predicates(
             sparql = f"SELECT DISTINCT ?s WHERE {{ ?s <{predicate}> ?o {unnamed} }} LIMIT {_VALUES}"
             if len(select(sparql)) >= min(_ENOUGH * counts[predicate], _VALUES):
                 labels.append(predicate)
-    if not labels and not readable:
-        texts = [
-            (any(text.language for text in values.texts), counts[predicate], predicate)
-            for predicate, values in samples.items()
-            if values.are_names and values.are_distinct and counts[predicate] >= _ENOUGH * nodes
-        ]
-        labels = [max(texts)[2]] if texts else []
     return tuple(labels), tuple(aliases)
 
 
-def _language(labels: Sequence[_Values]) -> str:
+def _language(facts: Iterable[tuple[Term | None, Literal]]) -> str:
     """The language of most labels: English where half of the nodes have it, or no language."""
-    tags = Counter(text.language.partition("-")[0].lower() for values in labels for text in values.texts)
-    nodes = sum(values.nodes for values in labels) / max(len([tag for tag in tags if tag]), 1)
-    if not tags or tags["en"] + tags[""] + tags["mul"] >= _ENOUGH * nodes:
+    nodes: dict[str, set[Term | None]] = {}
+    for node, text in facts:
+        nodes.setdefault(text.language.partition("-")[0].lower(), set()).add(node)
+    english = set().union(*(nodes.get(tag, set()) for tag in ("en", "mul", "")))
+    if len(english) >= _ENOUGH * len(set().union(*nodes.values())):
         return load_profile("generic").language
-    return max(tags, key=lambda tag: tags[tag])
+    return max(nodes, key=lambda tag: len(nodes[tag]))
 
 
 def _ids_are_names(select: Select, pattern: str) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, InvalidOperation
-from functools import partial
+from functools import lru_cache, partial
+from typing import Any
 
 from triplewise.tools.core.terms import RDF, XSD, Literal, Term, one_line
 
@@ -41,34 +42,33 @@ INTEGERS = frozenset(
     )
 )
 _TRUTH = {"true": "yes", "1": "yes", "false": "no", "0": "no"}
-_TIMES = {XSD + name for name in ("date", "dateTime", "dateTimeStamp", "time", "gYear", "gYearMonth")}
-_DATATYPES = {
-    "http://www.openlinksw.com/schemas/virtrdf#Geometry": "http://www.opengis.net/ont/geosparql#wktLiteral",
-}
-_INTEGER = re.compile(r"([+-]?)0*(\d{1,4000})")
+_GEOMETRY = "http://www.openlinksw.com/schemas/virtrdf#Geometry"
 _SHORT_YEAR_BC = re.compile(r"-(\d{1,3})(?!\d)")
-_ZERO_FRACTION = re.compile(r"(:\d\d)(?:\.0+|(\.\d*?[1-9])0+)(?!\d)")
 _LONGEST = 15  # digits up to which a number with an exponent is written out
 _ROUND = Context(prec=12)
 
 
+@lru_cache(50_000)
 def canonical(value: str, datatype: str, language: str = "") -> Literal:
     """A literal in the form that the embedded engine stores, which all engines' answers get.
 
-    That is canonical numbers, `true` and `false`, language tags in lower case. What one engine lost when it
-    loaded the data (Virtuoso reads `"bad"^^xsd:integer` as 0 and keeps durations as months) stays lost.
+    What one engine lost when it loaded the data (Virtuoso keeps durations as months) stays lost.
     """
     if language:
         return Literal(value, RDF + "langString", language.lower())
-    datatype = _DATATYPES.get(datatype, datatype)
-    if datatype in INTEGERS:
-        if match := _INTEGER.fullmatch(value.strip()):
-            sign, digits = match.groups()
-            value = f"-{digits}" if sign == "-" and digits != "0" else digits
-        return Literal(value, XSD + "integer")
-    if rewrite := _REWRITES.get(datatype):
-        value = rewrite(value)
-    return Literal(value, datatype)
+    if datatype == _GEOMETRY:
+        return Literal(value, "http://www.opengis.net/ont/geosparql#wktLiteral")
+    name = datatype.removeprefix(XSD)
+    if name in (datatype, "string") or not name.isalpha():
+        return Literal(value, datatype)
+    import pyoxigraph as ox
+
+    if name in _FORMS and (match := _SHORT_YEAR_BC.match(value)):
+        value = f"-{match[1].zfill(4)}{value[match.end() :]}"
+    store, node = ox.Store(), ox.NamedNode("urn:x")
+    store.add(ox.Quad(node, node, ox.Literal(value, datatype=ox.NamedNode(datatype))))
+    stored: Any = next(iter(store)).object
+    return Literal(stored.value, stored.datatype.value)
 
 
 def readable(term: Term) -> str:
@@ -129,37 +129,4 @@ _READERS: Mapping[str, Callable[[str], str | None]] = {
     **{name: partial(_date, form) for name, form in _FORMS.items()},
     **dict.fromkeys((*(name.removeprefix(XSD) for name in INTEGERS), "decimal", "double", "float"), _number),
     "boolean": lambda value: _TRUTH.get(value.strip()),
-}
-
-
-def _decimal(value: str) -> str:
-    try:
-        number = format(Decimal(value), "f")
-    except InvalidOperation:
-        return value
-    return number.rstrip("0").rstrip(".") if "." in number else number
-
-
-def _double(value: str) -> str:
-    try:
-        number = float(value)
-    except ValueError:
-        return value
-    if number != number or number in (float("inf"), float("-inf")):
-        return {"inf": "INF", "-inf": "-INF"}.get(str(number), "NaN")
-    return _decimal(repr(number))
-
-
-def _canonical_time(value: str) -> str:
-    value = _SHORT_YEAR_BC.sub(lambda m: f"-{m[1].zfill(4)}", value, count=1) if value[:1] == "-" else value
-    value = _ZERO_FRACTION.sub(lambda m: m[1] + (m[2] or ""), value)
-    return re.sub(r"[+-]00:00$", "Z", value)
-
-
-_REWRITES: dict[str, Callable[[str], str]] = {
-    XSD + "decimal": _decimal,
-    XSD + "double": _double,
-    XSD + "float": _double,
-    XSD + "boolean": lambda value: {"1": "true", "0": "false"}.get(value, value),
-    **dict.fromkeys(_TIMES, _canonical_time),
 }

@@ -1,7 +1,6 @@
 """A knowledge graph as everything sees it, and the values it returns; the engines are in other modules.
 
-Every call has a time-out and a row cap and says which outcome happened, so that a time-out is never
-taken for an empty result. All queries here are built from terms, never from text of a model or a user.
+Every call has a time-out and a row cap and says which outcome happened. Queries here are built from terms.
 """
 
 from __future__ import annotations
@@ -38,11 +37,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 BATCH = 500  # terms a VALUES block holds at most; Virtuoso's compiler fails on some thousand
-LABEL_CACHE = 100_000  # labels kept a KG
-MEMORY = 50_000  # what is remembered of a KG under one topic, at most
+LABELS, MEMORY = 100_000, 50_000  # kept a KG: labels, and what is remembered under one topic
 ANSWERS, ANSWER_ROWS = 200, 2_000  # most answers that a cache keeps, and most rows of one
 FAILURES = 3  # queries in a row that find nobody there, after which a run asks no more
-# A query whose answers are the distinct values of some variables of a pattern, and nothing else.
+# A query whose answers are the distinct values of some variables of a pattern.
 _SELECT = re.compile(
     r"(?P<prologue>.*?)SELECT\s+DISTINCT\s+(?P<names>(?:\?\w+\s+)+)WHERE\s+(?P<body>\{.*\})"
     r"(?:\s+LIMIT\s+(?P<cut>\d+))?\s*",
@@ -64,10 +62,7 @@ class Outcome(StrEnum):
     @property
     def ok(self) -> bool:
         """True if the engine answered (an empty answer is an answer)."""
-        return self in ANSWERED
-
-
-ANSWERED = (Outcome.ROWS, Outcome.EMPTY, Outcome.TRUNCATED)
+        return self in (Outcome.ROWS, Outcome.EMPTY, Outcome.TRUNCATED)
 
 
 class _Reply:
@@ -79,12 +74,12 @@ class _Reply:
 
     def check(self) -> None:
         """Raise `QueryFailedError` unless the engine answered."""
-        if self.outcome not in ANSWERED:
+        if not self.outcome.ok:
             raise QueryFailedError(self.outcome, self.message)
 
 
 class _Held(Generic[T]):
-    """An attribute of a reply, which raises `QueryFailedError` on a query that failed; kept as `_name`."""
+    """An attribute of a reply, kept as `_name`, which raises `QueryFailedError` on a query that failed."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = f"_{name}"
@@ -127,7 +122,7 @@ class Result(_Reply):
         return cls(Outcome.ROWS if rows else Outcome.EMPTY, variables, tuple(rows))
 
     def column(self, variable: str) -> tuple[Term, ...]:
-        """Distinct bound values of one variable, in order of first appearance; () where there is no row."""
+        """Distinct bound values of one variable, in order of first appearance."""
         i = self.variables.index(variable) if self.rows else 0
         return tuple(dict.fromkeys(term for row in self.rows if (term := row[i]) is not None))
 
@@ -252,7 +247,7 @@ class LRUCache(MutableMapping[K, V]):
         with self._lock:
             self._items[key] = value
             self._items.move_to_end(key)
-            while len(self._items) > self._size:
+            if len(self._items) > self._size:
                 self._items.popitem(last=False)
 
     def __delitem__(self, key: K) -> None:
@@ -260,8 +255,7 @@ class LRUCache(MutableMapping[K, V]):
             self._items.pop(key, None)  # another thread may have been quicker
 
     def __iter__(self) -> Iterator[K]:
-        with self._lock:
-            return iter(list(self._items))
+        return iter(list(self._items))
 
     def __len__(self) -> int:
         return len(self._items)
@@ -281,13 +275,12 @@ class AnswerCache(LRUCache[tuple[str, int | None], Result]):
         """Return what the KG answered to a query, with at most `limit` rows; None if that is not here."""
         answer = self.get((sparql, limit)) or self.get((sparql, None))
         if answer is None and (select := _SELECT.fullmatch(sparql)):
-            whole = self.get((select["prologue"] + select["body"], None))
-            names = tuple(name[1:] for name in select["names"].split())
-            if whole is not None and set(names) <= set(whole.variables):
-                places = [whole.variables.index(name) for name in names]
-                rows = tuple(dict.fromkeys(tuple(row[i] for i in places) for row in whole.rows))
+            whole, names = self.get((select["prologue"] + select["body"], None)), select["names"].split()
+            if whole is not None and {name[1:] for name in names} <= set(whole.variables):
+                places = [whole.variables.index(name[1:]) for name in names]
+                rows = list(dict.fromkeys(tuple(row[i] for i in places) for row in whole.rows))
                 rows = rows[: int(select["cut"])] if select["cut"] else rows
-                answer = replace(whole, variables=names, _rows=rows)
+                answer = Result(whole.outcome, tuple(name[1:] for name in names), tuple(rows))
         if answer is None or len(answer.rows) <= limit:
             return answer
         return Result.capped(answer.variables, answer.rows, limit)
@@ -318,6 +311,7 @@ class KnowledgeGraph:
         cache_dirs: folders where what is worked out about this KG may be kept, best first; () for nowhere.
         deadline: of the run that this is a session of; no call takes longer.
         path_seconds: that a search for paths may take where none are named.
+        label_batch: labels that one query asks for; with 1 none are remembered, as in QueryAgent's loop.
         meter: counts the queries that reach the store by way of this object.
     """
 
@@ -327,14 +321,20 @@ class KnowledgeGraph:
     members: Mapping[str, KnowledgeGraph] = {}
     cache_dirs: tuple[FilePath, ...] = ()
     deadline: Deadline | None = None
-    path_seconds = math.inf
+    path_seconds, label_batch = math.inf, BATCH
 
     def __init__(
-        self, profile: Profile, name: str, *, timeout: float, limit: int, index: LabelIndex | None = None
+        self,
+        profile: Profile,
+        name: str,
+        *,
+        timeout: float = 30.0,
+        limit: int = 10_000,
+        index: LabelIndex | None = None,
     ) -> None:
         self.profile, self.name, self.timeout, self.limit, self.index = profile, name, timeout, limit, index
         self.meter = Meter()
-        self._labels: LRUCache[IRI, str] = LRUCache(LABEL_CACHE)  # "" for a node that has none
+        self._labels: LRUCache[IRI, str] = LRUCache(LABELS)  # "" for a node that has none
         self._answers: AnswerCache | None = None
         self._unanswered, self._last_words = 0, ""  # queries in a row that found nobody there
         self._shared: Self | None = None
@@ -387,13 +387,9 @@ class KnowledgeGraph:
         if self.index is not None:
             self.index.close()
 
-    def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        """Run a query that passed the gate, at most `limit` rows and `timeout` seconds."""
+    def _run(self, query: ReadQuery, timeout: float, limit: int, foreign: bool) -> Result:
+        """Run a query that passed the gate, at most `limit` rows and `timeout` seconds; see `query`."""
         raise NotImplementedError
-
-    def _run_foreign(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        """Run one that triplewise did not write; an engine elsewhere ends its queries itself."""
-        return self._run(query, timeout, limit)
 
     def query(
         self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
@@ -401,7 +397,7 @@ class KnowledgeGraph:
         """Run one SELECT or ASK. Anything else (updates, SERVICE, LOAD) is refused as `syntax`.
 
         A `foreign` query, which a person or a model wrote, runs where it can be ended. Rows with the IRI of
-        a datatype, which some graphs hold in place of a value, are left out unless it asks for datatypes.
+        a datatype in place of a value are left out unless the query asks for datatypes.
         """
         try:
             read = read_query(sparql)
@@ -415,14 +411,14 @@ class KnowledgeGraph:
         if self._answers is not None and (answer := self._answers.find(sparql, limit)) is not None:
             return answer
         start = time.perf_counter()
-        result = (self._run_foreign if foreign else self._run)(read, timeout, limit)
+        result = self._run(read, timeout, limit, foreign)
         self.meter.add(result.outcome, time.perf_counter() - start)
         self._unanswered = self._unanswered + 1 if result.outcome is Outcome.UNAVAILABLE else 0
         self._last_words = result.message
         if not any(t.keyword == "DATATYPE" for t in read.tokens):
             rows = tuple(row for row in result._rows if not any(map(is_datatype, row)))
-            is_emptied = bool(result._rows) and not rows
-            result = replace(result, _rows=rows, outcome=Outcome.EMPTY if is_emptied else result.outcome)
+            outcome = Outcome.EMPTY if result._rows and not rows else result.outcome
+            result = replace(result, _rows=rows, outcome=outcome)
         if self._answers is not None:
             self._answers.keep(sparql, limit, result)
         return result
@@ -514,18 +510,19 @@ class KnowledgeGraph:
         `QueryFailedError`; with `partial` its labels are missing.
         """
         nodes = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
-        labels = {t: label for t in nodes if (label := self._labels.get(t)) is not None}
+        memory: MutableMapping[IRI, str] = self._labels if self.label_batch > 1 else {}
+        labels = {t: label for t in nodes if (label := memory.get(t)) is not None}
         deadline = Deadline(self._seconds())
-        for batch in batches((t for t in nodes if t not in labels), BATCH):
+        for batch in batches((t for t in nodes if t not in labels), self.label_batch):
             subjects = {term: self.profile.label_subject(term) for term in batch}
             named = [s for s in dict.fromkeys(subjects.values()) if not s.value.startswith("_:")]
             is_asked = named and self.profile.label_predicates
             result = self._label_rows(named, deadline) if is_asked else Result(Outcome.EMPTY)
-            best = best_labels(self.profile, result) if result.outcome.ok or not partial else {}
+            best = _best_labels(self.profile, result) if result.outcome.ok or not partial else {}
             is_complete = result.outcome in (Outcome.ROWS, Outcome.EMPTY)
             for term, subject in subjects.items():
                 if subject in best or is_complete:
-                    labels[term] = self._labels[term] = best.get(subject) or self.profile.local_text(term)
+                    labels[term] = memory[term] = best.get(subject) or self.profile.local_text(term)
         return {t: label for t in nodes if (label := labels.get(t))}
 
     def paths(
@@ -637,7 +634,7 @@ def memory_of(kg: KnowledgeGraph, topic: str) -> LRUCache[Any, Any]:
         return _memories.setdefault(kg.shared, {}).setdefault(topic, LRUCache(MEMORY))
 
 
-def best_labels(profile: Profile, result: Result) -> dict[IRI, str]:
+def _best_labels(profile: Profile, result: Result) -> dict[IRI, str]:
     """The best label of each subject in rows of (subject, predicate, label), by language, then predicate."""
     ranks: dict[IRI, tuple[int, int, str, str]] = {}
     order = {p: i for i, p in enumerate(profile.label_predicates)}

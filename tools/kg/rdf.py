@@ -1,22 +1,23 @@
 """RDF terms and files by way of pyoxigraph: what goes into a store, and what comes out of it.
 
-A blank node of a file becomes the IRI of a namespace of its own, since a query cannot name a blank node; one
-that a store holds all the same becomes the IRI `_:label`.
+A blank node of a file becomes the IRI of a namespace of its own, since a query cannot name a blank node.
 """
 
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
+import io
 import logging
 import re
 import zlib
-from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 from typing import Literal as OneOf
 
 import pyoxigraph as ox
@@ -48,7 +49,11 @@ TEXT, LABELS = (".txt", ".psv"), (".tsv",)
 COMPRESSIONS = (".gz", ".zst", ".bz2")
 LONGEST_LINE = 16 << 20  # bytes; the parser takes no longer term
 SHORTEN = "shorten the literal, or leave it out"
-BLOCK = 1 << 18  # bytes of text that are decompressed at once
+QUESTIONS_IN = ("de", "fr", "es")  # besides English; their grammar words: `tools/linking/languages.yaml`
+
+# What is not UTF-8 is read as an escape that no format knows: its line is broken, the next ones are not.
+_NOT_UTF8 = "\\\0"
+codecs.register_error("triplewise.escape", lambda error: (_NOT_UTF8, cast("Any", error).end))
 
 _BROKEN_SHOWN = 100
 _EVERY = 20_000
@@ -76,33 +81,23 @@ def from_ox(term: Any) -> Term | None:
     return Literal(str(term), XSD + "string")
 
 
-def _parsed(statement: bytes, form: ox.RdfFormat) -> ox.Quad:
-    """The one statement of a text. Raises ValueError where there is none, or more."""
-    try:
-        quads: list[ox.Quad] = [*ox.parse(statement, format=form, lenient=True)]
-    except SyntaxError as error:
-        raise ValueError(f"not RDF: {statement!r}") from error
-    (quad,) = quads
-    return quad
-
-
 def parse_term(term: bytes | str) -> Term:
     """A term from its Turtle form, of which N-Triples is a part. Raises ValueError where it is none."""
-    written = term.encode() if isinstance(term, str) else term
-    value = from_ox(_parsed(b"<urn:s> <urn:p> " + written + b" .", ox.RdfFormat.TURTLE).object)
-    assert value is not None
-    return value
+    written = term.decode() if isinstance(term, bytes) else term
+    return read_triple(f"<urn:s> <urn:p> {written} .", ox.RdfFormat.TURTLE).object
 
 
-def read_triple(statement: str) -> Triple:
-    """The triple of an N-Triples statement. Raises ValueError where it is none."""
-    quad = _parsed(statement.encode(), ox.RdfFormat.N_TRIPLES)
+def read_triple(statement: str, form: ox.RdfFormat = ox.RdfFormat.N_TRIPLES) -> Triple:
+    """The triple of a statement. Raises ValueError where it is none."""
+    try:
+        (quad,) = ox.parse(statement, format=form, lenient=True)
+    except SyntaxError as error:
+        raise ValueError(f"not RDF: {statement!r}") from error
     subject, relation, value = map(from_ox, (quad.subject, quad.predicate, quad.object))
     if not isinstance(subject, IRI) or not isinstance(relation, IRI) or value is None:
         raise ValueError(f"not a triple: {statement!r}")
     if isinstance(value, Literal) and value.language:  # the parser writes tags in lower case
-        tag = statement.rpartition("@")[2].rstrip(" .\n")
-        value = Literal(value.value, value.datatype, tag)
+        value = Literal(value.value, value.datatype, statement.rpartition("@")[2].rstrip(" .\n"))
     return Triple(subject, relation, value)
 
 
@@ -135,13 +130,12 @@ class Broken:
 class GraphReader:
     """Reads files, of any size, as streams of quads and keeps account of what went by.
 
-    A fact whose object is the IRI of a datatype is left out, but for those of a schema: a value was lost. The
-    profile's type predicates give their objects no popularity: a class is not known by its instances.
+    A fact whose object is the IRI of a datatype is left out, but for those of a schema: a value was lost.
 
     Attributes:
         triples: facts read so far. broken, broken_count: the first 100 broken lines, and how many in all.
-        popularity: number of facts by node. On graphs of many millions of nodes, nodes seen once are
-            forgotten from time to time (lossy counting): a lower bound, right for those that matter.
+        popularity: number of facts by node, classes without their instances; a lower bound on graphs of many
+            millions of nodes, where nodes seen once are forgotten from time to time (lossy counting).
         predicates: relations seen. prefixes: prefixes the files declare.
     """
 
@@ -210,11 +204,10 @@ class GraphReader:
         return quad
 
     def _rdf(self, stream: Stream, number: int) -> Iterator[ox.Quad]:
-        path = stream.path
-        form = FORMATS[_suffix(path)]
+        form, base = FORMATS[_suffix(stream.path)], stream.path.absolute().as_uri()
         by_line = form in _LINE_FORMATS.values()
-        source: Any = _Blocks(stream) if by_line else stream
-        parser = ox.parse(input=source, format=form, base_iri=None if by_line else path.absolute().as_uri())
+        source: Any = stream.text("triplewise.escape" if by_line else "strict")
+        parser = ox.parse(input=source, format=form, base_iri=None if by_line else base)
         last_line: int | None = -1
         while True:
             try:
@@ -226,15 +219,16 @@ class GraphReader:
                     else:
                         yield self.count(quad, stream)
             except MemoryError as error:  # a term that the parser's buffer does not hold
-                with Stream(path) as again:
-                    for _ in line_blocks(again):  # raises where its line is as long
+                with Stream(stream.path) as again:
+                    for _ in numbered_lines(again):  # raises where its line is as long
                         pass
-                raise DataError(f"a term of more than {LONGEST_LINE >> 20} MiB; {SHORTEN}", path) from error
+                message = f"a term of more than {LONGEST_LINE >> 20} MiB; {SHORTEN}"
+                raise DataError(message, stream.path) from error
+            except UnicodeDecodeError as error:
+                raise DataError(f"not UTF-8; {TO_UTF8}", stream.path) from error
             except SyntaxError as error:
                 if error.lineno != last_line:
-                    message = str(error.msg or error)
-                    is_remote = "LoadDocumentCallback" in message
-                    self._reject(path, error.lineno, REMOTE_CONTEXT if is_remote else message)
+                    self._reject(stream.path, error.lineno, str(error.msg or error))
                 last_line = error.lineno
                 if error.lineno is None or "end of file" in str(error):
                     return
@@ -265,22 +259,23 @@ class GraphReader:
     def _lines(self, stream: Stream) -> Iterator[tuple[int, str]]:
         """Numbered lines of a text file that are not empty."""
         for number, text in numbered_lines(stream):
-            if text.strip():
+            if _NOT_UTF8 in text:
+                self._reject(stream.path, number, _NOT_UTF8)
+            elif text.strip():
                 yield number, text
             if number % _EVERY == 0:
                 self.tell(f"reading {stream.path.name}", stream.position, stream.size)
 
     def _reject(self, path: Path, line: int | None, message: str) -> None:
-        if "UTF-8" in message:
-            message = f"{message}; {TO_UTF8}"
+        if "LoadDocumentCallback" in message:
+            message = REMOTE_CONTEXT
+        elif _NOT_UTF8 in message:
+            message = f"not UTF-8; {TO_UTF8}"
         if self._on_error == "stop":
             raise DataError(message, path, line)
         self.broken_count += 1
         if len(self.broken) < _BROKEN_SHOWN:
             self.broken.append(Broken(path, line, message))
-
-
-QUESTIONS_IN = ("de", "fr", "es")  # besides English; their grammar words: `tools/linking/languages.yaml`
 
 
 def node_names(
@@ -340,96 +335,66 @@ def store_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Itera
     return node_names(profile, reader.predicates, texts, reader.popularity, about)
 
 
-class Stream:
+class Stream(io.RawIOBase):
     """A file that is read decompressed, by its suffix. What cannot be read raises `DataError`."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._at_start, kind = path, True, path.suffix.lower()
+        self.path, kind, self._inner = path, path.suffix.lower(), cast("Any", None)
         self._failures: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
         try:
             self._raw = path.open("rb")
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror or error}", path) from error
-        self.size, self._inner = path.stat().st_size, cast("Any", self._raw)
-        if kind == ".gz":
-            self._inner = gzip.GzipFile(fileobj=self._raw)
-        elif kind == ".bz2":
-            self._inner = bz2.BZ2File(self._raw)
-        elif kind == ".zst":
+        self.size = path.stat().st_size
+        if kind == ".zst":
             import zstandard
 
             self._inner = zstandard.ZstdDecompressor().stream_reader(self._raw, read_across_frames=True)
             self._failures = (OSError, zstandard.ZstdError)
+        else:
+            opened = {".gz": gzip.open, ".bz2": bz2.open}.get(kind)
+            self._inner = opened(self._raw) if opened else self._raw
 
     @property
     def position(self) -> int:
         """Bytes of the file on disk read so far."""
         return self._raw.tell()
 
-    def read(self, size: int = -1, /) -> bytes:
-        """Decompressed bytes."""
+    def readable(self) -> bool:
+        """That it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read decompressed bytes."""
         try:
-            data = bytes(self._inner.read(size))
+            data = self._inner.read(len(buffer))
         except self._failures as error:
             raise DataError(f"cannot be read to its end: {error}", self.path) from error
-        data, self._at_start = data.removeprefix(BOM_UTF8) if self._at_start else data, False
-        return data
+        buffer[: len(data)] = data
+        return len(data)
 
-    def __enter__(self) -> Self:
-        return self
+    def text(self, errors: str = "triplewise.escape") -> io.TextIOWrapper:
+        """What it holds as text, without a byte order mark."""
+        return io.TextIOWrapper(io.BufferedReader(self, 1 << 18), "utf-8-sig", errors, newline="\n")
 
-    def __exit__(self, *_: object) -> None:
-        self._inner.close()
-        self._raw.close()
-
-
-def line_blocks(stream: Stream, size: int = BLOCK) -> Iterator[bytes]:
-    """A file in blocks of whole lines, of about `size` bytes each. Raises `DataError` for an endless line."""
-    rest, before, more = bytearray(), 0, b"?"
-    while more:
-        more = stream.read(size)
-        rest += more
-        end = (rest.rfind(b"\n", len(rest) - len(more)) + 1) if more else len(rest)
-        if end:
-            block = bytes(rest[:end])
-            del rest[:end]
-            before += block.count(b"\n")
-            yield block
-        if len(rest) > max(LONGEST_LINE, size):
-            raise DataError(
-                f"a line of more than {LONGEST_LINE >> 20} MiB; {SHORTEN}", stream.path, before + 1
-            )
-
-
-def readable_lines(block: bytes) -> bytes:
-    """Whole lines, with `not UTF-8` for each that is not: a parser would drop the whole rest of the file."""
-    try:
-        block.decode()
-    except UnicodeDecodeError:
-        lines = block.splitlines(keepends=True)
-        if len(lines) < 2:
-            return b"not UTF-8\n"
-        return b"".join(map(readable_lines, lines))
-    return block
+    def close(self) -> None:
+        """Close the file."""
+        if self._inner is not None:
+            self._inner.close()
+            self._raw.close()
+        super().close()
 
 
 def numbered_lines(stream: Stream) -> Iterator[tuple[int, str]]:
-    """The lines of a file with their numbers, from 1, without their ends."""
-    blocks = (readable_lines(block).decode().removesuffix("\n") for block in line_blocks(stream))
-    yield from enumerate((line.removesuffix("\r") for block in blocks for line in block.split("\n")), 1)
-
-
-class _Blocks:
-    """The blocks of a file as a stream for a parser."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._blocks, self._ready = map(readable_lines, line_blocks(stream)), b""
-
-    def read(self, size: int = BLOCK, /) -> bytes:
-        """Up to `size` bytes."""
-        self._ready = self._ready or next(self._blocks, b"")
-        data, self._ready = self._ready[:size], self._ready[size:]
-        return data
+    """The lines of a file with their numbers, from 1, without their ends. `DataError` for an endless one."""
+    text = stream.text()
+    for number in count(1):
+        if not (line := text.readline(LONGEST_LINE)):
+            return
+        if len(line) == LONGEST_LINE:
+            message = f"a line of more than {LONGEST_LINE >> 20} MiB; {SHORTEN}"
+            raise DataError(message, stream.path, number)
+        yield number, line.rstrip("\r\n")
 
 
 def check_format(path: Path) -> None:

@@ -1,27 +1,22 @@
 """What a KG says of its own vocabulary: texts of relations, classes that a noun names, how relations behave.
 
-Everything here is asked for once per KG, in batches, and remembered; a time-out is not.
+All is asked for once per KG, in batches, and remembered; a time-out is not.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from copy import copy
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
-from triplewise.tools.core.files import is_writable, write_json
 from triplewise.tools.core.terms import IRI, RDFS, Literal, Term, Triple, one_line, text
 from triplewise.tools.kg.literals import readable
-from triplewise.tools.kg.profile import BLANK, Profile, RelationText, local_name, split_words
+from triplewise.tools.kg.profile import BLANK, RelationText, local_name, split_words
 from triplewise.tools.kg.protocol import (
     KnowledgeGraph,
-    Outcome,
     batches,
     facts_by,
     is_datatype,
@@ -32,7 +27,6 @@ from triplewise.tools.kg.protocol import (
 
 T = TypeVar("T")
 
-TEXTS, DAYS = "relations.json", 30.0  # where texts of an endpoint's relations are kept, and for how long
 BATCH = 300  # relations asked for at once
 ALIASES = 12  # aliases kept of one relation
 SUBJECTS, SAMPLE = 200, 2_000  # subjects, and facts of a relation, that are looked at
@@ -41,49 +35,19 @@ LEAST_FACTS, MUTUAL_SHARE = 10, 0.5  # seen, and share that holds the other way 
 
 
 def relation_texts(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, RelationText]:
-    """Short relation id (or `<IRI>`) -> its text. Ids the profile cannot expand read as themselves.
-
-    Those of an endpoint are kept in its cache folder for 30 days.
-    """
-    base = origin_of(kg)
-    memory = memory_of(base, "relation texts")
-    path = None if base.is_local or not base.cache_dirs else base.cache_dirs[0] / TEXTS
-    if path is not None and not memory:
-        for name, (_, fields) in _kept(path, base.profile).items():
-            memory[name] = RelationText(**fields | {"aliases": tuple(fields["aliases"])})
-    texts = {r: memory.get(r) for r in dict.fromkeys(relations)}
-    if new := [r for r, text_of in texts.items() if text_of is None]:
-        with kg.meter.block() as asked:
-            read = _read_texts(kg, new)
-        texts.update(read)
-        if all(Outcome(outcome).ok for outcome in asked.outcomes):
-            memory.update(read)
-            if path is not None and is_writable(path.parent):
-                kept = {name: (time.time(), asdict(text_of)) for name, text_of in read.items()}
-                everything = _kept(path, base.profile) | kept
-                write_json(path, {"profile": _shape(base.profile), "texts": everything})
-    return {r: text_of for r, text_of in texts.items() if text_of is not None}
-
-
-def _kept(path: Path, profile: Profile) -> dict[str, tuple[float, dict[str, Any]]]:
-    """When texts were read (epoch seconds), and their fields; none that are old or of another profile."""
-    try:
-        kept, recent = json.loads(path.read_text(encoding="utf-8")), time.time() - DAYS * 86_400
-        same = kept["profile"] == _shape(profile)
-        return {name: text_of for name, text_of in kept["texts"].items() if same and text_of[0] > recent}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}  # missing or broken: they are read anew
-
-
-def _shape(profile: Profile) -> str:
-    return hashlib.sha256(repr(profile).encode()).hexdigest()
+    """Short relation id (or `<IRI>`) -> its text. Ids the profile cannot expand read as themselves."""
+    memory, names = memory_of(origin_of(kg), "relation texts"), list(dict.fromkeys(relations))
+    if new := [name for name in names if name not in memory]:
+        memory.update(_read_texts(kg, new))
+    return {name: memory[name] for name in names}
 
 
 def _read_texts(kg: KnowledgeGraph, names: Sequence[str]) -> dict[str, RelationText]:
     """Ask for the texts of relations."""
     iris = {r: kg.profile.expand(r, relation=True) for r in names}
     subjects = {iri: kg.profile.label_subject(iri) for iri in iris.values() if iri is not None}
-    terms = list(subjects.values())
+    terms, kg = list(subjects.values()), copy(kg)
+    kg.label_batch = BATCH  # also where labels of nodes are read one by one
     reads: list[Callable[[], Any]] = [
         partial(kg.labels, terms),
         lambda: list(_texts_of(kg, terms, kg.profile.alias_predicates)),
@@ -138,8 +102,8 @@ def _schema_of(kg: KnowledgeGraph, relations: Iterable[IRI]) -> dict[IRI, dict[s
 
 def relation_descriptions(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, str]:
     """Short relation id -> the KG's own description of it; those without one are left out."""
-    expanded = {r: kg.profile.expand(r, relation=True) for r in dict.fromkeys(relations)}
-    subjects = {r: kg.profile.label_subject(iri) for r, iri in expanded.items() if iri is not None}
+    expanded = ((r, kg.profile.expand(r, relation=True)) for r in dict.fromkeys(relations))
+    subjects = {r: kg.profile.label_subject(iri) for r, iri in expanded if iri is not None}
     descriptions = node_descriptions(kg, subjects.values())
     return {r: descriptions[s] for r, s in subjects.items() if s in descriptions}
 
@@ -154,22 +118,19 @@ def _texts_of(
     kg: KnowledgeGraph, subjects: Iterable[IRI], predicates: Sequence[str]
 ) -> Iterator[tuple[IRI, str]]:
     """Texts of nodes in the profile's language (or without one), by some predicates."""
-    links = "|".join(f"<{p}>" for p in predicates)
+    links, tags = "|".join(f"<{p}>" for p in predicates), ("", kg.profile.language)
     for batch in batches(dict.fromkeys(subjects) if links else (), BATCH):
         result = kg.query(f"SELECT ?s ?t WHERE {{ VALUES ?s {{ {terms_n3(batch)} }} ?s {links} ?t }}")
         for subject, value in result.rows:
-            if not isinstance(subject, IRI) or not isinstance(value, Literal):
-                continue
-            if value.language in ("", kg.profile.language):
+            if isinstance(subject, IRI) and isinstance(value, Literal) and value.language in tags:
                 yield subject, one_line(value.value)
 
 
 def singulars(noun: str) -> tuple[str, ...]:
     """A noun and its possible singular forms."""
-    forms = [noun, *([f"{noun[:-3]}y"] if noun.endswith("ies") else [])]
-    forms += [noun[:-2]] if noun.endswith("es") else []
-    forms += [noun[:-1]] if noun.endswith("s") and not noun.endswith("ss") else []
-    return tuple(dict.fromkeys(forms))
+    endings = (("ies", "y"), ("es", ""), ("s", ""))
+    forms = (noun.removesuffix(old) + new for old, new in endings if noun.endswith(old))
+    return tuple(dict.fromkeys((noun, *(form for form in forms if not noun.endswith("ss")))))
 
 
 def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
@@ -182,11 +143,10 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
 
     def find() -> tuple[IRI, ...]:
         if kg.index is not None:
-            entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
-            nodes = dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity)))
+            nodes = [e.iri for e in kg.index.exact(*singulars(noun))][:10]
             pattern = f"VALUES ?c {{ {terms_n3(nodes)} }} ?x {kg.profile.class_links} ?c"
-            found = kg.query(f"SELECT DISTINCT ?c WHERE {{ {pattern} }}", limit=20) if nodes else None
-            return tuple(n for n in nodes if found is not None and n in found.column("c"))
+            found = kg.query(f"SELECT DISTINCT ?c WHERE {{ {pattern} }}").column("c") if nodes else ()
+            return tuple(node for node in nodes if node in found)
         forms = dict.fromkeys(t for f in singulars(noun) for t in (f, f.title(), f.capitalize()))
         values = [v for f in forms for v in (text(f), text(f, kg.profile.language))]
         preferred = [IRI(p) for p in kg.profile.label_predicates]
@@ -221,12 +181,12 @@ def is_mutual(kg: KnowledgeGraph, relation: IRI) -> bool:
     """Whether most facts of a relation hold the other way round too ("spouse"); False if few are seen."""
 
     def ask() -> bool:
-        r = relation.n3()
-        every = kg.query(f"SELECT DISTINCT ?s ?o WHERE {{ ?s {r} ?o FILTER(?s != ?o) }}", limit=SAMPLE)
-        both = kg.query(
-            f"SELECT DISTINCT ?s ?o WHERE {{ ?s {r} ?o . ?o {r} ?s FILTER(?s != ?o) }}", limit=SAMPLE
+        way, back = f"?s {relation.n3()} ?o", f". ?o {relation.n3()} ?s"
+        every, both = (
+            len(kg.query(f"SELECT DISTINCT ?s ?o WHERE {{ {p} FILTER(?s != ?o) }}", limit=SAMPLE).rows)
+            for p in (way, way + back)
         )
-        return len(every.rows) >= LEAST_FACTS and len(both.rows) >= MUTUAL_SHARE * len(every.rows)
+        return every >= LEAST_FACTS and both >= MUTUAL_SHARE * every
 
     return remembered(kg, "mutual", relation, ask)
 
@@ -241,21 +201,21 @@ def remembered(kg: KnowledgeGraph, topic: str, key: object, ask: Callable[[], T]
 
 
 def node_labels(kg: KnowledgeGraph, terms: Iterable[Term], exact: bool = True) -> dict[Term, str]:
-    """Return a readable text for every term: its label, else its short form.
+    """A readable text for every term: its label, else its short form.
 
     `exact` keeps literals and ids as the KG writes them; otherwise dates and numbers read as people write
     them, and blank nodes as Turtle does (`_:0-b1`).
     """
-
-    def written(term: Term) -> str:
+    texts: dict[Term, str] = {}
+    labels = kg.labels(distinct := list(dict.fromkeys(terms)))
+    for term in distinct:
         if not exact and isinstance(term, Literal):
-            return readable(term)
-        is_blank = not exact and term.value.startswith(BLANK)
-        return f"_:{term.value.removeprefix(BLANK)}" if is_blank else kg.profile.short(term)
-
-    distinct = list(dict.fromkeys(terms))
-    labels = kg.labels(distinct)
-    return {t: labels.get(t) or written(t) for t in distinct}
+            texts[term] = readable(term)
+        elif not exact and term.value.startswith(BLANK):
+            texts[term] = labels.get(term) or f"_:{term.value.removeprefix(BLANK)}"
+        else:
+            texts[term] = labels.get(term) or kg.profile.short(term)
+    return texts
 
 
 def triple_labels(

@@ -165,16 +165,6 @@ def test_label_predicates_are_called_a_name_and_hold_words() -> None:
     assert profile.entity_text == "label"
 
 
-def test_a_text_that_is_no_name_names_only_what_has_no_readable_id() -> None:
-    birds = ("Gull", "Tern", "Skua", "Auk", "Puffin", "Gannet", "Fulmar", "Petrel", "Diver")
-    facts = 'x:{} x:commonsCategory "Sea birds {} of Norway" ; x:by x:m .\n'
-    profile = inferred("".join(facts.format(f"n{i}", i) for i in range(9)))
-    assert (profile.label_predicates, profile.entity_text) == (("http://a/commonsCategory",), "label")
-    profile = inferred("".join(facts.format(f"red{bird}", bird) for bird in birds))
-    assert "http://a/commonsCategory" not in profile.label_predicates
-    assert profile.entity_text == "local"
-
-
 def test_labels_in_one_other_language_are_read_in_it() -> None:
     german = "".join(f'x:{i} rdfs:label "Einheit {i}"@de ; x:p x:0 .\n' for i in range(9))
     both = german.replace("@de", '@de , "a unit"@en')

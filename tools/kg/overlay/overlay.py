@@ -38,19 +38,10 @@ from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, LRUCache, Out
 
 OVERLAYS = 16  # kept open; the least recently used leave first
 BATCH = 100  # facts that an endpoint is asked for by one query
-REACHED = 2_000  # facts of an endpoint around the new ones that are read at most
-REPEATED = 8  # hops that a repeated path is followed
 # Parts of a query under which further facts can take rows away, or put other ones in their places.
-_OBSTACLES = {
-    "LeftJoin": "OPTIONAL",
-    "Minus": "MINUS",
-    "OrderBy": "ORDER BY",
-    "Slice": "LIMIT",
-    "Graph": "GRAPH",
-    "Builtin_NOTEXISTS": "NOT EXISTS",
-    "Builtin_EXISTS": "EXISTS",
-    "Aggregate": "an aggregate",
-}
+_OBSTACLES = frozenset(
+    ["LeftJoin", "Minus", "OrderBy", "Slice", "Graph", "AggregateJoin", "Builtin_NOTEXISTS", "Builtin_EXISTS"]
+)
 _Pattern = tuple[str | None, frozenset[str] | None, str | None]  # subject, relations, object; None for any
 
 
@@ -127,13 +118,9 @@ class LocalOverlay(OverlaidKG):
         )
         weakref.finalize(self, _forget, store, graph)
 
-    def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+    def _run(self, query: ReadQuery, timeout: float, limit: int, foreign: bool) -> Result:
         copy = self._copy.session(deadline=self.deadline)
-        return self.closed_result() if self.closed else copy._run(query, timeout, limit)
-
-    def _run_foreign(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        copy = self._copy.session(deadline=self.deadline)
-        return self.closed_result() if self.closed else copy._run_foreign(query, timeout, limit)
+        return self.closed_result() if self.closed else copy._run(query, timeout, limit, foreign)
 
 
 _numbers = count(1)
@@ -161,11 +148,10 @@ def _copy_of(kg: EmbeddedKG) -> tuple[ox.Store, Path | None]:
 
 
 class RemoteOverlay(OverlaidKG):
-    """Facts over an endpoint, whose answers are completed by what a query finds by way of the facts.
+    """Facts over an endpoint, whose answers are completed by what a query finds among the facts alone.
 
-    For that the endpoint's facts around them are read, and the query is run over both here. Where facts can
-    take rows away (OPTIONAL, aggregates, an order), or too much lies around them, the answer is the
-    endpoint's alone, with outcome `truncated` and a message that says so.
+    Where that is not enough (patterns that are joined, OPTIONAL, aggregates, an order), the answer is the
+    endpoint's, with outcome `truncated` and a message that says so.
     """
 
     def query(
@@ -176,22 +162,20 @@ class RemoteOverlay(OverlaidKG):
         result = self.origin.query(sparql, timeout=deadline.left, limit=limit, foreign=foreign)
         if not result.outcome.ok or not self.new:
             return result
-        trouble, patterns, kinds = "", list[_Pattern](), set[str]()
+        own, patterns, kinds = Result(Outcome.SYNTAX), list[_Pattern](), set[str]()
         try:
-            hops = _size(translateQuery(parseQuery(sparql)).algebra, patterns, kinds) - 1
-        except Exception as error:  # noqa: BLE001 - rdflib raises whatever its grammar meets
-            trouble = f"rdflib: {error}"
-        if not trouble and not any(_matches(t, *pattern) for t in self.new for pattern in patterns):
-            return result
-        trouble = trouble or next((words for kind, words in _OBSTACLES.items() if kind in kinds), "")
-        around = None if trouble else self._around([named for _, named, _ in patterns], hops, deadline)
-        store, own = ox.Store(), Result(Outcome.EMPTY, message=trouble or "too much lies around them")
-        if around is not None:
-            store.load(_ntriples(around), format=ox.RdfFormat.N_TRIPLES)
+            size = _size(translateQuery(parseQuery(sparql)).algebra, patterns, kinds)
+            if not any(_matches(t, *pattern) for t in self.new for pattern in patterns):
+                return result
+        except Exception:  # noqa: BLE001 - rdflib raises whatever its grammar meets
+            size = 0
+        if size == 1 and kinds.isdisjoint(_OBSTACLES):
+            store = ox.Store()
+            store.load(_ntriples(self.new), format=ox.RdfFormat.N_TRIPLES)
             local = EmbeddedKG(store, self.profile, self.name)
             own = local.query(sparql, timeout=deadline.left, limit=limit, foreign=foreign)
-        if around is None or own.outcome not in (Outcome.ROWS, Outcome.EMPTY):
-            lack = f"{len(self.new)} facts read from documents are not in this answer ({own.message})"
+        if own.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+            lack = f"{len(self.new)} facts read from documents are not in this answer"
             message = "; ".join(filter(None, (result.message, lack)))
             return replace(result, outcome=Outcome.TRUNCATED, message=message)
         if result.boolean is not None:
@@ -202,30 +186,6 @@ class RemoteOverlay(OverlaidKG):
             return replace(result, _rows=rows[:limit])
         return Result.capped(result.variables or own.variables, rows, limit)
 
-    def _around(
-        self, named: Sequence[frozenset[str] | None], hops: int, deadline: Deadline
-    ) -> list[Triple] | None:
-        """The new facts and the endpoint's around them, by these relations (None: any); None for too many."""
-        found, near = dict.fromkeys(self.new), [end for t in self.new for end in (t.subject, t.object)]
-        relations = [] if None in named else sorted(set().union(*filter(None, named)))
-        allowed = f"VALUES ?p {{ {' '.join(map('<{}>'.format, relations))} }} " if relations else ""
-        seen = set[Term]()
-        for _ in range(min(hops, REPEATED)):
-            near = [end for end in dict.fromkeys(near) if end not in seen]
-            values = f"VALUES ?n {{ {protocol.terms_n3(near)} }}"
-            sides = (f"{{ {values} {allowed}{side} }}" for side in ("?n ?p ?o", "?s ?p ?n"))
-            sparql = f"SELECT DISTINCT ?n ?p ?o ?s WHERE {{ {' UNION '.join(sides)} }}"
-            result = self.origin.query(sparql, timeout=deadline.left, limit=REACHED)
-            if result.outcome not in (Outcome.ROWS, Outcome.EMPTY) or len(found) > REACHED:
-                return None
-            seen.update(near)
-            for node, relation, value, subject in result.rows:
-                first, last = (node, value) if value is not None else (subject, node)
-                if isinstance(first, IRI) and isinstance(relation, IRI) and last is not None:
-                    found[Triple(first, relation, last)] = None
-                    near += first, last
-        return list(filter(_is_named, found))
-
 
 def _size(part: Any, patterns: list[_Pattern], kinds: set[str]) -> int:
     """The most triples of a solution of a part of rdflib's algebra; notes its patterns and operators."""
@@ -233,18 +193,17 @@ def _size(part: Any, patterns: list[_Pattern], kinds: set[str]) -> int:
         return sum(_size(each, patterns, kinds) for each in part)
     if not isinstance(part, CompValue):
         return 0
-    kinds.add(part.name.partition("_")[0] if part.name.startswith("Aggregate") else part.name)
-    if part.datasetClause:
-        kinds.add("Graph")
+    kinds |= {part.name, *(["Graph"] if part.datasetClause else [])}
     size = 0
     for block in part.triples or ():  # inside of EXISTS rdflib leaves them as flat lists
         for subject, relation, value in zip(*[iter(block)] * 3, strict=False):
-            named = re.findall(r"<([^<>]*)>", relation.n3())
-            path = re.sub(r"<[^<>]*>", "", relation.n3()) if isinstance(relation, PropertyPath) else ""
-            fixed = (str(e) if isinstance(e, URIRef | Value) and not path else None for e in (subject, value))
-            relations = frozenset(named) if named and "!" not in path else None
-            patterns.append((next(fixed), relations, next(fixed)))
-            size += REPEATED if set("*+") & set(path) else path.count("/") + 1
+            is_path, written = isinstance(relation, PropertyPath), relation.n3()
+            named = frozenset() if "!" in written else frozenset(re.findall(r"<([^<>]*)>", written))
+            fixed = (
+                str(e) if isinstance(e, URIRef | Value) and not is_path else None for e in (subject, value)
+            )
+            patterns.append((fixed[0], named or None, fixed[1]))
+            size += 1 + is_path
     sizes = [_size(v, patterns, kinds) for k, v in part.items() if k not in ("_vars", "triples")]
     return size + (max if part.name == "Union" else sum)(sizes)
 

@@ -1,7 +1,6 @@
-"""Facts read from documents, stored in one SQLite file per KG, with where each was read (SymAgent 4.2.1).
+"""Facts read from documents, in one SQLite file per KG, with where each was read (SymAgent 4.2.1).
 
-Several processes may use a file at once, and one that is killed leaves it whole: every change is one
-transaction.
+Several processes may use a file at once, and one that is killed leaves it whole: a change is a transaction.
 """
 
 from __future__ import annotations
@@ -62,19 +61,11 @@ class StoredFact:
     added: str
     decided: str = ""
 
-    @property
-    def id(self) -> str:
-        """The fact's id."""
-        return self.fact.id
-
 
 @dataclass(frozen=True, slots=True)
 class FactFilter:
-    """Which facts are meant: those that meet all that is not empty.
-
-    Attributes:
-        status: one of these.
-        text: words in a term, a label, a sentence, a document's name or source, or the question, in any case.
+    """Which facts are meant: of one of the statuses (any if empty), with this text in a term, a label, a
+    sentence, a document's name or source, or the question, in any case.
     """
 
     status: tuple[FactStatus, ...] = ()
@@ -97,23 +88,18 @@ class FactStore:
 
     def add(self, facts: Iterable[ExtractedFact]) -> tuple[ExtractedFact, ...]:
         """Keep facts, known ones as read once more; return them with the status that the store has."""
-        given, kept = list(facts), []
-        if not given:
+        if not (given := list(facts)):
             return ()
+        rows, readings = [], []
+        for fact in given:
+            labels, conflicts = (json.dumps(v, ensure_ascii=False) for v in (fact.labels, fact.conflicts))
+            rows.append((fact.id, fact.triple.n3(), labels, conflicts, fact.status, _now()))
+            readings.append((fact.id, *(getattr(fact, field.name) for field in fields(Mention))))
         with self._connected("IMMEDIATE") as connection:
-            for fact in given:
-                labels, conflicts = (json.dumps(v, ensure_ascii=False) for v in (fact.labels, fact.conflicts))
-                connection.execute(
-                    "INSERT OR IGNORE INTO facts VALUES (?, ?, ?, ?, ?, ?, '')",
-                    (fact.id, fact.triple.n3(), labels, conflicts, fact.status, _now()),
-                )
-                connection.execute(
-                    "INSERT OR IGNORE INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (fact.id, *(getattr(fact, field.name) for field in fields(Mention))),
-                )
-                row = connection.execute("SELECT status FROM facts WHERE id = ?", (fact.id,)).fetchone()
-                kept.append(replace(fact, status=row[0]))
-        return tuple(kept)
+            connection.executemany("INSERT OR IGNORE INTO facts VALUES (?, ?, ?, ?, ?, ?, '')", rows)
+            connection.executemany("INSERT OR IGNORE INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", readings)
+            status = dict(connection.execute("SELECT id, status FROM facts"))
+        return tuple(replace(fact, status=status[fact.id]) for fact in given)
 
     def facts(self, chosen: FactFilter | None = None) -> list[StoredFact]:
         """Return the facts that are meant, oldest first."""
@@ -140,26 +126,22 @@ class FactStore:
     def get(self, prefix: str) -> StoredFact:
         """The fact whose id begins so. Raises `ConfigurationError` where there is none, or several."""
         prefix, facts = prefix.strip().lower(), self.facts()
-        matches = [k for k in facts if prefix and k.id.startswith(prefix)]
+        matches = [k for k in facts if prefix and k.fact.id.startswith(prefix)]
         if len(matches) == 1:
             return matches[0]
-        shown = ", ".join(k.id for k in (matches or facts)[:6]) or "none"
-        none = (
-            f"no fact has an id that begins with {prefix!r} in {self.path}; there are {len(facts)}: {shown}"
-        )
-        several = f"{prefix!r} begins the ids of {len(matches)} facts: {shown}; write more of it"
-        raise ConfigurationError(several if matches else none)
+        shown = ", ".join(k.fact.id for k in (matches or facts)[:6]) or "none"
+        if matches:
+            raise ConfigurationError(
+                f"{prefix!r} begins the ids of {len(matches)} facts: {shown}; write more"
+            )
+        none = f"no fact has an id that begins with {prefix!r} in {self.path}"
+        raise ConfigurationError(f"{none}; there are {len(facts)}: {shown}")
 
     def decide(self, ids: Iterable[str], status: FactStatus) -> int:
         """Accept or reject facts by full id; how many changed. Rejected ones are never proposed again."""
-        changed = 0
+        update = "UPDATE facts SET status = ?1, decided = ?2 WHERE id = ?3 AND status != ?1"
         with self._connected("IMMEDIATE") as connection:
-            for fact_id in dict.fromkeys(ids):
-                changed += connection.execute(
-                    "UPDATE facts SET status = ?1, decided = ?2 WHERE id = ?3 AND status != ?1",
-                    (status, _now(), fact_id),
-                ).rowcount
-        return changed
+            return connection.executemany(update, [(status, _now(), fact_id) for fact_id in ids]).rowcount
 
     @contextmanager
     def _connected(self, kind: str = "") -> Iterator[sqlite3.Connection]:
@@ -186,10 +168,7 @@ def _now() -> str:
 
 
 def default_path(kg: str) -> Path:
-    """The file of a KG's facts in the user's data folder, by what the KG is opened with.
-
-    However a path is written it has the same facts; an endpoint has them by its URL without a login.
-    """
+    """The file of a KG's facts in the user's data folder: by its whole path, or its URL without a login."""
     from platformdirs import user_data_path
 
     url = re.match(r"https?://", kg, re.IGNORECASE)
@@ -212,4 +191,4 @@ def as_json(stored: StoredFact) -> dict[str, object]:
     fact, dates = stored.fact, {"added": stored.added, "decided": stored.decided}
     terms = {key: getattr(fact.triple, key).n3() for key in ("subject", "relation", "object")}
     known = {key: getattr(fact, key) for key in ("labels", "status", "confidence", "conflicts")}
-    return {"id": stored.id, **terms, **known, **dates, "readings": [asdict(r) for r in stored.readings]}
+    return {"id": fact.id, **terms, **known, **dates, "readings": [asdict(r) for r in stored.readings]}

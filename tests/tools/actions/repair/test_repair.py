@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +18,6 @@ from triplewise.tools.kg.engine import ReadQuery
 from triplewise.tools.kg.labels import LabelIndex, Name
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
-from triplewise.tools.kg.unbatched import UnbatchedLabels
 
 PYQL = TOOLSETS["pyql"]
 WIKIDATA = """
@@ -41,10 +39,10 @@ class Moody(EmbeddedKG):
     fails_at: str = "\0"
     outcome: Outcome = Outcome.TIMEOUT
 
-    def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+    def _run(self, query: ReadQuery, timeout: float, limit: int, foreign: bool) -> Result:
         if self.fails_at in query.capped(limit):
             return Result(self.outcome, message="no answer")
-        return super()._run(query, timeout, limit)
+        return super()._run(query, timeout, limit, foreign)
 
 
 def opened(turtle: str, profile: str) -> Moody:
@@ -186,17 +184,11 @@ SHARED = opened(WIKIDATA, "wikidata")
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    BROKEN, PROGRAMS, st.integers(1, 15), st.integers(1, 4), st.sampled_from([lambda kg: kg, UnbatchedLabels])
-)
+@given(BROKEN, PROGRAMS, st.integers(1, 15), st.integers(1, 4))
 def test_every_offer_finds_something_within_the_budget(
-    broken: Call,
-    program: tuple[str, ...],
-    budget: int,
-    most: int,
-    wrapped: Callable[[KnowledgeGraph], KnowledgeGraph],
+    broken: Call, program: tuple[str, ...], budget: int, most: int
 ) -> None:
-    context = after(wrapped(SHARED), *program, question="What is the capital of Japan?")
+    context = after(SHARED, *program, question="What is the capital of Japan?")
     feedback = PYQL.execute(context, broken)
     with context.kg.meter.block() as meter:
         fixes = find_fixes(context, PYQL, feedback, budget=budget, most=most)

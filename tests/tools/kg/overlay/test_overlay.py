@@ -175,7 +175,7 @@ class Remote(KnowledgeGraph):
         self.kg, self.asked = memory(graph), list[str]()
         super().__init__(PROFILE, "remote", timeout=30, limit=10_000)
 
-    def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+    def _run(self, query: ReadQuery, timeout: float, limit: int, foreign: bool) -> Result:
         self.asked.append(query.text)
         return self.kg.query(query.text, timeout=timeout, limit=limit)
 
