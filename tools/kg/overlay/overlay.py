@@ -164,11 +164,12 @@ class RemoteOverlay(OverlaidKG):
             return result
         own, patterns, kinds = Result(Outcome.SYNTAX), list[_Pattern](), set[str]()
         try:
-            size = _size(translateQuery(parseQuery(sparql)).algebra, patterns, kinds)
-            if not any(_matches(t, *pattern) for t in self.new for pattern in patterns):
-                return result
+            algebra = translateQuery(parseQuery(sparql)).algebra
         except Exception:  # noqa: BLE001 - rdflib raises whatever its grammar meets
-            size = 0
+            algebra = None
+        size = _size(algebra, patterns, kinds)
+        if size and not any(_matches(t, *pattern) for t in self.new for pattern in patterns):
+            return result
         if size == 1 and kinds.isdisjoint(_OBSTACLES):
             store = ox.Store()
             store.load(_ntriples(self.new), format=ox.RdfFormat.N_TRIPLES)
@@ -199,10 +200,9 @@ def _size(part: Any, patterns: list[_Pattern], kinds: set[str]) -> int:
         for subject, relation, value in zip(*[iter(block)] * 3, strict=False):
             is_path, written = isinstance(relation, PropertyPath), relation.n3()
             named = frozenset() if "!" in written else frozenset(re.findall(r"<([^<>]*)>", written))
-            fixed = (
-                str(e) if isinstance(e, URIRef | Value) and not is_path else None for e in (subject, value)
-            )
-            patterns.append((fixed[0], named or None, fixed[1]))
+            ends = (None, None) if is_path else (subject, value)
+            first, last = (str(end) if isinstance(end, URIRef | Value) else None for end in ends)
+            patterns.append((first, named or None, last))
             size += 1 + is_path
     sizes = [_size(v, patterns, kinds) for k, v in part.items() if k not in ("_vars", "triples")]
     return size + (max if part.name == "Union" else sum)(sizes)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.support.pyql_programs import ENTITIES, EX, RELATIONS, TYPE, TYPES, graph_of, programs
+from tests.support.pyql_programs import ENTITIES, EX, RELATIONS, TYPES, graph_of, programs
 from tests.support.virtuoso import Virtuoso
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
-from triplewise.tools.core.terms import IRI, RDFS, Term, Triple, Variable, text
+from triplewise.tools.core.terms import IRI, RDFS, Triple, Variable, text
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.engine import ReadQuery
@@ -299,13 +299,9 @@ def test_virtuoso_with_facts_looks_around_the_same(virtuoso: KnowledgeGraph) -> 
     for node in ENTITIES:
         assert virtuoso.relations(node) == whole.relations(node)
         assert virtuoso.neighbours(node) == whole.neighbours(node)
-        assert set(virtuoso.paths(ENTITIES[0], node).paths) == set(whole.paths(ENTITIES[0], node).paths)
-        here = Variable("x")
-        where = f"?x {R.n3()} {node.n3()} ."
-        assert virtuoso.relations(here, where) == whole.relations(here, where)
-    types = f"SELECT DISTINCT ?x WHERE {{ ?x {IRI(TYPE.value).n3()}/<{RDFS}subClassOf>* {TYPES[0].n3()} }}"
-    answers: list[set[Term]] = [set(kg.query(types).column("x")) for kg in (virtuoso, whole)]
-    assert answers[0] == answers[1]
+        found = virtuoso.relations(Variable("x"), f"?x {R.n3()} {node.n3()} .")
+        assert found.outcome is Outcome.TRUNCATED  # facts are not joined with those of an endpoint
+        assert "facts read from documents are not in this answer" in found.message
 
 
 BEYOND_VIRTUOSO = ("*", "UNDEF", "|| EXISTS", "MINUS")
