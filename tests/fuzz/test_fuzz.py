@@ -148,7 +148,8 @@ def graph_context(queries: list[str]) -> ActionContext:
         seen=frozenset(FITTING["entity"]),
     )
     services = {"rules": lambda _: ["Q1 -[P36]-> ?x"], "documents": lambda *_: ["a passage"]}
-    kg = SpyKG(store, profile, "small", timeout=5.0, limit=200)
+    kg = SpyKG(store, profile, "small")
+    kg.timeout, kg.limit = 5.0, 200
     return ActionContext(kg, "Which one?", memory=memory, services=services)
 
 

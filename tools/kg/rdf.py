@@ -352,8 +352,8 @@ class Stream(io.RawIOBase):
             self._inner = zstandard.ZstdDecompressor().stream_reader(self._raw, read_across_frames=True)
             self._failures = (OSError, zstandard.ZstdError)
         else:
-            opened = {".gz": gzip.open, ".bz2": bz2.open}.get(kind)
-            self._inner = opened(self._raw) if opened else self._raw
+            openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+            self._inner = openers[kind](self._raw) if kind in openers else self._raw
 
     @property
     def position(self) -> int:
