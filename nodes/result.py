@@ -193,7 +193,8 @@ def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
         label = labels.get(iri, "") if iri is not None else ""
         # Where ids are names, a literal would pass for one too: no node is called so.
         if iri is not None and label and label == kg.profile.local_text(iri):
-            label = label if kg.index is not None and kg.index.node(iri) is not None else ""
+            index = kg.names if kg.members else kg.index
+            label = label if index is not None and index.node(iri) is not None else ""
         if not label and (iri is None or kg.profile.entity_text == "local"):
             is_number = value.lstrip("-").replace(".", "", 1).isdigit()
             number = Literal(value, XSD + ("decimal" if "." in value else "integer"))

@@ -17,7 +17,8 @@ from triplewise.tools.kg.profile import local_name, split_words
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, batches, terms_n3
 
 SAME_AS = IRI("http://www.w3.org/2002/07/owl#sameAs")
-SAME_NAME = IRI("urn:triplewise:bridge:same_name")
+BRIDGE = "urn:triplewise:bridge:"
+SAME_NAME = IRI(f"{BRIDGE}same_name")
 STATED, NAMED, BATCH = 20_000, 5_000, 100  # links and named nodes of a source up to which all are read
 
 

@@ -14,7 +14,7 @@ import pyoxigraph as ox
 
 from triplewise.tools.core.addresses import hide_secrets, host_of, whole_url
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.federation.bridges import find_bridges
+from triplewise.tools.federation.bridges import BRIDGE, find_bridges
 from triplewise.tools.federation.direct_mapping import is_database, open_database_graph
 from triplewise.tools.federation.federated import LOCAL, SOURCE, FederatedKG
 from triplewise.tools.kg import KnowledgeGraph, load_profile, open_kg
@@ -90,7 +90,7 @@ def open_sources(text: str, *, profile: Any = None, **settings: Any) -> Knowledg
 def _united(profiles: Mapping[str, Profile]) -> Profile:
     """What all graphs have. Ids begin with a prefix: that of a packaged profile, else the source's name."""
     generic, every = load_profile("generic"), list(profiles.values())
-    prefixes, linkable, nameless = dict(generic.prefixes), list[str](), list[str]()
+    prefixes, linkable, nameless = generic.prefixes | {"bridge": BRIDGE}, list[str](), list[str]()
     for name, profile in profiles.items():
         declared = {space: prefix for prefix, space in profile.prefixes.items()}
         bare = dict.fromkeys((*profile.entity_namespaces, *profile.relation_namespaces))

@@ -78,8 +78,11 @@ def _facts_around(kg: KnowledgeGraph, question: str, nodes: Sequence[IRI]) -> Fa
     )
     linked = (term_of(end) for pair in met for end in pair)
     around = list(islice(dict.fromkeys([*nodes, *(t for t in linked if isinstance(t, IRI))]), 2 * NODES))
-    large = (m for name, m in kg.members.items() if name not in small)
-    return merged([*small.values(), *(_Neighbourhood(member).read(question, around) for member in large)])
+    found: list[Facts] = list(small.values())
+    for member in (member for name, member in kg.members.items() if name not in small):
+        with suppress(QueryFailedError):  # the others answer
+            found.append(_Neighbourhood(member).read(question, around))
+    return merged(found)
 
 
 class _Neighbourhood:
