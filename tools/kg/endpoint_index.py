@@ -1,7 +1,7 @@
 """The label index of an endpoint: its names are read page by page and indexed as those of a loaded graph.
 
-What is read is kept at once, so that reading goes on where it stopped. One request is under way at a time,
-with a pause after each. The index lies in the user's cache by the endpoint's URL, and `open_kg` opens it.
+What is read is kept at once, so that reading goes on where it stopped. The index lies in the user's cache by
+the endpoint's URL, and `open_kg` opens it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from triplewise.tools.core.errors import KGUnavailableError
 from triplewise.tools.core.files import write_json
-from triplewise.tools.core.terms import IRI, Literal, text, whole_number
+from triplewise.tools.core.terms import IRI, Literal, whole_number
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.labels import Name, build_label_index
@@ -26,9 +26,8 @@ from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.kg.rdf import QUESTIONS_IN, Progress, node_names
 
-UNFINISHED = "index.part.sqlite"
-PAGE, LEAST_PAGE, MOST_PAGE = 2_000, 100, 50_000  # names read at once: at first, at least and at most
-QUICK = 2.0  # seconds below which a page is quick, and the next one may be larger
+UNFINISHED = "index.pages.sqlite"
+PAGE, LEAST_PAGE = 10_000, 100  # names read at once: at first and at least
 PATIENCE = 60.0  # seconds that a page may take
 MOST_RELATIONS = 20_000
 _TABLES = """
@@ -36,7 +35,7 @@ CREATE TABLE IF NOT EXISTS names (section TEXT, iri TEXT, text TEXT, language TE
     PRIMARY KEY (section, iri, text, language)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS nodes (iri TEXT PRIMARY KEY, facts INTEGER NOT NULL DEFAULT 0,
     description TEXT NOT NULL DEFAULT '') WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS pages (section TEXT PRIMARY KEY, read INTEGER, after TEXT, finished INTEGER);
+CREATE TABLE IF NOT EXISTS pages (section TEXT PRIMARY KEY, read INTEGER, finished INTEGER);
 """
 
 
@@ -59,7 +58,7 @@ def index_endpoint(kg: EndpointKG, *, pause: float = 0.2, progress: Progress | N
     what was read is kept for the next call.
     """
     start, folder = time.perf_counter(), kg.cache_dirs[0] / INDEX
-    patient = kg.session(timeout=PATIENCE, limit=MOST_PAGE + 1)
+    patient = kg.session(timeout=PATIENCE, limit=PAGE + 1)
     with scratch_folder(folder, progress) as building:
         profile = infer_profile(patient) if kg.profile.name == "generic" else kg.profile
         with closing(sqlite3.connect(folder.parent / UNFINISHED, isolation_level=None)) as connection:
@@ -112,34 +111,29 @@ class _NameReader:
             self._read_section("", ids, "ids")
 
     def _read_section(self, section: str, pattern: str, kind: str) -> None:
-        """Read the names of one predicate, in the engine's own order; sorted where that does not hold."""
-        state = self._row("SELECT * FROM pages WHERE section = ?", section)
-        _, read, after, finished = state or (section, 0, "", 0)
-        if finished:
-            return
-        counted = self.kg.query(f"SELECT (COUNT(*) AS ?n) WHERE {{ {pattern} }}")
-        total = whole_number(counted.rows[0][0]) if counted.outcome is Outcome.ROWS else None
-        page, most, facts = PAGE, MOST_PAGE, kind != "descriptions"
-        while True:
-            self.progress(f"reading {kind} {section.rpartition('/')[2]}", read, total)
-            began = time.perf_counter()
-            result = self._page(pattern, after, read, page, facts)
+        """Read the names of one predicate, in the engine's own order."""
+        _, read, finished = self._row("SELECT * FROM pages WHERE section = ?", section) or (section, 0, False)
+        page, facts = PAGE, kind != "descriptions"
+        # Classes are not known by their instances.
+        types = ", ".join(f"<{p}>" for p in self.profile.type_predicates)
+        untyped = f"FILTER(?b NOT IN ({types}))" if types else ""
+        counted = f"{{ ?node ?a ?x }} UNION {{ ?x ?b ?node {untyped} }}"
+        while not finished:
+            self.progress(f"reading {kind} {section.rpartition('/')[2]}", read, None)
+            some = f"{{ SELECT ?node ?text WHERE {{ {pattern} }} OFFSET {read} LIMIT {page} }}"
+            around = f"{some} {counted if facts else 'BIND(1 AS ?x)'}"
+            result = self.kg.query(
+                f"SELECT ?node ?text (COUNT(?x) AS ?n) WHERE {{ {around} }} GROUP BY ?node ?text"
+            )
+            self.pages += 1
+            time.sleep(self.pause)
             if result.outcome is Outcome.TRUNCATED:  # the endpoint sends fewer rows than were asked for
-                page = most = max(len(result.rows) - 1, LEAST_PAGE)
+                page = max(len(result.rows) - 1, LEAST_PAGE)
             elif result.outcome.ok:
                 self._keep(section, kind, result)
-                last = max((row[0].value for row in result.rows if row[0] is not None), default=after)
-                over = last == after
-                (kept,) = self._row("SELECT COUNT(*) FROM names WHERE section = ?", section)
-                if over and not after and kept < min(read, total or 0):
-                    after, over = " ", False  # some came twice, and others not at all: read again, sorted
-                else:
-                    after, read = (last, kept) if after else ("", read + (0 if over else page))
-                state = (section, read, after, over)
-                self.connection.execute("INSERT OR REPLACE INTO pages VALUES (?, ?, ?, ?)", state)
-                if over:
-                    return
-                page = min(2 * page, most) if time.perf_counter() - began < QUICK else page
+                finished, read = not result.rows, read + (page if result.rows else 0)
+                state = (section, read, finished)
+                self.connection.execute("INSERT OR REPLACE INTO pages VALUES (?, ?, ?)", state)
             elif page > LEAST_PAGE:
                 page = max(page // 4, LEAST_PAGE)
             elif facts:  # to count the facts of nodes is too much for it
@@ -148,21 +142,6 @@ class _NameReader:
                 raise KGUnavailableError(
                     f"{result.message} {read:,} names are read and kept: run the same command again to go on"
                 )
-
-    def _page(self, pattern: str, after: str, read: int, page: int, facts: bool) -> Result:
-        """Some names by a pattern, with the number of facts of their nodes if those are counted."""
-        some = f"{pattern} FILTER(STR(?node) >= {text(after).n3()})" if after else pattern
-        order = "ORDER BY STR(?node)" if after else f"OFFSET {read}"
-        some = f"{{ SELECT ?node ?text WHERE {{ {some} }} {order} LIMIT {page} }}"
-        # Classes are not known by their instances.
-        types = ", ".join(f"<{p}>" for p in self.profile.type_predicates)
-        untyped = f"FILTER(?b NOT IN ({types}))" if types else ""
-        around = f"{{ ?node ?a ?x }} UNION {{ ?x ?b ?node {untyped} }}" if facts else "BIND(1 AS ?x)"
-        sparql = f"SELECT ?node ?text (COUNT(?x) AS ?n) WHERE {{ {some} {around} }} GROUP BY ?node ?text"
-        result = self.kg.query(sparql)
-        self.pages += 1
-        time.sleep(self.pause)
-        return result
 
     def _keep(self, section: str, kind: str, result: Result) -> None:
         rows = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from triplewise.tools.kg.endpoint_index import UNFINISHED, index_endpoint
 from triplewise.tools.kg.endpoint_names import full_text_of
 from triplewise.tools.kg.infer import endpoint_profile
 from triplewise.tools.kg.labels import LabelIndex
-from triplewise.tools.kg.open import INDEX, close_all, open_kg
+from triplewise.tools.kg.open import close_all, open_kg
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.linking.linker import link
@@ -150,7 +149,6 @@ def test_an_index_goes_on_where_it_was_broken_off_and_opens_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(endpoint_index, "PAGE", 4)
-    monkeypatch.setattr(endpoint_index, "MOST_PAGE", 4)
     monkeypatch.setattr(endpoint_index, "LEAST_PAGE", 4)
     with StoreServer(PEOPLE) as server:
         kg = open_kg(server.url)
@@ -184,38 +182,6 @@ def test_an_index_goes_on_where_it_was_broken_off_and_opens_by_itself(
         assert not (again.cache_dirs[0] / UNFINISHED).exists()
         other = open_kg(server.url, profile=Profile(label_predicates=(EX + "name",)))
         assert other.index is None  # its names are not those of this profile
-
-
-def test_names_of_an_engine_without_order_are_all_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("PAGE", "MOST_PAGE", "LEAST_PAGE"):
-        monkeypatch.setattr(endpoint_index, name, 7)
-    draw = random.Random(0)
-
-    def any_rows(asked: Asked) -> Scripted | None:
-        (sparql,) = asked.parameters["query"]
-        if "OFFSET" not in sparql:
-            return None
-        server.store.clear()  # the engine keeps its facts in another order each time
-        lines = PEOPLE.splitlines(keepends=True)
-        draw.shuffle(lines)
-        server.store.load("".join(lines).encode(), format=ox.RdfFormat.N_TRIPLES)
-        offset = draw.randrange(34) if "OFFSET 4" not in sparql else 40
-        results = server.store.query(
-            sparql.replace("OFFSET", f"OFFSET {offset} #", 1).replace(" LIMIT", "\nLIMIT", 1)
-        )
-        assert isinstance(results, ox.QuerySolutions)
-        return Scripted((results.serialize(format=ox.QueryResultsFormat.JSON) or b"").decode())
-
-    with StoreServer(PEOPLE, any_rows) as server:
-        kg = EndpointKG(server.url, Profile(name="people", label_predicates=(LABEL,)))
-        kg.cache_dirs = (tmp_path,)
-        report = index_endpoint(kg, pause=0)
-        assert report.names == 40
-        assert any("ORDER BY STR(?node)" in asked.parameters["query"][0] for asked in server.asked)
-        names = (f"{a} {b}" for a in ("Ada", "Bo", "Cleo", "Dag") for b in "ABCDEFGHIJ")
-        assert {e.popularity for e in LabelIndex.on_disk(tmp_path / INDEX).exact(*names)} == {3}
 
 
 @pytest.mark.parametrize("name", ["wikidata", "freebase", "dbpedia"])
