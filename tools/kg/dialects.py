@@ -27,11 +27,7 @@ class Engine(BaseModel, frozen=True, extra="forbid"):
 
 
 class FullText(BaseModel, frozen=True, extra="forbid"):
-    """How an engine is asked for labels by their words; see `fulltext.yaml`.
-
-    Attributes:
-        name: of the engine. predicates: label predicates that the graph has.
-    """
+    """How an engine (`name`) is asked for labels by their words, by the predicates that its graph has."""
 
     find: str
     word: str

@@ -64,8 +64,7 @@ class EndpointKG(KnowledgeGraph):
 
     Overload (429, 5xx) and cut connections are tried again within the time-out, as `Retry-After` asks;
     time-outs are not. A server that has answered before is waited for as long while it is down. What tasks
-    ask that run together (`together`) is sent in as many requests as there are connections, each the union
-    of several queries where there are more.
+    ask that run together (`together`) is sent in as many requests as there are connections.
 
     Args:
         url: the query endpoint. Its login is looked up (see `triplewise.tools.core.addresses`); a query
@@ -141,12 +140,12 @@ class EndpointKG(KnowledgeGraph):
         distinct = list({(a.query.text, a.limit): a for a in asked}.values())
         step = self.connections if self.shared._unites else len(distinct)
         groups = [distinct[i::step] for i in range(min(step, len(distinct)))]
-        if len(groups) == 1:
+        if len(groups) == 1:  # no thread for what is asked alone
             results = [self._answer_group(groups[0])]
         else:
             with ThreadPoolExecutor(self.connections, "triplewise-kg") as pool:
                 results = list(pool.map(self._answer_group, groups))
-        pairs = zip(chain.from_iterable(groups), chain.from_iterable(results), strict=True)
+        pairs = zip(chain(*groups), chain(*results), strict=True)
         answers = {(a.query.text, a.limit): result for a, result in pairs}
         return [answers[a.query.text, a.limit] for a in asked]
 
@@ -306,9 +305,7 @@ def unite(queries: Sequence[tuple[ReadQuery, int]]) -> ReadQuery | None:
 
     Its solutions are those of each query, marked with the query's number. An ASK becomes a row or none.
     """
-    declared: dict[str, None] = {}
-    names: dict[str, None] = {}
-    branches = []
+    declared, names, branches = dict[str, None](), dict[str, None](), list[str]()
     for number, (query, limit) in enumerate(queries):
         form = next(t for t in query.tokens if t.keyword == query.form)
         prologue = query.text[: form.start]

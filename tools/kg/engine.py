@@ -1,7 +1,6 @@
 """What every engine does with a query: only one SELECT or ASK passes, with a row cap and a time-out.
 
-A SPARQL text is split into tokens (SPARQL 1.1, section 19.8), so that no forbidden word hides, and IRIs,
-strings and comments that contain one pass.
+A SPARQL text is split into tokens (SPARQL 1.1, section 19.8), so that no forbidden word hides in it.
 """
 
 from __future__ import annotations
@@ -83,9 +82,8 @@ class ReadQuery:
     def capped(self, rows: int) -> str:
         """The same query with at most `rows` solutions, in its own order.
 
-        An aggregate without GROUP BY has one row and gets no LIMIT: Virtuoso would push it into a subselect
-        and count too few. A trailing VALUES block moves into the group pattern, where it means the same
-        unless the query groups (SPARQL 1.1, section 18.2.4): Virtuoso would apply the LIMIT first.
+        For Virtuoso's sake an aggregate without GROUP BY, which has one row, gets no LIMIT, and a trailing
+        VALUES block moves into the group pattern, unless the query groups (SPARQL 1.1, section 18.2.4).
         """
         if self.form == "ASK" or (self.aggregates and not self._modifier("GROUP")):
             return self.text
@@ -105,15 +103,11 @@ class ReadQuery:
     @property
     def variables(self) -> tuple[str, ...]:
         """Names of what the SELECT gives, in its order; () for `*`, and for an ASK."""
-        head = self.tokens[: self._group[0]]
-        if self.form == "ASK" or any(t.text == "*" and t.depth == 0 for t in head):
+        head = list(pairwise(self.tokens[: self._group[0]]))
+        if self.form == "ASK" or any(t.text == "*" and t.depth == 0 for _, t in head):
             return ()
-        named = (
-            t.text[1:]
-            for before, t in pairwise(head)
-            if t.kind == "variable" and (t.depth == 0 or (t.depth == 1 and before.keyword == "AS"))
-        )
-        return tuple(dict.fromkeys(named))
+        named = (t for before, t in head if t.depth == 0 or (t.depth == 1 and before.keyword == "AS"))
+        return tuple(dict.fromkeys(t.text[1:] for t in named if t.kind == "variable"))
 
     @property
     def overflows(self) -> bool:
@@ -276,8 +270,7 @@ class Deadline:
 class Workers:
     """Daemon threads for calls that must return in time, although what they call cannot be interrupted.
 
-    The caller stops waiting at its time-out; the job is told to stop, and does so where it can. At most
-    `size` jobs run at a time, those included that nobody waits for any longer.
+    At most `size` jobs run at a time, those included that nobody waits for any longer.
     """
 
     def __init__(self, size: int = 48) -> None:

@@ -1,13 +1,13 @@
-"""The label index of a KG: which nodes bear a name, exactly or nearly.
+"""The label index of a KG: which nodes bear a name, exactly or nearly. Each name is a document of tantivy.
 
-It is an index of tantivy, in memory or in a store's folder, in which each name of a node is a document. Near
-names share words, up to one or two typing errors, or runs of three letters; rapidfuzz scores them.
+Near names share words, up to one or two typing errors, or runs of three letters; rapidfuzz scores them.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -39,12 +39,9 @@ _HEAP = 64 << 20  # bytes that tantivy's writer may take
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A node with one of its names.
+    """A node with one of its names: its preferred `label`, and the `text` that matched, as the KG writes it.
 
-    Attributes:
-        label: its preferred label. text: the name that matched, as the KG writes it. alias: if it is one.
-        popularity: number of facts the node takes part in (a lower bound on very large graphs).
-        description: the KG's description, "" if none.
+    `popularity` is the number of facts the node takes part in (a lower bound on very large graphs).
     """
 
     iri: IRI
@@ -108,11 +105,10 @@ class LabelIndex:
 
     @classmethod
     def in_memory(cls, names: Callable[[], Iterable[Name]]) -> LabelIndex:
-        """Return an index of a small KG, built from names in order of preference when it is first used."""
+        """An index of a small KG, built from names in order of preference when it is first used."""
 
         def build() -> list[Names]:
-            index = _new_index(None)
-            _write(index, names(), lambda count: None)
+            _write(index := _new_index(None), names(), lambda count: None)
             return [_Names(index, None)]
 
         return cls(build)
@@ -132,7 +128,7 @@ class LabelIndex:
         return cls(open_index)
 
     def with_names(self, names: Sequence[Name]) -> LabelIndex:
-        """Return an index of these names too. This one stays as it is, and must outlive the other."""
+        """An index of these names too. This one stays as it is, and must outlive the other."""
         more = LabelIndex.in_memory(lambda: names)
         return LabelIndex(lambda: [*self._names, *more._names])
 
@@ -157,21 +153,17 @@ class LabelIndex:
         return _distinct(candidates)[:limit]
 
     def longer(self, text: str, limit: int = 10) -> tuple[Candidate, ...]:
-        """Return nodes whose longer name begins or ends with the text (`Lincoln`: Abraham Lincoln)."""
+        """Nodes whose longer name begins or ends with the text (`Lincoln`: Abraham Lincoln)."""
         if not (norm := normalise(text)):
             return ()
         entries = ((normalise(e.text), e) for names in self._names for e in names.longer(text))
         longer = [e for n, e in entries if n.startswith(f"{norm} ") or n.endswith(f" {norm}")]
-        popular = sorted(longer, key=lambda entry: -entry.popularity)[:limit]
-        return _distinct(_scored(text, popular))
+        return _distinct(_scored(text, sorted(longer, key=lambda entry: -entry.popularity)[:limit]))
 
     def spans(
         self, question: str, asked: Callable[[Span], bool] = lambda span: True
     ) -> tuple[SpanMatch, ...]:
-        """Return all spans of the question, of those that may be names (`asked`), that are full names.
-
-        The longest come first, from one look-up.
-        """
+        """All spans of the question, of those that may be names (`asked`), that are full names."""
         most_words = max(names.most_words for names in self._names)
         runs = [span for span in spans(question, most_words) if span.norm and asked(span)]
         entries = self._exact((span.norm, span.text) for span in runs)
@@ -187,13 +179,13 @@ class LabelIndex:
             self._made = None
 
     def _exact(self, forms: Iterable[tuple[str, str]]) -> dict[str, list[Entry]]:
-        texts, entries = dict[str, set[str]](), dict[str, list[Entry]]()
+        texts, entries = defaultdict[str, set[str]](set), defaultdict[str, list[Entry]](list)
         for norm, text in forms:
             if norm:
-                texts.setdefault(norm, set()).add(text)
+                texts[norm].add(text)
         for names in self._names if texts else ():
             for norm, more in names.exact(texts).items():
-                entries.setdefault(norm, []).extend(more)
+                entries[norm] += more
         return entries
 
 
@@ -298,17 +290,16 @@ class _Names:
         self._any, self._all = tantivy.Occur.Should, tantivy.Occur.Must
 
     def exact(self, texts: Mapping[str, Collection[str]]) -> Mapping[str, list[Entry]]:
-        by_norm: dict[str, list[Entry]] = {}
+        by_norm = defaultdict[str, list[Entry]](list)
         query = self._query.boolean_query([(self._any, self._term("name", norm)) for norm in texts])
         for entry in self._entries(query, _MOST, "popularity"):
-            by_norm.setdefault(normalise(entry.text), []).append(entry)
+            by_norm[normalise(entry.text)].append(entry)
         return by_norm
 
     def near(self, text: str) -> list[Entry]:
-        norm, parts = normalise(text)[:_COMPARED], []
-        for word in norm.split():
-            edits = 0 if len(word) < 3 else 1 if len(word) < 8 else 2
-            parts.append(self._query.boost_query(self._fuzzy(word, edits), 3.0))
+        norm = normalise(text)[:_COMPARED]
+        words = ((word, 0 if len(word) < 3 else 1 if len(word) < 8 else 2) for word in norm.split())
+        parts = [self._query.boost_query(self._fuzzy(word, edits), 3.0) for word, edits in words]
         letters = dict.fromkeys(norm[i : i + 3] for i in range(len(norm) - 2))
         parts += [self._term("letters", three) for three in letters]
         return self._entries(self._query.boolean_query([(self._any, part) for part in parts]), _NEAR)

@@ -59,23 +59,22 @@ def load_kg(
     progress: Progress | None = None,
     replace: bool = False,
 ) -> LoadReport:
-    """Load files into a new store folder. Waits while another process loads into the same folder.
+    """Load files into a new store folder: `store/` (pyoxigraph), `names/` (labels), profile and manifest.
 
-    It holds `store/` (pyoxigraph), `names/` (label index), `profile.yaml`, and `manifest.json`.
+    Waits while another process loads into the same folder.
 
     Args:
-        sources: N-Triples, N-Quads, Turtle, TriG, RDF/XML, `subject|relation|object` text (.txt) and label
-            tables (.tsv: id, label[, description[, aliases separated by |]]); plain, .gz, .zst or
-            .bz2; or folders: those made by `triplewise kg cut`, or of RDF files.
+        sources: N-Triples, N-Quads, Turtle, TriG, RDF/XML, JSON-LD, `subject|relation|object` text (.txt) and
+            label tables (.tsv: id, label[, description[, aliases separated by |]]); plain, .gz, .zst or .bz2;
+            or folders: those made by `triplewise kg cut`, or of RDF files.
         profile: name, YAML path, or profile; inferred from the graph if None.
         labels: further label tables. Labels become facts of the graph, so that any query sees them.
         on_error: whether a broken line stops the load or is reported and left out.
         progress: called with stage, done, total (bytes of the file being read, or names; total may be None).
         replace: whether a store that is already there may be replaced (it stays in use until the end).
 
-    Raises:
-        DataError: a source that cannot be used (names file and line), a full disk.
-        ConfigurationError: `into` exists, or nothing to load.
+    Raises `DataError` (a source that cannot be used, by file and line; a full disk) or `ConfigurationError`
+    (`into` exists, or nothing to load).
     """
     given = [f for p in map(Path, sources) for f in (subset_files(p) if p.is_dir() else [p])]
     given += map(Path, labels)
@@ -92,7 +91,7 @@ def load_kg(
             if done["sources"] == described:  # another process has loaded it while this one waited
                 counts = done["triples"], done["names"], (), done["broken_lines"], done["seconds"]
                 return LoadReport(target, load_profile(target / PROFILE), *counts)
-        if target.exists() and not _is_empty_folder(target) and not (replace and is_store(target)):
+        if _is_taken(target) and not (replace and is_store(target)):
             remedy = "--replace (in Python replace=True) replaces it"
             remedy = remedy if is_store(target) else "choose another place"
             raise ConfigurationError(f"{target} exists already; {remedy}")
@@ -153,7 +152,7 @@ def subset_files(folder: Path) -> list[Path]:
 
 def install(folder: Path, target: Path) -> None:
     """Move a folder that was built into place; an old one goes once the new one stands."""
-    if target.exists() and not _is_empty_folder(target):
+    if _is_taken(target):
         old = target.parent / f".{target.name}.old-{folder.name.rpartition('-')[2]}"
         target.rename(old)
         folder.rename(target)
@@ -167,8 +166,7 @@ def scratch_folder(target: Path, progress: Progress | None) -> Iterator[Path]:
     """A folder beside the target to build in, gone afterwards; other loads of the same target wait."""
 
     def waiting() -> None:
-        message = f"waiting for another process that makes {target.name}"
-        _log.warning("%s", message)
+        _log.warning(message := f"waiting for another process that makes {target.name}")
         if progress is not None:
             progress(message, 0, None)
 
@@ -192,5 +190,5 @@ def scratch_folder(target: Path, progress: Progress | None) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_empty_folder(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
+def _is_taken(path: Path) -> bool:
+    return path.exists() and not (path.is_dir() and not any(path.iterdir()))

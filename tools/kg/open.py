@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 FORMAT = 3  # of a store folder: one of another version is loaded again
 STORE, PROFILE, MANIFEST = "store", "profile.yaml", "manifest.json"
-SMALL_FILE = 2**16  # bytes up to which opening compares a store's file by its checksum, not by its size alone
 UNCHECKED = re.compile(rf"{PROFILE}|{MANIFEST}|.*\.lock|store/(LOCK|LOG.*)")  # edited, or changed by opening
 REINDEXED = 300_000  # triples up to which names are indexed anew, in memory, when the profile was changed
 DEMO = "demo"
@@ -64,15 +63,13 @@ def open_kg(
         source: `demo` (the graph that comes with the package), a folder made by `triplewise kg load`, a graph
             file or a folder of RDF files (up to 32 MiB in memory; more is loaded into the user's cache folder
             the first time), or the http(s) URL of a SPARQL 1.1 endpoint.
-        profile: name, YAML path, or profile. By default the one stored with a loaded folder, inferred for
-            files, told by the URL or the facts of an endpoint (else `generic`).
-        timeout: seconds that a query may take. limit: rows that it may return.
+        profile: name, YAML path, or profile; by default the one stored with a loaded folder, inferred for
+            files, told by the URL or the facts of an endpoint.
+        timeout, limit: seconds that a query may take, and rows that it may return.
         connections: requests that go to an endpoint at a time, from now on; 4 where nobody says.
         deadline: of the run that it is opened for: an endpoint is not waited for beyond it.
 
-    Raises:
-        ConfigurationError: unknown profile, impossible URL.
-        DataError: no such path, or a folder or file that holds no graph; says what to do.
+    Raises `ConfigurationError` (unknown profile, impossible URL) or `DataError` (no graph there).
     """
     text, path = str(source), Path(source)
     written: list[Path] = []  # the same address may have another graph or index later
@@ -102,8 +99,7 @@ def open_kg(
     kg = future.result()
     if connections is not None and kg.is_remote:
         kg.connections = connections
-    same = (timeout, limit) == (kg.timeout, kg.limit)
-    return kg if same else kg.session(timeout=timeout, limit=limit)
+    return kg if (timeout, limit) == (kg.timeout, kg.limit) else kg.session(timeout=timeout, limit=limit)
 
 
 def close_all() -> None:
@@ -136,26 +132,18 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"store format {version}, this version reads {FORMAT}; {remedy}", path)
     for name, facts in manifest["files"].items():
         try:
-            whole = _fingerprint(folder / name) == facts
+            size = (folder / name).stat().st_size
         except OSError as error:
             raise DataError(f"cannot be read ({error.strerror}); {remedy}", folder / name) from error
-        if not whole:
+        if size != facts["bytes"]:
             raise DataError(f"is not as it was loaded: damaged; {remedy}", folder / name)
     return manifest
 
 
-def kept_files(folder: Path) -> dict[str, dict[str, int | str]]:
-    """The fingerprints of a store's files that stay as they were loaded, by their names."""
+def kept_files(folder: Path) -> dict[str, dict[str, int]]:
+    """The sizes of a store's files that stay as they were loaded, by their names."""
     files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
-    return {name: _fingerprint(p) for name, p in files.items() if not UNCHECKED.fullmatch(name)}
-
-
-def _fingerprint(path: Path) -> dict[str, int | str]:
-    """Size of a file in bytes, and its checksum where it is small. Raises OSError."""
-    size = path.stat().st_size
-    if size > SMALL_FILE:
-        return {"bytes": size}
-    return {"bytes": size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    return {name: {"bytes": p.stat().st_size} for name, p in files.items() if not UNCHECKED.fullmatch(name)}
 
 
 def _cached(identity: str, kind: str = "homes") -> Path:
@@ -188,9 +176,7 @@ def _open(
 
 
 def _open_endpoint(url: str, given: Profile | None, deadline: Deadline | None) -> KnowledgeGraph:
-    """Open an endpoint with the label index that was made of it; its profile is the index's, else told by its
-    URL, else by its facts, and kept (but of one on this machine).
-    """
+    """Open an endpoint with its label index; its profile is the index's, else told by URL or facts."""
     from triplewise.tools.kg.endpoint import EndpointKG
     from triplewise.tools.kg.labels import LabelIndex
 
@@ -298,15 +284,13 @@ def open_rdflib(graph: Any, profile: str | Path | Profile | None = None) -> Know
     Raises `ConfigurationError` for an unknown profile.
     """
     key = (id(graph), len(graph), profile)
-    if (earlier := _copies.get(key)) is not None:
-        return earlier[1]
-    given = None if profile is None else load_profile(profile)
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "graph.nt")
-        graph.serialize(destination=str(path), format="nt", encoding="utf-8")
-        copy = _in_memory([path], [], given, "rdflib graph")
-    _copies[key] = (graph, copy)
-    return copy
+    if key not in _copies:
+        given = None if profile is None else load_profile(profile)
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "graph.nt")
+            graph.serialize(destination=str(path), format="nt", encoding="utf-8")
+            _copies[key] = (graph, _in_memory([path], [], given, "rdflib graph"))
+    return _copies[key][1]
 
 
 def _in_memory(

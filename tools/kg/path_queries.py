@@ -20,6 +20,8 @@ def find_paths(
     Chains of one or two edges are one query each. Longer ones are looked for between the neighbours of the
     ends, where these are few: engines scan all edges for one whose ends are both open.
     """
+    if source == target:
+        return Paths(Outcome.EMPTY, message="source and target are the same node")
     paths: dict[Path, None] = {}
     outcome, message = Outcome.ROWS, ""
     heads: list[Path] | None = None

@@ -192,8 +192,10 @@ class Profile:
         if isinstance(term, Literal):
             return False
         is_nameless = self.unlabelled_is_mediator and not label
-        is_named_so = is_nameless and re.search(self.unlabelled_pattern, term.value)
-        return bool(is_named_so or self._mediator.search(term.value))
+        return bool(
+            (is_nameless and re.search(self.unlabelled_pattern, term.value))
+            or self._mediator.search(term.value)
+        )
 
     def linkable(self, iri: str) -> bool:
         """Whether a node is one that questions are about: no relation, type or statement, where it shows."""
@@ -273,8 +275,6 @@ class Profile:
 
     @cached_property
     def _short_form(self) -> Callable[[IRI], str]:
-        """The short form of an IRI; each is looked for once."""
-
         @lru_cache(200_000)
         def find(iri: IRI) -> str:
             for form, relation in self._candidate_forms(iri):
@@ -286,11 +286,15 @@ class Profile:
 
     @cached_property
     def _excluded(self) -> re.Pattern[str]:
-        return re.compile("|".join(map("(?:{})".format, self.excluded_relations)) or NOTHING)
+        return _any_of(self.excluded_relations)
 
     @cached_property
     def _mediator(self) -> re.Pattern[str]:
-        return re.compile("|".join(map("(?:{})".format, self.mediator_patterns)) or NOTHING)
+        return _any_of(self.mediator_patterns)
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map("(?:{})".format, patterns)) or NOTHING)
 
 
 def load_profile(name_or_path: str | Path | Profile) -> Profile:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import math
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -40,12 +39,6 @@ BATCH = 500  # terms a VALUES block holds at most; Virtuoso's compiler fails on 
 LABELS, MEMORY = 100_000, 50_000  # kept a KG: labels, and what is remembered under one topic
 ANSWERS, ANSWER_ROWS = 200, 2_000  # most answers that a cache keeps, and most rows of one
 FAILURES = 3  # queries in a row that find nobody there, after which a run asks no more
-# A query whose answers are the distinct values of some variables of a pattern.
-_SELECT = re.compile(
-    r"(?P<prologue>.*?)SELECT\s+DISTINCT\s+(?P<names>(?:\?\w+\s+)+)WHERE\s+(?P<body>\{.*\})"
-    r"(?:\s+LIMIT\s+(?P<cut>\d+))?\s*",
-    re.DOTALL,
-)
 Direction = OneOf["forward", "backward", "both"]
 
 
@@ -264,23 +257,15 @@ class LRUCache(MutableMapping[K, V]):
 class AnswerCache(LRUCache[tuple[str, int | None], Result]):
     """Answers of one KG by query and the limit that cut them (None for none), for one question.
 
-    Failures and very long results are not kept. A result that no limit cut answers for any limit, and for
-    fewer variables of its pattern: their distinct values are those among the distinct values of more.
+    Failures and very long results are not kept. A result that no limit cut answers for any limit.
     """
 
     def __init__(self) -> None:
         super().__init__(ANSWERS)
 
     def find(self, sparql: str, limit: int) -> Result | None:
-        """Return what the KG answered to a query, with at most `limit` rows; None if that is not here."""
+        """What the KG answered to a query, with at most `limit` rows; None if that is not here."""
         answer = self.get((sparql, limit)) or self.get((sparql, None))
-        if answer is None and (select := _SELECT.fullmatch(sparql)):
-            whole, names = self.get((select["prologue"] + select["body"], None)), select["names"].split()
-            if whole is not None and {name[1:] for name in names} <= set(whole.variables):
-                places = [whole.variables.index(name[1:]) for name in names]
-                rows = list(dict.fromkeys(tuple(row[i] for i in places) for row in whole.rows))
-                rows = rows[: int(select["cut"])] if select["cut"] else rows
-                answer = Result(whole.outcome, tuple(name[1:] for name in names), tuple(rows))
         if answer is None or len(answer.rows) <= limit:
             return answer
         return Result.capped(answer.variables, answer.rows, limit)
@@ -288,12 +273,7 @@ class AnswerCache(LRUCache[tuple[str, int | None], Result]):
     def keep(self, sparql: str, limit: int, result: Result) -> None:
         """Remember an answer."""
         if result.outcome.ok and len(result._rows) <= ANSWER_ROWS:
-            is_cut = result.outcome is Outcome.TRUNCATED
-            self[sparql, limit if is_cut else None] = result
-            select = None if is_cut else _SELECT.fullmatch(sparql)
-            if select and not (select["cut"] and len(result._rows) >= int(select["cut"])):
-                key = (select["prologue"] + select["body"], None)  # no query itself
-                self[key] = max(self.get(key, result), result, key=lambda r: len(r.variables))
+            self[sparql, limit if result.outcome is Outcome.TRUNCATED else None] = result
 
 
 class KnowledgeGraph:
@@ -336,7 +316,7 @@ class KnowledgeGraph:
         self.meter = Meter()
         self._labels: LRUCache[IRI, str] = LRUCache(LABELS)  # "" for a node that has none
         self._answers: AnswerCache | None = None
-        self._unanswered, self._last_words = 0, ""  # queries in a row that found nobody there
+        self._unanswered, self._last_words = 0, ""  # queries in a row that nobody answered
         self._shared: Self | None = None
 
     def session(
@@ -369,8 +349,7 @@ class KnowledgeGraph:
         from triplewise.tools.kg.endpoint_names import EndpointNames
         from triplewise.tools.kg.labels import LabelIndex
 
-        names = EndpointNames(self)
-        return LabelIndex(lambda: [names])
+        return LabelIndex(lambda: [EndpointNames(self)])
 
     @property
     def closed(self) -> bool:
@@ -379,8 +358,7 @@ class KnowledgeGraph:
 
     def closed_result(self) -> Result:
         """What is answered once it is closed."""
-        message = f"the knowledge graph {self.name!r} was closed: open it again"
-        return Result(Outcome.UNAVAILABLE, message=message)
+        return Result(Outcome.UNAVAILABLE, message=f"the graph {self.name!r} was closed: open it again")
 
     def close(self) -> None:
         """Free what is held. Safe to call twice."""
@@ -443,10 +421,12 @@ class KnowledgeGraph:
         `where` is SPARQL that PyQL made from terms. Relations that the profile excludes are left out.
         """
         result = self.query(relations_query(node, where))
-        if not result.outcome.ok or not result.rows:
+        if not result.outcome.ok:
             return Relations(result.outcome, message=result.message)
-        sides = ([p for p in result.column(v) if isinstance(p, IRI)] for v in result.variables)
-        forward, backward = (tuple(sorted(p for p in s if not self.profile.excludes(p))) for s in sides)
+        forward, backward = (
+            tuple(sorted(p for p in result.column(v) if isinstance(p, IRI) and not self.profile.excludes(p)))
+            for v in ("out__", "into__")
+        )
         is_empty = result.outcome is Outcome.ROWS and not forward and not backward
         return Relations(Outcome.EMPTY if is_empty else result.outcome, forward, backward, result.message)
 
@@ -460,32 +440,31 @@ class KnowledgeGraph:
     ) -> Neighbours:
         """Triples that leave a node, then those that arrive, each side sorted; optionally of one relation.
 
-        Without a `relation`, relations that the profile excludes are left out before the cap counts. A cap
-        leaves both sides their fair share.
+        Without a `relation`, those that the profile excludes are left out before the cap counts. A cap leaves
+        both sides their fair share.
         """
         deadline, limit = Deadline(self._seconds()), self.limit if limit is None else limit
         sides, message = {True: list[Triple](), False: list[Triple]()}, ""
-        if direction != "both":
-            del sides[direction == "backward"]
-        if isinstance(node, Literal):  # no fact leaves one
-            sides.pop(True, None)
         try:
             allowed = f"VALUES ?p {{ {relation.n3()} }} " if relation else self._permitted(node, deadline)
             for forward, facts in sides.items():
+                if direction == ("backward" if forward else "forward"):
+                    continue
+                if forward and isinstance(node, Literal):  # no fact leaves one
+                    continue
                 pattern = f"{node.n3()} ?p ?o" if forward else f"?o ?p {node.n3()}"
                 sparql = f"SELECT ?p ?o WHERE {{ {allowed}{pattern} }}"
                 result = self.query(sparql, timeout=deadline.left, limit=limit)
-                hops = (
-                    Hop.between(node, edge, far, forward)
+                hops = {
+                    Hop.between(node, edge, far, forward).triple
                     for edge, far in result.rows
                     if isinstance(edge, IRI) and far and (forward or isinstance(far, IRI))
-                )
-                by = lambda t: (t.relation.value, t.subject.value, t.object.n3())  # noqa: E731
-                facts += sorted({hop.triple for hop in hops}, key=by)
+                }
+                facts += sorted(hops, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
                 message = result.message if result.outcome is Outcome.TRUNCATED else message
         except QueryFailedError as failed:
             return Neighbours(Outcome(failed.outcome), message=failed.message)
-        out, into = sides.get(True, []), sides.get(False, [])
+        out, into = sides[True], sides[False]
         if len(out) + len(into) > limit:
             message = message or f"cut at the limit of {limit} triples"
             share = min(len(into), max(limit // 2, limit - len(out)))
@@ -536,16 +515,14 @@ class KnowledgeGraph:
     ) -> Paths:
         """All simple paths of up to `max_hops` (at most 4) between two nodes, shortest first.
 
-        Edges are walked in both directions, but those of excluded relations. When time or rows run out, the
-        paths found so far come with the outcome. Without a `timeout`, `path_seconds` holds.
+        Edges are walked in both directions, but those of excluded relations. When time (`path_seconds` where
+        no `timeout` is given) or rows run out, the paths found so far come with the outcome.
         """
-        if source == target:
-            return Paths(Outcome.EMPTY, message="source and target are the same node")
-        limit, max_hops = self.limit if limit is None else limit, min(max(max_hops, 1), 4)
-        timeout = min(self.timeout, self.path_seconds) if timeout is None else timeout
         from triplewise.tools.kg.path_queries import find_paths
 
-        return find_paths(self, source, target, max_hops, Deadline(self._seconds(timeout)), limit)
+        timeout = min(self.timeout, self.path_seconds) if timeout is None else timeout
+        deadline, limit = Deadline(self._seconds(timeout)), self.limit if limit is None else limit
+        return find_paths(self, source, target, min(max(max_hops, 1), 4), deadline, limit)
 
     def _label_rows(self, subjects: Sequence[IRI], deadline: Deadline) -> Result:
         """Rows (subject, predicate, label): the best label alone by each predicate."""

@@ -68,12 +68,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of one attempt, and whether another one may succeed (`retry`).
+    """The result of one attempt, and whether another may succeed (`retry`), after `wait` seconds at least.
 
-    Attributes:
-        wait: seconds the endpoint asked to wait, at least. down: whether the server seems to be down.
-        foreign: whether a 200 holds something else than results, e.g. the page of a proxy.
-        sort_cap: rows this engine is able to sort, where that was the problem.
+    `down`: the server seems to be down. `foreign`: a 200 holds something else, e.g. the page of a proxy.
+    `sort_cap`: rows that this engine is able to sort, where that was the problem.
     """
 
     result: Result
@@ -142,8 +140,7 @@ def _fitted(result: Result, query: ReadQuery) -> Result:
 
 def _judge_other(reply: Reply, error: NotResultsError) -> Verdict:
     """A 200 that holds no (whole) results."""
-    words = reply.words()
-    tail = " ".join(reply.body[-4_000:].decode("utf-8", "replace").split())
+    words, tail = reply.words(), " ".join(reply.body[-4_000:].decode("utf-8", "replace").split())
     # Words inside rows do not count: what stands behind the last row of cut results does.
     behind_rows = tail[max(tail.rfind('"}'), tail.rfind('" }')) + 1 :]
     if _TIME_WORDS.search(behind_rows if error.cut else words):
@@ -152,9 +149,8 @@ def _judge_other(reply: Reply, error: NotResultsError) -> Verdict:
         message = f"the endpoint's answer was cut off: {error}; try again, or ask for fewer rows"
         return replace(_failed(Outcome.UNAVAILABLE, message), retry=True)
     kind = reply.headers.get("content-type", "no content type").split(";")[0]
-    remedy = f"not SPARQL results ({error}): check that it is a query endpoint"
-    failed = _failed(Outcome.UNAVAILABLE, f"the URL answered with {kind}, {remedy}. {words}")
-    return replace(failed, foreign=True)
+    message = f"the URL answered with {kind}, not SPARQL results ({error}): check that it is a query endpoint"
+    return replace(_failed(Outcome.UNAVAILABLE, f"{message}. {words}"), foreign=True)
 
 
 def _retry_after(reply: Reply) -> float:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from triplewise.tools.core.terms import IRI, RDFS, Literal, Term, Triple, one_line, text
+from triplewise.tools.core.terms import IRI, RDFS, Literal, Term, Triple, one_line
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import BLANK, RelationText, local_name, split_words
 from triplewise.tools.kg.protocol import (
@@ -134,30 +134,15 @@ def singulars(noun: str) -> tuple[str, ...]:
 
 
 def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
-    """Nodes named by a noun that have instances or subclasses, those with the preferred label first.
-
-    A KG without a label index is asked for exact labels, in one query.
-    """
+    """Nodes named by a noun that have instances or subclasses, those with the preferred label first."""
     if not noun or not kg.profile.type_predicates:
         return ()
 
     def find() -> tuple[IRI, ...]:
-        if kg.index is not None:
-            nodes = [e.iri for e in kg.index.exact(*singulars(noun))][:10]
-            pattern = f"VALUES ?c {{ {terms_n3(nodes)} }} ?x {kg.profile.class_links} ?c"
-            found = kg.query(f"SELECT DISTINCT ?c WHERE {{ {pattern} }}").column("c") if nodes else ()
-            return tuple(node for node in nodes if node in found)
-        forms = dict.fromkeys(t for f in singulars(noun) for t in (f, f.title(), f.capitalize()))
-        values = [v for f in forms for v in (text(f), text(f, kg.profile.language))]
-        preferred = [IRI(p) for p in kg.profile.label_predicates]
-        names = [*preferred, *map(IRI, kg.profile.alias_predicates)]
-        result = kg.query(
-            f"SELECT DISTINCT ?node ?by WHERE {{ VALUES ?label {{ {terms_n3(values)} }} "
-            f"{facts_by(names, '?node ?by ?label')} "
-            f"FILTER EXISTS {{ ?any {kg.profile.class_links} ?node }} }}"
-        )
-        rows = sorted(result.rows, key=lambda row: (row[1] not in preferred, str(row[0])))
-        return tuple(dict.fromkeys(node for node, _ in rows if isinstance(node, IRI)))[:20]
+        nodes = [e.iri for e in kg.names.exact(*singulars(noun))][:10]
+        pattern = f"VALUES ?c {{ {terms_n3(nodes)} }} ?x {kg.profile.class_links} ?c"
+        found = kg.query(f"SELECT DISTINCT ?c WHERE {{ {pattern} }}").column("c") if nodes else ()
+        return tuple(node for node in nodes if node in found)
 
     return remembered(kg, "classes", noun, find)
 

@@ -1,7 +1,6 @@
 """Tasks in greenlets: each is suspended at its query until all are, and then all are sent at once.
 
-A loop over independent parts (rules to run, paths to grow) is written once, part by part. Over a network
-its parts advance side by side, so that a level costs one round trip however many parts it has.
+A loop over independent parts is written once, part by part; over a network its parts advance side by side.
 """
 
 from __future__ import annotations

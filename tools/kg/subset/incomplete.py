@@ -52,15 +52,11 @@ class IncompleteSpec:
 
 @dataclass(slots=True)
 class IncompleteReport:
-    """What making a graph incomplete did.
+    """What making a graph incomplete did, in numbers.
 
-    Attributes:
-        path: the folder. triples: facts of the source, names included; kept: those of the new graph.
-        collected: different triples on shortest paths. dropped: of these.
-        questions: questions read; unknown: those whose topic the graph lacks.
-        answers: their answers with a path; unreached: those without one of so many hops.
-        hit_questions, hit_answers: those that lost a triple of their path.
-        seconds: how long it took.
+    Facts of the source (`triples`), of the new graph (`kept`), on shortest paths (`collected`), and `dropped`
+    of these; questions, and those whose topic is `unknown`; answers with a path, and those `unreached`;
+    questions and answers that lost a triple of their path (`hit_...`).
     """
 
     path: Path
