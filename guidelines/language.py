@@ -25,9 +25,10 @@ from triplewise.tools.actions.terms import UNNAMED
 from triplewise.tools.actions.toolset import Call, Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError, did_you_mean
 from triplewise.tools.core.files import YamlDocument, parse_yaml
-from triplewise.tools.language.lexicon import word_list
+from triplewise.tools.language.lexicon import lexicon, word_list
 
 _VARIABLE = re.compile(r"\?\w+")
+_BARE = ("most", "least", "fewest")  # superlatives without an adjective
 _SIGNATURE = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 
 
@@ -72,6 +73,7 @@ def situation(
         "call": call,
         "question": question,
         "wanted": wanted_kind(question, memory.linked.values(), mentions) if question else "",
+        "extreme": extreme_of(asking_words(question, memory.linked.values(), mentions)),
         # A run may also end with an answer that was doubted when it was set, and set again nevertheless.
         "insisted": call in memory.doubted
         or (feedback.finished and memory.last in memory.doubted and memory.last.startswith("set_answer(")),
@@ -153,13 +155,10 @@ def _find(form: object, ids: Iterable[str]) -> str | None:
     return next((i for i in candidates if is_iri_of(text, i) or is_iri_of(i, text)), None)
 
 
-def wanted_kind(
+def asking_words(
     question: str, labels: Iterable[str] = (), spans: Sequence[tuple[int, int]] = ()
-) -> OneOf["", "who", "when", "count", "yes_no"]:
-    """The kind of answer that a question asks for; "" where it does not tell, or tells two kinds.
-
-    Words ask for nothing in the `labels` of linked entities and in `spans`, where their mentions stand.
-    """
+) -> list[str]:
+    """The words of a question in lower case, without the `labels` of entities and `spans` of mentions."""
     text = question.casefold()
     folded = [label.casefold() for label in labels if label]
     places = {*spans, *((at, at + len(label)) for label in folded if (at := text.find(label)) >= 0)}
@@ -167,7 +166,22 @@ def wanted_kind(
     for start, end in places:
         if 0 <= start < end <= len(text):
             letters[start:end] = " " * (end - start)
-    words = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", "".join(letters))
+    return re.findall(r"[^\W_]+(?:['’][^\W_]+)*", "".join(letters))
+
+
+def extreme_of(words: Sequence[str]) -> OneOf["", "most", "least"]:
+    """Whether words ask for what has the most or the least of something: "largest", "the fewest"."""
+    known = lexicon().adjectives
+    signs = [known[a].sign for word in words if (a := lexicon().adjective_of(word, "est") or "") in known]
+    signs += [1 if word == "most" else -1 for the, word in pairwise(words) if the == "the" and word in _BARE]
+    return "" if not signs else "most" if signs[0] > 0 else "least"
+
+
+def wanted_kind(
+    question: str, labels: Iterable[str] = (), spans: Sequence[tuple[int, int]] = ()
+) -> OneOf["", "who", "when", "count", "yes_no"]:
+    """The kind of answer that a question asks for; "" where it does not tell, or tells two kinds."""
+    words = asking_words(question, labels, spans)
     asking, begins = word_list("asking") & set(words), words[0] if words else ""
     if begins in word_list("verbs") and not asking and "or" not in words and "you" not in words[:2]:
         return "yes_no"  # "can you name ..." asks for no yes

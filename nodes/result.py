@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
+from triplewise.guidelines.language import asking_words
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.plan import is_sure, readings_of
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, Rival, State
-from triplewise.tools.core.errors import QueryFailedError
+from triplewise.tools.core.errors import KGUnavailableError, QueryFailedError
 from triplewise.tools.core.terms import XSD, Literal, Triple
 from triplewise.tools.federation.federated import FederatedKG
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
 from triplewise.tools.kg.protocol import base_of, facts_of
 from triplewise.tools.kg.vocabulary import triple_labels
-from triplewise.tools.parsing.confidence import calibration_for, query_features
+from triplewise.tools.parsing.confidence import MODEL_FILE, calibration_for, query_features, shipped
+from triplewise.tools.parsing.coverage import coverage
 from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.parsing.statements import decides, form_of, slot_of
 from triplewise.tools.pyql.program import PyQL
@@ -120,10 +123,16 @@ def _judged(answer: Answer, state: State, env: Environment) -> Answer:
     # A model that took over from `cascade` answers with a query of its own.
     is_own = reading is not None and bool(state.steps) and state.last.feedback.arguments == (reading.text,)
     if not (context.embedded or (is_own and is_sure(state.readings, context))):
-        of_model = calibration.models.get(context.name_of("model"))
-        if of_model is None or (reading := reading_of_query(state, env, answer.values)) is None:
+        if context.min_confidence == 0 or form_of(state.question) != "question":
             return answer
-        calibration, reading = of_model, replace(reading, confidence=of_model.probability(reading.features))
+        try:
+            state = (
+                state if state.readings else state.model_copy(update={"readings": readings_of(state, env)})
+            )
+            calibration, reading = shipped(MODEL_FILE), reading_of_query(state, env, answer.values)
+        except KGUnavailableError:
+            return answer  # which stands: only how sure it is cannot be told
+        reading = replace(reading, confidence=calibration.probability(reading.features))
     if reading is None or not reading.features:
         return replace(answer, unaccounted=reading.uncovered if reading is not None else ())
     confidence = round(reading.confidence, 4)
@@ -137,16 +146,17 @@ def _judged(answer: Answer, state: State, env: Environment) -> Answer:
     return replace(answer, confidence=confidence, unaccounted=reading.uncovered, rivals=rivals)
 
 
-def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> Reading | None:
-    """Return the answer of a model's own query as a reading, not calibrated; None for slots and claims."""
-    if form_of(state.question) != "question":
-        return None
-    readings = readings_of(state, env)
+def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> Reading:
+    """Return the answer of a model's own query as a reading, not calibrated."""
+    readings = state.readings or readings_of(state, env)
     wrong = [s for s in state.steps if s.rolled_back or s.feedback.error or s.feedback.outcome == "empty"]
     same = next((r for r in readings if frozenset(r.values) == frozenset(values)), None)
-    uncovered, evidence = (same.uncovered, same.features) if same is not None else ((), {})
-    best = readings[0].features if readings else {}
-    features = query_features(evidence, best, len(uncovered), len(wrong))
+    program = PyQL() if env.toolset.name == "sparql" else env.toolset.to_pyql(state.program, env.kg.profile)
+    used = [e for e in state.linked if e.id in state.program]
+    asked = asking_words(state.question, [e.label for e in used], [(e.start, e.end) for e in used])
+    others = {**coverage(asked, program, env.kg, env.encoder), "size": math.log1p(len(values))}
+    features = query_features(same, next(iter(readings), None), values, len(wrong), others)
+    uncovered = same.uncovered if same is not None else ()
     words = "the query of the model"
     return Reading("", words, 0.0, 0.0, "a model", tuple(values), uncovered, features=features)
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +9,12 @@ import typer
 
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import columns, out, pairs, progress_bars, say
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from triplewise.tools.learning.calibration import Row
     from triplewise.tools.learning.parser_training import Labelled
 
-AT_ONCE = 4
-"""Questions that a language model is asked at a time."""
 QUESTIONS = "JSON lines with `question`, `answers` ([] where the graph holds none), and maybe `entities`."
 
 commands = typer.Typer()
@@ -36,24 +31,25 @@ def calibrate(
 
     All questions are asked, and boosted trees learn by what evidence answers were right. They are kept in the
     folder of a loaded graph, and used from then on; for others --set calibration=FILE names them. Takes 40
-    answers at least, better 200, a fifth of them with no answer. With --model, that model is asked, and its
-    answers get a confidence of their own in the same file. With --weights, every other question first trains
-    the parser; what it learned is kept where the others are then answered no worse.
+    answers at least, better 200, a fifth of them with no answer. No language model is asked: how sure the
+    answers of one are comes with the package. With --weights, every other question first trains the parser;
+    what it learned is kept where the others are then answered no worse.
 
     Examples:
         triplewise calibrate questions.jsonl --kg films
         triplewise calibrate a.jsonl b.jsonl --kg films --weights
-        triplewise calibrate questions.jsonl --kg films --model openai:gpt-4o-mini
     """
     from triplewise.nodes.context import Context
     from triplewise.nodes.environment import Environment
-    from triplewise.tools.core.files import json_lines, read_text
+    from triplewise.tools.core.files import json_lines
     from triplewise.tools.learning.calibration import train
     from triplewise.tools.learning.parser_training import Labelled, improved_weights
     from triplewise.tools.parsing import confidence, learn
     from triplewise.tools.planning.seeds import question_parts
 
     context = Context(**options.context_settings())
+    if not context.embedded:
+        raise ConfigurationError("calibrate asks no language model: leave --model out")
     env = Environment(context)
     path, weights_path = out_ or learn.own_file(env.kg, confidence.FILE), learn.own_file(env.kg)
     if path is None or (weights and weights_path is None):
@@ -76,14 +72,7 @@ def calibrate(
         questions = questions[1::2]
     rows = _ask(context, env, questions)
     trained = train(rows, {"questions": [file.name for file in files], "count": len(rows)})
-    kept = confidence.shipped()
-    if path.is_file():
-        with suppress(DataError):  # what is no calibration of this version is overwritten
-            kept = confidence.read_calibration(read_text(path), path)
-    if context.embedded:
-        replace(trained, models=kept.models).write(path)
-    else:
-        replace(kept, models={**kept.models, context.name_of("model"): trained}).write(path)
+    trained.write(path)
     measured: dict[str, float] = trained.provenance["left out"]["all"]
     out().print(columns(tuple(measured), [tuple(f"{value:g}" for value in measured.values())]))
     out().print(pairs("Calibrated", [("min_confidence", f"{trained.min_confidence:g}"), ("kept in", path)]))
@@ -93,7 +82,6 @@ def calibrate(
 def _ask(context: Any, env: Any, questions: list[Labelled]) -> list[Row]:
     """Ask questions; return whether each answer is right, and by what evidence."""
     from triplewise.graphs.build import build_graph
-    from triplewise.nodes.result import reading_of_query
     from triplewise.nodes.state import State
     from triplewise.tools.core.overlap import best_overlap
     from triplewise.tools.learning.calibration import Row
@@ -102,22 +90,17 @@ def _ask(context: Any, env: Any, questions: list[Labelled]) -> list[Row]:
     graph: Any = build_graph()
     asked = context.changed(kg=env.kg, seeds=context.seeds or "none", min_confidence=0.0, cascade=None)
 
-    def ask(labelled: Labelled) -> Row:
-        question, entities, gold = labelled
-        values = graph.invoke({"question": question, "entities": dict(entities)}, context=asked)
-        state = State.model_validate(values)
-        answer = state.answer
-        assert answer is not None, "a run that ends has an answer"
-        reading = state.followed if context.embedded else reading_of_query(state, env, answer.values)
-        ids = [short_answers(env.kg, answers) for answers in gold]
-        # Yes-or-no answers may stand in words.
-        f1 = max(best_overlap(answer.values, ids).f1, best_overlap(answer.labels, gold, "names").f1)
-        features = reading.features if reading is not None and answer.values else {}
-        return Row(str(context.kg), question, f1 == 1.0 and any(gold), features, any(gold))
-
     rows: list[Row] = []
-    with ThreadPoolExecutor(1 if context.embedded else AT_ONCE) as pool, progress_bars() as report:
-        for row in pool.map(ask, questions):
-            rows.append(row)
+    with progress_bars() as report:
+        for question, entities, gold in questions:
+            values = graph.invoke({"question": question, "entities": dict(entities)}, context=asked)
+            state = State.model_validate(values)
+            answer, reading = state.answer, state.followed
+            assert answer is not None, "a run that ends has an answer"
+            ids = [short_answers(env.kg, answers) for answers in gold]
+            # Yes-or-no answers may stand in words.
+            f1 = max(best_overlap(answer.values, ids).f1, best_overlap(answer.labels, gold, "names").f1)
+            features = reading.features if reading is not None and answer.values else {}
+            rows.append(Row(str(context.kg), question, f1 == 1.0 and any(gold), features, any(gold)))
             report("asking", len(rows), len(questions))
     return rows

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from tests.graphs.conftest import Cli
-from tests.support.openai_server import OpenAIServer
 
 QUESTION = "Where was Goethe's unmarried partner born?"
 LETTERS = list(enumerate("ABCDEFGHIJ"))
@@ -114,33 +110,9 @@ def test_calibrate_learns_from_ones_own_questions(
     assert cli("ask", "Who is the deputy director of Film Ax?", *own).code == 1  # helps nobody: not shown
 
 
-def test_a_model_that_was_calibrated_knows_how_sure_it_is(
-    cli: Cli, tmp_path: Path, own_questions: tuple[str, str], openai_server: Callable[..., OpenAIServer]
-) -> None:
-    def reply(messages: list[dict[str, str]]) -> str:
-        # Right where the question asks for the director, wrong where it asks for a deputy.
-        film = re.findall(r"Film ([A-J])x", messages[-1]["content"])[-1]
-        query = f"add_fact(f{ord(film) - ord('A')}, director, ?name)"
-        return f"Thought: its director\nAction: {query}\nAction: set_answer(?name)\nAction: execute()"
-
-    def asked(question: str, model: str) -> dict[str, Any]:
-        own = ("--json", "--set", f"calibration={kept}")
-        done: dict[str, Any] = json.loads(cli("ask", question, *about, "--model", model, *own).out)
-        assert done["usage"]["calls"] == 1
-        return done
-
-    (films, path), kept = own_questions, tmp_path / "own.yaml"
-    about = ("--kg", films, "--base-url", openai_server(reply, models=("scripted", "other")).url)
-    done = cli("calibrate", path, *about, "--model", "openai:scripted", "--out", str(kept))
-    assert done.code == 0, done.err
-    sure = asked("Who is the director of Film Ax?", "openai:scripted")
-    unsure = asked("Who is the deputy director of Film Ax?", "openai:scripted")
-    assert (sure["status"], unsure["status"]) == ("answered", "not_found")  # not one like it was right
-    other = asked("Who is the deputy director of Film Ax?", "openai:other")
-    assert (other["status"], other["confidence"]) == ("answered", None)
-    # Without a model nothing has changed, and calibrating that keeps what was learned of the model.
-    assert cli("calibrate", path, "--kg", films, "--out", str(kept)).code == 0
-    assert asked("Who is the director of Film Ax?", "openai:scripted")["confidence"] == sure["confidence"]
+def test_a_language_model_needs_no_calibration(cli: Cli, own_questions: tuple[str, str]) -> None:
+    films, path = own_questions
+    assert "leave --model out" in cli("calibrate", path, "--kg", films, "--model", "openai:scripted").err
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from triplewise.guidelines.language import asking_words, extreme_of
 from triplewise.guidelines.language import wanted_kind as wanted
 
 
@@ -38,3 +39,19 @@ def test_words_of_a_name_ask_for_nothing() -> None:
     assert wanted("Who directed When Harry Met Sally?", spans=[(13, 33)]) == "who"
     assert wanted(question, ["When Harry Met Sally"]) == ""
     assert wanted("Is It a film?", ["It", "It a film", ""], [(-1, -1), (3, 5)]) == "yes_no"
+
+
+@pytest.mark.parametrize(
+    ("question", "extreme"),
+    [
+        ("Which is the longest river?", "most"),
+        ("What state has the most people?", "most"),
+        ("Which city has the fewest people?", "least"),
+        ("What is the smallest state?", "least"),
+        ("the two most famous works", ""),
+        ("Which forest is old?", ""),
+        ("Who directed Alien?", ""),
+    ],
+)
+def test_a_superlative_asks_for_one_end_of_a_scale(question: str, extreme: str) -> None:
+    assert extreme_of(asking_words(question)) == extreme

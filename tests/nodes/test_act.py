@@ -175,6 +175,7 @@ def test_candidates_have_names_and_ids_each_once(context: Context, state: Callab
 def run_of(context: Context, server: OpenAIServer, question: str = "Where was Goethe born?") -> State:
     """A run of the default agent, with a model that several actions are taken from."""
     settings = replace(context, model="openai:scripted", base_url=server.url, max_actions=8)
+    settings = replace(settings, min_confidence=0.0)
     return State.model_validate(build_graph("agent").invoke({"question": question}, context=settings))
 
 
@@ -224,6 +225,7 @@ def test_without_a_linker_the_agent_searches(context: Context, openai_server: Se
         ]
     )
     settings = replace(context, model="openai:scripted", base_url=server.url, max_actions=8)
+    settings = replace(settings, min_confidence=0.0)
     run = build_graph("agent", link="none").invoke({"question": "Who was his partner?"}, context=settings)
     assert run["linked"] == ()
     assert GOETHE in run["steps"][0].observation

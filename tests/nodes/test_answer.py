@@ -235,7 +235,7 @@ def test_how_sure_a_reading_is_decides_what_is_shown(
     settings: dict[str, Any],
     status: str,
 ) -> None:
-    levels = SimpleNamespace(min_confidence=0.6, floor=0.2, models={})
+    levels = SimpleNamespace(min_confidence=0.6, floor=0.2)
     monkeypatch.setattr("triplewise.nodes.result.calibration_for", lambda *_: levels)
     known: dict[str, Any] = {"features": {"share": 0.5}, "uncovered": ("dwells",), "nearest": ("residence",)}
     best = chain(GOETHE, "P451", "P19", confidence=confidence, values=("Q3042",), **known)

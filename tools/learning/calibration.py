@@ -123,7 +123,7 @@ def figures(rows: Sequence[Row], confidence: np.ndarray, least: float) -> dict[s
     `right` is the share of answerable questions that are answered rightly whatever the confidence, `answered`
     of those answered at `least`, rightly or not, `precision` the share of right ones among all answers at
     `least`, `refused` the share of unanswerable questions that get none, `ece` the expected calibration
-    error, `aurc` the area under the risk-coverage curve.
+    error, `aurc` the area under the risk-coverage curve, `auc` that under the ROC curve.
     """
     right, given = (
         np.array([r.is_right for r in rows], bool),
@@ -144,6 +144,7 @@ def figures(rows: Sequence[Row], confidence: np.ndarray, least: float) -> dict[s
         "refused": share(~sure, ~answerable),
         "ece": calibration_error(confidence[given], right[given]),
         "aurc": risk_coverage(confidence[given], right[given]),
+        "auc": discrimination(confidence[given], right[given]),
     }
 
 
@@ -158,6 +159,12 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> float:
     """Return the area under the risk-coverage curve: the mean share of wrong answers over all thresholds."""
     wrong = ~right[np.argsort(-confidence, kind="stable")]
     return round(float(np.mean(np.cumsum(wrong) / np.arange(1, len(wrong) + 1))), 4) if len(wrong) else 0.0
+
+
+def discrimination(confidence: np.ndarray, right: np.ndarray) -> float:
+    """Return how probable it is that a right answer is surer than a wrong one; nan where there are none."""
+    higher = confidence[right][:, None] - confidence[~right][None, :]
+    return round(float((np.sign(higher).mean() + 1) / 2), 4) if higher.size else math.nan
 
 
 def _weights(rows: Sequence[Row]) -> np.ndarray:

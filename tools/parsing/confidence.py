@@ -11,19 +11,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import read_text
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.parsing.learn import Features, Share, own_file
 
+if TYPE_CHECKING:
+    from triplewise.tools.parsing.reading import Reading
+
 FILE = "confidence.json"  # Name of the data file, in this package and beside the profile of a loaded graph
+MODEL_FILE = "model_confidence.json"  # The same of answers by language models
 LESS, EITHER, MORE = -1, 0, 1
 NAMES, WORDS = "skip_capital skip_name skip_unknown", "skip_content skip_op skip_known"
 SUMS: Mapping[str, tuple[int, str]] = {
@@ -59,9 +63,11 @@ leave no more uncovered, the share of readings without an answer, and the sums."
 DOUBTS, DOUBTFUL = ("no_evidence",), 0.5
 """Evidence that no other makes up for, and the highest probability with it."""
 MODEL_FEATURES: Mapping[str, int] = {
-    "agreement": MORE, "shared": MORE, "share": MORE, "uncovered": LESS, "unnamed": LESS, "repairs": LESS,
+    "agreement": MORE, "shared": MORE, "share": MORE, "overlap": MORE, "unread": LESS, "uncovered": LESS,
+    "unlike": LESS, "size": LESS, "repairs": LESS,
 }  # fmt: skip
-"""Evidence for the query of a language model: `query_features`."""
+"""Evidence for the answer of a language model: `query_features`, what its query accounts for (`coverage`),
+and how many values it has (the logarithm)."""
 MOST = 4
 """Uncovered words and failed steps are counted up to this."""
 Tree: TypeAlias = float | tuple[str, float, Any, Any]
@@ -69,25 +75,30 @@ Tree: TypeAlias = float | tuple[str, float, Any, Any]
 
 
 def query_features(
-    own: Mapping[str, float], best: Mapping[str, float], uncovered: int, wrong: int
+    own: Reading | None,
+    best: Reading | None,
+    values: Collection[str],
+    wrong: int,
+    others: Mapping[str, float],
 ) -> dict[str, float]:
     """Return the evidence for the answer of a language model's query, by the names of `MODEL_FEATURES`.
 
     How sure readings are goes by the shipped calibration: one of the graph itself changes nothing here.
 
     Args:
-        own: evidence for the reading without a model that has the same answer; {} where none has. best:
-            evidence for the best reading; {} for none.
-        uncovered: words that the reading with the same answer leaves uncovered. wrong: steps that failed.
+        own, best: the reading without a model that has the same answer, and the best one. wrong: steps that
+            failed. others: the evidence that is in neither.
     """
-    sure = shipped().probability(best) if best else 0.0
+    sure = shipped().probability(best.features) if best is not None and best.features else 0.0
+    both, either = {*values} & {*best.values} if best else (), {*values} | {*best.values} if best else (0,)
     found = {
-        "agreement": sure if own == best else -sure,
-        "shared": float(bool(own)),
-        "share": own.get("share", 0.0),
-        "uncovered": min(uncovered, MOST),
-        "unnamed": own.get("unnamed", 0.0),
+        "agreement": sure if own is not None and own == best else -sure,
+        "shared": float(own is not None),
+        "share": own.features.get("share", 0.0) if own is not None else 0.0,
+        "overlap": len(both) / max(len(either), 1),
+        "unread": min(len(own.uncovered) if own is not None else 0, MOST),
         "repairs": min(wrong, MOST),
+        **others,
     }
     return {name: round(float(found[name]), 6) for name in MODEL_FEATURES}
 
@@ -132,7 +143,6 @@ class Calibration:
         names: of the evidence. bias, trees: log odds, to which every tree adds its value.
         min_confidence: from where an answer counts as answered. floor: below which it helps nobody.
         provenance: what it was trained on, and figures.
-        models: name of a language model -> the calibration of its answers, by `MODEL_FEATURES`.
     """
 
     names: Sequence[str]
@@ -141,7 +151,6 @@ class Calibration:
     min_confidence: float
     floor: float = 0.0
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    models: Mapping[str, Calibration] = field(default_factory=dict)
 
     def probability(self, features: Mapping[str, float]) -> float:
         """Return how probable it is that an answer with such evidence is exactly right."""
@@ -163,27 +172,27 @@ def value_of(tree: Tree, features: Mapping[str, float]) -> float:
     return tree
 
 
-def read_calibration(text: str, path: Path) -> Calibration:
-    """Return the calibration of a data file. Raises `DataError` where it is none, or of other features."""
+def read_calibration(text: str, path: Path, names: Iterable[str] = FEATURES) -> Calibration:
+    """Return the calibration of a data file. Raises `DataError` where it is none, or of other evidence."""
     try:
-        calibration = Calibration(**json.loads(text))
-        models = {name: Calibration(**section) for name, section in calibration.models.items()}  # type: ignore[arg-type]
-        for part, names in ((calibration, FEATURES), *((model, MODEL_FEATURES) for model in models.values())):
-            if set(part.names) != set(names):
-                raise ValueError("it is of other evidence")
-            part.probability(dict.fromkeys(names, 0.0))
+        data = json.loads(text)
+        data.pop("models", None)  # of files that once held calibrations of models
+        calibration = Calibration(**data)
+        if set(calibration.names) != set(names):
+            raise ValueError("it is of other evidence")
+        calibration.probability(dict.fromkeys(names, 0.0))
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise DataError(
             f"no calibration of this version ({error}); run `triplewise calibrate` again", path
         ) from error
-    return replace(calibration, models=models)
+    return calibration
 
 
 @cache
-def shipped() -> Calibration:
-    """Return the calibration that comes with the package."""
-    path = files(__package__).joinpath(FILE)
-    return read_calibration(path.read_text("utf-8"), Path(str(path)))
+def shipped(file: str = FILE) -> Calibration:
+    """Return the calibration that comes with the package: `FILE`, or `MODEL_FILE` of any language model."""
+    path, names = files(__package__).joinpath(file), FEATURES if file == FILE else MODEL_FEATURES
+    return read_calibration(path.read_text("utf-8"), Path(str(path)), names)
 
 
 def calibration_for(kg: KnowledgeGraph, file: str | None = None) -> Calibration:

@@ -21,6 +21,7 @@ from triplewise.tools.parsing.confidence import (
     trust_features,
 )
 from triplewise.tools.parsing.learn import shares
+from triplewise.tools.parsing.reading import Reading
 
 
 def test_evidence_is_of_the_best_derivation_and_of_its_rivals() -> None:
@@ -48,12 +49,15 @@ def test_a_no_without_evidence_is_never_sure() -> None:
 
 
 def test_evidence_of_a_models_query_says_whether_a_reading_agrees() -> None:
-    best = {**dict.fromkeys(FEATURES, 0.0), "share": 0.9}
-    alone, same = query_features({}, best, 0, 9), query_features(best, best, 1, 0)
+    features = {**dict.fromkeys(FEATURES, 0.0), "share": 0.9}
+    best = Reading("", "", 0.0, 0.9, values=("a", "b"), uncovered=("x",), features=features)
+    others = dict.fromkeys(("uncovered", "unlike", "size"), 0.5)
+    alone = query_features(None, best, ("a",), 9, others)
+    same = query_features(best, best, ("a", "b"), 0, others)
     assert same["agreement"] == -alone["agreement"] > 0
     assert set(alone) == set(same) == set(MODEL_FEATURES)
-    assert (alone["shared"], alone["repairs"]) == (0.0, 4)
-    assert (same["shared"], same["share"], same["uncovered"]) == (1.0, 0.9, 1)
+    assert (alone["shared"], alone["repairs"], alone["overlap"]) == (0.0, 4, 0.5)
+    assert (same["shared"], same["share"], same["overlap"], same["unread"]) == (1.0, 0.9, 1.0, 1)
 
 
 def test_a_calibration_survives_its_file_and_one_of_other_features_is_refused(tmp_path: Path) -> None:

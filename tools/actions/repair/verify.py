@@ -25,7 +25,7 @@ from triplewise.tools.kg.protocol import KnowledgeGraph, Layer, Outcome, Result
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.parsing.similarity import thresholds_of
 from triplewise.tools.pyql.program import PyQL, fresh
-from triplewise.tools.pyql.text import Reader, apply, read_iri, read_variable, write_iri
+from triplewise.tools.pyql.text import Reader, apply, read_iri, read_term, read_variable, write_iri
 from triplewise.tools.retrieval.encoder import Encoder
 
 SURE, GAP, PLANNED = 0.5, 0.35, 0.15
@@ -227,7 +227,7 @@ class _FailedStep:
             return
         subject, failed, object_ = self.fact
         for node, other in ((subject, object_), (object_, subject)):
-            if self._is_new(node) or node.startswith(_QUOTES):
+            if self._is_new(node):
                 continue
             for forward, relations in zip((True, False), self._around(node), strict=True):
                 for relation in relations:
@@ -283,8 +283,8 @@ class _FailedStep:
         profile = self.profile
         if node in self.bound:
             result = self.kg.relations(read_variable(node), self.program.where(profile))
-        elif (iri := read_iri(node, profile)) is not None:
-            result = self.kg.relations(iri)
+        elif (term := read_term(node, profile)) is not None:
+            result = self.kg.relations(term)
         else:
             return (), ()
         return tuple(map(profile.short, result.forward)), tuple(map(profile.short, result.backward))
