@@ -31,7 +31,7 @@ from triplewise.graphs.presets import find_preset
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.hints import opening, prompt_values, turns_of
-from triplewise.nodes.models import find_server, split_model
+from triplewise.nodes.models import split_model
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, State
 from triplewise.tools.core.errors import ConfigurationError, QuestionError, RunError, UserError
@@ -76,7 +76,6 @@ class LearningConfig:
     context: dict[str, Any] = field(default_factory=dict)
     iterations: int = 2
     epsilon: float = 0.001
-    seed: int = 0
 
 
 class LearningState(BaseModel):
@@ -139,15 +138,14 @@ def learner_for(config: LearningConfig, context: Context, opened: Environment) -
         if config.policy == "embedded":
             from triplewise.tools.learning.encoder_training import train_encoder
 
-            return partial(train_encoder, kg=opened.kg, base=context.encoder, seed=config.seed)
-        from triplewise.tools.learning.model_training import train_served_adapter
+            return partial(train_encoder, kg=opened.kg, base=context.encoder)
+        from triplewise.tools.learning.model_training import train_adapter
     except ImportError as error:
         raise ConfigurationError(
             f"training needs {error.name}: install it with pip install 'triplewise[learn]'"
         ) from error
     provider, name = split_model(context.model)
-    server = find_server(name, context.base_url, context.api_key_env)
-    if provider != "openai" or server.is_openai:
+    if provider != "openai" or not context.base_url:
         raise ConfigurationError(
             f"the model policy needs openai:NAME, got {context.model!r}, and --base-url: the server (vLLM) "
             "that serves the model and its adapters"
@@ -157,7 +155,7 @@ def learner_for(config: LearningConfig, context: Context, opened: Environment) -
             "the model policy learns from conversations of Thought and Action texts: it needs the settings "
             "calling=react and history=chat"
         )
-    return partial(train_served_adapter, base=name, url=server.base_url, key=server.api_key)
+    return partial(train_adapter, base=name)
 
 
 class SelfLearning:
@@ -177,7 +175,7 @@ class SelfLearning:
         if not self.context.embedded:
             _ = self.env.model  # opened before anything is done
         questions = exploration.read_questions(Path(config.questions))
-        self.questions, self.validation = exploration.split(questions, config.share, config.seed)
+        self.questions, self.validation = exploration.split(questions, config.share)
         self.learner = learner or learner_for(config, self.context, self.env)
 
     def _use_policy(self) -> None:

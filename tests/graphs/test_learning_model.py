@@ -118,7 +118,6 @@ def test_a_model_learns_and_its_adapter_is_asked(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"--base-url": "https://api.openai.com/v1"}, "and --base-url"),
         ({"--policy": "embedded"}, "cannot learn with --model openai:"),
         ({"--set": "calling=tools"}, "calling=react"),
     ],

@@ -208,7 +208,7 @@ def test_a_question_about_something_unknown_does_not_end_the_run(films: Path, tm
 
 def test_what_cannot_be_learned_is_refused(films: Path, whole: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="holds a run with other settings"):
-        learn(config(films, seed=9), whole, learner=NoteLearner())
+        learn(config(films, iterations=9), whole, learner=NoteLearner())
     with pytest.raises(ConfigurationError, match="cannot learn with --model embedded"):
         run(films, tmp_path / "model", policy="model")
     (tmp_path / "one").mkdir()

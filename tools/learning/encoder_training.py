@@ -67,13 +67,12 @@ def train_encoder(
     *,
     kg: KnowledgeGraph,
     base: str = encoders.EMBEDDED,
-    seed: int = 0,
 ) -> dict[str, Any]:
     """Train the embedded encoder on relation choices: a `Learner`; minutes on two cores.
 
     Learning goes on from the `encoder` of the settings, which was learned before, else from `base`. The
-    folder appears complete or not at all; the same seed gives the same encoder. Raises `ConfigurationError`
-    on too few trajectories with choices and answers, or a base that cannot learn.
+    folder appears complete or not at all, always with the same weights. Raises `ConfigurationError` on too
+    few trajectories with choices and answers, or a base that cannot learn.
     """
     base = str((settings or {}).get("encoder", base))
     if into.is_dir():
@@ -90,9 +89,11 @@ def train_encoder(
             f"only {len(useful)} of {len(trajectories)} trajectories chose relations and found answers, at "
             f"least {LEAST_EXAMPLES} are needed: give more questions, or a KG that holds their answers"
         )
-    held = [t for t in useful if held_out(t, seed)][: len(useful) // 2] or useful[:1]
+    # A hash decides, so that no iteration learns from what an earlier one has held out.
+    held = [t for t in useful if zlib.crc32(t.question.encode()) < HELD_OUT * 2**32]
+    held = held[: len(useful) // 2] or useful[:1]
     parts = [t for t in useful if t not in held], held
-    train, validation = (datasets.Dataset.from_list(training_rows(part, kg, encoder, seed)) for part in parts)
+    train, validation = (datasets.Dataset.from_list(training_rows(part, kg, encoder)) for part in parts)
     part = into.with_name(f".{into.name}")
     shutil.rmtree(part, ignore_errors=True)  # what a kill left
     part.mkdir(parents=True)
@@ -115,11 +116,10 @@ def train_encoder(
         report_to=[],
         logging_strategy="no",
         disable_tqdm=True,
-        seed=seed,
     )
     try:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.manual_seed(0)
             model = model_with_adapter(learned)
             trainer = SentenceTransformerTrainer(
                 model=model,
@@ -134,7 +134,7 @@ def train_encoder(
         transformer: Any = model[0]
         transformer.auto_model.save_pretrained(part)
         shutil.rmtree(part / "checkpoints", ignore_errors=True)
-        record = {"base": base, "seed": seed, "trajectories": len(trajectories)}
+        record = {"base": base, "trajectories": len(trajectories)}
         record |= {"scale": ALPHA / RANK, "path_weight": PATH_WEIGHT, "weights": encoders.WEIGHTS_SHA256}
         write_json(part / encoders.LEARNED, record, indent=1)
         part.rename(into)
@@ -143,13 +143,8 @@ def train_encoder(
     return {"encoder": str(into)}
 
 
-def held_out(trajectory: Trajectory, seed: int) -> bool:
-    """Whether the loss on a trajectory chooses the epoch: in all iterations the same, by a hash."""
-    return zlib.crc32(f"{seed} {trajectory.question}".encode()) < HELD_OUT * 2**32
-
-
 def training_rows(
-    trajectories: Sequence[Trajectory], kg: KnowledgeGraph, encoder: encoders.Encoder, seed: int
+    trajectories: Sequence[Trajectory], kg: KnowledgeGraph, encoder: encoders.Encoder
 ) -> list[dict[str, Any]]:
     """Return trajectories as texts: the masked `question`, the chosen `path`, `negative_1` ... and `label`.
 
@@ -168,7 +163,7 @@ def training_rows(
         # A second chain of the rule, from another topic entity, begins without a way there.
         first, *later = trajectory.choices
         choices = [first, *takewhile(lambda choice: bool(choice.before), later)]
-        taken, rng = chain(*choices[-1].before, choices[-1].chosen), random.Random(f"{seed} {trajectory.id}")
+        taken, rng = chain(*choices[-1].before, choices[-1].chosen), random.Random(trajectory.id)
         paths = [chain(*choice.before, offered) for choice in choices for offered in choice.offered]
         paths += [(*taken, step) for step in rng.sample(steps, min(LONGER, len(steps)))]
         low = trajectory.question.casefold()

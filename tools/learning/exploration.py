@@ -64,18 +64,17 @@ def read_questions(path: Path) -> list[Question]:
     return list(questions.values())
 
 
-def split(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
-    """Questions to learn from, and a seeded random share held out for validation, both in file order.
+def split(questions: Sequence[Question], share: float) -> tuple[list[Question], list[Question]]:
+    """Questions to learn from, and a random share held out for validation, always the same, in file order.
 
     Raises `ConfigurationError` where the share leaves nothing on either side.
     """
     count = max(round(len(questions) * share), 1) if share > 0 else 0
     if not 0 < count < len(questions):
         raise ConfigurationError(
-            f"a validation share of {share:g} of {len(questions)} questions leaves nothing on one side; "
-            "give another share, or a file of validation questions"
+            f"a validation share of {share:g} of {len(questions)} questions leaves nothing on one side"
         )
-    held = set(random.Random(seed).sample(range(len(questions)), count))
+    held = set(random.Random(0).sample(range(len(questions)), count))
     learned = [q for i, q in enumerate(questions) if i not in held]
     return learned, [q for i, q in enumerate(questions) if i in held]
 

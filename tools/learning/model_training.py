@@ -6,7 +6,6 @@ on the CPU in float32. What is saved is a peft adapter, which vLLM serves with i
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import warnings
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import openai
 import peft
 import torch
 import transformers
@@ -49,52 +47,25 @@ TRAINING: dict[str, Any] = {
 """What an adapter is and how it is trained: the paper's settings (A.2 and table 6)."""
 
 
-def train_served_adapter(
-    trajectories: Sequence[Trajectory],
-    into: Path,
-    settings: Mapping[str, Any],
-    progress: Progress,
-    *,
-    base: str,
-    url: str,
-    key: str,
-) -> dict[str, Any]:
-    """Train an adapter of a language model and return the settings that use it: a `Learner`.
-
-    Each update trains on the adapter of the one before (SymAgent 4.3.2). `base` is the model, by hub name or
-    folder, that the server at `url` serves. Where that lacks the adapter, a `ConfigurationError` says the
-    command that starts it so, and how to go on.
-    """
-    before, name = str(settings.get("model", "")).removeprefix("openai:"), into.name
-    train_adapter(trajectories, into, base, into.parent / before if before else None, progress)
-    with openai.OpenAI(base_url=url, api_key=key, max_retries=1) as client:
-        if name not in {model.id for model in client.models.list()}:
-            module = shlex.quote(f"{name}={into.resolve()}")
-            raise ConfigurationError(
-                f"the adapter is trained; the server at {url} does not serve it yet. Start it with it "
-                f"and run the same command again:\n  vllm serve {shlex.quote(base)} --enable-lora "
-                f"--max-lora-rank {LORA['r']} --lora-modules {module}"
-            )
-    return {"model": f"openai:{name}"}
-
-
 def train_adapter(
     trajectories: Sequence[Trajectory],
     into: Path,
-    base: str,
-    previous: Path | None = None,
+    settings: Mapping[str, Any],
     progress: Progress = lambda doing, done, total: None,
+    *,
+    base: str,
 ) -> dict[str, Any]:
-    """Train an adapter, new or the previous one, and save it with its tokenizer; return its report.
+    """Train an adapter of a language model, a hub name or a folder: a `Learner`.
 
-    A training that was killed goes on from its last checkpoint; one that is complete is not repeated. Raises
-    `ConfigurationError` where the base model or the previous adapter cannot be loaded, and `DataError` where
-    no trajectory has anything to learn.
+    Each update trains on the adapter of the one before (SymAgent 4.3.2); one that was killed goes on from its
+    last checkpoint. When it is done, a `ConfigurationError` says how to serve the adapter; called again, it
+    returns the settings that use it. Raises `ConfigurationError` too where a model cannot be loaded, and
+    `DataError` where no trajectory has anything to learn.
     """
     if (into / REPORT).is_file():
-        done: dict[str, Any] = json.loads((into / REPORT).read_text(encoding="utf-8"))
-        return done
-    trainer = make_trainer(trajectories, into, base, previous, progress)
+        return {"model": f"openai:{into.name}"}
+    before = str(settings.get("model", "")).removeprefix("openai:")
+    trainer = make_trainer(trajectories, into, base, into.parent / before if before else None, progress)
     # The trainer's state is written last: a checkpoint without it was cut short by a kill.
     whole = [state.parent for state in into.glob("checkpoints/checkpoint-*/trainer_state.json")]
     newest = max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
@@ -102,16 +73,19 @@ def train_adapter(
     trainer.model.save_pretrained(into)
     trainer.processing_class.save_pretrained(into)
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-    report = {"base": base, "examples": len(trajectories), "steps": len(losses), "losses": losses}
-    write_json(into / REPORT, report, indent=1)
     shutil.rmtree(into / "checkpoints", ignore_errors=True)
-    return report
+    write_json(into / REPORT, {"base": base, "examples": len(trajectories), "losses": losses}, indent=1)
+    module = shlex.quote(f"{into.name}={into.resolve()}")
+    raise ConfigurationError(
+        f"the adapter is trained; serve it and run the same command again:\n  vllm serve {shlex.quote(base)} "
+        f"--enable-lora --max-lora-rank {LORA['r']} --lora-modules {module}"
+    )
 
 
 def make_trainer(
     trajectories: Sequence[Trajectory], into: Path, base: str, previous: Path | None, progress: Progress
 ) -> Any:
-    """Make the `SFTTrainer` of an adapter, with its checkpoints in a folder of `into`; see `train_adapter`.
+    """Make the `SFTTrainer` of an adapter, with its checkpoints in a folder of `into`.
 
     Each action is one record, a prompt and its completion; the loss is on the completion alone (equation 8).
     """

@@ -22,14 +22,10 @@ Origin = Literal["explored", "refined", "validated"]
 Messages = list[dict[str, str]]
 """Chat messages in OpenAI's form."""
 
-_STRICT = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
-
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One thought, one action, and the observation."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     thought: str
     call: str
@@ -38,12 +34,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A relation taken at one hop, all that were offered there, and those taken on the way there.
-
-    All are short ids, with `^` before a relation walked against its direction.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+    """A relation taken at one hop, all offered there, those taken before; `^`: against its direction."""
 
     chosen: str
     offered: tuple[str, ...]
@@ -62,7 +53,7 @@ class Trajectory:
         status: of the answer; `crashed: ...` where the run ended in an error. rule: what was followed.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 
     id: str
     question: str

@@ -49,10 +49,6 @@ REQUEST_SECONDS, PAGES, CHARACTERS, REMEMBERED = 8.0, 3, 30_000, 256
 AGENT = "triplewise (https://github.com/triplewise/triplewise)"
 
 _UNREAD = ("script", "style", "noscript", "template", "svg", "head", "iframe", "form", "nav")
-_BLOCKS = re.compile(
-    "^(address|article|aside|blockquote|body|br|caption|d[dlt]|div|figcaption|footer|h[1-6]|header|hr|li|main"
-    "|ol|p|pre|section|summary|table|tr|ul)$"
-)
 _PARAGRAPH = re.compile(r"\n\s*\n\s*")
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n")
 _HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$", re.MULTILINE)
@@ -260,6 +256,7 @@ def read_file(file: Path) -> list[str]:
 
     Raises `DataError` where it cannot be read, or is no text.
     """
+    title, ending = "", file.suffix.lower()
     try:
         with file.open("rb") as stream:
             data = stream.read(MOST_BYTES + 1)
@@ -267,35 +264,25 @@ def read_file(file: Path) -> list[str]:
             _log.warning("%s: only its first %d MiB are read", file, MOST_BYTES // 2**20)
             # A character that was cut in two is left out.
             data = data[:MOST_BYTES].decode("utf-8", "ignore").encode()
-        title, text = _visible(data) if file.suffix.lower() in HTML else ("", data.decode("utf-8-sig"))
+        if ending in HTML:
+            page = BeautifulSoup(data, "html.parser")
+            title = heading.get_text() if (heading := page.title or page.find("h1")) else ""
+            for tag in page.find_all(_UNREAD):
+                tag.decompose()
+            text = page.get_text("\n", strip=True)
+        else:
+            text = data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise unreadable(file, error) from error
     except (RecursionError, ValueError, AssertionError) as error:
         raise DataError(f"cannot read the document as HTML: {type(error).__name__}", file) from error
-    if "\x00" in text and file.suffix.lower() not in HTML:
+    if "\x00" in text and ending not in HTML:
         raise DataError("cannot read the document as text: it holds zero bytes, as binary files do", file)
-    if file.suffix.lower() == ".md":
-        title = heading[1] if (heading := _HEADING.search(text[:2000])) else ""
+    if ending == ".md":
+        title = match[1] if (match := _HEADING.search(text[:2000])) else ""
         text = _HEADING.sub(lambda m: f"\n\n{m[1]}\n\n", text)
     title = " ".join(title.split()) or " ".join(re.sub(r"[_-]+", " ", file.stem).split())
     return [title[:200], *passages(text)]
-
-
-def _visible(data: bytes) -> tuple[str, str]:
-    """Title and visible text of a page: blank lines around blocks, a semicolon between cells of a row."""
-    page = BeautifulSoup(data, "html.parser")
-    heading = page.title or page.find("h1")
-    title = heading.get_text() if heading is not None else ""
-    for tag in page.find_all(_UNREAD):
-        tag.decompose()
-    for node in page.find_all(string=True):
-        node.replace_with(type(node)(re.sub(r"\s+", " ", node)))
-    for tag in page.find_all(_BLOCKS):
-        tag.insert_before("\n\n")
-        tag.append("\n\n")
-    for tag in page.select("td + td, th + th, th + td, td + th"):
-        tag.insert_before(" ; ")
-    return title, page.get_text()
 
 
 def passages(text: str) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -99,7 +98,7 @@ def folder(
 def first(kg: KnowledgeGraph, encoder: str, trajectory: Trajectory) -> bool:
     """Whether the path taken is the likest of one relation."""
     opened = open_encoder(encoder)
-    (row,) = training_rows([trajectory], kg, opened, 0)
+    (row,) = training_rows([trajectory], kg, opened)
     paths = [row["path"], *(text for name, text in row.items() if name.startswith("negative"))]
     fits = opened.encode([p for p in paths if " " not in p]) @ opened.encode([row["question"]])[0]
     return int(np.argmax(fits)) == 0 and fits[0] > 0
@@ -127,15 +126,14 @@ def test_opened_again_it_is_the_same_and_what_was_trained_is_what_runs(folder: P
     assert np.allclose(trained, one.encode(texts), atol=1e-3)
 
 
-def test_the_same_seed_gives_the_same_encoder(
+def test_the_same_trajectories_give_the_same_encoder(
     kg: KnowledgeGraph, trajectories: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in QUICK.items():
         monkeypatch.setattr(encoder_training, name, value)
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        train_encoder(trajectories, tmp_path / name, kg=kg, seed=seed)
-    a, b, c = (hashlib.sha256((tmp_path / n / ADAPTER).read_bytes()).digest() for n in "abc")
-    assert a == b != c
+    for name in "ab":
+        train_encoder(trajectories, tmp_path / name, kg=kg)
+    assert (tmp_path / "a" / ADAPTER).read_bytes() == (tmp_path / "b" / ADAPTER).read_bytes()
 
 
 def test_base_vectors_and_chains_by_words_stay_as_they_are(kg: KnowledgeGraph, folder: Path) -> None:
@@ -144,7 +142,7 @@ def test_base_vectors_and_chains_by_words_stay_as_they_are(kg: KnowledgeGraph, f
     assert words_encoder(base) is base
     assert words_encoder(learned) is base
     assert vectors_of(kg, learned) is not vectors_of(kg, base)
-    (row,) = training_rows([made(kg, 0, "beta")], kg, base, 0)
+    (row,) = training_rows([made(kg, 0, "beta")], kg, base)
     index = GraphIndex.of(kg, base)
     text = row["question"].replace("entity", "t0")
     question = ground(text, index, link(text, kg, {"t0": kg.profile.short(_iri("t0"))}, base))

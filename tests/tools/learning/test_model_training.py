@@ -26,6 +26,14 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_training, "TRAINING", model_training.TRAINING | SETTINGS)
 
 
+def train(base: str, into: Path, trajectories: list[Trajectory], **more: Any) -> dict[str, Any]:
+    """Train, as is told by an error with the command that serves the adapter; return the report."""
+    with pytest.raises(ConfigurationError, match="vllm serve"):
+        train_adapter(trajectories, into, {}, base=base, **more)
+    report: dict[str, Any] = json.loads((into / "training.json").read_text())
+    return report
+
+
 def ignore(doing: str, done: int, total: int | None) -> None:
     """No display."""
 
@@ -59,14 +67,13 @@ def test_the_loss_falls(tmp_path: Path, kind: Any, monkeypatch: pytest.MonkeyPat
     slow = {"num_train_epochs": 20.0, "learning_rate": 2e-2, "save_steps": 1000}
     monkeypatch.setattr(model_training, "TRAINING", model_training.TRAINING | slow)
     base, steps = tiny_model(tmp_path / "base", kind), list[tuple[int, int | None]]()
-    report = train_adapter(
-        TRAJECTORIES,
-        tmp_path / "adapter",
-        base,
-        progress=lambda doing, done, total: steps.append((done, total)),
-    )
+
+    def show(doing: str, done: int, total: int | None) -> None:
+        steps.append((done, total))
+
+    report = train(base, tmp_path / "adapter", TRAJECTORIES, progress=show)
     assert sum(report["losses"][-4:]) < 0.5 * sum(report["losses"][:4])
-    assert steps[-1] == (report["steps"], report["steps"])
+    assert steps[-1] == (len(report["losses"]), len(report["losses"]))
     assert not (tmp_path / "adapter" / "checkpoints").exists()
 
 
@@ -102,7 +109,7 @@ def test_a_reply_without_an_action_is_not_learned(base: str, tmp_path: Path) -> 
 def test_an_adapter_reloads_to_the_same_logits(base: str, tmp_path: Path) -> None:
     import torch
 
-    train_adapter(TRAJECTORIES, tmp_path / "one", base)
+    train(base, tmp_path / "one", TRAJECTORIES)
     plain, first, second = (trainer_of(base, tmp_path, TRAJECTORIES, previous)
                             for previous in (None, tmp_path / "one", tmp_path / "one"))  # fmt: skip
     tokens = plain.processing_class("who directed Alien?", return_tensors="pt")
@@ -126,30 +133,31 @@ def test_a_killed_training_goes_on_to_the_same_weights(base: str, tmp_path: Path
 
     seen, resumed = list[int](), list[int]()
     with pytest.raises(Killed):
-        train_adapter(TRAJECTORIES, tmp_path / "killed", base, progress=kill)
+        train_adapter(TRAJECTORIES, tmp_path / "killed", {}, kill, base=base)
     (tmp_path / "killed" / "checkpoints" / "checkpoint-99").mkdir()
-    train_adapter(
-        TRAJECTORIES, tmp_path / "killed", base, progress=lambda doing, done, total: resumed.append(done)
-    )
-    train_adapter(TRAJECTORIES, tmp_path / "whole", base)
+    train(base, tmp_path / "killed", TRAJECTORIES, progress=lambda doing, done, total: resumed.append(done))
+    train(base, tmp_path / "whole", TRAJECTORIES)
     assert resumed[0] == 4, "it goes on from the newest whole checkpoint"
     mine, theirs = (load_file(tmp_path / name / "adapter_model.safetensors") for name in ("killed", "whole"))
     assert mine.keys() == theirs.keys()
     assert all(mine[key].equal(theirs[key]) for key in mine)
 
 
-def test_a_complete_training_is_not_repeated(base: str, tmp_path: Path) -> None:
-    report = train_adapter(TRAJECTORIES[:2], tmp_path, base)
-    weights = (tmp_path / "adapter_model.safetensors").stat().st_mtime_ns
-    assert train_adapter(TRAJECTORIES[:2], tmp_path, base) == json.loads(json.dumps(report))
-    assert (tmp_path / "adapter_model.safetensors").stat().st_mtime_ns == weights
+def test_a_complete_training_is_not_repeated_but_goes_on_from(base: str, tmp_path: Path) -> None:
+    train(base, tmp_path / "one", TRAJECTORIES[:2])
+    weights = (tmp_path / "one" / "adapter_model.safetensors").read_bytes()
+    use = train_adapter(TRAJECTORIES[:2], tmp_path / "one", {}, base=base)
+    assert use == {"model": "openai:one"}
+    assert (tmp_path / "one" / "adapter_model.safetensors").read_bytes() == weights
+    with pytest.raises(ConfigurationError, match="two="):
+        train_adapter(TRAJECTORIES[:2], tmp_path / "two", use, base=base)
 
 
 def test_what_cannot_work_is_refused(base: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be loaded"):
-        train_adapter(TRAJECTORIES, tmp_path, str(tmp_path / "nothing"))
+        train_adapter(TRAJECTORIES, tmp_path, {}, base=str(tmp_path / "nothing"))
     plain = tiny_model(tmp_path / "plain", template=None)
     with pytest.raises(ConfigurationError, match="no chat template"):
-        train_adapter(TRAJECTORIES, tmp_path, plain)
+        train_adapter(TRAJECTORIES, tmp_path, {}, base=plain)
     with pytest.raises(DataError, match="no trajectory has a thought"):
-        train_adapter([replace(TRAJECTORIES[0], turns=())], tmp_path, base)
+        train_adapter([replace(TRAJECTORIES[0], turns=())], tmp_path, {}, base=base)
