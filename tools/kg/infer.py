@@ -13,16 +13,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term
-from triplewise.tools.kg.profile import (
-    BLANK,
-    Profile,
-    load_profile,
-    local_name,
-    namespace,
-    node_name,
-    profile_names,
-    split_words,
-)
+from triplewise.tools.kg import profile as shapes
+from triplewise.tools.kg.profile import BLANK, Profile, load_profile
 
 if TYPE_CHECKING:
     import pyoxigraph as ox
@@ -120,7 +112,7 @@ def known_shape(relations: Mapping[str, int], nodes: Mapping[str, int]) -> Profi
         own = {iri: n for iri, n in counts.items() if not iri.startswith((*standard, BLANK))}
         return sum(n for iri, n in own.items() if iri.startswith(spaces)) / (sum(own.values()) or 1)
 
-    for profile in map(load_profile, profile_names()):
+    for profile in map(load_profile, shapes.profile_names()):
         spaces = tuple(space for space in profile.prefixes.values() if space not in standard)
         inside = min(share(relations, spaces), share(nodes, spaces)) if spaces else 0.0
         if inside >= _THEIRS and share(relations, profile.relation_namespaces) >= _OWN:
@@ -130,7 +122,7 @@ def known_shape(relations: Mapping[str, int], nodes: Mapping[str, int]) -> Profi
 
 def endpoint_profile(kg: KnowledgeGraph) -> Profile | None:
     """The packaged profile that an endpoint's facts show in a query or two, or generic; None: it fails."""
-    known = [load_profile(name) for name in profile_names()]
+    known = [load_profile(name) for name in shapes.profile_names()]
     naming = {p for profile in known for p in (*profile.label_predicates, *profile.type_predicates)}
     values = " ".join(f"<{p}>" for p in sorted(naming))
     own = " && ".join(f"!STRSTARTS(STR(?s), '{space}')" for space in ENGINE_SPACES)
@@ -143,7 +135,7 @@ def endpoint_profile(kg: KnowledgeGraph) -> Profile | None:
             return None
         facts = [(s.value, p.value) for s, p in result.rows if isinstance(s, IRI) and isinstance(p, IRI)]
         facts = [(s, p) for s, p in facts if not s.startswith(ENGINE_SPACES)]
-        spaces = Counter(namespace(s) for s, _ in facts)
+        spaces = Counter(shapes.namespace(s) for s, _ in facts)
         if (profile := known_shape(Counter(p for _, p in facts), spaces)) is not None:
             return profile
     return load_profile("generic")
@@ -173,7 +165,7 @@ def _label_predicates(select: Select, counts: Mapping[str, int]) -> tuple[tuple[
     naming = _naming()
     labels, aliases = (list(_known(kind, counts)) for kind in ("labels", "aliases"))
     for predicate in counts:
-        *before, last = split_words(local_name(predicate)).split()
+        *before, last = shapes.split_words(shapes.local_name(predicate)).split()
         is_known = predicate in (*labels, *aliases)
         if is_known or last not in naming["names"] or not _gives_names(select, predicate):
             continue
@@ -204,7 +196,7 @@ def _ids_are_names(select: Select, pattern: str) -> bool:
         f"SELECT DISTINCT ?node WHERE {{ {pattern} FILTER(isIRI(?node) && !STRSTARTS(STR(?node), '{BLANK}'))"
         f" }} LIMIT {_VALUES}"
     )
-    names = [node_name(node.value) for (node,) in rows if isinstance(node, IRI)]
+    names = [shapes.node_name(node.value) for (node,) in rows if isinstance(node, IRI)]
     words = [frozenset(_LETTERS.findall(name)) for name in names]
     in_words = [w for w, name in zip(words, names, strict=True) if 2 * sum(map(len, w)) >= len(name) > 0]
     return bool(names) and min(len(in_words), 2 * len(set(in_words))) >= _ENOUGH * len(names)
@@ -220,7 +212,7 @@ def _namespaces(
     objects = _namespace_counts(select, "?s ?p ?x FILTER(isIRI(?x))", "?x")
     relations = Counter[str]()
     for predicate, count in counts.items():
-        relations[namespace(predicate)] += count
+        relations[shapes.namespace(predicate)] += count
     prefixes = dict(load_profile("generic").prefixes)
     standard = set(prefixes.values())
     entity = tuple(space for space in nodes if space not in standard)[:1]
@@ -231,7 +223,7 @@ def _namespaces(
     for space in dict.fromkeys([*nodes, *relations, *objects]):
         if space in standard or space.startswith(BLANK):
             continue
-        wish = by_space.get(space) or re.sub(r"\W+", "", local_name(space)).lower()[:12] or "ns"
+        wish = by_space.get(space) or re.sub(r"\W+", "", shapes.local_name(space)).lower()[:12] or "ns"
         wish = wish if wish[0].isalpha() else f"ns{wish}"
         name, number = wish, 2
         while name in prefixes or name in ("http", "https", "urn"):

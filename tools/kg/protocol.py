@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import math
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
@@ -193,35 +192,26 @@ class Paths(_Reply):
 
 
 class Meter:
-    """Counts queries that reach a KG or a database, their outcomes and seconds. Safe to share."""
+    """Counts queries that reach a KG or a database. Safe to share."""
 
-    def __init__(self) -> None:
-        self.queries = 0
-        self.seconds = 0.0
-        self.outcomes: dict[str, int] = {}
-        self._blocks: list[Meter] = []
-        self._lock = Lock()
+    def __init__(self, of: Meter | None = None) -> None:
+        self._of, self._count, self._lock = of or self, 0, Lock()
+        self._before = self._of._count
 
-    def add(self, outcome: Outcome, seconds: float) -> None:
+    @property
+    def queries(self) -> int:
+        """How many there were."""
+        return self._of._count - self._before
+
+    def add(self) -> None:
         """Count one query that reached the store."""
         with self._lock:
-            self.queries += 1
-            self.seconds += seconds
-            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
-            for block in self._blocks:
-                block.add(outcome, seconds)
+            self._count += 1
 
     @contextmanager
     def block(self) -> Iterator[Meter]:
-        """Count what is asked inside the block, besides counting it here."""
-        inner = Meter()
-        with self._lock:
-            self._blocks.append(inner)
-        try:
-            yield inner
-        finally:
-            with self._lock:
-                self._blocks.remove(inner)
+        """Count what is asked from the beginning of the block on, besides counting it here."""
+        yield Meter(self)
 
 
 class LRUCache(MutableMapping[K, V]):
@@ -388,9 +378,8 @@ class KnowledgeGraph:
             return Result(Outcome.UNAVAILABLE, message=f"{self.name} is not asked again: {self._last_words}")
         if self._answers is not None and (answer := self._answers.find(sparql, limit)) is not None:
             return answer
-        start = time.perf_counter()
         result = self._run(read, timeout, limit, foreign)
-        self.meter.add(result.outcome, time.perf_counter() - start)
+        self.meter.add()
         self._unanswered = self._unanswered + 1 if result.outcome is Outcome.UNAVAILABLE else 0
         self._last_words = result.message
         if not any(t.keyword == "DATATYPE" for t in read.tokens):

@@ -32,20 +32,13 @@ from triplewise.tools.kg.protocol import is_datatype
 OnError = OneOf["skip", "stop"]
 Progress = Callable[[str, int, "int | None"], None]
 
-_LINE_FORMATS = {
-    **dict.fromkeys((".nt", ".ntriples"), ox.RdfFormat.N_TRIPLES),
-    **dict.fromkeys((".nq", ".nquads"), ox.RdfFormat.N_QUADS),
-}
 FORMATS = {
-    **_LINE_FORMATS,
-    **dict.fromkeys((".ttl", ".turtle"), ox.RdfFormat.TURTLE),
-    ".trig": ox.RdfFormat.TRIG,
-    **dict.fromkeys((".rdf", ".xml", ".owl"), ox.RdfFormat.RDF_XML),
-    **dict.fromkeys((".jsonld", ".json"), ox.RdfFormat.JSON_LD),
+    f".{name}": ox.RdfFormat.from_extension(name) for name in ("nt", "nq", "ttl", "trig", "rdf", "xml")
 }
+FORMATS |= {".owl": ox.RdfFormat.RDF_XML, **dict.fromkeys((".jsonld", ".json"), ox.RdfFormat.JSON_LD)}
 DATABASES = (".sqlite", ".sqlite3", ".db", ".duckdb", ".csv", ".parquet")
 REMOTE_CONTEXT = "its @context is an address on the web, and none is fetched: write the context into the file"
-TEXT, LABELS = (".txt", ".psv"), (".tsv",)
+TEXT, LABELS = ".txt", ".tsv"
 COMPRESSIONS = (".gz", ".zst", ".bz2")
 LONGEST_LINE = 16 << 20  # bytes; the parser takes no longer term
 SHORTEN = "shorten the literal, or leave it out"
@@ -55,15 +48,12 @@ QUESTIONS_IN = ("de", "fr", "es")  # besides English; their grammar words: `tool
 _NOT_UTF8 = "\\\0"
 codecs.register_error("triplewise.escape", lambda error: (_NOT_UTF8, cast("Any", error).end))
 
-_BROKEN_SHOWN = 100
-_EVERY = 20_000
-_MANY = 3_000_000
+_BROKEN_SHOWN, _EVERY, _MANY = 100, 20_000, 3_000_000  # broken lines kept; facts a report; nodes counted
 _BEFORE_NUMBER = re.compile(r"(?<=[^\W\d_])(?=\d)")
 _AROUND_NUMBER = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 _ILLEGAL = re.compile(r'[\x00-\x20<>"{}|^`\\]')
 _TEXT_TYPES = {XSD + "string", RDF + "langString"}
-_DESCRIPTION = ("http://schema.org/description",)
-_ALIAS = ("http://www.w3.org/2004/02/skos/core#altLabel",)
+_DESCRIPTION, _ALIAS = "http://schema.org/description", "http://www.w3.org/2004/02/skos/core#altLabel"
 _OF_DATATYPES = {RDFS + "range", RDF + "type", RDFS + "subClassOf"}  # whose object may well be a datatype
 _log = logging.getLogger(__name__)
 
@@ -162,7 +152,10 @@ class GraphReader:
 
     def labels(self, sources: Sequence[Path], profile: Profile) -> Iterator[ox.Quad]:
         """Label, description and alias facts of label tables: id, label[, description[, aliases]]."""
-        describe, alias = profile.description_predicates or _DESCRIPTION, profile.alias_predicates or _ALIAS
+        describe, alias = (
+            profile.description_predicates or (_DESCRIPTION,),
+            profile.alias_predicates or (_ALIAS,),
+        )
         kinds = [ox.NamedNode(predicates[0]) for predicates in (profile.label_predicates, describe, alias)]
         for path in sources:
             with Stream(path) as stream:
@@ -205,7 +198,7 @@ class GraphReader:
 
     def _rdf(self, stream: Stream, number: int) -> Iterator[ox.Quad]:
         form, base = FORMATS[_suffix(stream.path)], stream.path.absolute().as_uri()
-        by_line = form in _LINE_FORMATS.values()
+        by_line = form in (ox.RdfFormat.N_TRIPLES, ox.RdfFormat.N_QUADS)
         source: Any = stream.text("triplewise.escape" if by_line else "strict")
         parser = ox.parse(input=source, format=form, base_iri=None if by_line else base)
         last_line: int | None = -1
@@ -407,8 +400,8 @@ def check_format(path: Path) -> None:
         raise DataError("a folder, where a file was expected", path)
     if _suffix(path) in DATABASES:
         raise DataError(f"a relational database, not a knowledge graph; ask it with --db {path}", path)
-    if _suffix(path) not in (*FORMATS, *TEXT, *LABELS):
-        legal = ", ".join([*FORMATS, *TEXT, *LABELS])
+    if _suffix(path) not in (known := (*FORMATS, TEXT, LABELS)):
+        legal = ", ".join(known)
         raise DataError(f"unknown format; known suffixes (also with .gz, .zst or .bz2): {legal}", path)
 
 
@@ -421,12 +414,12 @@ def rdf_files(folder: Path) -> list[Path]:
 
 def is_label_table(path: Path) -> bool:
     """Whether a file is a label table by its suffix."""
-    return _suffix(path) in LABELS
+    return _suffix(path) == LABELS
 
 
 def is_text(path: Path) -> bool:
     """Whether a file is `subject|relation|object` text by its suffix."""
-    return _suffix(path) in TEXT
+    return _suffix(path) == TEXT
 
 
 def without_blanks(quad: ox.Quad, source: int) -> ox.Quad:

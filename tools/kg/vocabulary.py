@@ -13,17 +13,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from triplewise.tools.core.terms import IRI, RDFS, Literal, Term, Triple, one_line
+from triplewise.tools.kg import protocol
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import BLANK, RelationText, local_name, split_words
-from triplewise.tools.kg.protocol import (
-    KnowledgeGraph,
-    batches,
-    facts_by,
-    is_datatype,
-    memory_of,
-    origin_of,
-    terms_n3,
-)
+from triplewise.tools.kg.protocol import KnowledgeGraph, batches, memory_of, terms_n3
 
 T = TypeVar("T")
 
@@ -36,7 +29,7 @@ LEAST_FACTS, MUTUAL_SHARE = 10, 0.5  # seen, and share that holds the other way 
 
 def relation_texts(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, RelationText]:
     """Short relation id (or `<IRI>`) -> its text. Ids the profile cannot expand read as themselves."""
-    memory, names = memory_of(origin_of(kg), "relation texts"), list(dict.fromkeys(relations))
+    memory, names = memory_of(protocol.origin_of(kg), "relation texts"), list(dict.fromkeys(relations))
     if new := [name for name in names if name not in memory]:
         memory.update(_read_texts(kg, new))
     return {name: memory[name] for name in names}
@@ -55,7 +48,7 @@ def _read_texts(kg: KnowledgeGraph, names: Sequence[str]) -> dict[str, RelationT
     ]
     labels, named, *schemas = kg.together(reads)
     schema: dict[IRI, dict[str, Any]] = schemas[0] if schemas else {}
-    texts, known = dict[str, RelationText](), origin_of(kg).profile.aliases
+    texts, known = dict[str, RelationText](), protocol.origin_of(kg).profile.aliases
     for name, iri in iris.items():
         if iri is None:
             texts[name] = RelationText(label=name)
@@ -72,7 +65,7 @@ def _read_texts(kg: KnowledgeGraph, names: Sequence[str]) -> dict[str, RelationT
 
 def add_name(kg: KnowledgeGraph, relation: str, name: str) -> None:
     """Give a relation of an open KG another name; what was worked out from its names is worked out anew."""
-    base = origin_of(kg)
+    base = protocol.origin_of(kg)
     names = dict.fromkeys((*base.profile.aliases.get(relation, ()), name))
     base.profile = replace(base.profile, aliases={**base.profile.aliases, relation: tuple(names)})
     for topic in ("relation texts", "graph index", "local indexes"):
@@ -83,7 +76,7 @@ def _schema_of(kg: KnowledgeGraph, relations: Iterable[IRI]) -> dict[IRI, dict[s
     """What an ontology says of relations: fields of their `RelationText`, each where it is said once."""
     fields = {IRI(RDFS + "comment"): "description"}
     fields |= {IRI(RDFS + "domain"): "subject_type", IRI(RDFS + "range"): "object_type"}
-    links, values = facts_by(fields, "?s ?p ?o"), terms_n3(dict.fromkeys(relations))
+    links, values = protocol.facts_by(fields, "?s ?p ?o"), terms_n3(dict.fromkeys(relations))
     facts = kg.query(f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {values} }} {links} }}")
     labels, schema = kg.labels(o for *_, o in facts.rows if isinstance(o, IRI)), dict[IRI, dict[str, Any]]()
     for subject, predicate, value in facts.rows:
@@ -92,7 +85,7 @@ def _schema_of(kg: KnowledgeGraph, relations: Iterable[IRI]) -> dict[IRI, dict[s
         says = ""
         if isinstance(value, Literal) and value.language in ("", kg.profile.language):
             says = kg.profile.short(value)
-        elif isinstance(value, IRI) and not is_datatype(value) and kg.profile.linkable(value.value):
+        elif isinstance(value, IRI) and not protocol.is_datatype(value) and kg.profile.linkable(value.value):
             says = (labels.get(value) or split_words(local_name(value.value))).lower()
         if says:
             own, field = schema.setdefault(subject, {}), fields[predicate]
