@@ -171,8 +171,8 @@ def asking_words(
 
 def extreme_of(words: Sequence[str]) -> OneOf["", "most", "least"]:
     """Whether words ask for what has the most or the least of something: "largest", "the fewest"."""
-    known = lexicon().adjectives
-    signs = [known[a].sign for word in words if (a := lexicon().adjective_of(word, "est") or "") in known]
+    known, regular = lexicon().adjectives, [word for word in words if word.endswith("est")]  # not "last"
+    signs = [known[a].sign for word in regular if (a := lexicon().adjective_of(word, "est") or "") in known]
     signs += [1 if word == "most" else -1 for the, word in pairwise(words) if the == "the" and word in _BARE]
     return "" if not signs else "most" if signs[0] > 0 else "least"
 

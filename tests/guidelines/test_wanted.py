@@ -50,6 +50,8 @@ def test_words_of_a_name_ask_for_nothing() -> None:
         ("What is the smallest state?", "least"),
         ("the two most famous works", ""),
         ("Which forest is old?", ""),
+        ("meetings that last three hours", ""),
+        ("what countries speak German as a first language?", ""),
         ("Who directed Alien?", ""),
     ],
 )
