@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, Term, Triple
@@ -39,6 +39,14 @@ _SELECT, _GRAPH = re.compile("SELECT", re.IGNORECASE), re.compile(f"GRAPH <{SOUR
 _VARIABLE = re.compile(r"(?<!\w)\?(\w+)")
 _TRIPLE = re.compile(r"\S+ ([^?\s].*) (?:<[^<>\s]*>|\?\w+|\".*)")  # with its relation
 _LINE = re.compile(r"( *)(?!FILTER|VALUES|BIND|OPTIONAL)[^ {}][^{}]* \.")
+
+
+class _Run(NamedTuple):
+    """What holds for all parts of a query: who wrote it, its time, and where there is more than was read."""
+
+    foreign: bool
+    deadline: Deadline
+    cut: list[str]
 
 
 class FederatedKG(KnowledgeGraph):
@@ -101,23 +109,23 @@ class FederatedKG(KnowledgeGraph):
         self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
     ) -> Result:
         """Run one SELECT or ASK over all sources; `SERVICE <NAME>` asks a part of it of one alone."""
-        deadline, limit = Deadline(self._seconds(timeout)), self.limit if limit is None else max(limit, 0)
+        run = _Run(foreign, Deadline(self._seconds(timeout)), [])
+        limit = self.limit if limit is None else max(limit, 0)
         try:
             items = self._read(sparql)
-            text, cut = _text(items), list[str]()
-            read_query(text)
-            held = [self._holders(triple, source) for triple, source in _triples(items)]
+            read_query(text := _text(items))
+            held = [self._holders(triple, source, foreign) for triple, source in _triples(items)]
             involved = list(dict.fromkeys(chain(*held))) or [LOCAL]
             if len(involved) > 1:
-                text, involved = self._filled(items, {}, "", deadline, cut), [LOCAL]
+                text, involved = self._filled(items, {}, "", run), [LOCAL]
             asked = self.members[involved[0]]
             text = text if involved == [LOCAL] else _GRAPH.sub("", text)
-            result = asked.query(text, timeout=deadline.left, limit=limit, foreign=foreign)
+            result = asked.query(text, timeout=run.deadline.left, limit=limit, foreign=foreign)
         except Refused as refusal:
             return Result(Outcome.SYNTAX, message=str(refusal))
         except QueryFailedError as failed:
             return Result(Outcome(failed.outcome), message=failed.message)
-        return replace(result, outcome=Outcome.TRUNCATED, message=cut[0]) if cut else result
+        return replace(result, outcome=Outcome.TRUNCATED, message=run.cut[0]) if run.cut else result
 
     def _read(self, sparql: str) -> Items:
         """A query in groups: with full IRIs, one for each node, and `GRAPH <source>` for `SERVICE <name>`."""
@@ -140,21 +148,19 @@ class FederatedKG(KnowledgeGraph):
         text = "".join([*pieces, sparql[end:]])
         return _groups(text, tokenize(text), 0)[0]
 
-    def holders(self, triple: str) -> tuple[str, ...]:
+    def holders(self, triple: str, foreign: bool = False) -> tuple[str, ...]:
         """The sources that hold facts of a triple pattern in SPARQL; asked once, by its relation first."""
         memory, parts = protocol.memory_of(self, "holders"), _TRIPLE.fullmatch(triple)
         found: tuple[str, ...] | None = memory.get(triple)
         if found is None:
             of_relation = f"?s__ {parts[1]} ?o__" if parts else triple
-            found = self.sources if of_relation == triple else self.holders(of_relation)
+            found = self.sources if of_relation == triple else self.holders(of_relation, foreign)
             members = {LOCAL, *found}.intersection(self.members) if len(found) > 1 else ()
-            local, ask = self.members[LOCAL], f"ASK {{ {triple} }}"
-            graphs = f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}"
-            if (
-                said := self._each(members, lambda kg: kg.query(graphs if kg is local else ask))
-                if members
-                else {}
-            ):
+            graphs, ask = f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}", f"ASK {{ {triple} }}"
+            local = self.members[LOCAL]
+            if members:
+                ways: dict[str, Any] = {"foreign": foreign}
+                said = self._each(members, lambda kg: kg.query(graphs if kg is local else ask, **ways))
                 held = {name for name, result in said.items() if name and result.boolean}
                 held |= {row[0].value.removeprefix(SOURCE) for row in said[LOCAL].rows if row[0] is not None}
                 found = tuple(name for name in found if name in held)
@@ -162,24 +168,25 @@ class FederatedKG(KnowledgeGraph):
                 memory[triple] = found
         return found
 
-    def _holders(self, triple: str, source: str) -> tuple[str, ...]:
+    def _holders(self, triple: str, source: str, foreign: bool) -> tuple[str, ...]:
         """The members that hold facts of a pattern, which may be asked of one source alone."""
-        held = (source,) if source else self.holders(triple)
+        held = (source,) if source else self.holders(triple, foreign)
         return tuple(dict.fromkeys(name if name in self.members else LOCAL for name in held))
 
-    def _filled(self, items: Items, known: Known, source: str, deadline: Deadline, cut: list[str]) -> str:
-        """A group for this process, with what endpoints hold as VALUES; `cut` learns where there is more."""
+    def _filled(self, items: Items, known: Known, source: str, run: _Run) -> str:
+        """A group for this process, with what endpoints hold as VALUES."""
         known, filled, there = dict(known), list[Any](items), list[tuple[tuple[str, ...], list[int]]]()
+        limits: Any = {"timeout": run.deadline.left, "limit": ROWS, "foreign": run.foreign}
         here = [item for item in items if isinstance(item, str) and item[:6].upper() == "VALUES"]
         for i, item in enumerate(items):
             if isinstance(item, tuple) and not item[0] and isinstance(item[1][0], tuple):
                 if _SELECT.match(item[1][0][0]):  # a subquery is a query
-                    result = self.query(_text(item[1]), timeout=deadline.left, limit=ROWS)
+                    result = self.query(_text(item[1]), **limits)
                     is_alone = all(after[0] != "UNION" for after in items[i + 1 : i + 2])
                     filled[i] = f"{{ {_values(result, known if is_alone else {})} }}"
             elif isinstance(item, str) and not _NO_TRIPLE.match(item):
                 filled[i], own = f"{item} .", [i]
-                if (held := self._holders(item, source)) == (LOCAL,):
+                if (held := self._holders(item, source, run.foreign)) == (LOCAL,):
                     here.append(filled[i])
                     continue
                 if len(held) == 1:  # what one endpoint holds, and variables join, is asked for as one
@@ -190,14 +197,14 @@ class FederatedKG(KnowledgeGraph):
         outside = {name for _, own in there for i in own for name in _named(items[i])}
         for name in sorted(outside & _named(" ".join(here))):
             select = f"SELECT DISTINCT ?{name} WHERE {{ {' '.join(here)} }}"
-            found = self.members[LOCAL].query(select, limit=MOST_BOUND)
-            if found.outcome in (Outcome.ROWS, Outcome.EMPTY):
+            found = self.members[LOCAL].query(select, **limits)
+            if found.outcome in (Outcome.ROWS, Outcome.EMPTY) and len(found.rows) <= MOST_BOUND:
                 known[name] = [term.n3() for term in found.column(name)]
         while there:
             held, own = min(there, key=lambda part: _expected([items[i] for i in part[1]], known))
             there.remove((held, own))
             text, learnt = " ".join(filled[i] for i in own), known if len(held) == 1 else dict(known)
-            sides = [text if n == LOCAL else self._asked(n, text, learnt, deadline, cut) for n in held]
+            sides = [text if n == LOCAL else self._asked(n, text, learnt, run) for n in held]
             filled[own[0]] = " UNION ".join(f"{{ {side} }}" for side in sides) or "FILTER(false)"
             for i in own[1:]:
                 filled[i] = ""
@@ -206,11 +213,11 @@ class FederatedKG(KnowledgeGraph):
                 graph = _GRAPH.match(item[0])
                 head = "" if graph and graph[1] in self.members else item[0]
                 inside = {} if _SELECT.match(head) else known
-                text = self._filled(item[1], inside, graph[1] if graph else source, deadline, cut)
+                text = self._filled(item[1], inside, graph[1] if graph else source, run)
                 filled[i] = f"{head} {{ {text} }}"
         return " ".join(filled)
 
-    def _asked(self, name: str, text: str, known: Known, deadline: Deadline, cut: list[str]) -> str:
+    def _asked(self, name: str, text: str, known: Known, run: _Run) -> str:
         """What an endpoint holds of some patterns, as VALUES; `known` is used, and learns."""
         member, names = self.members[name], sorted(_named(text))
         bound = min((n for n in names if n in known), key=lambda n: len(known[n]), default="")
@@ -218,11 +225,11 @@ class FederatedKG(KnowledgeGraph):
         handed = [f"VALUES ?{bound} {{ {' '.join(part)} }}" for part in parts] if bound else [""]
         head = f"SELECT DISTINCT {' '.join(f'?{n}' for n in names)} WHERE" if names else "ASK"
         queries = [f"{head} {{ {values} {text} }}" for values in handed]
-        ask = partial(member.query, timeout=deadline.left, limit=ROWS)
+        ask = partial(member.query, timeout=run.deadline.left, limit=ROWS, foreign=run.foreign)
         results = member.together([partial(ask, query) for query in queries])
         for result in results:
             if result.outcome is Outcome.TRUNCATED:
-                cut.append(f"more than {ROWS:,} rows of {name} match a part of the query")
+                run.cut.append(f"more than {ROWS:,} rows of {name} match a part of the query")
             if not result.outcome.ok:
                 self.silent[name] = result.message
                 result.check()
@@ -230,19 +237,15 @@ class FederatedKG(KnowledgeGraph):
             return "" if results[0].boolean else "FILTER(false)"
         rows = tuple(dict.fromkeys(row for result in results for row in result.rows))
         if any(term is not None and term.value.startswith("_:") for row in rows for term in row):
-            cut.append(f"nodes of {name} without a name are left out")
+            run.cut.append(f"nodes of {name} without a name are left out")
         return _values(Result(Outcome.ROWS, tuple(names), rows), known)
-
-    def sources_of(self, triple: Triple) -> tuple[str, ...]:
-        """The sources that hold a fact."""
-        return self.holders(" ".join(term.n3() for term in (triple.subject, triple.relation, triple.object)))
 
     def remarks(self, proof: Iterable[Triple]) -> tuple[list[Triple], str]:
         """The bridges at which facts of several sources meet; in words, mere names, and who is silent."""
         met = defaultdict[Term, set[str]](set)
         for triple in proof:
             for node in (triple.subject, triple.object):
-                met[node].update(self.sources_of(triple))
+                met[node].update(self.holders(triple.n3().removesuffix(" .")))
         crossed, short = [b for b in self.bridges.values() if len(met[b.one]) > 1], self.profile.short
         names = ", ".join(f"{short(b.node)} = {short(b.one)}" for b in crossed if b.link == SAME_NAME)
         said = [f"joined by equal names only: {names}"] if names else []

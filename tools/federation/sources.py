@@ -68,22 +68,23 @@ def open_sources(text: str, *, profile: Any = None, **settings: Any) -> Knowledg
     `text` is as `read_sources` has it; `profile` of several says `NAME=PROFILE`.
     """
     sources = read_sources(whole_url(text))
-    profiles = dict.fromkeys(sources, profile) if len(sources) == 1 else read_sources(profile or "none")
-    if unknown := profile and profiles.keys() - sources.keys():
+    if len(sources) == 1:
+        return open_kg(*sources.values(), profile=profile, **settings)
+    profiles = {} if profile is None else read_sources(profile)
+    if unknown := profiles.keys() - sources.keys():
         raise ConfigurationError.unknown("source of a profile (NAME=PROFILE)", min(unknown), sources)
 
     def open_one(name: str) -> KnowledgeGraph:
-        if len(sources) > 1 and is_database(sources[name]):
+        if is_database(sources[name]):
             return open_database_graph(sources[name], name)
         return open_kg(sources[name], profile=profiles.get(name), **settings)
 
     limits = {key: settings.pop(key) for key in ("timeout", "limit") if key in settings}
     with ThreadPoolExecutor(8, "triplewise-open") as pool:
         opened = dict(zip(sources, pool.map(open_one, sources), strict=True))
-    kg, key = next(iter(opened.values())), (text, *opened.values())
-    if len(opened) > 1:
-        found = _opened.get(key)
-        kg = _opened[key] = _as_one(opened) if found is None or found.closed else found
+    key = (text, *opened.values())
+    if (kg := _opened.get(key)) is None:
+        kg = _opened[key] = _as_one(opened)
     return kg.session(**limits) if limits else kg
 
 

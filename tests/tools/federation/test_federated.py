@@ -96,7 +96,7 @@ def test_what_is_around_a_node_is_of_all_sources(kg: FederatedKG) -> None:
     relations = {kg.profile.short(r) for r in kg.relations(psycho).forward}
     assert {"mine:rating", "mine:lentTo", "wdt:P57"} <= relations
     facts = kg.neighbours(psycho, IRI(WDT + "P57")).triples
-    assert [kg.sources_of(t) for t in facts] == [("wd",)]
+    assert [kg.holders(t.n3().removesuffix(" .")) for t in facts] == [("wd",)]
     assert kg.labels([psycho, IRI(MY + "psycho"), IRI(MY + "ben")]) == {
         psycho: "Psycho", IRI(MY + "psycho"): "Psycho", IRI(MY + "ben"): "Ben Okafor"
     }  # fmt: skip
