@@ -22,7 +22,7 @@ from inspect_ai.util import store_from_events
 
 from triplewise.evals.baselines import parts_of
 from triplewise.evals.data import checksum
-from triplewise.evals.provenance import code_checksum, own_code
+from triplewise.evals.provenance import code_checksum
 from triplewise.evals.scorers import plain_name
 from triplewise.evals.solver import CRASHED
 from triplewise.evals.tasks import TASKS
@@ -77,10 +77,7 @@ def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def make_task(name: str, given: Mapping[str, Any]) -> Task:
     """Return a task by name; see `task_arguments`, whose errors are raised, and those of the task itself."""
-    task = find_task(name)(**task_arguments(name, given))
-    if name not in TASKS:
-        task.metadata = {**(task.metadata or {}), **own_code(name)}
-    return task
+    return find_task(name)(**task_arguments(name, given))
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
@@ -113,7 +110,7 @@ def run(
     and `retry_crashed` asks again what crashed. Raises `ConfigurationError` where another process runs it,
     and KeyboardInterrupt where it was interrupted; what is done is kept.
     """
-    folder, total = folder_of(Path(log_dir or default_log_dir()), task), len(task.dataset)
+    folder = folder_of(Path(log_dir or default_log_dir()), task)
     if fresh and folder.is_dir():
         number = 1 + len(list(folder.parent.glob(f"{folder.name}.*")))
         folder.rename(folder.with_name(f"{folder.name}.{number}"))
@@ -124,7 +121,8 @@ def run(
         if log is not None and log.status == "started":
             log = _recover(log)
         if log is not None and log.status == "success":
-            failed = [s.uuid for s in _summaries(log) if s.error and s.uuid] if retry_crashed else []
+            asked = logs.read_eval_log_sample_summaries(log.location) if retry_crashed else []
+            failed = [summary.uuid for summary in asked if summary.error and summary.uuid]
             if not failed:
                 notify("this evaluation is finished, its results follow; --fresh runs it anew")
                 return log
@@ -143,7 +141,7 @@ def run(
         log = latest_log(folder)
         if log is None or log.status == "cancelled":
             if log is not None:
-                notify(f"{_done(log)} of {total} questions are done and kept; {RESUME}")
+                notify(f"{_done(log)} of {len(task.dataset)} questions are done and kept; {RESUME}")
             raise KeyboardInterrupt
     return log
 
@@ -154,12 +152,10 @@ def default_log_dir() -> Path:
 
 
 def folder_of(root: Path, task: Task) -> Path:
-    """Return the folder of an evaluation's logs, named after all that decides its results."""
-    return root / f"{plain_name(task.name)}-{identity_of(task)}"
+    """Return the folder of an evaluation's logs, named after all that decides its results.
 
-
-def identity_of(task: Task) -> str:
-    """Return a checksum of all that decides the results: the code, and in a grid the place there."""
+    That is the code too, and in a grid the place there, but not where a model is served.
+    """
     about = dict(task.metadata or {})
     place = [about.pop("grid", {}).get(key) for key in ("row", "column")]
     settings = {name: value for name, value in about.pop("settings", {}).items() if name not in _ELSEWHERE}
@@ -168,13 +164,9 @@ def identity_of(task: Task) -> str:
             settings[name] = [path, checksum(Path(path))]
     about = {name: value for name, value in about.items() if name not in ("commit", "commit_clean")}
     asked = [[sample.id, str(sample.input), sample.target] for sample in task.dataset]
-    return digest([task.name, task.version, about, settings, place, asked, task.epochs, code_checksum()])
-
-
-def digest(value: Any) -> str:
-    """Return the first 16 digits of a value's checksum."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    decides = [task.name, task.version, about, settings, place, asked, task.epochs, code_checksum()]
+    text = json.dumps(decides, sort_keys=True, ensure_ascii=False, default=str)
+    return root / f"{plain_name(task.name)}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def latest_log(folder: Path) -> EvalLog | None:
@@ -207,12 +199,8 @@ def _recover(killed: EvalLog) -> EvalLog:
     return log
 
 
-def _summaries(log: EvalLog) -> list[logs.EvalSampleSummary]:
-    return logs.read_eval_log_sample_summaries(log.location)
-
-
 def _done(log: EvalLog) -> int:
-    return sum(not summary.error for summary in _summaries(log))
+    return sum(not summary.error for summary in logs.read_eval_log_sample_summaries(log.location))
 
 
 def scores_of(log: EvalLog) -> dict[str, float]:
@@ -226,7 +214,8 @@ def scores_of(log: EvalLog) -> dict[str, float]:
 
 def crashes(log: EvalLog) -> list[tuple[str, str]]:
     """Return id and error of every question that crashed."""
-    return [(str(summary.id), summary.error) for summary in _summaries(log) if summary.error]
+    summaries = logs.read_eval_log_sample_summaries(log.location)
+    return [(str(summary.id), summary.error) for summary in summaries if summary.error]
 
 
 def log_path(log: EvalLog) -> Path:

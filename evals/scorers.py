@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from itertools import permutations
 from typing import Any
 
 from anyio import to_thread
@@ -17,15 +16,13 @@ from inspect_ai.solver import TaskState
 
 from triplewise.evals.solver import Run
 from triplewise.tools.core.errors import KGUnavailableError
-from triplewise.tools.core.overlap import NOTHING, Compare, Overlap, best_overlap, overlap, read_value
+from triplewise.tools.core.overlap import NOTHING, Compare, Overlap, best_overlap, overlap
 from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.protocol import batches
 
 GOLD_NAMES = "gold_names"
 """Key of a sample's metadata with the names that the benchmark itself has for gold ids: id -> names."""
-GOLD_ROWS = "gold_rows"
-"""Key of a sample's metadata with the gold rows: lists of cells, "" where one is unbound."""
 MAIN = ("f1", "accuracy", "hits_at_1", "exact_match")
 """The first of these that was scored says whether an answer is right, and is a task's main measure."""
 COUNTS = ("seconds", "queries", "steps", "model_calls", "input_tokens", "output_tokens", "rolled_back")
@@ -143,42 +140,6 @@ def accuracy() -> Scorer:
         return _scored(run, value)
 
     return score
-
-
-@scorer(metrics={"*": FIGURE})
-def rows() -> Scorer:
-    """F1, Hits@1 and exact match of the rows of an answer, each per question, macro-averaged.
-
-    Gold rows of one cell are compared with the answer's values; wider ones with the result of its query: all
-    cells of a row have to be right, in the order of columns that fits best.
-    """
-
-    async def score(state: TaskState, target: Target) -> Score:
-        run, gold = state.store_as(Run), state.metadata.get(GOLD_ROWS) or []
-        if all(len(row) < 2 for row in gold):
-            return _scored(run, (await strict_overlap(state, target))._asdict())
-        given: list[list[str]] = []
-        if run.sparql and run.kg and run.values and not run.crashed:
-            kg = open_kg(run.kg, profile=run.profile or None)
-            found = (await to_thread.run_sync(kg.query, run.sparql)).rows
-            given = [["" if value is None else kg.profile.short(value) for value in row] for row in found]
-        return _scored(run, compare_rows(given, gold)._asdict())
-
-    return score
-
-
-def compare_rows(given: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> Overlap:
-    """Return how rows agree with gold rows, as sets, in the order of columns that fits best."""
-
-    def key(row: Sequence[str]) -> str:  # the same for cells that are written differently but are the same
-        return "\x1f".join(read_value(cell).key if cell else "" for cell in row)
-
-    gold_keys = [key(row) for row in gold]
-    width = max((len(row) for row in given), default=0)
-    fits = width == max((len(row) for row in gold), default=0)
-    orders = permutations(range(width)) if fits else iter([tuple(range(width))])
-    overlaps = (overlap([key([row[i] for i in order]) for row in given], gold_keys) for order in orders)
-    return max(overlaps, default=NOTHING, key=lambda o: o.f1)
 
 
 @scorer(metrics={"*": [mean()]})

@@ -14,7 +14,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import StoreModel
 from pydantic import Field
 
-from triplewise.evals.baselines import Baseline, build_system, check_model, find_system
+from triplewise.evals.baselines import build_system, check_model
 from triplewise.graphs import Answer, Context, State
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.environment import Environment
@@ -109,8 +109,7 @@ def agent(
     """
     graph = build_system(preset, **(phases or {}))
     of_all = context_of(settings or {})
-    if isinstance(system := find_system(preset), Baseline):
-        check_model(preset, of_all, system)
+    check_model(preset, of_all)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         own = {"db": state.metadata["db"]} if "db" in state.metadata else {}

@@ -34,47 +34,42 @@ class Interval(NamedTuple):
 
 
 def interval(values: Iterable[float], *, resamples: int = RESAMPLES) -> Interval:
-    """Return the average with its bootstrap interval (BCa, else percentile).
+    """Return the average with its bootstrap interval (BCa).
 
     Where all values are 0, or all 1, nothing can be resampled: the exact binomial interval is given.
     """
     numbers = np.asarray(list(values), dtype=np.float64)
-    n, mean = len(numbers), float(numbers.mean()) if len(numbers) else math.nan
+    n, mean, low, high = len(numbers), math.nan, math.nan, math.nan
+    if n:
+        mean = float(numbers.mean())
     if n and np.ptp(numbers) == 0 and mean in (0.0, 1.0):
-        exact = binomtest(n if mean else 0, n).proportion_ci(LEVEL, "exact")
-        return Interval(mean, float(exact.low), float(exact.high), n)
-    for method in ("BCa", "percentile") if n > 1 and np.ptp(numbers) else ():
+        low, high = binomtest(n if mean else 0, n).proportion_ci(LEVEL, "exact")
+    elif n > 1 and np.ptp(numbers):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DegenerateDataWarning)  # then the ends are NaN
-            ends = bootstrap(
+            low, high = bootstrap(
                 [numbers], np.mean, n_resamples=resamples, batch=max(1, _BLOCK // n),
-                confidence_level=LEVEL, method=method, rng=np.random.default_rng(SEED),
+                confidence_level=LEVEL, rng=np.random.default_rng(SEED),
             ).confidence_interval  # fmt: skip
-        if not math.isnan(ends.low + ends.high):
-            return Interval(mean, float(ends.low), float(ends.high), n)
-    return Interval(mean, math.nan, math.nan, n)
+    return Interval(mean, float(low), float(high), n)
 
 
-def compare(first: Scores, second: Scores, *, resamples: int = 2 * RESAMPLES) -> tuple[Interval, float, str]:
-    """Return the difference of two systems on shared questions, its p, and the test.
+def compare(first: Scores, second: Scores) -> tuple[Interval, float]:
+    """Return the difference of two systems on shared questions, and p by permutation of the signs.
 
-    McNemar's exact test of measures that are 0 or 1, else permutation of the signs.
+    Exact where that takes few permutations; of values that are 0 or 1 it is then McNemar's exact test.
     """
     pairs = pd.concat([first, second], axis=1, join="inner").to_numpy(dtype=np.float64)
-    differences = pairs[:, 0] - pairs[:, 1]
-    nonzero = differences[differences != 0]  # where both are equal there is no sign to change
-    p, method = 1.0, "paired permutation"
-    if np.isin(pairs, (0.0, 1.0)).all():
-        method = "McNemar, exact"
-        p = binomtest(int((nonzero > 0).sum()), len(nonzero)).pvalue if len(nonzero) else 1.0
-    elif len(nonzero) > 1:
+    differences, p = pairs[:, 0] - pairs[:, 1], 1.0
+    changed = differences[differences != 0]  # where both are equal there is no sign to change
+    if len(changed) > 1:
         p = permutation_test(
-            (nonzero,), np.sum, permutation_type="samples", vectorized=True, n_resamples=resamples,
-            batch=max(1, _BLOCK // len(nonzero)), rng=np.random.default_rng(SEED),
+            (changed,), np.sum, permutation_type="samples", vectorized=True, n_resamples=2 * RESAMPLES,
+            batch=max(1, _BLOCK // len(changed)), rng=np.random.default_rng(SEED),
         ).pvalue  # fmt: skip
     # Where all differences are the same there is nothing to resample.
     same = Interval(float(differences[0]), math.nan, math.nan, len(pairs))
-    return interval(differences) if np.ptp(differences) else same, float(p), method
+    return interval(differences) if np.ptp(differences) else same, float(p)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,11 +20,13 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from platformdirs import user_cache_path
 
 from triplewise.evals import data, scorers
+from triplewise.evals.baselines import find_system
 from triplewise.evals.data import AGENT, Benchmark, DataFile, LoadedKG, catalog, read_data, read_records
-from triplewise.evals.provenance import of_system
-from triplewise.evals.scorers import GOLD_NAMES, GOLD_ROWS
+from triplewise.evals.provenance import software
+from triplewise.evals.scorers import GOLD_NAMES
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.training import entities_of, seeds_of
+from triplewise.graphs.presets import Preset
 from triplewise.nodes.sql import require_model
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import Record
@@ -217,9 +220,22 @@ def _task(
     kg: str,
     about: Mapping[str, Any],
 ) -> Task:
-    """The task of a dataset, asked of a system: a question that crashes scores 0."""
+    """The task of a dataset, asked of a system: a question that crashes scores 0.
+
+    A preset lays its own settings over those that still have their default.
+    """
     preset, settings, phases = system
-    used = of_system(preset, context_of(settings), phases)
+    context, found = context_of(settings), find_system(preset)
+    own = found if isinstance(found, Preset) else None
+    parts = {**(own.phases if own else {}), **phases}
+    used = {
+        **software(),
+        "preset": preset,
+        "model": context.model,
+        "settings": asdict(context),
+        "preset_settings": dict(own.settings) if own else {},
+        "phases": {name: getattr(part, "__name__", part) for name, part in parts.items()},
+    }
     return Task(
         dataset=dataset,
         solver=agent(preset, settings, phases),
@@ -235,49 +251,29 @@ def _task(
 
 def metaqa(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
     """The topic entity is given by name, and in brackets."""
-    profile, completed = load_profile("metaqa"), []
+    profile = load_profile("metaqa")
     for record in records:
         topic = record["topic_entity"]
-        linked = {topic: profile.short(profile.name_iri(topic))}
-        completed.append({**record, "question": without_brackets(record["question"]), "linked": linked})
-    return completed
+        record["question"] = without_brackets(record["question"])
+        record["linked"] = {topic: profile.short(profile.name_iri(topic))}
+    return records
 
 
 def graphq(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
-    """The linking is id -> mention and what else is known."""
-    pairs = [[(one["mention"], id_) for id_, one in r["entity_linking"].items()] for r in records]
-    return [{**r, "linked": dict(own[::-1])} for r, own in zip(records, pairs, strict=True)]
+    """The linking is id -> mention and what else is known; of two ids of one mention the first counts."""
+    for record in records:
+        pairs = [(one["mention"], id_) for id_, one in record["entity_linking"].items()]
+        record["linked"] = dict(pairs[::-1])
+    return records
 
 
 def creak(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
     """Mentions are Wikipedia titles as a claim writes them: without what tells them from other titles."""
-
-    def plain(title: str) -> str:
-        return re.sub(r"\s*\([^()]*\)$", "", title) or title
-
-    topics = [r["topic_entity"] if isinstance(r["topic_entity"], dict) else {} for r in records]
-    plain_topics = [{id_: plain(title) for id_, title in own.items()} for own in topics]
-    return [{**r, "topic_entity": own} for r, own in zip(records, plain_topics, strict=True)]
-
-
-def ck25(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
-    """The gold answers are the rows in words, or true and false; cells are short ids and values, or ""."""
-    short, completed = kg.open().profile.short, []
-
-    def cell(value: str | None) -> str:
-        text = value or ""
-        return short(IRI(text)) if text.startswith(("http://", "https://")) else text
-
     for record in records:
-        result, wide = record["result_rows"], len(record["result_columns"] or []) > 1
-        is_truth = isinstance(result, bool)
-        rows = [] if is_truth else [[cell(value) for value in row] for row in result]
-        functions = [str(f).lower() for f in record.get("features", ()) if f not in ("SELECT", "ASK")]
-        added = {GOLD_ROWS: rows, "function": " ".join(functions) or "none"}
-        added["kind"] = "yes/no" if is_truth else "table" if wide else "column"
-        added["gold"] = result if is_truth else [", ".join(row) for row in rows]
-        completed.append({**record, **added})
-    return completed
+        topics = record["topic_entity"] if isinstance(record["topic_entity"], dict) else {}
+        plain = {id_: re.sub(r"\s*\([^()]*\)$", "", title) or title for id_, title in topics.items()}
+        record["topic_entity"] = plain
+    return records
 
 
 def link_by_gold_query(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
@@ -294,13 +290,12 @@ def link_by_gold_query(records: list[Record], kg: LoadedKG, options: Mapping[str
 
 def with_short_answers(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
     """Write gold answers that are full IRIs as answers are written, by their short ids, with their labels."""
-    opened, completed = kg.open(), []
+    opened = kg.open()
     for record in records:
-        answers = short_answers(opened, [str(answer) for answer in record["answers"]])
+        record["answers"] = answers = short_answers(opened, [str(answer) for answer in record["answers"]])
         pairs = zip(answers, record.get("answer_labels", ()), strict=False)
-        names = {answer: [label] for answer, label in pairs if answer != label}
-        completed.append({**record, "answers": answers, GOLD_NAMES: names})
-    return completed
+        record[GOLD_NAMES] = {answer: [label] for answer, label in pairs if answer != label}
+    return records
 
 
 # -- WikiSQL: questions over one table each; every table becomes a SQLite file in the user's cache folder. The
@@ -335,19 +330,13 @@ def with_databases(records: list[Record], kg: LoadedKG, options: Mapping[str, An
                 frame.to_sql(f"table {table['id']}", database, index=False, dtype=types)
         unfinished.rename(folder)
     split = [record for record in records if split_of(record["table_id"]) == options["split"]]
-    return [
-        {
-            **record,
-            "db": str(folder / f"{record['table_id']}.sqlite"),
-            "function": record["sql"]["agg"] or "none",
-            "conditions": len(record["sql"]["conds"]),
-        }
-        for record in split
-    ]
+    for record in split:
+        record["db"] = str(folder / f"{record['table_id']}.sqlite")
+        record["function"], record["conditions"] = record["sql"]["agg"] or "none", len(record["sql"]["conds"])
+    return split
 
 
 COMPLETED: Mapping[str, Callable[[list[Record], LoadedKG, Mapping[str, Any]], list[Record]]] = {
-    "ck25": ck25,
     "creak": creak,
     "geoquery": with_short_answers,
     "graphq": graphq,
@@ -387,20 +376,15 @@ def describe(name: str) -> dict[str, Any]:
         raise ConfigurationError.unknown("task", name, TASKS)
     of = data.benchmark(name)
     kg = data.graph(of.graph.format(**of.defaults)) if of.graph else None
-    kg_files = [*(file for files in kg.facts.values() for file in files), *kg.labels] if kg else []
+    shown = ("name", "title", "version", "about", "note", "licence", "published", "citation")
     return {
-        **{key: getattr(of, key) for key in ("name", "title", "version", "about", "note", "needs_model")},
-        "scores": [catalog().scorers[scorer] for scorer in of.scorers],
-        "asked": {which: {**asked, "observed": asked.get("observed")} for which, asked in of.counts.items()},
-        "judged": of.answerable_if,
+        **{key: getattr(of, key) for key in shown},
+        "asked": {which: dict(asked) for which, asked in of.counts.items()},
+        "answerable_if": of.answerable_if,
         "graph": kg.title if kg else OWN_TABLES,
-        "partial": bool(kg and kg.partial),
-        "gold_derived": bool(kg and "gold_derived" in kg.facts),
-        "profile": (kg.profile or "inferred") if kg else "none",
-        "seeds": list(of.seeds),
+        "graph licence": kg.licence if kg else of.licence,
         "system": of.preset,
         "parameters": {key: value for key, value in of.defaults.items() if key not in AGENT},
-        "files": [*of.files, *of.seeds, *(file.name for file in kg_files)],
-        **{key: getattr(of, key) for key in ("licence", "published", "citation")},
-        "graph_licence": kg.licence if kg else of.licence,
+        "keys": list(of.keys),
+        "files": [*of.files, *of.seeds],
     }

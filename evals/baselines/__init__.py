@@ -18,7 +18,6 @@ from langgraph.graph.state import CompiledStateGraph
 
 from triplewise.graphs import PRESETS, Context, State, build_graph
 from triplewise.graphs.presets import VARIANTS, Preset
-from triplewise.tools.actions import MODEL_TOOLSETS
 from triplewise.tools.core.configuration import find_part
 from triplewise.tools.core.errors import ConfigurationError
 
@@ -54,10 +53,10 @@ BASELINES: Mapping[str, Baseline] = {
 }
 
 
-def check_model(name: str, context: Context, baseline: Baseline | None = None) -> None:
+def check_model(name: str, context: Context) -> None:
     """Raise `ConfigurationError` where a baseline needs a language model and the context has none."""
-    baseline = baseline or BASELINES.get(name)
-    if context.embedded and baseline and not baseline.embedded:
+    baseline = find_system(name) if ":" in name else BASELINES.get(name)
+    if context.embedded and isinstance(baseline, Baseline) and not baseline.embedded:
         raise ConfigurationError(
             f"baseline {name} needs a language model: --set model=openai:NAME "
             "(and base_url=URL, for a server of your own)"
@@ -67,9 +66,8 @@ def check_model(name: str, context: Context, baseline: Baseline | None = None) -
 def find_system(given: str) -> Preset | Baseline:
     """Return a preset or baseline: see `find_part`. Raises `ConfigurationError` on an unknown name."""
     both: dict[str, Preset | Baseline] = {**PRESETS, **BASELINES}
-    system: Preset | Baseline = find_part(
-        "preset or baseline", given, both, lambda part: isinstance(part, Preset | Baseline)
-    )
+    kinds = Preset | Baseline
+    system: Preset | Baseline = find_part("preset or baseline", given, both, lambda p: isinstance(p, kinds))
     return system
 
 
@@ -91,17 +89,3 @@ def parts_of(name: str) -> Collection[str]:
     """Return the names by which a system is changed: the phases of a preset, a baseline's parameters."""
     system = find_system(name or "agent")
     return VARIANTS if isinstance(system, Preset) else inspect.signature(system.build).parameters
-
-
-def systems() -> list[dict[str, Any]]:
-    """Return name, kind, summary, source, parameters, settings and `needs_model` of presets and baselines."""
-    listed: list[dict[str, Any]] = []
-    for name, preset in PRESETS.items():
-        about: dict[str, Any] = {"name": name, "summary": preset.summary, "kind": "preset", "source": ""}
-        about |= {"parameters": dict(preset.phases), "settings": dict(preset.settings)}
-        listed.append({**about, "needs_model": preset.settings["toolset"] in MODEL_TOOLSETS})
-    for name, one in BASELINES.items():
-        about = {"name": name, "summary": one.summary, "kind": "baseline", "source": one.source}
-        defaults = {key: value.default for key, value in inspect.signature(one.build).parameters.items()}
-        listed.append({**about, "parameters": defaults, "settings": {}, "needs_model": not one.embedded})
-    return listed

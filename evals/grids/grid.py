@@ -1,7 +1,7 @@
 """Grids: which system is asked which questions with what, as one YAML file laid out like a published table.
 
 A cell is what `defaults`, its column, its row and the command line set, a later one winning (`needs` add up);
-every name is looked up before anything runs. Each cell leaves one log, and is not run again unchanged.
+every name is looked up before anything runs. Each cell leaves a log for each model that it is run with.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fnmatch import fnmatch
+from fnmatch import fnmatchcase
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -20,19 +20,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.evals import evaluation
 from triplewise.evals.baselines import BASELINES
-from triplewise.evals.report.tables import PublishedTable, measure, published
+from triplewise.evals.report.tables import measure, published
 from triplewise.tools.core.errors import ConfigurationError, TriplewiseError
 from triplewise.tools.core.files import YamlDocument, read_yaml
 
 EMBEDDED = "embedded"
-OTHER_KEYS = {
-    "preset": "system",
-    "model": "needs, backbone and --model",
-    "settings": "set",
-    "phases": "set",
-    "n": "limit",
-}
-"""What a grid has a key of its own for, in the place of `set`."""
+OTHER_KEYS = {"preset": "system", "model": "--model", "settings": "set", "phases": "set", "n": "limit"}
+"""What a grid says elsewhere than in `set`."""
 ALL_CRASHED = "every question crashed"
 
 
@@ -46,8 +40,6 @@ class CellSpec(BaseModel):
     limit: int | None = Field(default=None, ge=0)
     set: dict[str, Any] = Field(default_factory=dict)
     needs: list[str] = Field(default_factory=list)
-    backbone: str = ""
-    skip: str = ""
     note: str = ""
 
 
@@ -59,11 +51,10 @@ class Column(CellSpec):
 
 
 class Row(CellSpec):
-    """A row; `own`: it is not in the published table."""
+    """A row; one that the published table has too stands beside it."""
 
     row: str = Field(min_length=1)
     group: str = ""
-    own: bool = False
 
 
 class Grid(BaseModel):
@@ -83,11 +74,10 @@ class Grid(BaseModel):
 
 
 class GridFile(NamedTuple):
-    """A grid with the file it came from, and the published table that it mirrors."""
+    """A grid with the file it came from."""
 
     grid: Grid
     document: YamlDocument
-    table: PublishedTable | None
 
 
 class Cell(NamedTuple):
@@ -104,11 +94,6 @@ class Cell(NamedTuple):
     def name(self) -> str:
         """Row and column, as lists show it."""
         return f"{self.row.row} / {self.column}"
-
-    def matches(self, pattern: str) -> bool:
-        """Return whether its row, or `row/column`, matches a pattern, case aside."""
-        row, pattern = self.row.row.casefold(), pattern.casefold()
-        return fnmatch(row, pattern) or fnmatch(f"{row}/{self.column.casefold()}", pattern)
 
 
 class Outcome(NamedTuple):
@@ -155,45 +140,37 @@ def load_grid(name: str | Path) -> GridFile:
     if grid.published and grid.published not in published():
         unknown = ConfigurationError.unknown("published table", grid.published, published())
         raise document.error(str(unknown), "published")
-    table = published().get(grid.published)
     names = {"rows": [row.row for row in grid.rows], "columns": [column.column for column in grid.columns]}
     for key, given in names.items():
         if twice := [i for i, one in enumerate(given) if one in given[:i]]:
             raise document.error(f"{given[twice[0]]!r} is there twice", key, twice[0])
-    for i, row in enumerate(grid.rows):
-        if table and grid.layout == "cells" and not row.own and row.row not in table.rows:
-            unknown = ConfigurationError.unknown(f"row of {grid.published}", row.row, table.rows)
-            raise document.error(f"{unknown}; or say `own: true`", "rows", i)
-    return GridFile(grid, document, table)
+    return GridFile(grid, document)
 
 
 def cells_of(
     file: GridFile,
     model: str = EMBEDDED,
     *,
-    backbones: Mapping[str, str] | None = None,
     limit: int | None = None,
     given: Mapping[str, Any] | None = None,
     only: Sequence[str] = (),
 ) -> list[Cell]:
-    """Return all cells of a grid in the order of its rows, every name in them checked.
+    """Return the cells of a grid in the order of its rows, every name in them checked.
 
-    `backbones` are models of rows about one (`*` for any other), `limit` is the most questions of a cell (0:
-    all), `given` is set where a cell has such a name, `only` are patterns of cells. Raises `DataError` with
-    file and line on a wrong name or value, `ConfigurationError` on a choice that no cell has a use for.
+    `limit` goes before the grid's own (0 asks all questions), `given` is set where a cell has such a name,
+    `only` are patterns of rows, or of row/column. Raises `DataError` with file and line on a wrong name or
+    value, `ConfigurationError` on a choice that no cell has a use for.
     """
-    grid, given = file.grid, given or {}
-    cells: list[Cell] = []
-    legal: set[str] = set()
+    grid, given, cells, legal = file.grid, given or {}, list[Cell](), set[str]()
+    table = published().get(grid.published)
     for (i, row), column in itertools.product(enumerate(grid.rows), grid.columns):
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = {"set": {}, "needs": []}
         for layer in (grid.defaults, column, row):
-            for key in layer.model_fields_set & CellSpec.model_fields.keys():
-                value, before = getattr(layer, key), values.get(key)
-                values[key] = {**(before or {}), **value} if isinstance(value, dict) else value
-                values[key] = [*(before or []), *value] if isinstance(value, list) else values[key]
-        spec, place = CellSpec(**values), f"cell {row.row} / {column.column}"
-        system = {"preset": spec.system} if spec.system else {}
+            own = {key: getattr(layer, key) for key in layer.model_fields_set & CellSpec.model_fields.keys()}
+            merged = {"set": {**values["set"], **layer.set}, "needs": [*values["needs"], *layer.needs]}
+            values |= own | merged
+        spec = CellSpec(**values)
+        system, baseline = {"preset": spec.system} if spec.system else {}, BASELINES.get(spec.system)
         try:
             if not spec.task:
                 raise ConfigurationError("no task: give one to row, column or defaults")
@@ -204,41 +181,31 @@ def cells_of(
             for name in {*spec.needs} - names - {"model"}:
                 raise ConfigurationError.unknown("name in needs", name, names)
         except ConfigurationError as error:
-            raise file.document.error(f"{place}: {error}", "rows", i) from error
+            raise file.document.error(f"cell {row.row} / {column.column}: {error}", "rows", i) from error
         own_given = {name: value for name, value in given.items() if name in names}
         legal |= names
         try:
             evaluation.task_arguments(spec.task, system | own_given)
         except ConfigurationError as error:
             raise ConfigurationError(f"--set: {error}") from error
-        asked, why_not = _model_of(spec, model, backbones or {})
-        if missing := [name for name in spec.needs if name not in {"model", *spec.set, *given}]:
-            why_not = why_not or f"needs --set {missing[0]}=..."
-        limits = [one for one in (spec.limit, limit) if one is not None]
-        least = min((one or max(limits) for one in limits), default=None)  # 0 is all
-        ours = file.table.columns.get(column.column, {}).get("ours", {}) if file.table else {}
+        why_not = next(
+            (f"needs --set {n}=..." for n in spec.needs if n not in {"model", *spec.set, *given}), ""
+        )
+        if model == EMBEDDED and ("model" in spec.needs or (baseline is not None and not baseline.embedded)):
+            why_not = "needs a language model: --model openai:NAME"
+        ours = table.columns.get(column.column, {}).get("ours", {}) if table else {}
         metrics = column.metrics or [ours.get(metric, metric) for metric in grid.metrics]
-        own = spec.model_copy(update={"limit": least, "set": {**spec.set, **own_given}})
-        cells.append(Cell(row, column.column, own, asked, metrics, spec.skip or why_not))
+        changed: dict[str, Any] = {"set": {**spec.set, **own_given}}
+        changed |= {} if limit is None else {"limit": limit}
+        cells.append(Cell(row, column.column, spec.model_copy(update=changed), model, metrics, why_not))
     for name in given.keys() - legal:
         raise ConfigurationError.unknown("name in --set", name, legal)
-    chosen = [cell for cell in cells if not only or any(map(cell.matches, only))]
-    if not chosen:
-        labels = ", ".join(dict.fromkeys(f"{c.row.row}/{c.column}" for c in cells))
-        raise ConfigurationError(f"no cell matches --only {', '.join(only)}; there are: {labels}")
-    return chosen
-
-
-def _model_of(spec: CellSpec, model: str, backbones: Mapping[str, str]) -> tuple[str, str]:
-    """The model that a cell asks, and why it is not run ("" if it is)."""
-    baseline, name = BASELINES.get(spec.system), f"{spec.backbone}=" if spec.backbone else ""
-    if spec.backbone:
-        chosen = backbones.get(spec.backbone, backbones.get("*", ""))
-        if not chosen and model != EMBEDDED:
-            return model, f"is about the model {spec.backbone}: give it, --model {name}openai:NAME"
-        model = chosen or EMBEDDED
-    needs = "model" in spec.needs or (baseline is not None and not baseline.embedded)
-    return model, f"needs a language model: --model {name}openai:NAME" if needs and model == EMBEDDED else ""
+    labels = [f"{cell.row.row}/{cell.column}" for cell in cells]
+    patterns = [p.casefold() for pattern in only for p in (pattern, f"{pattern}/*")]
+    matches = [not only or any(fnmatchcase(label.casefold(), p) for p in patterns) for label in labels]
+    if not any(matches):
+        raise ConfigurationError(f"no cell matches --only {', '.join(only)}; there are: {', '.join(labels)}")
+    return list(itertools.compress(cells, matches))
 
 
 def run_grid(
@@ -271,7 +238,7 @@ def run_grid(
             place |= {"column": cell.column, "metrics": list(cell.metrics)}
             task.metadata = {**(task.metadata or {}), "grid": {**about, **place}}
             earlier = evaluation.latest_log(evaluation.folder_of(folder, task))
-            # Where every question crashed a server was down: all are asked again.
+            # Where every question crashed, a server was down: all are asked again.
             again = earlier is not None and _why_failed(earlier).startswith(ALL_CRASHED)
             finished = earlier is not None and earlier.status == "success" and not again
             log = evaluation.run(

@@ -1,4 +1,4 @@
-"""A report as a page with every question, as Markdown, and on the terminal."""
+"""A report as a page with every question, and as Markdown, which the terminal shows too."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
 from rich.console import Console
-from rich.text import Text
+from rich.markdown import Markdown
 
 from triplewise.evals.logs import Log
 from triplewise.evals.report.tables import measure, notes, report_tables, system_labels
-from triplewise.graphs.console import columns
 from triplewise.graphs.page import Cell, Page, Question, RunBlock, Table, footnotes, interval
 
 TITLE = "Evaluation report"
-TURNED = 3  # tables of so many rows or fewer are turned on the terminal: their columns become rows
+TURNED = 3  # tables of so many rows or fewer are turned: their columns become rows
 _MARKS = re.compile(r"[\\|*`\[\]]|(?<!\w)_|_(?!\w)")
 """What Markdown would take for a mark; an underscore within a word it does not."""
 
@@ -42,9 +42,9 @@ def markdown(
     environment.filters["escaped"] = _escaped
     template = files("triplewise.evals.report") / "report.md.jinja"
     return environment.from_string(template.read_text(encoding="utf-8")).render(
-        title=title, lead=[subtitle(ordered), *lead, *notes(ordered)], tables=report_tables(ordered),
+        title=title, lead=[subtitle(ordered), *lead, *notes(ordered)], footnotes=footnotes, interval=interval,
+        tables=[table if len(table.rows) > TURNED else _turned(table) for table in report_tables(ordered)],
         tasks={log.name: log for log in reversed(ordered)} if tasks else {},
-        footnotes=footnotes, small_lines=_small_lines, below=_below,
     )  # fmt: skip
 
 
@@ -54,37 +54,17 @@ def _escaped(text: object) -> str:
     return _MARKS.sub(r"\\\g<0>", line)
 
 
-def _small_lines(cell: Cell) -> list[str]:
-    """Return what stands under a figure in small type."""
-    return [line for line in (interval(cell), cell.detail) if line]
+def _turned(table: Table) -> Table:
+    """Return a table with its columns as rows: one of few rows is wider than most terminals."""
+    lines = [list(map(Cell, table.columns)), *table.rows]
+    head, *rows = zip(*lines, strict=True)
+    heads = [f"{cell.text} ({cell.detail})" if cell.detail else cell.text for cell in head]
+    return replace(table, columns=heads, rows=list(map(list, rows)))
 
 
-def _below(table: Table) -> list[str]:
-    """Return what stands under a table."""
-    published = any(cell.published for row in table.rows for cell in row)
-    italics = ["In italics: published figures of others, not measured here."] * published
-    numbered = [f"[{number}] {note}" for note, number in footnotes(table).items()]
-    return [*italics, *filter(None, [" ".join(table.note.split())]), *numbered]
-
-
-def show(table: Table, console: Console) -> None:
-    """Print a table; one of few rows is turned, since it is wider than most terminals."""
-    numbers = footnotes(table)
-
-    def text(cell: Cell) -> Text:
-        main = cell.text + (f" [{numbers[cell.note]}]" if cell.note else "")
-        style = "italic cyan" if cell.published else "bold" if cell.best else ""
-        return Text.assemble((main, style), *((f"\n{line}", "dim") for line in _small_lines(cell)))
-
-    lines = [
-        [Text(column) for column in table.columns],
-        *([text(cell) for cell in row] for row in table.rows),
-    ]
-    if len(table.rows) <= TURNED:
-        lines = [list(column) for column in zip(*lines, strict=True)]
-    console.print(columns([head.plain for head in lines[0]], lines[1:], table.title))
-    for note in _below(table):
-        console.print(Text(note, style="dim"))
+def print_report(logs: Sequence[Log], console: Console) -> None:
+    """Print a report of logs."""
+    console.print(Markdown(markdown(logs)))
 
 
 def report_page(logs: Sequence[Log]) -> Page:

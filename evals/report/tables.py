@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -14,7 +13,7 @@ import pandas as pd
 from triplewise.evals import statistics
 from triplewise.evals.data import read_data
 from triplewise.evals.logs import QUALITY, Log
-from triplewise.evals.statistics import Interval, Scores
+from triplewise.evals.statistics import Scores
 from triplewise.graphs.page import Cell, Table
 from triplewise.guidelines import load_guidelines
 
@@ -23,13 +22,8 @@ INTERVALS = (
     f"Ranges are {statistics.LEVEL:.0%} confidence intervals over questions (bootstrap, "
     f"{statistics.RESAMPLES:,} resamples; exact binomial where all are right or all wrong)."
 )
-ALL_PAIRS = 5  # systems of a task that are all compared with each other; of more, each with the first
 SHOWN, TOP_GUIDELINES = 160, 10
-ENVIRONMENTS = {
-    "kb": "KB",
-    "interpreter": "Python",
-    "memory": "RM",
-}  # of guidelines -> QueryAgent's (table 8)
+ENVIRONMENTS = {"kb": "KB", "interpreter": "Python", "memory": "RM"}  # ours -> QueryAgent's (table 8)
 
 
 class PublishedRow(NamedTuple):
@@ -54,11 +48,6 @@ class PublishedTable(NamedTuple):
     note: str
     columns: Mapping[str, Mapping[str, Any]]
     rows: Mapping[str, PublishedRow]
-
-    def value(self, row: str, column: str, metric: str = "") -> float | None:
-        """Return one figure (of the first metric unless another is named); None where the table has none."""
-        values = self.rows[row].values if row in self.rows else {}
-        return values.get(column, {}).get(metric or self.metrics[0])
 
 
 @cache
@@ -90,12 +79,12 @@ class Measure(NamedTuple):
         """Return a value in the unit of its heading; percent from a share."""
         return NOTHING if math.isnan(value) else f"{self.scale * value:,.{self.digits if value else 0}f}"
 
-    def cell(self, value: Interval, detail: str = "") -> Cell:
-        """Return a figure with its interval."""
+    def cell(self, scores: Scores, *details: str) -> Cell:
+        """Return the average of some scores with its interval and `details` below it."""
+        value, detail = statistics.interval(scores), ", ".join(filter(None, details))
         low, high = (end * self.scale if value.known else None for end in (value.low, value.high))
-        number = value.mean * self.scale
-        shown = Cell(self.text(value.mean), detail, low=low, high=high, number=number)
-        return shown if value.n else Cell(NOTHING)
+        number, text = value.mean * self.scale, self.text(value.mean)
+        return Cell(text, detail, low=low, high=high, number=number) if value.n else Cell(NOTHING)
 
 
 COST = (
@@ -140,47 +129,35 @@ def report_tables(logs: Sequence[Log]) -> list[Table]:
     return [table for table in tables if table.rows]
 
 
-# -- systems by task
-
-
 def task_tables(logs: Sequence[Log]) -> list[Table]:
-    """Return the tables of logs by task: answers, cost, and systems tested against each other."""
+    """Return the tables of logs by task: answers, cost, and systems tested against the first."""
     logs = sorted(logs, key=lambda log: (log.name, log.system, log.created))
-    labels = system_labels(logs)
+    labels, answers, costs = system_labels(logs), [], []
     scored = [measure(name) for name in QUALITY if any(name in log.questions for log in logs)]
-    parts: dict[str, dict[str, bool]] = {"Answerable only": {"answerable": True}}
-    if any(log.questions["trivial"].any() for log in logs):
-        parts["Without trivial"] = {"trivial": False}
-    answers, costs = [], []
     for log in logs:
         main, count, whole = measure(log.metric), len(log.questions), log.about.get("drawn_from") or 0
-        mark = ", ".join(filter(None, (graph_mark(log), "" if log.finished else "UNFINISHED")))
-        head = [Cell(log.name, mark), Cell(labels[log.path]), Cell(log.model)]
-        row = [*head, _number(count, detail=f"of {whole:,}" if count < whole else "all")]
-        row += [m.cell(statistics.interval(log.scores(m.name))) for m in scored]
-        for kept in parts.values():
-            value = statistics.interval(log.scores(main.name, **kept))
-            row.append(main.cell(value, f"{main.heading}, n = {value.n:,}"))
-        judged = log.about.get("asked") or 0
-        share = 100 * log.about["answerable"] / judged if judged else math.nan
-        answers.append([*row, _number(share, 1, f"of {judged:,}")])
-        row = [*head]
-        for of in COST:
-            scores = log.scores(of.name)
-            part = f"of {len(scores):,} questions" if 0 < len(scores) < count else ""
-            row.append(_number(float(scores.mean()) * of.scale, of.digits, part))
-        costs.append([*row, _number(len(log.crashed))])
+        head = [Cell(log.name, mark(log)), Cell(labels[log.path]), Cell(log.model)]
+        judged, part = log.about.get("asked") or 0, log.scores(main.name, answerable=True)
+        answers.append([
+            *head,
+            _number(count, detail=f"of {whole:,}" if count < whole else "all"),
+            *(m.cell(log.scores(m.name)) for m in scored),
+            main.cell(part, f"{main.heading}, n = {len(part):,}"),
+            _number(100 * log.about["answerable"] / judged if judged else math.nan, 1, f"of {judged:,}"),
+        ])  # fmt: skip
+        means = (_number(log.mean(of.name) * of.scale, of.digits) for of in COST)
+        costs.append([*head, *means, _number(len(log.crashed))])
     note = (
         f"Percent, averaged over questions; a question that crashed counts as wrong. {INTERVALS} Answerable "
         "only: the main score over those whose gold answers the graph holds, with their share of the task's "
-        "questions. Without trivial: without those that an empty graph would answer right."
+        "questions."
     )
     cost_note = (
         "Averages over questions. QPQ: queries that reached the graph; CPQ: US dollars at list prices; TPQ: "
         "wall-clock seconds of a question."
     )
     heads = ["Task", "System", "Model"]
-    columns = [*heads, "Questions", *(m.heading for m in scored), *parts, "Answerable %"]
+    columns = [*heads, "Questions", *(m.heading for m in scored), "Answerable only", "Answerable %"]
     families = [
         (name, measure(same[0].metric), [(labels[log.path], log.scores(same[0].metric)) for log in same])
         for name, same in _groups(logs, lambda log: log.name)
@@ -196,81 +173,74 @@ Family = tuple[str, Measure, Sequence[tuple[str, Scores]]]  # a task or column, 
 
 
 def comparison_table(title: str, where: str, families: Iterable[Family]) -> Table:
-    """Return systems paired by question: all pairs, or of many systems each with the first."""
+    """Return systems paired with the first one by question."""
     rows = []
     for name, of, systems in families:
-        paired = [
-            (first, second)
-            for first, second in combinations(systems, 2)
-            if len(first[1].index.intersection(second[1].index))
-            and (len(systems) <= ALL_PAIRS or first is systems[0])
-        ]
-        tested = [statistics.compare(first[1], second[1]) for first, second in paired]
-        corrected = statistics.holm([p for _, p, _ in tested])
-        for (first, second), (found, p, method), p_holm in zip(paired, tested, corrected, strict=True):
+        (first, base), *others = systems
+        paired = [(label, own) for label, own in others if len(base.index.intersection(own.index))]
+        tested = [statistics.compare(base, own) for _, own in paired]
+        corrected = statistics.holm([p for _, p in tested])
+        for (label, own), (found, p), p_holm in zip(paired, tested, corrected, strict=True):
             mean, low, high = (end * of.scale for end in found[:3])
-            unpaired, best = len(set(first[1].index) ^ set(second[1].index)), p_holm < 1 - statistics.LEVEL
+            unpaired, best = len(set(base.index) ^ set(own.index)), p_holm < 1 - statistics.LEVEL
             ps = [("< 0.001" if value < 0.001 else f"{value:.3f}", value) for value in (p, p_holm)]
             rows.append([
-                *map(Cell, (name, first[0], second[0], of.heading)),
+                *map(Cell, (name, first, label, of.heading)),
                 _number(found.n, detail=f"{unpaired} asked of one only" if unpaired else ""),
                 Cell(f"{mean:+.1f}", f"{low:+.1f} to {high:+.1f}" * found.known, number=mean, best=best),
                 *(Cell(text, number=value, best=best) for text, value in ps),
-                Cell(method),
             ])  # fmt: skip
-    columns = [where, "First", "Second", "Measure", "Pairs", "First minus second", "p", "p (Holm)", "Test"]
+    columns = [where, "First", "Second", "Measure", "Pairs", "First minus second", "p", "p (Holm)"]
     note = (
         "Paired by question: only questions that both were asked. Percentage points with their 95% interval "
-        f"(bootstrap); p is two-sided, Holm's correction is over the rows of one {where.lower()}."
+        "(bootstrap); p is two-sided, by permutation of signs (of right and wrong McNemar's exact test), "
+        f"Holm's correction is over the rows of one {where.lower()}."
     )
     return Table(title, columns, rows, note)
 
 
-# -- grids
-
-
 def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -> list[Table]:
-    """Return figures by row and column, published ones beside ours, and our rows tested by column."""
+    """Return figures by row and column, published ones beside ours, and our rows tested by column.
+
+    A row of ours stands there once for each model that it was run with.
+    """
     printed, cell = table.columns if table else {}, logs[0].cell
-    runs = {(str(log.cell["row"]), str(log.cell["column"])): log for log in logs}  # the newest of each
-    present = dict.fromkeys(row for row, _ in runs)
+    runs = {((log.cell["row"], log.model), log.cell["column"]): log for log in logs}  # the newest of each
     columns: list[tuple[str, Measure, str]] = []  # name, measure, and that one's name in the published table
     for name in dict.fromkeys([*printed, *(cell.get("columns") or ()), *(column for _, column in runs)]):
         theirs = {ours: metric for metric, ours in printed[name]["ours"].items()} if name in printed else {}
         ours = [metric for log in logs if log.cell["column"] == name for metric in log.cell["metrics"]]
         columns += [(name, measure(m), theirs.get(m, "")) for m in dict.fromkeys([*theirs, *ours])]
-    own = [row for row in cell.get("rows") or () if row in present]
-    names = list(dict.fromkeys([*(table.rows if table else ()), *own, *present]))
+    ran = sorted(dict.fromkeys(place for place, _ in runs), key=lambda place: place[1])
+    order = [*(table.rows if table else ()), *(cell.get("rows") or ()), *(row for row, _ in ran)]
     rows: list[list[Cell]] = []
-    for row in names:
-        here = [log for (name, _), log in runs.items() if name == row]
-        if here:
-            systems = dict.fromkeys(f"{log.system}, {log.model}" for log in here)
-            rows.append([
-                Cell(row, here[0].cell.get("group") or "", note=here[0].cell.get("note") or ""),
-                Cell("ours", "; ".join(systems)),
-                *(_own_figure(runs.get((row, name)), of) for name, of, _ in columns),
-            ])  # fmt: skip
+    for row in dict.fromkeys(order):
+        for place in (place for place in ran if place[0] == row):
+            own = {name: log for (at, name), log in runs.items() if at == place}
+            one, figures = next(iter(own.values())), list[Cell]()
+            for name, of, _ in columns:
+                scores = own[name].scores(of.name) if name in own else None
+                details = () if scores is None else (f"n = {len(scores):,}", mark(own[name]))
+                figures.append(Cell(NOTHING) if scores is None else of.cell(scores, *details))
+            head = Cell(row, one.cell.get("group") or "", note=one.cell.get("note") or "")
+            rows.append([head, Cell("ours", f"{one.system}, {one.model}"), *figures])
         if table and row in table.rows:
-            values = (table.value(row, name, theirs) if theirs else None for name, _, theirs in columns)
-            head = Cell(row, table.rows[row].group, published=True, note=table.rows[row].note)
-            rows.append([head, _origin(table, table.rows[row].model), *map(_printed, values)])
-    single = len({of for _, of, _ in columns}) == 1
-    heads = [name if single else f"{name} {of.heading}" for name, of, _ in columns]
+            theirs_ = table.rows[row]
+            head = Cell(row, theirs_.group, published=True, note=theirs_.note)
+            values = (theirs_.values.get(name, {}).get(metric) for name, _, metric in columns)
+            rows.append([head, _origin(table, theirs_.model), *map(_printed, values)])
     families: list[Family] = []
     for name, of in {name: of for name, of, _ in reversed(columns)}.items():  # its first measure
-        scores = [(row, runs[row, name].scores(of.name)) for row in names if (row, name) in runs]
-        families.insert(0, (name, of, [(row, values) for row, values in scores if len(values)]))
+        scored = [(place, runs[place, name].scores(of.name)) for place in ran if (place, name) in runs]
+        scored.sort(key=lambda pair: order.index(pair[0][0]))
+        several = len({model for (_, model), _ in scored}) > 1
+        named = [(f"{row}, {model}" if several else row, own) for (row, model), own in scored if len(own)]
+        families[:0] = [(name, of, named)] if named else []
+    single = len({of for _, of, _ in columns}) == 1
+    heads = [name if single else f"{name} {of.heading}" for name, of, _ in columns]
     note = f"{_grid_note(logs, table)} Ours: {INTERVALS}"
     compared = comparison_table(f"{title}: differences between rows", "Column", families)
     return [Table(title, ["Method", "Figures", *heads], rows, note), compared]
-
-
-def _own_figure(log: Log | None, of: Measure) -> Cell:
-    if log is None:
-        return Cell(NOTHING)
-    value, unfinished = statistics.interval(log.scores(of.name)), "" if log.finished else "UNFINISHED"
-    return of.cell(value, ", ".join(filter(None, (f"n = {value.n:,}", graph_mark(log), unfinished))))
 
 
 def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | None, *, top: bool) -> Table:
@@ -332,9 +302,6 @@ def _groups(logs: Sequence[Log], key: Callable[[Log], Any]) -> list[tuple[Any, l
     return [(k, [log for log in logs if key(log) == k]) for k in dict.fromkeys(map(key, logs))]
 
 
-# -- what figures are of
-
-
 def system_labels(logs: Sequence[Log]) -> dict[str, str]:
     """Return path of a log -> its system, with what distinguishes it from others of its task and system."""
     labels: dict[str, str] = {}
@@ -351,11 +318,11 @@ def system_labels(logs: Sequence[Log]) -> dict[str, str]:
     return labels
 
 
-def graph_mark(log: Log) -> str:
-    """Return what a reader of any figure has to know of the graph, in a few words; "" if nothing."""
+def mark(log: Log) -> str:
+    """Return what a reader of any figure has to know of its graph and run, in a few words; "" if nothing."""
     marks = ["partial KG"] * bool(log.about.get("kg_partial"))
     marks += ["some facts made from gold answers"] * bool(log.about.get("kg_gold_derived"))
-    return ", ".join(marks)
+    return ", ".join([*marks, *["UNFINISHED"] * (not log.finished)])
 
 
 def notes(logs: Sequence[Log]) -> list[str]:

@@ -54,16 +54,14 @@ def test_a_shipped_grid_mirrors_its_table_with_legal_names(name: str) -> None:
     assert file.grid.name == file.grid.published == name
     assert file.grid.notes
     if file.grid.layout == "cells":
-        assert set(table.rows) == {row.row for row in file.grid.rows if not row.own}
         columns = [name for name in table.columns if name != "Average"]
         assert columns == [c.column for c in file.grid.columns]
     tasks = {name: c["task"] for name, c in table.columns.items()}
     assert all(c.task in ("", tasks[c.column]) for c in file.grid.columns)
     for model in ("embedded", "openai:any"):
-        cells = cells_of(file, model, backbones={} if model == "embedded" else {"*": model})
+        cells = cells_of(file, model)
         assert len(cells) == len(file.grid.rows) * len(file.grid.columns)
-        reasons = ["models that others", "a recipe", "needs --set "]
-        reasons += ["needs a language model"] * (model == "embedded")
+        reasons = ["needs --set ", *["needs a language model"] * (model == "embedded")]
         assert all(not c.why_not or c.why_not.startswith(tuple(reasons)) for c in cells)
 
 
@@ -91,7 +89,6 @@ WRONG = [
     ("title: A tiny grid", "titel: A tiny grid", 2, "titel: unknown key; did you mean 'title'"),
     ("row: no plan", "row: rules", 8, "'rules' is there twice"),
     ("name: tiny", "name: tiny\npublished: t-3", 2, "unknown published table 't-3'; choose one of: "),
-    ("name: tiny", "name: tiny\npublished: oda-table-3", 9, "unknown row of oda-table-3 'no plan'"),
     ("system: agent", "system: rog", 8, "unknown name to set 'plan'; did you mean "),
     ("task: metaqa", "limit: 3", 7, "cell rules / one hop: no task: give one"),
 ]
@@ -101,9 +98,8 @@ WRONG = [
 def test_what_is_wrong_is_named_with_file_line_and_legal_names(
     tmp_path: Path, old: str, new: str, line: int, message: str
 ) -> None:
-    text = GRID.replace("  - row: rules\n", "  - {row: rules, own: true}\n") if "oda-table" in new else GRID
     with pytest.raises(DataError) as caught:
-        cells_of(write(tmp_path, text.replace(old, new)))
+        cells_of(write(tmp_path, GRID.replace(old, new)))
     assert str(caught.value).startswith(f"{tmp_path / 'grid.yaml'}:{line}: ")
     assert message in str(caught.value)
 
@@ -162,45 +158,6 @@ rows: [{row: w/o RR}, {row: w HS}]
         cells_of(file, only=["x/y"])
 
 
-BACKBONES = """name: models
-title: Models
-defaults: {task: metaqa, system: oda}
-columns: [{column: a}]
-rows:
-  - {row: plain}
-  - {row: needs, needs: [model]}
-  - {row: direct, system: direct}
-  - {row: big, backbone: big, needs: [model]}
-  - {row: learned, backbone: learned}
-"""
-
-
-@pytest.mark.parametrize(
-    ("model", "backbones", "run"),
-    [
-        ("embedded", {}, {"plain": "embedded", "learned": "embedded"}),
-        ("openai:x", {}, dict.fromkeys(["plain", "needs", "direct"], "openai:x")),
-        (
-            "openai:x",
-            {"big": "openai:y"},
-            {**dict.fromkeys(["plain", "needs", "direct"], "openai:x"), "big": "openai:y"},
-        ),
-        (
-            "embedded",
-            {"*": "openai:z"},
-            {"plain": "embedded", "big": "openai:z", "learned": "openai:z"},
-        ),
-    ],
-)
-def test_rows_about_one_model_are_run_with_that_model_only(
-    tmp_path: Path, model: str, backbones: dict[str, str], run: dict[str, str]
-) -> None:
-    cells = cells_of(write(tmp_path, BACKBONES), model, backbones=backbones)
-    assert {c.row.row: c.model for c in cells if not c.why_not} == run
-    reasons = {c.row.row: c.why_not for c in cells}
-    assert "big" in run or "--model big=openai:NAME" in reasons["big"]
-
-
 def test_what_a_row_and_its_column_need_has_to_be_given(tmp_path: Path) -> None:
     text = GRID.replace("set: {hops: 1}", "set: {hops: 1}, needs: [kg]").replace(
         "row: rules", "{row: rules, needs: [documents]}"
@@ -255,11 +212,11 @@ def test_a_grid_runs_is_kept_and_runs_again_where_something_changed(closed: Path
 
 def test_a_failing_cell_is_listed_and_the_grid_goes_on(closed: Path, tmp_path: Path) -> None:
     text = GRID.replace("set: {plan: none}", "set: {hops: 9}").replace("  - row: rules\n", "")
-    text += "  - {row: without, skip: no reason}\n  - row: rules\n"
+    text += "  - {row: without, needs: [documents]}\n  - row: rules\n"
     outcomes = run(write(tmp_path, text), tmp_path / "logs")
     assert [o.state for o in outcomes] == ["failed", "skipped", "done"]
     assert "unknown hops '9'; choose one of: 1, 2, 3" in outcomes[0].why.replace(" 9;", " '9';")
-    assert outcomes[1].why == "no reason"
+    assert outcomes[1].why == "needs --set documents=..."
 
 
 def test_crashes_are_counted_and_a_cell_of_nothing_else_has_failed(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from typer.testing import CliRunner
 from tests.evals.reported import CRASHING, logs_in
 from triplewise.evals.command import app
 from triplewise.evals.logs import Log, read_logs
-from triplewise.evals.report.page import markdown, report_page, show
+from triplewise.evals.report.page import markdown, print_report, report_page
 from triplewise.evals.report.tables import (
     cell_tables,
     notes,
@@ -44,15 +43,10 @@ def oda(ran: list[Log]) -> Log:
     return with_about(ran[1], grid=None)
 
 
-def texts(table: Table, width: int = 400) -> str:
-    file = io.StringIO()
-    show(table, Console(width=width, file=file))
-    return file.getvalue()
-
-
 def test_a_table_of_few_rows_is_turned_and_breaks_no_name(agent: Log) -> None:
-    logs = [with_about(agent, str(n), preset=f"system-{n}") for n in range(3)]
-    lines = texts(task_tables(logs)[0], 80).splitlines()
+    logs, file = [with_about(agent, str(n), preset=f"system-{n}") for n in range(3)], io.StringIO()
+    print_report(logs, Console(width=80, file=file))
+    lines = file.getvalue().splitlines()
     assert any(all(f"system-{n} " in line for n in range(3)) for line in lines)
     assert max(map(len, lines)) <= 80
 
@@ -101,7 +95,8 @@ def test_graph_gold_derived_facts_and_commit_are_named(agent: Log, oda: Log) -> 
     for words in ("1234567", "ten films", "partial", "made from gold answers", "films.jsonl 01234567"):
         assert words in said
     for table in (*task_tables([agent, oda])[:2], cell_tables("modes", [in_grid(agent, "Ours")], None)[0]):
-        assert "partial KG, some facts made from gold answers" in texts(table), table.title
+        details = " ".join(cell.detail for row in table.rows for cell in row)
+        assert "partial KG, some facts made from gold answers" in details, table.title
 
 
 def test_failed_questions_are_listed(agent: Log) -> None:
@@ -117,7 +112,6 @@ def test_the_difference_of_two_systems_is_tested(agent: Log) -> None:
     (row,) = differences.rows
     assert [cell.text for cell in row[:6]] == ["films", "bad", "good", "F1", "11", "-90.9"]
     assert row[6].number == pytest.approx(2 / 2**10)
-    assert row[8].text == "McNemar, exact"
 
 
 def test_systems_of_different_questions_are_not_paired(agent: Log) -> None:
@@ -131,7 +125,7 @@ def test_systems_of_different_questions_are_not_paired(agent: Log) -> None:
 
 def test_unfinished_logs_are_marked(agent: Log) -> None:
     cut = replace(agent, status="started", questions=agent.questions[:4])
-    assert "UNFINISHED" in texts(task_tables([cut])[0])
+    assert "UNFINISHED" in task_tables([cut])[0].rows[0][0].detail
     assert "UNFINISHED: films" in " ".join(notes([cut]))
 
 
@@ -207,7 +201,6 @@ def test_markdown_is_stable_and_harmless(ran: list[Log]) -> None:
     cells = [ran[0], in_grid(ran[0], "Ours")]
     first, again = (markdown(cells) for _ in range(2))
     assert first == again
-    assert "<br><sub>" in first
     assert "*60.5*" in first  # a published figure
     evil = with_about(ran[0], kg="<script>|x|\n[1](http://x)", benchmark="*b*")
     text = markdown([evil], "a|b", tasks=True)
@@ -245,10 +238,6 @@ def test_the_command_writes_page_and_markdown(film_logs: Path, tmp_path: Path) -
     assert "## Answers by task and system" in text.read_text(encoding="utf-8")
     shown = CliRunner().invoke(app, ["report", *map(str, logs_in(film_logs))])
     assert "Cost of a question" in shown.output
-    as_json = json.loads(CliRunner().invoke(app, ["report", str(film_logs), "--json"]).stdout)
-    assert {table["title"] for table in as_json} >= {"Ways of correcting", "Answers by task and system"}
-    cells = [cell for table in as_json for row in table["rows"] for cell in row]
-    assert any({"text", "low", "high", "number"} <= set(cell) for cell in cells)
 
 
 @pytest.mark.parametrize(

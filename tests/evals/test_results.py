@@ -29,7 +29,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append(f"{name} {given['n']}")
         if name == "grailqa":
             raise DataError("missing; get it", tmp_path / "grailqa.jsonl")
-        return films_task(tmp_path, "agent" if name == "ck25" else "oda")
+        return films_task(tmp_path, "agent" if name == "cwq" else "oda")
 
     monkeypatch.setattr(evaluation, "make_task", make)
     return made
@@ -44,7 +44,7 @@ def test_every_task_is_run_and_those_that_need_a_model_are_skipped() -> None:
 
 def test_results_are_written_and_what_is_finished_is_kept(made: list[str], tmp_path: Path) -> None:
     out = tmp_path / "RESULTS.md"
-    tasks = ["--only", "*/ck25", "--only", "*/creak", "--only", "*/grailqa"]
+    tasks = ["--only", "*/cwq", "--only", "*/creak", "--only", "*/grailqa"]
     given = [
         "grid",
         "results",
@@ -59,7 +59,7 @@ def test_results_are_written_and_what_is_finished_is_kept(made: list[str], tmp_p
     first = CliRunner().invoke(app, given)
     close_all()
     assert first.exit_code == 3, first.output  # one task has no data
-    assert made == ["ck25 11", "creak 11", "grailqa 11"]
+    assert made == ["creak 11", "cwq 11", "grailqa 11"]
     text = out.read_text(encoding="utf-8")
     for words in (
         "NOT RUN TO ITS END: grailqa: ",
@@ -84,7 +84,7 @@ def test_what_other_code_measured_is_run_again(
     logs = []
     for code in ("one", "one", "two"):
         monkeypatch.setattr(evaluation, "code_checksum", lambda code=code: code)
-        given = ["--only", "*/ck25", "--limit", "11", "--log-dir", str(tmp_path / "logs")]
+        given = ["--only", "*/cwq", "--limit", "11", "--log-dir", str(tmp_path / "logs")]
         CliRunner().invoke(app, ["grid", "results", *given])
         logs.append(len(list((tmp_path / "logs").rglob("*.eval"))))
         close_all()

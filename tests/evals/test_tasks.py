@@ -12,10 +12,11 @@ from inspect_ai import Task
 from inspect_ai.log import EvalLog, read_eval_log
 
 from triplewise.evals import Run, metaqa, run, solver
-from triplewise.evals.command import print_report
 from triplewise.evals.evaluation import log_path, make_task, parse_settings, scores_of
 from triplewise.evals.logs import read_logs
+from triplewise.evals.report.page import print_report
 from triplewise.graphs import Answer
+from triplewise.graphs.console import out
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Correction, Input, Usage
 from triplewise.tools.core.errors import ConfigurationError
@@ -98,7 +99,7 @@ def test_a_log_says_what_it_was_measured_on(log: EvalLog) -> None:
 def test_the_summary_shows_scores_graph_changed_files_and_crashes(
     log: EvalLog, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    print_report(read_logs([log_path(log)]))
+    print_report(read_logs([log_path(log)]), out())
     text = " ".join(capsys.readouterr().out.split())  # however wide the terminal is
     for words in ("41.7", "50.0", "25.0", "metaqa", "16 triples", "test-2", "KeyError('boom')"):
         assert words in text
@@ -155,7 +156,7 @@ def test_names_in_set_go_to_task_phases_or_settings(data: Path) -> None:
     with pytest.raises(ConfigurationError, match="unknown name to set 'hop'"):
         make_task("metaqa", {"hop": 2})
     with pytest.raises(
-        ConfigurationError, match="unknown task 'triviaqa'; choose one of: agentbench_kg, ck25"
+        ConfigurationError, match="unknown task 'triviaqa'; choose one of: agentbench_kg, creak"
     ):
         make_task("triviaqa", {})
     for pair in ("hops", "=2", "hops=["):

@@ -1,42 +1,20 @@
-"""The registry: every system can be listed, compiled and run by a benchmark."""
+"""The registry: every system can be compiled and run by a benchmark."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inspect_ai.log import read_eval_log
-from typer.testing import CliRunner
 
 from triplewise.evals import run
 from triplewise.evals.baselines import BASELINES, build_system
-from triplewise.evals.command import app
 from triplewise.evals.evaluation import make_task
 from triplewise.graphs import PRESETS
 from triplewise.tools.core.errors import ConfigurationError
 
 SYSTEMS = [*PRESETS, *BASELINES]
-
-
-def listed(*arguments: str) -> str:
-    done = CliRunner().invoke(app, ["systems", *arguments])
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
-def test_all_systems_are_listed_with_what_they_need() -> None:
-    found = {system["name"]: system for system in json.loads(listed("--json"))}
-    assert list(found) == SYSTEMS
-    assert all(system["summary"] for system in found.values())
-    assert found["self-consistency"]["parameters"] == {"samples": 10, "temperature": 0.7, "link": "index"}
-    assert found["oda"]["parameters"]["observe"] == "oda"
-    assert found["oda"]["settings"]["toolset"] == "explore"
-    needing = {name for name, system in found.items() if system["needs_model"]}
-    assert {"direct", "cot", "self-consistency", "documents"} <= needing
-    assert needing & set(PRESETS) == {"agent-sparql", "sql", "sql-paper"}
-    assert "react" not in needing
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
