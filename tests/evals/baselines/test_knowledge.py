@@ -146,5 +146,5 @@ def test_without_a_model_they_say_what_they_need(tmp_path: Path, name: str) -> N
     for ask in (lambda: run(name, "What?", context), lambda: check_model(name, context)):
         with pytest.raises(ConfigurationError, match=f"baseline {name} needs a language model: --set model"):
             ask()
-    check_model("rog", context)
+    check_model("react", context)
     check_model("agent", context)
