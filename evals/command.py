@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.markdown import Markdown as RichMarkdown
 from typer.core import TyperGroup
 
 from triplewise.evals import evaluation
@@ -18,7 +19,7 @@ from triplewise.evals.baselines import BASELINES
 from triplewise.evals.data import catalog
 from triplewise.evals.tasks import TASKS, describe
 from triplewise.graphs.console import Json, columns, echo_json, examples, out, say
-from triplewise.graphs.page import check_place, write_page
+from triplewise.graphs.page import check_place
 from triplewise.tools.core.files import writing
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def run_task(
 ) -> None:
     """Run a benchmark and print its scores. The log opens with `inspect view`."""
     from triplewise.evals.logs import read_logs
-    from triplewise.evals.report.page import print_report
+    from triplewise.evals.report import tables
 
     options = {"n": limit, "preset": system, "model": model, "base_url": base_url}
     settings = evaluation.parse_settings(sets or ())
@@ -121,7 +122,7 @@ def run_task(
         found = {"scores": evaluation.scores_of(log), "crashes": dict(failed), "status": log.status}
         echo_json({**of, "about": log.eval.metadata, **found, "log": log.location})
     else:
-        print_report(read_logs([path]), wide_console())
+        _show(tables.markdown(read_logs([path])), None)
         out().print(f"log: {path}", soft_wrap=True)
     if failed:
         name, error = failed[0]
@@ -138,9 +139,13 @@ def _display() -> Literal["rich", "none"]:
     return "rich" if sys.stdout.isatty() else "none"
 
 
-def _write(path: Path, text: str) -> None:
+def _show(report: str, path: Path | None) -> None:
+    """Write a report in Markdown to a file, or print it."""
+    if path is None:
+        wide_console().print(RichMarkdown(report))
+        return
     with writing(path):
-        path.write_text(text, encoding="utf-8")
+        path.write_text(report, encoding="utf-8")
     say(f"written: {path}")
 
 
@@ -152,38 +157,22 @@ def wide_console() -> Console:
     return console
 
 
-@app.command(
-    "report",
-    epilog=examples(
-        "triplewise eval report runs",
-        "triplewise eval report runs --html report.html --markdown report.md",
-    ),
-)
+@app.command("report", epilog=examples("triplewise eval report runs --markdown report.md"))
 def report(
     logs: Annotated[list[Path], typer.Argument(metavar="LOGS...", help="Logs, or folders with logs.")],
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one self-contained page, every question on it.")
-    ] = None,
     markdown: Markdown = None,
 ) -> None:
     """Make tables and tests between systems from logs of `triplewise eval` and `eval grid`.
 
     Logs of a grid become its table, with the published figures next to ours; all others a table of task by
-    system. Every figure has its confidence interval.
+    system. Every figure has its confidence interval. `inspect view` shows every question of a log.
     """
     from triplewise.evals.logs import read_logs
-    from triplewise.evals.report import page
+    from triplewise.evals.report import tables
 
-    for path in filter(None, (html, markdown)):  # before logs are read
-        check_place(path)
-    chosen = read_logs(logs, traces=html is not None)
-    if html:
-        write_page(html, page.report_page(chosen))
-        say(f"written: {html}")
-    if markdown:
-        _write(markdown, page.markdown(chosen))
-    if not html and not markdown:
-        page.print_report(chosen, wide_console())
+    if markdown:  # before logs are read
+        check_place(markdown)
+    _show(tables.markdown(read_logs(logs)), markdown)
 
 
 @app.command("tasks", epilog=examples("triplewise eval tasks", "triplewise eval tasks webqsp --json"))
@@ -276,7 +265,7 @@ def _run_cells(
     """Run the cells until an interrupt, then show what was measured; exits where something is wrong."""
     from triplewise.evals.grids.grid import run_grid
     from triplewise.evals.logs import read_logs
-    from triplewise.evals.report import page
+    from triplewise.evals.report import tables
 
     outcomes: list[Outcome] = []
     with suppress(KeyboardInterrupt):
@@ -286,11 +275,9 @@ def _run_cells(
                 say(f"{len(outcomes)}/{len(cells)} {outcome.line()}")
     if paths := [evaluation.log_path(outcome.log) for outcome in outcomes if outcome.log]:
         logs = read_logs(paths)
-        page.print_report(logs, wide_console())
-        if markdown:
-            lead = [f"Made by: triplewise eval grid {file.grid.name}", *file.grid.notes.splitlines()]
-            lead += [f"NOT RUN TO ITS END: {o.cell.column}: {o.why}" for o in outcomes if o.why]
-            _write(markdown, page.markdown(logs, file.grid.title, lead, tasks=True))
+        lead = [f"Made by: triplewise eval grid {file.grid.name}", *file.grid.notes.splitlines()]
+        lead += [f"NOT RUN TO ITS END: {o.cell.column}: {o.why}" for o in outcomes if o.why]
+        _show(tables.markdown(logs, file.grid.title, lead, tasks=markdown is not None), markdown)
         say(f"logs: {paths[0].parent.parent} (triplewise eval report makes a page of them)")
     for why in dict.fromkeys(outcome.why for outcome in outcomes if outcome.state == "skipped"):
         say(f"skipped: {', '.join(o.cell.name for o in outcomes if o.why == why)}: {why}", "notice")

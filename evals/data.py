@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -51,16 +50,14 @@ class Graph(NamedTuple):
     profile: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Benchmark:
+class Benchmark(NamedTuple):
     """A set of questions: what it asks, which of it a graph can answer, and how answers are scored.
 
     Attributes, from `version` on under `task` in the catalog:
         files: by path. graph: it is asked of (may name parameters). counts: by parameters ("hops=2"; ""), how
             many `questions`, `answerable` (`answerable_if`), `observed` without facts made from gold answers.
         seeds: files that may be shown to the agent; unless `seeds_answered`, their queries are answered.
-        version: raised whenever scores change. about, note: what is asked, and what else to know.
-        parameters, choices: the task's own, with their defaults, and the legal values of some.
+        version: raised whenever scores change. parameters, choices: the task's own, and legal values of some.
         preset, settings: the system that is asked by default. scorers: names with arguments, beside `effort`.
         questions: the file, which may name parameters (`{hops}`), or one a split. more_files: others needed.
         keys: what every record has. text, gold: question and answers; `any_gold`: each is right alone.
@@ -81,26 +78,26 @@ class Benchmark:
     counts: Mapping[str, Mapping[str, int]]
     answerable_if: str
     seeds: Mapping[str, DataFile]
-    seeds_answered: bool = False
     version: int
     about: str
-    note: str = ""
     parameters: Mapping[str, Any]
-    choices: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    preset: str = "agent"
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    needs_model: bool = False
     scorers: Mapping[str, Mapping[str, Any]]
     questions: str | Mapping[str, str]
-    more_files: Sequence[str] = ()
     keys: Sequence[str]
+    note: str = ""
+    seeds_answered: bool = False
+    choices: Mapping[str, Sequence[Any]] = {}
+    preset: str = "agent"
+    settings: Mapping[str, Any] = {}
+    needs_model: bool = False
+    more_files: Sequence[str] = ()
     text: str = "question"
     gold: Sequence[str] = ("answers",)
     any_gold: bool = False
     linked: str = ""
     id_form: str = ".*"
-    tags: Mapping[str, str] = field(default_factory=dict)
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = {}
+    metadata: Mapping[str, str] = {}
     needs: str = ""
     flag: str = ""
     flag_observed: str = ""
@@ -113,10 +110,9 @@ class Benchmark:
 
 
 class Catalog(NamedTuple):
-    """The catalog: what tasks' parameters and scorers mean, graphs and benchmarks, each by name."""
+    """The catalog: what tasks' parameters mean, graphs and benchmarks, each by name."""
 
     parameters: Mapping[str, str]
-    scorers: Mapping[str, str]
     graphs: Mapping[str, Graph]
     benchmarks: Mapping[str, Benchmark]
 
@@ -139,11 +135,10 @@ def catalog() -> Catalog:
         facts = {part: list(data_files(sums, entry).values()) for part, sums in entry["facts"].items()}
         labels = list(data_files(entry.get("labels", {}), entry).values())
         graphs[name] = Graph(**{**entry, "name": name, "facts": facts, "labels": labels})
-    for name, entry in entries["benchmarks"].items():
+    for name, entry in sorted(entries["benchmarks"].items()):
         own = {key: data_files(entry.get(key, {}), entry) for key in ("files", "seeds")}
         benchmarks[name] = Benchmark(**entry.pop("task"), **{**entry, "name": name, **own})
-    by_name = dict(sorted(benchmarks.items()))
-    return Catalog(entries["parameters"], entries["scorers"], graphs, by_name)
+    return Catalog(entries["parameters"], graphs, benchmarks)
 
 
 def graph(name: str) -> Graph:
@@ -161,11 +156,11 @@ def benchmark(name: str) -> Benchmark:
 def data_folder() -> Path:
     """The folder with the benchmarks. Raises `DataError` where the variable names none."""
     value = os.environ.get(DATA_VARIABLE, "").strip()
+    folder = Path(value).expanduser()
     if not value:
         raise DataError(
             f"set {DATA_VARIABLE} to the folder that holds the benchmarks (metaqa/, qald10/, ...)"
         )
-    folder = Path(value).expanduser()
     if not folder.is_dir():
         raise DataError(f"no such folder; {DATA_VARIABLE} names it", folder)
     return folder
@@ -184,8 +179,8 @@ def changed_files(files: Sequence[DataFile]) -> list[str]:
     changed = []
     for file in files:
         if (sum_ := checksum(locate(file))) != file.sha256:
-            message = "%s is not the file of the catalog: sha256 %s, expected %s"
-            _log.warning(message, file.name, sum_, file.sha256)
+            words = "%s is not the file of the catalog: sha256 %s, expected %s"
+            _log.warning(words, file.name, sum_, file.sha256)
             changed.append(file.name)
     return changed
 
@@ -231,20 +226,9 @@ class LoadedKG(NamedTuple):
         """Whether some of its facts were made from gold answers."""
         return "gold_derived" in self.parts
 
-    @property
-    def own(self) -> bool:
-        """Whether it is a graph of the user's, not the benchmark's."""
-        return not self.checksum
-
-    def about(self) -> dict[str, Any]:
-        """What a log records of it, besides its title."""
-        names = ("triples", "checksum", "partial", "gold_derived")
-        kept = {f"kg_{name}": getattr(self, name) for name in names}
-        return {"kg_profile": self.profile or "inferred", "kg_parts": list(self.parts), **kept}
-
     def open(self) -> KnowledgeGraph:
         """The graph, opened. Raises what `open_kg` raises."""
-        return open_kg(self.path, profile=None if self.own else self.profile or None)
+        return open_kg(self.path, profile=self.profile or None if self.checksum else None)
 
 
 def prepared(graph: Graph, parts: Sequence[str] | None = None) -> LoadedKG:
@@ -258,10 +242,8 @@ def prepared(graph: Graph, parts: Sequence[str] | None = None) -> LoadedKG:
         raise ConfigurationError.unknown(f"part of {graph.name}", unknown.pop(), graph.facts)
     facts = [locate(file) for part in chosen for file in graph.facts[part]]
     labels = [locate(file) for file in graph.labels]
-    digest = hashlib.sha256(f"{FORMAT}\0{graph.profile}".encode())
-    for path in (*facts, *labels):
-        digest.update(f"\0{path.name}\0{checksum(path)}".encode())
-    made_from = digest.hexdigest()
+    sums = "".join(f"\0{path.name}\0{checksum(path)}" for path in (*facts, *labels))
+    made_from = hashlib.sha256(f"{FORMAT}\0{graph.profile}{sums}".encode()).hexdigest()
     folder = user_cache_path("triplewise") / "evals" / f"{graph.name}-{made_from[:16]}"
     try:
         triples = int(read_manifest(folder)["triples"])

@@ -27,12 +27,8 @@ FAILURES = {
     "failed_re": ("reasoning_error", "not_found"),
     "failed_crashed": (CRASHED,),
 }
-"""Measures over the questions that were not answered right, with the classes of errors that they count.
-
-SymAgent's (table 5), where nothing found is a reasoning error, and crashes.
-"""
-NO_VARIANT = {"n", "sample_seed", "preset", "model", "settings", "phases", "seed"}
-"""Parameters of a task that make no other task of it."""
+"""Measures over the questions that were not answered right -> classes of errors (SymAgent's table 5)."""
+NO_VARIANT = {"n", "sample_seed", "preset", "model", "settings", "phases"}  # make no other task of it
 _OF_THIS_MACHINE = {"kg", "profile", "model", "seeds", "examples", "db"}
 _UNUSED = {"events", "events_data", "messages", "attachments", "timelines", "output"}
 
@@ -42,9 +38,8 @@ class Log:
     """One log; `name` is the task with what makes another task of it, as `metaqa hops=2`.
 
     `swapped` are phases and settings given to the system, `about` is the metadata of the task, `cell` the
-    place in a grid ({} outside). `questions` has one a row, by id: its text, gold, tags, answerable (None
-    where nobody judged), trivial (an empty graph is right), error, its class, corrections, what its `Run`
-    found, and each measure (NaN where it does not apply).
+    place in a grid ({} outside). `questions` has one a row, by id: answerable (None where nobody judged),
+    error, its class, guidelines, and each measure (NaN where it does not apply).
     """
 
     path: str
@@ -83,17 +78,9 @@ class Log:
         """The questions that crashed."""
         return self.questions[self.questions["error_class"].eq(CRASHED)]
 
-    def scores(self, measure: str, *, answerable: bool = False, trivial: bool = True) -> pd.Series[float]:
-        """Return question id -> value of a measure, where it applies.
-
-        Only of questions that the graph can answer (`answerable`), or of none that an empty graph would get
-        right.
-        """
-        rows = self.questions
-        if answerable:
-            rows = rows[rows["answerable"].eq(True)]
-        if not trivial:
-            rows = rows[~rows["trivial"].eq(True)]
+    def scores(self, measure: str, *, answerable: bool = False) -> pd.Series[float]:
+        """Return question id -> value of a measure, where it applies; perhaps of `answerable` ones alone."""
+        rows = self.questions[self.questions["answerable"].eq(True)] if answerable else self.questions
         if measure in FAILURES:
             classes = rows["error_class"]
             return classes[classes != ""].isin(FAILURES[measure]).astype(float)
@@ -104,8 +91,8 @@ class Log:
         return float(self.scores(measure).mean())
 
 
-def read_logs(paths: Iterable[Path | str], *, traces: bool = False) -> list[Log]:
-    """Return the logs at these places and below, the oldest first; `traces` are large, and for a page.
+def read_logs(paths: Iterable[Path | str]) -> list[Log]:
+    """Return the logs at these places and below, the oldest first.
 
     Raises `DataError` where nothing is, or a log is broken or another program's.
     """
@@ -117,26 +104,25 @@ def read_logs(paths: Iterable[Path | str], *, traces: bool = False) -> list[Log]
         if not inside:
             raise DataError(f"no log (*{SUFFIX}) in this folder; run `triplewise eval TASK` first", path)
         files |= inside
-    return sorted((_read(path, traces) for path in files), key=lambda log: (log.created, log.path))
+    return sorted((_read(path) for path in files), key=lambda log: (log.created, log.path))
 
 
-def _read(path: Path, traces: bool) -> Log:
+def _read(path: Path) -> Log:
     if path.suffix != SUFFIX:
         raise DataError(f"not a log of an evaluation: those end in {SUFFIX}", path)
+    columns = [SampleColumn("row", path=_row, full=True)]
     try:
         header = read_eval_log(str(path), header_only=True)
         spec, about = header.eval, header.eval.metadata or {}
         if "benchmark" not in about or "preset" not in about:
             message = f"a log of another program (its task is {spec.task!r}), not of `triplewise eval`"
             raise DataError(f"{message}; leave it out", path)
-        columns = [SampleColumn("row", path=_row_with_trace if traces else _row, full=True)]
         read = samples_df([path], columns, full=True, quiet=True, exclude_fields=_UNUSED)
     except (ValueError, LookupError, RuntimeError, OSError, BadZipFile) as error:
-        raise DataError(
-            f"the log cannot be read ({error}); it was cut off or changed: run its evaluation again with "
-            "the same arguments, or delete it",
-            path,
-        ) from error
+        message = (
+            f"the log cannot be read ({error}); it was cut off or changed: run its evaluation again with"
+        )
+        raise DataError(f"{message} the same arguments, or delete it", path) from error
     rows = pd.DataFrame(read["row"].map(json.loads).tolist()).astype(object)
     questions = pd.concat([rows, pd.DataFrame(rows.pop("figures").tolist(), dtype=float)], axis=1)
     # Where only answerable questions are asked, none of them is marked.
@@ -172,10 +158,6 @@ def _read(path: Path, traces: bool) -> Log:
     )
 
 
-def _row_with_trace(sample: EvalSample) -> str:
-    return json.dumps({**json.loads(_row(sample)), "trace": sample.store.get("Run:trace_json") or "{}"})
-
-
 def _row(sample: EvalSample) -> str:
     """A sample as a row of `Log.questions`, in JSON: a cell of a dataframe holds one value."""
     run, about, figures = sample.store_as(Run), sample.metadata, figures_of(sample.scores or {})
@@ -185,14 +167,9 @@ def _row(sample: EvalSample) -> str:
         figures["tokens"] = figures["input_tokens"] + figures["output_tokens"]
     return json.dumps({
         "id": str(sample.id),
-        "question": str(sample.input),
-        "gold": [sample.target] if isinstance(sample.target, str) else sample.target,
-        "tags": {n: str(v) for n, v in (about.get("tags") or {}).items() if v not in (None, "")},
         "answerable": about.get("answerable"),
-        "trivial": bool(about.get("trivial")),
         "error": error,
         "error_class": CRASHED if error else error_class(run, main),
         "guidelines": run.corrections,
-        **{name: getattr(run, name) for name in ("status", "reason", "sparql", "labels", "values")},
         "figures": figures,
     })  # fmt: skip

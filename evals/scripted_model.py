@@ -1,8 +1,6 @@
 """A language model that follows a script: an OpenAI-compatible chat server on loopback.
 
-`python -m triplewise.evals.scripted_model --port 8089` replies by the rules of `scripted_model.yaml`,
-templates over what was asked; `GET /counts` says how many calls there were, and how often each question was
-begun.
+`python -m triplewise.evals.scripted_model --port 8089` replies by the rules of `scripted_model.yaml`.
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ class ChatHandler(LoopbackHandler):
         self.send_json(200, {**about, "choices": [choice], "usage": self.usage(reply, body)})
 
     def usage(self, reply: str, body: dict[str, Any]) -> dict[str, int]:
-        """Return the tokens of a chat."""
+        """Return the tokens of a chat as the API has them."""
         asked = sum(self.server.count_tokens(str(m.get("content") or "")) for m in body["messages"])
         written = self.server.count_tokens(reply)
         return {"prompt_tokens": asked, "completion_tokens": written, "total_tokens": asked + written}
@@ -139,18 +137,14 @@ class RuleScript:
     def __call__(self, messages: Messages) -> str:
         """Return the reply of the first rule whose pattern is found in some messages, "" where none is."""
         text = "\n".join(str(message.get("content") or "") for message in messages)
-        values = {}
-        for name, pattern in self._pick.items():
-            matches = list(pattern.finditer(text))
-            values[name] = (matches[-1][1] or "").strip() if matches else ""
+        matches = {name: list(pattern.finditer(text)) for name, pattern in self._pick.items()}
+        values = {name: (found[-1][1] or "").strip() if found else "" for name, found in matches.items()}
         number = values.get("step", "")
         replies_before = sum(message.get("role") == "assistant" for message in messages)
         step = int(number) if number.isdigit() else replies_before + 1
         if number == "1":
             self.begun[values.get("question", "")] += 1
-        templates = next((steps for pattern, steps in self._rules if pattern.search(text)), None)
-        if templates is None:
-            return ""
+        templates = next((steps for pattern, steps in self._rules if pattern.search(text)), [Template("")])
         return str(templates[min(step, len(templates)) - 1].render({**values, "step": step})).strip()
 
 

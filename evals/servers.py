@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
-
-if TYPE_CHECKING:
-    import pyoxigraph as ox
+import pyoxigraph as ox
 
 
 class LoopbackServer(ThreadingHTTPServer):
@@ -82,17 +80,6 @@ class OxigraphServer(LoopbackServer):
         super().__init__(_SparqlHandler)
         self.store, self.asked, self.url = store, list[str](), f"{self.origin}/sparql"
 
-    def answer(self, sparql: str) -> tuple[int, str, bytes]:
-        """Return status, content type and body of the reply to a query."""
-        import pyoxigraph as ox
-
-        try:
-            results: Any = self.store.query(sparql, use_default_graph_as_union=True)
-            body: bytes = results.serialize(format=ox.QueryResultsFormat.JSON)
-        except (SyntaxError, RuntimeError, ValueError) as error:
-            return 400, "text/plain", str(error).encode()
-        return 200, "application/sparql-results+json", body
-
 
 class _SparqlHandler(LoopbackHandler):
     server: OxigraphServer
@@ -100,8 +87,13 @@ class _SparqlHandler(LoopbackHandler):
     def do_GET(self) -> None:
         (sparql,) = parse_qs(urlsplit(self.path).query or self.read_body().decode())["query"]
         self.server.asked.append(sparql)
-        status, kind, body = self.server.answer(sparql)
-        self.send_body(status, body, kind)
+        try:
+            results: Any = self.server.store.query(sparql, use_default_graph_as_union=True)
+            body: bytes = results.serialize(format=ox.QueryResultsFormat.JSON)
+        except (SyntaxError, RuntimeError, ValueError) as error:
+            self.send_body(400, str(error).encode(), "text/plain")
+        else:
+            self.send_body(200, body, "application/sparql-results+json")
 
     do_POST = do_GET  # noqa: N815 - the name that the base class looks for
 
@@ -128,8 +120,7 @@ class Traffic:
 
 
 class Proxy(LoopbackServer):
-    """Counts and delays what goes to an endpoint; `failure_rate` of it meets one of `FAULTS`, drawn by
-    `seed`.
+    """Counts what goes to an endpoint, `failure_rate` of which meets one of `FAULTS`, drawn by `seed`.
 
     `delay_ms` is added to every round trip, opening a connection included.
     """

@@ -23,10 +23,10 @@ from triplewise.nodes.state import Input
 from triplewise.tools.core.errors import ConfigurationError, RunError
 
 CRASHED = "crashed"
+# Codes of the interpreter for a reply that does not call one action of the tool set, and for a well-formed
+# call at a time or on a program where it makes no sense.
 INVALID = {"unknown_action", "no_action", "several_actions", "several_thoughts", "reply_cut", "reply_empty"}
-"""Codes of the interpreter for a reply that calls no one action of the tool set."""
 NOT_OF_ARGUMENTS = {"execute_before_answer", "bad_query", "bad_program", "no_database"}
-"""Codes for a well-formed call at a time or on a program where it makes no sense."""
 
 
 class Run(StoreModel):

@@ -95,7 +95,7 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
         raise ConfigurationError(f"{file.name} holds seeds: pass seeds=false to be asked its questions")
     of_task = {
         "kg": kg.path or None,
-        "profile": None if kg.own else kg.profile or None,
+        "profile": kg.profile or None if kg.checksum else None,
         "seeds": seeds.setting,
         **of.settings,
     }
@@ -107,6 +107,9 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
     files = [file, *(of.files[name] for name in of.more_files), *seeds.files]
     kg_files = [kg_file for part in kg.parts for kg_file in data.graph(kg_name).facts[part]]
     kg_files += data.graph(kg_name).labels if kg_files else ()
+    kept = ("triples", "checksum", "partial", "gold_derived")
+    of_graph = {"kg_graph": kg_name, "kg_profile": kg.profile or "inferred", "kg_parts": list(kg.parts)}
+    of_graph = {**of_graph, **{f"kg_{name}": getattr(kg, name) for name in kept}} if kg.path else {}
     about = {
         "citation": of.citation,
         **{key: getattr(of, key) for key in ("licence", "published")},
@@ -114,7 +117,7 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
         "changed_files": data.changed_files([*files, *kg_files]),
         "seed_questions": seeds.note,
         **about_samples,
-        **({"kg_graph": kg_name, **kg.about()} if kg.path else {}),
+        **of_graph,
         "sample_seed": options["sample_seed"],
     }
     scored = [getattr(scorers, name)(**arguments) for name, arguments in of.scorers.items()]
@@ -174,7 +177,7 @@ def _samples(
     if judged := read_data("answerable.yaml").get(of.name):
         parts = ["observed", "gold_derived"] if kg.gold_derived else ["observed"]
         ids = {str(id_) for part in parts for id_ in judged[part]}
-        flags = {id_: id_ in ids for id_ in flags} if not given and not kg.own else {}
+        flags = {id_: id_ in ids for id_ in flags} if not given and kg.checksum else {}
     only = options.get("kg_exact") or options.get("answerable") or options.get("asked") == "answerable"
     samples = []
     for record in records:

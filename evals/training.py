@@ -53,7 +53,7 @@ def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
         return Seeds(",".join(str(locate(file)) for file in files), files, "the dev questions of all hops")
     if not of.seeds:
         raise ConfigurationError(f"{of.name} has no training questions here; pass seeds=FILE with your own")
-    if kg.own:
+    if not kg.checksum:
         raise ConfigurationError(
             f"the answers of {of.name}'s training questions are computed on its own graph; for another one "
             "pass seeds=FILE with questions and answers"

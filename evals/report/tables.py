@@ -1,23 +1,29 @@
-"""Tables of logs: systems by task, and grids laid out as the papers' tables, their figures beside ours."""
+"""Reports of logs in Markdown: systems by task, and grids laid out as the papers' tables beside ours."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 
-import pandas as pd
+from jinja2 import Environment, StrictUndefined
 
 from triplewise.evals import statistics
 from triplewise.evals.data import read_data
 from triplewise.evals.logs import QUALITY, Log
 from triplewise.evals.statistics import Scores
-from triplewise.graphs.page import Cell, Table
+from triplewise.graphs.page import Cell, Table, footnotes, interval
 from triplewise.guidelines import load_guidelines
 
-NOTHING = "–"
+TITLE, NOTHING = "Evaluation report", "–"
+TURNED = 3  # tables of so many rows or fewer are turned: their columns become rows
+_MARKS = re.compile(r"[\\|*`\[\]]|(?<!\w)_|_(?!\w)")
+"""What Markdown would take for a mark; an underscore within a word it does not."""
 INTERVALS = (
     f"Ranges are {statistics.LEVEL:.0%} confidence intervals over questions (bootstrap, "
     f"{statistics.RESAMPLES:,} resamples; exact binomial where all are right or all wrong)."
@@ -111,6 +117,43 @@ def measure(name: str) -> Measure:
     """Return a measure by its name in logs; one that nobody described is taken for a share."""
     named = next((one for one in COST if one.name == name), None)
     return named or Measure(name, HEADINGS.get(name, name.replace("_", " ").capitalize()))
+
+
+def subtitle(logs: Sequence[Log]) -> str:
+    """Return how much was measured, and when."""
+    days = sorted({log.created[:10] for log in logs})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    asked, tasks = sum(len(log.questions) for log in logs), len({log.task for log in logs})
+    return f"{asked:,} questions, {len(logs)} runs of {tasks} tasks, {when}"
+
+
+def markdown(
+    logs: Sequence[Log], title: str = TITLE, lead: Sequence[str] = (), *, tasks: bool = False
+) -> str:
+    """Return a report as Markdown, `lead` before its notes; with `tasks` a list of what was measured."""
+    ordered = sorted(logs, key=lambda log: (log.name, log.path))
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["escaped"] = _escaped
+    template = files("triplewise.evals.report") / "report.md.jinja"
+    return environment.from_string(template.read_text(encoding="utf-8")).render(
+        title=title, lead=[subtitle(ordered), *lead, *notes(ordered)], footnotes=footnotes, interval=interval,
+        tables=[table if len(table.rows) > TURNED else _turned(table) for table in report_tables(ordered)],
+        tasks={log.name: log for log in reversed(ordered)} if tasks else {},
+    )  # fmt: skip
+
+
+def _escaped(text: object) -> str:
+    """Return text that Markdown and HTML leave as it is."""
+    line = " ".join(str(text).split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKS.sub(r"\\\g<0>", line)
+
+
+def _turned(table: Table) -> Table:
+    """Return a table with its columns as rows: one of few rows is wider than most terminals."""
+    lines = [list(map(Cell, table.columns)), *table.rows]
+    head, *rows = zip(*lines, strict=True)
+    heads = [f"{cell.text} ({cell.detail})" if cell.detail else cell.text for cell in head]
+    return replace(table, columns=heads, rows=list(map(list, rows)))
 
 
 def report_tables(logs: Sequence[Log]) -> list[Table]:
@@ -248,16 +291,15 @@ def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | Non
     fired = Counter(name for log in logs for names in log.questions["guidelines"] for name in names)
     parts = {one.id: str(one.source).split("+") for one in load_guidelines()}
     sources = {name: "+".join(ENVIRONMENTS.get(part, part) for part in own) for name, own in parts.items()}
-    known = [(name, sources.get(name, "unknown"), 1, fired[name]) for name in {**sources, **fired}]
-    counted = pd.DataFrame(known, columns=["name", "source", "number", "times"])
-    if top:
-        counted = counted[counted["times"] > 0].nlargest(TOP_GUIDELINES, "times")
-    else:
-        counted = counted.groupby("source", as_index=False)[["number", "times"]].sum()
-        counted.insert(0, "name", counted["source"])
+    ours = [
+        (name, sources.get(name, "unknown"), 1, times) for name, times in fired.most_common(TOP_GUIDELINES)
+    ]
+    if not top:
+        of = {source: [name for name in sources if sources[name] == source] for source in sources.values()}
+        ours = [(source, source, len(own), sum(fired[name] for name in own)) for source, own in of.items()]
     rows = [
         [Cell(name), Cell("ours"), Cell(source), _number(number), _number(times)]
-        for name, source, number, times in counted.itertuples(index=False)
+        for name, source, number, times in ours
     ]
     for row in table.rows.values() if table else ():
         (values,) = row.values.values()
@@ -327,43 +369,37 @@ def mark(log: Log) -> str:
 
 def notes(logs: Sequence[Log]) -> list[str]:
     """Return what no figure may be shown without: graphs, draws, data, model, commit, a line each."""
-
-    def of_graph(log: Log) -> str:
-        about = log.about
-        size = f", {about['kg_triples']:,} triples" if about.get("kg_triples") else ""
-        note = f"{about.get('kg') or 'an unknown graph'}{size}"
+    graphs, draws, sums, changed, ends = {}, dict[str, None](), dict[str, None](), set[str](), list[str]()
+    for log in logs:
+        about, name = log.about, f"{log.name}, {log.system}"
+        graph = str(about.get("kg") or "an unknown graph")
+        graph += f", {about['kg_triples']:,} triples" if about.get("kg_triples") else ""
         if about.get("kg_partial"):
             parts = ", ".join(part.replace("_", "-") for part in about.get("kg_parts", ()))
-            note += f" (parts: {parts}). It is partial: that it lacks a fact means nothing"
+            graph += f" (parts: {parts}). It is partial: that it lacks a fact means nothing"
         if about.get("kg_gold_derived"):
-            note += ". Some facts were made from gold answers: questions are easier than on the whole graph"
-        return note
-
-    lines = [
-        f"{', '.join(dict.fromkeys(log.name for log in same))}: {note}."
-        for note, same in _groups(logs, of_graph)
-    ]
-    draws, sums = dict[str, None](), dict[str, None]()
-    for log in logs:
-        whole, seed = log.about.get("drawn_from", 0), log.arguments.get("sample_seed") or 0
+            graph += ". Some facts were made from gold answers: questions are easier than on the whole graph"
+        graphs.setdefault(graph, dict[str, None]())[log.name] = None
+        whole, seed = about.get("drawn_from", 0), log.arguments.get("sample_seed") or 0
         part = f"{log.total:,} of {whole:,}, seed {seed}" if log.total < whole else f"all {log.total:,}"
         draws[f"{log.name} {part}"] = None
-        named = {**(log.about.get("data_files") or {}), "graph": log.about.get("kg_checksum")}
-        sums |= {f"{name} {sum_[:8]}": None for name, sum_ in named.items() if sum_}
+        named = {**(about.get("data_files") or {}), "graph": about.get("kg_checksum")}
+        sums |= {f"{file} {sum_[:8]}": None for file, sum_ in named.items() if sum_}
+        changed |= set(about.get("changed_files", ()))
+        if len(log.crashed):
+            first = [f"{id_}: {' '.join(why.split())[:SHOWN]}" for id_, why in log.crashed["error"].items()]
+            ends.append(f"CRASHED, and counted as wrong: {name}: {'; '.join(first)}.")
+        if not log.finished:
+            ends.append(f"UNFINISHED: {name}: {len(log.questions):,} of {log.total:,} ({log.status}).")
     models = sorted({"none (embedded)" if log.model == "embedded" else log.model for log in logs})
-    lines += [
+    if changed:
+        ends.insert(
+            0, f"Changed files, so no results of the published benchmark: {', '.join(sorted(changed))}."
+        )
+    return [
+        *(f"{', '.join(asked)}: {graph}." for graph, asked in graphs.items()),
         f"Questions, drawn at random where limited: {'; '.join(draws)}.",
         f"Data (first digits of sha256): {', '.join(sums)}.",
         f"Language model: {', '.join(models)}. Code: commit {', '.join(sorted({x.commit for x in logs}))}.",
+        *ends,
     ]
-    if changed := sorted({name for log in logs for name in log.about.get("changed_files", ())}):
-        lines.append(f"Changed files, so no results of the published benchmark: {', '.join(changed)}.")
-    for log in logs:
-        name = f"{log.name}, {log.system}"
-        if len(log.crashed):
-            first = [f"{id_}: {' '.join(why.split())[:SHOWN]}" for id_, why in log.crashed["error"].items()]
-            lines.append(f"CRASHED, and counted as wrong: {name}: {'; '.join(first)}.")
-        if not log.finished:
-            done = f"{len(log.questions):,} of {log.total:,} questions"
-            lines.append(f"UNFINISHED: {name}: {done} ({log.status}).")
-    return lines

@@ -35,9 +35,8 @@ def test_figures_are_those_of_the_log(film_logs: Path, results: list[Log]) -> No
 def test_a_crash_counts_as_wrong_and_is_listed(results: list[Log]) -> None:
     crash = results[0].questions.loc[CRASHING]
     assert crash["error_class"] == "crashed"
-    assert (crash["id"], crash["error"]) == (CRASHING, "RuntimeError('the graph fell over')")
+    assert crash["error"] == ("RuntimeError('the graph fell over')")
     assert results[0].scores("f1")[CRASHING] == 0.0
-    assert crash["gold"] == ["Alfred Hitchcock"]
 
 
 def test_a_log_says_what_it_was_measured_on(results: list[Log]) -> None:
@@ -49,21 +48,15 @@ def test_a_log_says_what_it_was_measured_on(results: list[Log]) -> None:
     assert "kg" not in first.swapped  # a path of the machine it ran on
 
 
-def test_tags_and_what_the_graph_can_answer(results: list[Log]) -> None:
+def test_what_the_graph_can_answer(results: list[Log]) -> None:
     asked = results[0].questions
-    assert asked.loc["Jaws", "tags"] == {"hops": "1", "level": "iid"}
     assert not asked.loc["none", "answerable"]
     whole, part = results[0].scores("f1"), results[0].scores("f1", answerable=True)
     assert set(whole.index) - set(part.index) == {"none"}
-    assert set(whole.index) - set(results[0].scores("f1", trivial=False).index) == {"none"}
-    assert asked.loc["Jaws", "labels"] == ["Steven Spielberg"]
 
 
-def test_traces_are_read_on_demand_and_a_log_given_twice_once(film_logs: Path, results: list[Log]) -> None:
-    traced = read_logs([film_logs, *logs_in(film_logs)], traces=True)
-    assert len(traced) == len(results) == 2
-    assert any(trace != "{}" for trace in traced[0].questions["trace"])
-    assert "trace" not in results[0].questions
+def test_a_log_given_twice_is_read_once(film_logs: Path) -> None:
+    assert len(read_logs([film_logs, *logs_in(film_logs)])) == 2
 
 
 def test_a_log_cut_off_is_marked_and_a_crash_before_scoring_counts_as_wrong(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +10,15 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.markdown import Markdown
 from typer.testing import CliRunner
 
 from tests.evals.reported import CRASHING, logs_in
 from triplewise.evals.command import app
 from triplewise.evals.logs import Log, read_logs
-from triplewise.evals.report.page import markdown, print_report, report_page
 from triplewise.evals.report.tables import (
     cell_tables,
+    markdown,
     notes,
     report_tables,
     system_labels,
@@ -30,7 +30,7 @@ from triplewise.tools.core.errors import DataError, UserError
 
 @pytest.fixture(scope="module")
 def ran(film_logs: Path) -> list[Log]:
-    return read_logs([film_logs], traces=True)
+    return read_logs([film_logs])
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def oda(ran: list[Log]) -> Log:
 
 def test_a_table_of_few_rows_is_turned_and_breaks_no_name(agent: Log) -> None:
     logs, file = [with_about(agent, str(n), preset=f"system-{n}") for n in range(3)], io.StringIO()
-    print_report(logs, Console(width=80, file=file))
+    Console(width=80, file=file).print(Markdown(markdown(logs)))
     lines = file.getvalue().splitlines()
     assert any(all(f"system-{n} " in line for n in range(3)) for line in lines)
     assert max(map(len, lines)) <= 80
@@ -209,33 +209,13 @@ def test_markdown_is_stable_and_harmless(ran: list[Log]) -> None:
     assert r"&lt;script&gt;\|x\| \[1\](http://x)" in text
 
 
-def test_a_page_has_every_question_with_its_trace(ran: list[Log]) -> None:
-    page = report_page(ran)
-    assert len({run.name for run in page.runs}) == 2
-    questions = {question.id: question for question in page.runs[0].questions}
-    jaws = questions["Jaws"]
-    assert (jaws.answer, jaws.score, jaws.error_class) == (("Steven Spielberg",), 1.0, "")
-    assert jaws.trace["steps"]
-    assert "1-hop" in jaws.tags
-    assert "not answerable" in questions["none"].tags
-    assert questions[CRASHING].status == "crashed"
-    assert "fell over" in questions[CRASHING].trace["reason"]
-    about = page.runs[0].about
-    assert about["commit"] == "1234567890"
-    assert about["data_files"] == {"films.jsonl": "0123456789abcdef"}
-
-
-def test_the_command_writes_page_and_markdown(film_logs: Path, tmp_path: Path) -> None:
-    html, text = tmp_path / "report.html", tmp_path / "report.md"
-    given = ["report", str(film_logs), "--html", str(html), "--markdown", str(text)]
-    result = CliRunner().invoke(app, given, catch_exceptions=False)
+def test_the_command_prints_and_writes_markdown(film_logs: Path, tmp_path: Path) -> None:
+    text = tmp_path / "report.md"
+    result = CliRunner().invoke(app, ["report", str(film_logs), "--markdown", str(text)])
     assert result.exit_code == 0, result.output
-    page = html.read_text(encoding="utf-8")
-    words = re.sub(r"<script.*?</script>|<[^>]*>", "", page, flags=re.DOTALL)
-    assert "Answers by task and system" in words
-    assert "Ways of correcting" in words
-    assert not re.search(r'(src|href)="https?:', page)
-    assert "## Answers by task and system" in text.read_text(encoding="utf-8")
+    written = text.read_text(encoding="utf-8")
+    assert "## Answers by task and system" in written
+    assert "## Ways of correcting" in written
     shown = CliRunner().invoke(app, ["report", *map(str, logs_in(film_logs))])
     assert "Cost of a question" in shown.output
 
@@ -244,7 +224,7 @@ def test_the_command_writes_page_and_markdown(film_logs: Path, tmp_path: Path) -
     ("given", "message"),
     [
         (["nowhere"], "nowhere: nothing is here"),
-        (["LOGS", "--html", "no/folder/report.html"], "no folder .*; make it first"),
+        (["LOGS", "--markdown", "no/folder/report.md"], "no folder .*; make it first"),
         (["LOGS", "--markdown", "."], "is a folder; name a file in it"),
     ],
 )
