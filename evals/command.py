@@ -8,24 +8,23 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from rich.console import Console
 from rich.markdown import Markdown as RichMarkdown
 from typer.core import TyperGroup
 
 from triplewise.evals import evaluation
 from triplewise.evals.baselines import BASELINES
 from triplewise.evals.data import catalog
+from triplewise.evals.grids.grid import Cell, Grid, Outcome, cells_of, load_grid, run_grid, shipped
+from triplewise.evals.logs import read_logs
+from triplewise.evals.report import tables
 from triplewise.evals.tasks import TASKS, describe
 from triplewise.graphs.console import Json, columns, echo_json, examples, out, say
 from triplewise.graphs.page import check_place
 from triplewise.tools.core.files import writing
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from triplewise.evals.grids.grid import Cell, GridFile, Outcome
 
 HELP = ("-h", "--help")
 FAILED, INTERRUPTED = 3, 130
@@ -102,9 +101,6 @@ def run_task(
     as_json: Json = False,
 ) -> None:
     """Run a benchmark and print its scores. The log opens with `inspect view`."""
-    from triplewise.evals.logs import read_logs
-    from triplewise.evals.report import tables
-
     options = {"n": limit, "preset": system, "model": model, "base_url": base_url}
     settings = evaluation.parse_settings(sets or ())
     made = evaluation.make_task(task, settings | {n: v for n, v in options.items() if v is not None})
@@ -167,9 +163,6 @@ def report(
     Logs of a grid become its table, with the published figures next to ours; all others a table of task by
     system. Every figure has its confidence interval. `inspect view` shows every question of a log.
     """
-    from triplewise.evals.logs import read_logs
-    from triplewise.evals.report import tables
-
     if markdown:  # before logs are read
         check_place(markdown)
     _show(tables.markdown(read_logs(logs)), markdown)
@@ -234,18 +227,16 @@ def grid(
     each model. Run again, the grid goes on: cells whose log is complete with the same configuration, data and
     code are not run again, one that was interrupted goes on where it was. A cell that fails is listed.
     """
-    from triplewise.evals.grids.grid import cells_of, load_grid, shipped
-
     if markdown:
         check_place(markdown)
     if file is None:
-        grids = [load_grid(name).grid for name in shipped()]
+        grids = [load_grid(name)[0] for name in shipped()]
         rows = [(one.name, str(len(one.rows)), str(len(one.columns)), one.title) for one in grids]
         wide_console().print(columns(("name", "rows", "columns", "what"), rows, "Shipped grids", whole=True))
         return
     given = evaluation.parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {})
-    loaded = load_grid(file)
-    cells = cells_of(loaded, model, limit=limit, given=given, only=only or ())
+    loaded, _ = found = load_grid(file)
+    cells = cells_of(found, model, limit=limit, given=given, only=only or ())
     if not dry_run:
         _run_cells(loaded, cells, log_dir, jobs, markdown)
         return
@@ -255,29 +246,25 @@ def grid(
         swapped += [f"limit={cell.spec.limit or 'all'}"] * (cell.spec.limit is not None)
         system = f"{cell.spec.system or 'its own'} on {cell.spec.task}"
         plan.append((cell.name, system, ", ".join(swapped), f"no: {cell.why_not}" if cell.why_not else "yes"))
-    title = f"{loaded.grid.title}: {sum(not cell.why_not for cell in cells)} of {len(cells)} cells to run"
+    title = f"{loaded.title}: {sum(not cell.why_not for cell in cells)} of {len(cells)} cells to run"
     wide_console().print(columns(("cell", "system", "with", "runs"), plan, title))
 
 
 def _run_cells(
-    file: GridFile, cells: Sequence[Cell], log_dir: Path | None, jobs: int, markdown: Path | None
+    grid: Grid, cells: Sequence[Cell], log_dir: Path | None, jobs: int, markdown: Path | None
 ) -> None:
     """Run the cells until an interrupt, then show what was measured; exits where something is wrong."""
-    from triplewise.evals.grids.grid import run_grid
-    from triplewise.evals.logs import read_logs
-    from triplewise.evals.report import tables
-
     outcomes: list[Outcome] = []
     with suppress(KeyboardInterrupt):
-        for outcome in run_grid(file, cells, log_dir=log_dir, jobs=jobs, display=_display(), notify=say):
+        for outcome in run_grid(grid, cells, log_dir=log_dir, jobs=jobs, display=_display(), notify=say):
             outcomes.append(outcome)
             if outcome.state != "skipped":
                 say(f"{len(outcomes)}/{len(cells)} {outcome.line()}")
     if paths := [evaluation.log_path(outcome.log) for outcome in outcomes if outcome.log]:
         logs = read_logs(paths)
-        lead = [f"Made by: triplewise eval grid {file.grid.name}", *file.grid.notes.splitlines()]
+        lead = [f"Made by: triplewise eval grid {grid.name}", *grid.notes.splitlines()]
         lead += [f"NOT RUN TO ITS END: {o.cell.column}: {o.why}" for o in outcomes if o.why]
-        _show(tables.markdown(logs, file.grid.title, lead, tasks=markdown is not None), markdown)
+        _show(tables.markdown(logs, grid.title, lead, tasks=markdown is not None), markdown)
         say(f"logs: {paths[0].parent.parent} (triplewise eval report makes a page of them)")
     for why in dict.fromkeys(outcome.why for outcome in outcomes if outcome.state == "skipped"):
         say(f"skipped: {', '.join(o.cell.name for o in outcomes if o.why == why)}: {why}", "notice")

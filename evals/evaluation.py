@@ -10,6 +10,7 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import unquote, urlparse
@@ -22,10 +23,9 @@ from inspect_ai.util import store_from_events
 
 from triplewise.evals.baselines import parts_of
 from triplewise.evals.data import checksum
-from triplewise.evals.provenance import code_checksum
 from triplewise.evals.scorers import plain_name
 from triplewise.evals.solver import CRASHED
-from triplewise.evals.tasks import TASKS
+from triplewise.evals.tasks import ROOT, TASKS
 from triplewise.graphs.presets import VARIANTS
 from triplewise.nodes.context import Context
 from triplewise.tools.core.addresses import hide_secrets
@@ -34,8 +34,14 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import exclusive, state_folder
 
 _ELSEWHERE = ("base_url", "api_key_env")  # settings that say where a model is, not which
-# Settings that may name a file, whose content counts.
-_FILES = ("seeds", "examples", "prompt", "profile")
+_FILES = ("seeds", "examples", "prompt", "profile")  # settings that may name a file, whose content counts
+
+LAYERS = ("tools", "guidelines", "nodes", "graphs", "evals")
+PRESENTATION = (
+    "evals/report/", "evals/command.py", "evals/logs.py", "evals/statistics.py", "evals/grids/",
+    "evals/bench.py", "graphs/page/", "graphs/cli/", "__pycache__",
+)  # fmt: skip
+"""Paths that no figure depends on."""
 
 RESUME = "the same command goes on from there"
 
@@ -110,7 +116,7 @@ def run(
     and `retry_crashed` asks again what crashed. Raises `ConfigurationError` where another process runs it,
     and KeyboardInterrupt where it was interrupted; what is done is kept.
     """
-    folder = folder_of(Path(log_dir or default_log_dir()), task)
+    folder = folder_of(Path(log_dir or state_folder() / "evals"), task)
     if fresh and folder.is_dir():
         number = 1 + len(list(folder.parent.glob(f"{folder.name}.*")))
         folder.rename(folder.with_name(f"{folder.name}.{number}"))
@@ -146,11 +152,6 @@ def run(
     return log
 
 
-def default_log_dir() -> Path:
-    """Return the folder of logs in the user's state folder."""
-    return state_folder() / "evals"
-
-
 def folder_of(root: Path, task: Task) -> Path:
     """Return the folder of an evaluation's logs, named after all that decides its results.
 
@@ -167,6 +168,17 @@ def folder_of(root: Path, task: Task) -> Path:
     decides = [task.name, task.version, about, settings, place, asked, task.epochs, code_checksum()]
     text = json.dumps(decides, sort_keys=True, ensure_ascii=False, default=str)
     return root / f"{plain_name(task.name)}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+@cache
+def code_checksum() -> str:
+    """Return a checksum of the code and data of the packages, without what no figure depends on."""
+    total = hashlib.sha256()
+    for path in (path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.*"))):
+        name = path.relative_to(ROOT).as_posix()
+        if path.suffix in (".py", ".yaml", ".jinja", ".gz") and not any(p in name for p in PRESENTATION):
+            total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\0".encode())
+    return total.hexdigest()
 
 
 def latest_log(folder: Path) -> EvalLog | None:

@@ -128,11 +128,9 @@ class RuleScript:
         self.begun = Counter[str]()
         # How values are read from a prompt: group 1 of the last match.
         self._pick = {name: re.compile(pattern, re.MULTILINE) for name, pattern in data["pick"].items()}
-        # Patterns with replies by number of the step, the last one for all further.
-        self._rules = [
-            (re.compile(rule["when"], re.MULTILINE), list(map(Template, rule["steps"])))
-            for rule in data["rules"]
-        ]
+        # Pattern -> replies by number of the step, the last one for all further.
+        rules = ((re.compile(rule["when"], re.MULTILINE), rule["steps"]) for rule in data["rules"])
+        self._rules = [(pattern, list(map(Template, steps))) for pattern, steps in rules]
 
     def __call__(self, messages: Messages) -> str:
         """Return the reply of the first rule whose pattern is found in some messages, "" where none is."""

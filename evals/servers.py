@@ -80,6 +80,18 @@ class OxigraphServer(LoopbackServer):
         super().__init__(_SparqlHandler)
         self.store, self.asked, self.url = store, list[str](), f"{self.origin}/sparql"
 
+    def answer(self, sparql: str) -> tuple[int, str, bytes]:
+        """Return status, content type and body of the reply to a query."""
+        try:
+            results: Any = self.store.query(sparql, use_default_graph_as_union=True)
+            return (
+                200,
+                "application/sparql-results+json",
+                results.serialize(format=ox.QueryResultsFormat.JSON),
+            )
+        except (SyntaxError, RuntimeError, ValueError) as error:
+            return 400, "text/plain", str(error).encode()
+
 
 class _SparqlHandler(LoopbackHandler):
     server: OxigraphServer
@@ -87,13 +99,8 @@ class _SparqlHandler(LoopbackHandler):
     def do_GET(self) -> None:
         (sparql,) = parse_qs(urlsplit(self.path).query or self.read_body().decode())["query"]
         self.server.asked.append(sparql)
-        try:
-            results: Any = self.server.store.query(sparql, use_default_graph_as_union=True)
-            body: bytes = results.serialize(format=ox.QueryResultsFormat.JSON)
-        except (SyntaxError, RuntimeError, ValueError) as error:
-            self.send_body(400, str(error).encode(), "text/plain")
-        else:
-            self.send_body(200, body, "application/sparql-results+json")
+        status, kind, body = self.server.answer(sparql)
+        self.send_body(status, body, kind)
 
     do_POST = do_GET  # noqa: N815 - the name that the base class looks for
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from inspect_ai.model import ModelOutput
@@ -58,11 +58,6 @@ class Run(StoreModel):
     kg: str = ""
     profile: str = ""
     names: dict[str, list[str]] | None = None
-
-    @property
-    def trace(self) -> dict[str, Any]:
-        """The run as `triplewise.graphs.trace` gives it; {} where none was recorded."""
-        return cast("dict[str, Any]", json.loads(self.trace_json or "{}"))
 
     @property
     def crashed(self) -> bool:

@@ -39,9 +39,8 @@ def interval(values: Iterable[float], *, resamples: int = RESAMPLES) -> Interval
     Where all values are 0, or all 1, nothing can be resampled: the exact binomial interval is given.
     """
     numbers = np.asarray(list(values), dtype=np.float64)
-    n, mean, low, high = len(numbers), math.nan, math.nan, math.nan
-    if n:
-        mean = float(numbers.mean())
+    n, low, high = len(numbers), math.nan, math.nan
+    mean = float(numbers.mean()) if n else math.nan
     if n and np.ptp(numbers) == 0 and mean in (0.0, 1.0):
         low, high = binomtest(n if mean else 0, n).proportion_ci(LEVEL, "exact")
     elif n > 1 and np.ptp(numbers):

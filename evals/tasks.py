@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import platform
 import random
 import re
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -22,7 +26,6 @@ from platformdirs import user_cache_path
 from triplewise.evals import data, scorers
 from triplewise.evals.baselines import find_system
 from triplewise.evals.data import AGENT, Benchmark, DataFile, LoadedKG, catalog, read_data, read_records
-from triplewise.evals.provenance import software
 from triplewise.evals.scorers import GOLD_NAMES
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.training import entities_of, seeds_of
@@ -40,6 +43,12 @@ __all__ = ["TASKS", "Question", "describe", "own_task"]
 
 WIKISQL_TABLES = "wikisql/tables.jsonl.gz"
 DEV_PERCENT = 40  # share of WikiSQL's tables that are `dev`
+PACKAGES = (
+    "langgraph", "langchain-core", "langchain-openai", "inspect-ai", "pyoxigraph", "sentence-transformers",
+    "transformers", "torch", "numpy",
+)  # fmt: skip
+"""Packages whose version can change a figure."""
+ROOT = Path(__file__).resolve().parent.parent
 OWN_TABLES = "each question's own table, as a SQLite file"  # what WikiSQL is asked of, in place of a graph
 
 
@@ -249,6 +258,28 @@ def _task(
     )
 
 
+@cache
+def software() -> dict[str, Any]:
+    """Return the product's version and commit ("" outside a checkout), and what it runs on."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(ROOT), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+
+    commit = changes = ""
+    if (ROOT / ".git").exists():
+        with suppress(OSError, subprocess.SubprocessError):
+            commit = git("rev-parse", "HEAD")
+            changes = git("status", "--porcelain", "--untracked-files=no")
+    return {
+        "triplewise": version("triplewise"),
+        "commit": commit,
+        "commit_clean": bool(commit) and not changes,
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in PACKAGES},
+    }
+
+
 # -- what is special about some benchmarks: records completed by the keys that the catalog names
 
 
@@ -321,15 +352,16 @@ def with_databases(records: list[Record], kg: LoadedKG, options: Mapping[str, An
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         for table in read_records(source, "id", "header", "rows"):
-            names: list[str] = []
+            names: dict[str, str] = {}  # without case -> name; of two the second has its number
             for number, given in enumerate(table["header"], 1):
                 plain = given.strip() or f"column {number}"
-                is_taken = plain.casefold() in {other.casefold() for other in names}
-                names.append(f"{plain} {number}" if is_taken else plain)
+                plain = f"{plain} {number}" if plain.casefold() in names else plain
+                names[plain.casefold()] = plain
             rows = [["" if cell is None else str(cell) for cell in row] for row in table["rows"]]
             with closing(sqlite3.connect(unfinished / f"{table['id']}.sqlite")) as database, database:
                 database.execute("PRAGMA synchronous = OFF")
-                frame, types = pd.DataFrame(rows, columns=names), dict.fromkeys(names, "TEXT")
+                frame = pd.DataFrame(rows, columns=list(names.values()))
+                types = dict.fromkeys(frame.columns, "TEXT")
                 frame.to_sql(f"table {table['id']}", database, index=False, dtype=types)
         unfinished.rename(folder)
     split = [record for record in records if split_of(record["table_id"]) == options["split"]]

@@ -85,11 +85,9 @@ def without(kg: KnowledgeGraph, taken: Taken) -> EmbeddedKG | None:
         return None
     node = ox.NamedNode(taken.iri.value)
     rest = ox.Store()
-    rest.bulk_extend(
-        quad
-        for quad in quads
-        if (quad.predicate != node if taken.is_relation else node not in (quad.subject, quad.object))
-    )
+    for quad in quads:
+        if quad.predicate != node if taken.is_relation else node not in (quad.subject, quad.object):
+            rest.add(quad)
     return EmbeddedKG(rest, origin.profile, f"{origin.name} without {taken.iri.value}")
 
 
@@ -126,17 +124,10 @@ class Pool:
         for question, found in zip(self.questions, self.examples, strict=True):
             ranked, features = shares(found.scores(vector), found.answers.tolist()), found.features(names)
             is_given = bool(ranked) and is_answer(features[ranked[0].best])
-            rows.append(
-                Row(
-                    self.of.graph,
-                    question.question,
-                    is_given and bool(found.right[ranked[0].best]),
-                    trust_features(features, ranked) if is_given else {},
-                    any(question.answers),
-                    self.of.is_clean,
-                    MADE_WEIGHT if self.made else 1.0,
-                )
-            )
+            is_right = is_given and bool(found.right[ranked[0].best])
+            evidence = trust_features(features, ranked) if is_given else {}
+            counts = (any(question.answers), self.of.is_clean, MADE_WEIGHT if self.made else 1.0)
+            rows.append(Row(self.of.graph, question.question, is_right, evidence, *counts))
         return rows
 
     @property

@@ -65,8 +65,7 @@ def check_model(name: str, context: Context) -> None:
 
 def find_system(given: str) -> Preset | Baseline:
     """Return a preset or baseline: see `find_part`. Raises `ConfigurationError` on an unknown name."""
-    both: dict[str, Preset | Baseline] = {**PRESETS, **BASELINES}
-    kinds = Preset | Baseline
+    kinds, both = Preset | Baseline, {**PRESETS, **BASELINES}
     system: Preset | Baseline = find_part("preset or baseline", given, both, lambda p: isinstance(p, kinds))
     return system
 

@@ -1,14 +1,9 @@
 """Baselines that are a few lines beside the loop they share.
 
-Without a look at the graph, which only gives the answers their ids: direct answers, chains of thought (Wei et
-al. 2022), the majority of several (Wang et al. 2023), and passages that are read (SymAgent, table 1).
-
-ReAct (Yao et al. 2023): thought, action and observation in turn over the agent's own actions, without plan,
-observed subgraph, correction or reflection; what an action returns, an error too, is the observation.
-
-In the manner of RoG (Luo et al. 2024): relation paths are planned, their instances retrieved, and the
-question is answered from these alone. RoG's planner is trained; here a language model is shown seed questions
-with their paths.
+Direct answers, chains of thought (Wei et al. 2022) and passages that are read (SymAgent, table 1) take only
+ids from the graph. ReAct (Yao et al. 2023): thought, action and observation in turn, with the agent's own
+actions. RoG (Luo et al. 2024): relation paths are planned, their instances retrieved, the answer is read
+off these alone; its planner is trained, here a model is shown questions with paths.
 """
 
 from __future__ import annotations
@@ -31,7 +26,6 @@ from triplewise.nodes.state import State
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError, ConfigurationError
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.overlap import normal_text
 from triplewise.tools.core.rules import path_text
 from triplewise.tools.core.terms import Triple
 from triplewise.tools.kg import KnowledgeGraph
@@ -45,31 +39,18 @@ TOOLSETS = ("pyql", "explore")  # sets of actions that there are worked examples
 INSTANCES = 100  # instances of paths that are retrieved for one plan of RoG
 
 
-# -- from what a model knows, or from documents
-
-
 def direct(*, link: str = "index") -> Graph:
     """The model's answer, at once."""
-    return _replies("direct", "direct", link)
+    return _reply("direct", "direct", link)
 
 
 def cot(*, link: str = "index") -> Graph:
     """One chain of thought with its answer."""
-    return _replies("cot", "reasoned", link)
+    return _reply("cot", "reasoned", link)
 
 
-def self_consistency(*, samples: int = 10, temperature: float = 0.7, link: str = "index") -> Graph:
-    """The answer that most of `samples` chains of thought give."""
-    loop.check_numbers(samples=samples)
-    if not isinstance(temperature, int | float) or temperature <= 0:
-        raise ConfigurationError(
-            f"temperature must be above 0, got {temperature!r}: without it all samples are the same"
-        )
-    return _replies("self-consistency", "reasoned", link, samples, temperature)
-
-
-def _replies(name: str, part: str, link: str, samples: int = 0, temperature: float = 0.0) -> Graph:
-    """Compile a baseline whose steps are replies to a part of the prompt: one, or `samples` to vote on."""
+def _reply(name: str, part: str, link: str) -> Graph:
+    """Compile a baseline of one step: the reply to a part of the prompt."""
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
         env, reasoned = environment(runtime), part == "reasoned"
@@ -77,21 +58,9 @@ def _replies(name: str, part: str, link: str, samples: int = 0, temperature: flo
         named, why = loop.name_reply(reply.text, state, env, reasoned=reasoned)
         if reasoned and reply.truncated and not named:
             why = f"the chain of thought was cut at {env.context.max_reply_tokens} tokens (max_reply_tokens)"
-        step = loop.answer_step(state, reply.text if reasoned else "", named, why)
-        if samples:  # that all say the same is no loop
-            feedback = replace(step.feedback, finished=step.number >= samples)
-            step = replace(step, call=f"sample({step.number})", feedback=feedback)
-        return {"steps": (step,)}
+        return {"steps": (loop.answer_step(state, reply.text if reasoned else "", named, why),)}
 
-    def vote(state: State, runtime: Runtime[Context]) -> Update:
-        """Answer what most samples say, in whatever order; those without an answer have no vote."""
-        given = {i: named for i, s in enumerate(state.steps) if (named := loop.answer_of(s)[0])}
-        keys = {i: frozenset(normal_text(n.value) for n in named) for i, named in given.items()}
-        best, why = loop.majority(state, keys, "samples")
-        return {"answer": loop.make_answer(state, runtime.context, () if best is None else given[best], why)}
-
-    settings = {"temperature": float(temperature)} if samples else {}
-    return loop.build_loop(name, act, vote if samples else loop.conclude, link=link, settings=settings)
+    return loop.build_loop(name, act, loop.conclude, link=link)
 
 
 def documents(*, passages: int = 10, link: str = "index") -> Graph:
@@ -122,9 +91,6 @@ def documents(*, passages: int = 10, link: str = "index") -> Graph:
     return loop.build_loop("documents", act, loop.conclude, link=link, check_context=check_documents)
 
 
-# -- ReAct
-
-
 def react(*, link: str = "index") -> Graph:
     """ReAct over the toolset `pyql` or `explore`; without a model the policy acts, uncorrected."""
 
@@ -151,9 +117,6 @@ def react(*, link: str = "index") -> Graph:
         "react", act, answering.program,
         link=link, plan="for-policy", settings=settings, check_context=check_examples,
     )  # fmt: skip
-
-
-# -- RoG
 
 
 def rog(*, plans: int = 3, link: str = "index") -> Graph:

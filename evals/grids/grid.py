@@ -7,7 +7,6 @@ every name is looked up before anything runs. Each cell leaves a log for each mo
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -20,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.evals import evaluation
 from triplewise.evals.baselines import BASELINES
-from triplewise.evals.report.tables import measure, published
+from triplewise.evals.report.tables import published
 from triplewise.tools.core.errors import ConfigurationError, TriplewiseError
-from triplewise.tools.core.files import YamlDocument, read_yaml
+from triplewise.tools.core.files import YamlDocument, read_yaml, state_folder
 
 EMBEDDED = "embedded"
 OTHER_KEYS = {"preset": "system", "model": "--model", "settings": "set", "phases": "set", "n": "limit"}
@@ -73,11 +72,7 @@ class Grid(BaseModel):
     rows: list[Row] = Field(min_length=1)
 
 
-class GridFile(NamedTuple):
-    """A grid with the file it came from."""
-
-    grid: Grid
-    document: YamlDocument
+GridFile = tuple[Grid, YamlDocument]  # a grid with the file it came from
 
 
 class Cell(NamedTuple):
@@ -107,15 +102,8 @@ class Outcome(NamedTuple):
 
     def line(self) -> str:
         """Return what became of the cell, in a line."""
-        if self.log is None or self.state == "failed":
-            return f"{self.cell.name}: {self.state}: {self.why}"
-        scores, of = evaluation.scores_of(self.log), measure(self.cell.metrics[0])
-        count = self.log.results.total_samples if self.log.results else 0
-        crashed = round(scores.get("crashed.mean", 0) * count)
-        asked = f"{count} questions" + (f", {crashed} crashed" if crashed else "")
-        took = f"{self.seconds:.1f} s" if self.state == "done" else self.state
-        figure = of.text(scores.get(f"{of.name}.mean", math.nan))
-        return f"{self.cell.name}: {of.name} {figure} ({asked}, {took})"
+        took = f", {self.seconds:.1f} s" * (self.state == "done")
+        return f"{self.cell.name}: {self.state}{took}" + (f": {self.why}" if self.why else "")
 
 
 def shipped() -> list[str]:
@@ -144,7 +132,7 @@ def load_grid(name: str | Path) -> GridFile:
     for key, given in names.items():
         if twice := [i for i, one in enumerate(given) if one in given[:i]]:
             raise document.error(f"{given[twice[0]]!r} is there twice", key, twice[0])
-    return GridFile(grid, document)
+    return grid, document
 
 
 def cells_of(
@@ -161,7 +149,7 @@ def cells_of(
     `only` are patterns of rows, or of row/column. Raises `DataError` with file and line on a wrong name or
     value, `ConfigurationError` on a choice that no cell has a use for.
     """
-    grid, given, cells, legal = file.grid, given or {}, list[Cell](), set[str]()
+    (grid, document), given, cells, legal = file, given or {}, list[Cell](), set[str]()
     table = published().get(grid.published)
     for (i, row), column in itertools.product(enumerate(grid.rows), grid.columns):
         values: dict[str, Any] = {"set": {}, "needs": []}
@@ -181,7 +169,7 @@ def cells_of(
             for name in {*spec.needs} - names - {"model"}:
                 raise ConfigurationError.unknown("name in needs", name, names)
         except ConfigurationError as error:
-            raise file.document.error(f"cell {row.row} / {column.column}: {error}", "rows", i) from error
+            raise document.error(f"cell {row.row} / {column.column}: {error}", "rows", i) from error
         own_given = {name: value for name, value in given.items() if name in names}
         legal |= names
         try:
@@ -209,7 +197,7 @@ def cells_of(
 
 
 def run_grid(
-    file: GridFile,
+    grid: Grid,
     cells: Sequence[Cell],
     *,
     log_dir: Path | None = None,
@@ -221,7 +209,7 @@ def run_grid(
 
     A cell that fails is listed and the next one is run. An interrupt (KeyboardInterrupt) leaves all logs.
     """
-    folder, grid = log_dir or evaluation.default_log_dir() / "grids" / file.grid.name, file.grid
+    folder = log_dir or state_folder() / "evals" / "grids" / grid.name
     about = {key: getattr(grid, key) for key in ("name", "title", "layout", "notes")}
     about |= {"table": grid.published, "rows": [row.row for row in grid.rows]}
     about["columns"] = [column.column for column in grid.columns]

@@ -119,24 +119,19 @@ def measure(name: str) -> Measure:
     return named or Measure(name, HEADINGS.get(name, name.replace("_", " ").capitalize()))
 
 
-def subtitle(logs: Sequence[Log]) -> str:
-    """Return how much was measured, and when."""
-    days = sorted({log.created[:10] for log in logs})
-    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    asked, tasks = sum(len(log.questions) for log in logs), len({log.task for log in logs})
-    return f"{asked:,} questions, {len(logs)} runs of {tasks} tasks, {when}"
-
-
 def markdown(
     logs: Sequence[Log], title: str = TITLE, lead: Sequence[str] = (), *, tasks: bool = False
 ) -> str:
     """Return a report as Markdown, `lead` before its notes; with `tasks` a list of what was measured."""
     ordered = sorted(logs, key=lambda log: (log.name, log.path))
+    days, asked = sorted({log.created[:10] for log in logs}), sum(len(log.questions) for log in logs)
+    size = f"{asked:,} questions, {len(logs)} runs of {len({log.task for log in logs})} tasks"
+    about = f"{size}, {' to '.join(dict.fromkeys((days[0], days[-1])))}"
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["escaped"] = _escaped
     template = files("triplewise.evals.report") / "report.md.jinja"
     return environment.from_string(template.read_text(encoding="utf-8")).render(
-        title=title, lead=[subtitle(ordered), *lead, *notes(ordered)], footnotes=footnotes, interval=interval,
+        title=title, lead=[about, *lead, *notes(ordered)], footnotes=footnotes, interval=interval,
         tables=[table if len(table.rows) > TURNED else _turned(table) for table in report_tables(ordered)],
         tasks={log.name: log for log in reversed(ordered)} if tasks else {},
     )  # fmt: skip
@@ -301,11 +296,12 @@ def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | Non
         [Cell(name), Cell("ours"), Cell(source), _number(number), _number(times)]
         for name, source, number, times in ours
     ]
-    for row in table.rows.values() if table else ():
-        (values,) = row.values.values()
-        first, last = (Cell(text, published=True) for text in (row.row, row.group or row.row))
-        figures = (_printed(values.get(metric)) for metric in ("number", "triggers"))
-        rows.append([first, _origin(table, row.model), last, *figures])
+    if table:
+        for row in table.rows.values():
+            (values,) = row.values.values()
+            first, last = (Cell(text, published=True) for text in (row.row, row.group or row.row))
+            figures = (_printed(values.get(metric)) for metric in ("number", "triggers"))
+            rows.append([first, _origin(table, row.model), last, *figures])
     note = f"{_grid_note(logs, table)} Corrections of {sum(len(log.questions) for log in logs):,} questions."
     return Table(title, ["Guideline", "Whose", "Feedback from", "Guidelines", "Triggered"], rows, note)
 
@@ -323,10 +319,8 @@ def _grid_note(logs: Sequence[Log], table: PublishedTable | None) -> str:
     )
 
 
-def _origin(table: PublishedTable | None, model: str) -> Cell:
-    of = table.source if table else {}
-    detail = ", ".join(filter(None, (model, of.get("venue"), of.get("date"))))
-    return Cell("published", detail, published=True)
+def _origin(table: PublishedTable, model: str) -> Cell:
+    return Cell("published", f"{model}, {table.source['venue']}, {table.source['date']}", published=True)
 
 
 def _printed(value: float | None) -> Cell:
@@ -369,7 +363,8 @@ def mark(log: Log) -> str:
 
 def notes(logs: Sequence[Log]) -> list[str]:
     """Return what no figure may be shown without: graphs, draws, data, model, commit, a line each."""
-    graphs, draws, sums, changed, ends = {}, dict[str, None](), dict[str, None](), set[str](), list[str]()
+    graphs = dict[str, dict[str, None]]()
+    draws, sums, changed, ends = dict[str, None](), dict[str, None](), set[str](), list[str]()
     for log in logs:
         about, name = log.about, f"{log.name}, {log.system}"
         graph = str(about.get("kg") or "an unknown graph")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -39,7 +40,7 @@ def told(logs: Path) -> list[dict[str, Any]]:
     found = []
     for sample in read_eval_log(info.name).samples or []:
         run = sample.store_as(Run)
-        trace = {key: value for key, value in run.trace.items() if key != "usage"}
+        trace = {key: value for key, value in json.loads(run.trace_json).items() if key != "usage"}
         found.append(
             {"id": sample.id, "values": run.values, "sparql": run.sparql, "steps": run.steps, "trace": trace}
         )
