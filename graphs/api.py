@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
+from pydantic import ConfigDict, TypeAdapter
+
 from triplewise.graphs.build import build_graph
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Answer
@@ -15,6 +17,8 @@ from triplewise.tools.core.errors import ConfigurationError, QuestionError
 Entities = Mapping[str, str | None]
 """Entities known already: mention -> id, or None to have it linked."""
 
+_INPUT = TypeAdapter(tuple[str, dict[str, str | None]], config=ConfigDict(strict=True))
+
 _graph: Any = lru_cache(maxsize=16)(build_graph)
 
 
@@ -22,15 +26,12 @@ def _run(
     question: str, kg: Any, preset: str = "agent", entities: Entities | None = None, **settings: Any
 ) -> tuple[Any, dict[str, Any], Context]:
     """Return graph, input and context of a run. Raises `ConfigurationError` for values of a wrong type."""
-    if not isinstance(question, str):
-        raise ConfigurationError(f"a question is a text, got {question!r}")
-    named: Any = entities or {}
-    if not isinstance(named, Mapping) or not all(
-        isinstance(mention, str) and isinstance(id_, str | None) for mention, id_ in named.items()
-    ):
-        message = f'entities: a mapping of mention to id, e.g. {{"Alien": "Q103569"}}, got {entities!r}'
-        raise ConfigurationError(message)
-    return _graph(preset), {"question": question, "entities": dict(named)}, Context(kg=kg, **settings)
+    try:
+        named = _INPUT.validate_python((question, dict(entities or {})))[1]
+    except (TypeError, ValueError) as error:
+        form = 'a question is a text, entities a mapping of mention to id, e.g. {"Alien": "Q103569"}'
+        raise ConfigurationError(f"{form}; got {question!r}, {entities!r}") from error
+    return _graph(preset), {"question": question, "entities": named}, Context(kg=kg, **settings)
 
 
 def ask(
@@ -45,8 +46,7 @@ def ask(
 
     Args:
         question: in plain language.
-        kg: `demo`, a loaded folder, an RDF file or folder, an endpoint URL, a `KnowledgeGraph`, or an rdflib
-            graph.
+        kg: `demo`, a folder, an RDF file, an endpoint URL, a `KnowledgeGraph`, or an rdflib graph.
         preset: see `triplewise presets`.
         entities: mention -> id of those that are known already.
         **settings: of `Context`, e.g. `model="openai:gpt-4o-mini"`, `min_confidence=0.8`.
@@ -56,9 +56,8 @@ def ask(
         as ids or literals (`values`) and as they read (`labels`, `text`); the `sparql` that gives them, the
         facts that prove them (`proof`), `confidence`, `rivals` with other answers, and the run's `usage`.
 
-    Raises:
-        ConfigurationError: a setting that cannot work. DataError: no such graph.
-        ModelUnavailableError, KGUnavailableError: a model or an endpoint that does not answer.
+    Raises `ConfigurationError` for settings that cannot work, `DataError` for no such graph, and
+    `ModelUnavailableError` or `KGUnavailableError` for a model or an endpoint that does not answer.
     """
     graph, run, context = _run(question, kg, preset, entities, **settings)
     answer: Answer = graph.invoke(run, context=context)["answer"]
@@ -75,8 +74,7 @@ async def aask(question: str, kg: Any = "demo", **asked: Any) -> Answer:
 def ask_many(questions: Iterable[str], kg: Any = "demo", *, jobs: int = 4, **asked: Any) -> Iterator[Answer]:
     """Answer questions, `jobs` at a time; yield the answers in the order of the questions.
 
-    One that is empty or too long has the status `not_found` and the reason. Another error ends
-    it; the answers before it have been given. Arguments as of `ask`.
+    One that is empty or too long has the status `not_found`. Another error ends it. Arguments as of `ask`.
     """
     if isinstance(questions, str):
         raise ConfigurationError("give a list of questions; one alone is for ask()")

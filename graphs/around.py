@@ -36,16 +36,12 @@ from triplewise.tools.pyql.text import read_iri
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.surroundings import closest_relations, facts_by_relation
 
-DESCRIBED = 30
-"""Relations that a description has at most."""
-COUNT_SECONDS = 5.0
-"""Seconds that counting the facts of an entity may take; then its relations are listed without."""
+DESCRIBED, COUNT_SECONDS, LONGEST_NAME = 30, 5.0, 80
+"""Most relations of a description, seconds for counting an entity's facts, and characters of a name given."""
 ENTITIES, HELD, VALUES, NEAR = 2, 8, 3, 3
 """Entities, relations of each, and values of these that are shown where nothing was found; near names."""
 EXAMPLES, TRIED, ROWS, SAMPLED = 6, 24, 200, 40
 """Questions made from a graph, and tried at most; facts read of a relation; relations shown of a sample."""
-LONGEST_NAME = 80
-"""Most characters of a name that is given to a relation."""
 
 Side: TypeAlias = tuple[IRI, bool]
 """A relation of an entity, and whether it leaves it."""
@@ -90,11 +86,7 @@ class Cure(BaseModel):
 
 
 class Held(BaseModel):
-    """What a graph holds around a question that it does not answer surely.
-
-    `words` are covered by no relation; `entities` are facts about what the question names, `near` is what is
-    called most like it where it names nothing.
-    """
+    """What a graph holds around a question: no relation covers `words`, `near` is called like them."""
 
     words: str = ""
     entities: tuple[EntityFacts, ...] = ()
@@ -104,10 +96,7 @@ class Held(BaseModel):
 
 @dataclass(frozen=True)
 class ServedGraph:
-    """A graph that questions are asked of, opened with everything that its runs work with.
-
-    `context` are the settings as they were given, `settings` with those of the preset.
-    """
+    """A graph that is asked, opened; `settings` are those given (`context`) and the preset's."""
 
     context: Context
     settings: Context
@@ -150,33 +139,26 @@ class ServedGraph:
 
 def find_entity(kg: KnowledgeGraph, text: str) -> tuple[IRI, LinkedNode]:
     """Return the entity of an id or a name. Raises `ConfigurationError` if there is none."""
-    node, others = read_iri(text, kg.profile), list[Named]()
+    node, others = read_iri(text, kg.profile), tuple[Named, ...]()
     exists = "ASK {{ {{ {0} ?p ?o }} UNION {{ ?s ?q {0} }} }}"
     if node is None or not kg.query(exists.format(node.n3())).boolean:
         (linked,) = link(text, kg, {text: None})
         node = read_iri(linked.id, kg.profile)
         assert node is not None, "what is linked by its name is no literal"
-        others = [Named(id=c.id, label=c.label) for c in linked.candidates if c.id != linked.id]
-    return node, LinkedNode(
-        id=kg.profile.short(node),
-        label=vocabulary.node_labels(kg, [node])[node],
-        description=vocabulary.node_descriptions(kg, [node]).get(node, ""),
-        types=node_types(kg, [node]).get(node, ()),
-        others=tuple(others),
-    )
+        others = tuple(Named(id=c.id, label=c.label) for c in linked.candidates if c.id != linked.id)
+    id, label = kg.profile.short(node), vocabulary.node_labels(kg, [node])[node]
+    about: Any = {"description": vocabulary.node_descriptions(kg, [node]).get(node, ""), "others": others}
+    return node, LinkedNode(id=id, label=label, types=node_types(kg, [node]).get(node, ()), **about)
 
 
 def facts_around(
-    kg: KnowledgeGraph, encoder: Encoder, entity: str, about: str = "", values: int = 0, most: int = 10**9
+    kg: KnowledgeGraph, encoder: Encoder, entity: str, about: str, values: int, most: int
 ) -> EntityFacts:
-    """Return some relations of an entity, nearest to the words `about` first, with some values of each.
-
-    Raises `ConfigurationError`: there is no such entity.
-    """
+    """Return relations of an entity, nearest to the words `about` first. Raises as `find_entity`."""
     node, linked = find_entity(kg, entity)
     counts = _relation_counts(kg, node)
     sides = closest_relations(kg, about, list(counts), encoder, most) if about else list(counts)[:most]
-    facts = facts_by_relation(kg, node, sides, values) if sides and values else []
+    facts = facts_by_relation(kg, node, sides, values) if sides else []
     # What an entity is called; a mediator, by what it holds.
     names: dict[Side, dict[str, list[str]]] = {side: {} for side in sides}
     labels = vocabulary.triple_labels(kg, [fact.triple for fact in facts], exact=False)
@@ -195,7 +177,7 @@ def facts_around(
         about_it: Any = {"direction": direction, "count": counts[iri, out], "values": shown}
         relations.append(RelationFacts(id=id, label=texts[id].label, **about_it))
     left = len(counts) - len(sides)
-    notice = f"{left} more relations: say what it is `about`, or call `relations`" if left else ""
+    notice = f"{left} more relations: say what it is `about`" if left else ""
     return EntityFacts(entity=linked, relations=tuple(relations), notice=notice)
 
 
@@ -218,11 +200,7 @@ def _relation_counts(kg: KnowledgeGraph, node: IRI) -> dict[Side, int | None]:
 
 
 def held_around(state: State, kg: KnowledgeGraph, encoder: Encoder, source: str = "") -> Held | None:
-    """Return what a graph holds around a question without a sure answer, and what may help; None for others.
-
-    None too where the graph does not answer: it is shown next to an answer, which stands without it. `source`
-    is what the graph was opened by, for the commands that help.
-    """
+    """Return what a graph (opened by `source`) holds around a question not surely answered, and cures."""
     answer = state.answer
     if answer is None or answer.status not in ("not_found", "unsure") or answer.sql:
         return None
@@ -261,10 +239,7 @@ def held_around(state: State, kg: KnowledgeGraph, encoder: Encoder, source: str 
 
 
 def name_relation(kg: KnowledgeGraph, source: str, relation: str, name: str) -> tuple[str, Path]:
-    """Give a relation another name, kept for the graph; return its id, and where the name is kept.
-
-    Raises `ConfigurationError`: the graph has no such relation, or the name is empty or too long.
-    """
+    """Give a relation another name; return its id, and where that is kept. Raises `ConfigurationError`."""
     iri, name = kg.profile.expand(relation, relation=True), " ".join(name.split())
     if not name or len(name) > LONGEST_NAME:
         raise ConfigurationError(f"a name needs 1 to {LONGEST_NAME} characters, got {len(name):,}")
@@ -276,10 +251,7 @@ def name_relation(kg: KnowledgeGraph, source: str, relation: str, name: str) -> 
 
 
 def schema_of(kg: KnowledgeGraph, encoder: Encoder) -> dict[str, Any]:
-    """Return classes and relations of a graph as plain data: those of its schema card, or of a sample.
-
-    `is_whole` says which; of a sample, relations have their label and the number of facts among the first.
-    """
+    """Return classes and relations of a graph: its schema card, or for large ones those of a sample."""
     if (index := GraphIndex.whole(kg, encoder)) is not None:
         return {"graph": kg.name, **asdict(SchemaCard.of_index(index))}
     sample = [t for t in sample_of(kg) if not kg.profile.excludes(t.relation)]
@@ -296,9 +268,7 @@ def sample_of(kg: KnowledgeGraph, most: int = 2_000) -> list[Triple]:
     others = f"FILTER(?p NOT IN ({', '.join(f'<{p}>' for p in naming)}))" if naming else ""
     others += "".join(f" FILTER(!STRSTARTS(STR(?s), '{space}'))" for space in ENGINE_SPACES)
     rows = kg.query(f"SELECT ?s ?p ?o WHERE {{ ?s ?p ?o {others} }} LIMIT {most}").rows
-    return [
-        Triple(s, p, o) for s, p, o in rows if isinstance(s, IRI) and isinstance(p, IRI) and o is not None
-    ]
+    return [Triple(s, p, o) for s, p, o in rows if isinstance(s, IRI) and isinstance(p, IRI) and o]
 
 
 def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
@@ -311,13 +281,13 @@ def example_questions(kg: KnowledgeGraph, encoder: Encoder) -> list[str]:
         iri = kg.profile.expand(card.id, relation=True)
         if not card.names or " / " in card.id or card.id.startswith("^") or iri is None:  # a path over two
             continue
-        for made in (_value_question(kg, card, iri), _highest_question(kg, card, iri)):
-            readings = read_question(made[0], kg, encoder) if made else ()
-            if made and readings and set(readings[0].values) == made[1] and readings[0].confidence >= least:
-                questions.append(made[0])
-        if len(questions) >= EXAMPLES:
+        made = _value_question(kg, card, iri)
+        readings = read_question(made[0], kg, encoder) if made else ()
+        if made and readings and set(readings[0].values) == made[1] and readings[0].confidence >= least:
+            questions.append(made[0])
+        if len(questions) == EXAMPLES:
             break
-    return questions[:EXAMPLES]
+    return questions
 
 
 def _value_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> tuple[str, set[str]] | None:
@@ -337,12 +307,3 @@ def _value_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> tu
         return f"Which {card.domains[0].name} {be}{label} {labels[value]}?", right
     be = "are" if label.endswith("s") and not label.endswith("ss") else "is"
     return f"What {be} the {label} of {labels[subject]}?", {short(o) for s, o in facts if s == subject}
-
-
-def _highest_question(kg: KnowledgeGraph, card: RelationCard, relation: IRI) -> tuple[str, set[str]] | None:
-    rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {relation.n3()} ?o }} ORDER BY DESC(?o) LIMIT 2").rows
-    is_number = card.kind == "number" and card.domains and len(rows) == 2
-    if not is_number or rows[0][1] == rows[1][1] or rows[0][0] is None:
-        return None
-    label = card.names[0].removesuffix(f" {card.unit}")
-    return f"Which {card.domains[0].name} has the highest {label}?", {kg.profile.short(rows[0][0])}

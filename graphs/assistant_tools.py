@@ -1,11 +1,4 @@
-"""A knowledge graph as tools of an assistant: ask, search, describe, relations, paths, query. All only read.
-
-One implementation serves `triplewise serve mcp` and, as LangChain tools, agents of one's own:
-
->>> import triplewise
->>> [tool.name for tool in triplewise.tools_for("demo")]
-['ask', 'search', 'describe', 'relations', 'paths', 'query']
-"""
+"""A knowledge graph as tools of an assistant, by MCP or as LangChain tools. All of them only read."""
 
 from __future__ import annotations
 
@@ -20,7 +13,6 @@ from pydantic import BaseModel, Field
 from triplewise.graphs import around
 from triplewise.graphs.build import build_graph
 from triplewise.nodes.state import Answer, AnswerStatus
-from triplewise.tools.actions.terms import triple_lines
 from triplewise.tools.core.errors import TriplewiseError
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Deadline
@@ -58,15 +50,6 @@ class SearchResult(BaseModel):
     matches: tuple[Match, ...]
 
 
-class PathsResult(BaseModel):
-    """Paths of facts between two entities, shortest first. `notice` says if there may be more."""
-
-    source: around.LinkedNode
-    target: around.LinkedNode
-    paths: tuple[tuple[str, ...], ...]
-    notice: str = ""
-
-
 class QueryResult(BaseModel):
     """Rows of a SELECT by variable, or the `boolean` of an ASK. `notice` says if rows were cut off."""
 
@@ -77,17 +60,14 @@ class QueryResult(BaseModel):
 
 
 class AssistantTools:
-    """The tools over one knowledge graph; threads may share them. Arguments and errors are those of `ask`.
-
-    A call of any tool but `ask` takes `query_timeout` seconds at most.
-    """
+    """The tools over a knowledge graph, which threads may share; all but `ask` end after `query_timeout`."""
 
     def __init__(self, kg: Any = "demo", preset: str = "agent", **settings: Any) -> None:
         settings |= {"kg": kg, "interactive": False, "review": False}
         self.served = around.ServedGraph.open(preset, settings)
         self.graph: Any = build_graph(preset)
         self.kg, self.context, self._encoder = self.served.kg, self.served.context, self.served.encoder
-        self.all = (self.ask, self.search, self.describe, self.relations, self.paths, self.query)
+        self.all = (self.ask, self.search, self.describe, self.query)
 
     def ask(self, question: Annotated[str, Field(description="In plain language.")]) -> AskResult:
         """Answer a question from the knowledge graph, with a confidence, the query, and facts that prove it.
@@ -114,27 +94,6 @@ class AssistantTools:
     ) -> around.EntityFacts:
         """Describe an entity: label, description, classes, and its facts by relation, in both directions."""
         return around.facts_around(self._session(), self._encoder, entity, about, values, around.DESCRIBED)
-
-    def relations(self, entity: Entity) -> around.EntityFacts:
-        """List all relations of an entity in both directions, with the number of its facts by each."""
-        return around.facts_around(self._session(), self._encoder, entity)
-
-    def paths(
-        self,
-        source: Entity,
-        target: Entity,
-        hops: Annotated[int, Field(ge=1, le=4, description="Longest path, in facts.")] = 3,
-        limit: Annotated[int, Field(ge=1, le=100, description="Most paths.")] = 10,
-    ) -> PathsResult:
-        """Find how two entities are connected: the paths of facts between them, shortest first."""
-        kg = self._session()
-        start, linked_source = around.find_entity(kg, source)
-        end, linked_target = around.find_entity(kg, target)
-        result = kg.paths(start, end, hops, limit=limit)
-        triples = [hop.triple for path in result.paths for hop in path]
-        lines = iter(triple_lines(kg, triples, len(triples)))
-        paths = tuple(tuple(next(lines) for _ in path) for path in result.paths)
-        return PathsResult(source=linked_source, target=linked_target, paths=paths, notice=result.message)
 
     def query(
         self,
@@ -172,10 +131,10 @@ def with_errors(
 def tools_for(
     kg: Any = "demo", *, preset: str = "agent", prefix: str = "", **settings: Any
 ) -> list[BaseTool]:
-    """Return LangChain tools over a knowledge graph: ask, search, describe, relations, paths, query.
+    """Return LangChain tools over a knowledge graph: ask, search, describe, query.
 
     A tool's message is JSON, its artifact the same as an object; errors of a call are messages too. A
-    `prefix` of their names tells graphs apart, e.g. `films_`; the rest, and what is raised, is as of `ask`.
+    `prefix` of their names tells graphs apart, e.g. `films_`; the rest is as of `ask`.
     """
     return [
         StructuredTool.from_function(

@@ -52,14 +52,13 @@ def after_inspect(
     state: State, runtime: Runtime[Context]
 ) -> Literal["error", "facts to review", "progress", "finished, or budget spent"]:
     """Error, facts that wait for a person's word, progress, or the end."""
-    match state.verdict.status if state.verdict else "ok":
-        case "error":
-            return "error"
-        case "finished" | "spent":
-            return "finished, or budget spent"
-        case _:
-            waits = runtime.context is not None and runtime.context.review and state.unreviewed
-            return "facts to review" if waits else "progress"
+    status = state.verdict.status if state.verdict else "ok"
+    if status == "error":
+        return "error"
+    if status in ("finished", "spent"):
+        return "finished, or budget spent"
+    waits = runtime.context is not None and runtime.context.review and state.unreviewed
+    return "facts to review" if waits else "progress"
 
 
 def after_reflect(state: State) -> Literal["new focus", "same focus"]:
@@ -82,12 +81,8 @@ def after_choose(state: State) -> Literal["another entity", "done"]:
 BRANCHES: dict[str, tuple[Callable[..., str], dict[Hashable, str]]] = {
     "inspect": (
         after_inspect,
-        {
-            "error": "correct",
-            "facts to review": "review",
-            "progress": "reflect",
-            "finished, or budget spent": "answer",
-        },
+        {"error": "correct", "facts to review": "review", "progress": "reflect"}
+        | {"finished, or budget spent": "answer"},
     ),
     "reflect": (after_reflect, {"new focus": "observe", "same focus": "act"}),
     "answer": (after_answer, {"unsure": "choose", "done": END}),
@@ -107,7 +102,7 @@ def build_graph(
 
     Args:
         preset: a name of `PRESETS`, `module:name` of one's own, or a `Preset`.
-        checkpointer: any LangGraph checkpointer, which gives back the types of the state; None for none.
+        checkpointer: any LangGraph checkpointer, which gives back the types of the state.
         context_schema: what makes the settings of a run from those that a server's client sends.
         **phases: phase name -> variant name, `module:name`, or a callable `(state, runtime) -> update` or
             `(state) -> update`, `async` or not.
@@ -136,10 +131,7 @@ def build_graph(
 
 
 def serializer(*states: type) -> JsonPlusSerializer:
-    """Checkpoint serializer that may deserialize only our state's types; collects them by walking type hints.
-
-    `build_graph` sets it. Where our graph is part of another graph, set it there, with that graph's `states`.
-    """
+    """Return a checkpoint serializer for our state's types, and for the `states` of a graph around ours."""
     types: set[type] = {Outcome}  # an outcome's type hint in the state is only `str`
     waiting: list[Any] = [State, *states]
     while waiting:
@@ -153,18 +145,14 @@ def serializer(*states: type) -> JsonPlusSerializer:
 
 def with_types(checkpointer: Any, *states: type) -> Any:
     """Return a checkpointer with our serializer in place of LangGraph's own, which warns of our types."""
-    if type(getattr(checkpointer, "serde", None)) is not JsonPlusSerializer:
-        return checkpointer
-    checkpointer = copy(checkpointer)
-    checkpointer.serde = serializer(*states)
+    if type(getattr(checkpointer, "serde", None)) is JsonPlusSerializer:
+        checkpointer = copy(checkpointer)
+        checkpointer.serde = serializer(*states)
     return checkpointer
 
 
 class QuestionGraph(CompiledStateGraph[State, Context, Any, Any]):
-    """A compiled machine whose limit of node runs holds for `batch` and `abatch` too.
-
-    They fill in LangChain's own limit of 25, which then wins over that of the graph.
-    """
+    """A compiled machine whose limit holds for `batch` and `abatch`, where LangChain's 25 would win."""
 
     def batch(self, inputs: Any, config: Any = None, **kwargs: Any) -> Any:
         """Answer several questions in threads."""

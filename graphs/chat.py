@@ -27,13 +27,8 @@ def build_chat(
     context_schema: type[Context] = Context,
     **phases: str | Phase,
 ) -> CompiledStateGraph[Conversation, Context, Any, Any]:
-    """Compile a conversation, with `messages` in its state; arguments and errors as of `build_graph`.
-
-    With a checkpointer a thread is a conversation.
-    """
-    graph: StateGraph[Conversation, Context, Any, Any] = StateGraph(
-        Conversation, context_schema=context_schema, input_schema=Messages
-    )
+    """Compile a conversation, with `messages` in its state and a thread for each; as `build_graph`."""
+    graph = StateGraph[Conversation, Context, Any, Any](Conversation, context_schema, input_schema=Messages)
     graph.add_node("read", read, destinations={"ask": "a question", END: "why, show the query"})
     graph.add_node("ask", build_graph(preset, context_schema=context_schema, **phases), input_schema=Input)
     graph.add_node("reply", reply, destinations={"ask": "what else it may mean", END: "answered"})

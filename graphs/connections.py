@@ -34,10 +34,10 @@ class ImpatientProtocol(H11Protocol):
             self._late.cancel()
 
     def _wait(self) -> None:
+        def give_up() -> None:
+            if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+                self.transport.close()
+
         if self._late is not None:
             self._late.cancel()
-        self._late = self.loop.call_later(REQUEST_SECONDS, self._give_up)
-
-    def _give_up(self) -> None:
-        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
-            self.transport.close()
+        self._late = self.loop.call_later(REQUEST_SECONDS, give_up)

@@ -125,10 +125,7 @@ def summary(title: str, report: Any, use: str) -> Table:
 
 @contextmanager
 def progress_bars(interrupted: str = "") -> Iterator[Callable[..., None]]:
-    """Give `report(stage, done, total, note="")`, which shows a bar a stage on stderr; total may be None.
-
-    Ctrl-C raises `Interrupted` with the text `interrupted`, where there is one.
-    """
+    """Give `report(stage, done, total, note="")`, a bar a stage on stderr; Ctrl-C raises `Interrupted`."""
     from rich import progress as bars
 
     shown = bars.TextColumn("{task.description}"), bars.BarColumn(bar_width=24), bars.TaskProgressColumn()
@@ -169,14 +166,8 @@ def csv_text(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def echo_csv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table as CSV on standard output."""
-    echo(csv_text(names, rows).replace("\r\n", "\n"), nl=False)
-
-
 def relax_collector() -> None:
-    """Look for garbage less often: imports make objects by the hundred thousand, and they all stay.
-    Looking among them takes a twentieth of the time to an answer, a seventh of an evaluation's."""
+    """Look for garbage less often: a twentieth of the time to an answer, a seventh of an evaluation's."""
     gc.set_threshold(50_000, 20, 20)
 
 

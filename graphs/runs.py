@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +37,7 @@ class RunRequest:
     """Everything it takes to begin a run, or to go on with one, as plain JSON.
 
     `context` are the settings that were given, `folder` is where relative paths in them start from. The
-    checkpoints of a thread that the user `named` stay when the run has ended; a `chat` never ends.
+    checkpoints of a `chat` stay when it ends.
     """
 
     question: str
@@ -47,16 +46,11 @@ class RunRequest:
     context: dict[str, Any]
     thread: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     folder: str = field(default_factory=os.getcwd)
-    named: bool = False
     chat: bool = False
 
 
 class Checkpoints:
-    """The user's checkpoint file, and the notes beside it.
-
-    A damaged file is set aside with a notice, and a new one is begun; `saver` is None where nothing can be
-    written.
-    """
+    """The user's checkpoint file, and the notes beside it; `saver` is None where nothing can be written."""
 
     saver: SqliteSaver | None = None
 
@@ -81,7 +75,7 @@ class Checkpoints:
     def running(self, request: RunRequest) -> Iterator[None]:
         """Hold the run's note, locked. It stays only if the run was cut off, by a failure or an interrupt.
 
-        Raises `ConfigurationError`: another process runs the thread; `RunError`: the checkpoints failed.
+        Raises `ConfigurationError`: another process holds it; `RunError`: the checkpoints failed.
         """
         if self.saver is None:
             yield
@@ -102,24 +96,17 @@ class Checkpoints:
                 if not request.chat:
                     self._end(request)
         except BlockingIOError as error:
-            message = f"another process is running thread {request.thread!r}; wait for it to end"
-            raise ConfigurationError(message) from error
+            raise ConfigurationError("another process goes on with this run; wait for it to end") from error
         except sqlite3.Error as error:
             what = f"the checkpoints in {self.file} failed ({error})"
             raise RunError(f"{what}; mend that and use --resume, or do without: --no-checkpoints") from error
 
-    def unfinished(self, thread: str | None = None, chat: bool = False) -> RunRequest:
-        """Return the newest run or conversation that was cut off, or that of a thread.
-
-        Raises `ConfigurationError`: there is none; lists the threads that can be resumed.
-        """
-        requests = {r.thread: r for r in self._cut_off() if r.chat == chat}
-        if not requests:
-            what = "conversation" if chat else "unfinished run"
-            raise ConfigurationError(f"no {what} to resume in {self.file}")
-        if thread is not None and thread not in requests:
-            raise ConfigurationError.unknown("unfinished thread", thread, requests)
-        return requests[thread or next(iter(requests))]
+    def unfinished(self, chat: bool = False) -> RunRequest:
+        """Return the newest run or conversation that was cut off. Raises `ConfigurationError` for none."""
+        if requests := [request for request in self._cut_off() if request.chat == chat]:
+            return requests[0]
+        what = "conversation" if chat else "unfinished run"
+        raise ConfigurationError(f"no {what} to resume in {self.file}")
 
     def _cut_off(self) -> Iterator[RunRequest]:
         """Yield the runs that nobody holds, newest first. The oldest are forgotten."""
@@ -137,12 +124,12 @@ class Checkpoints:
                     self._end(request)
 
     def note(self, thread: str) -> Path:
-        """Return the file of a thread's note, whatever characters its name has, and however many."""
-        return self.notes / f"{sha256(thread.encode()).hexdigest()}.json"
+        """Return the file of a thread's note."""
+        return self.notes / f"{thread}.json"
 
     def _end(self, request: RunRequest) -> None:
-        """Remove the note, so that nothing is left to resume, and the checkpoints of an unnamed run."""
-        if self.saver is not None and not request.named:
+        """Remove checkpoints and note, so that nothing is left to resume."""
+        if self.saver is not None:
             self.saver.delete_thread(request.thread)
         self.note(request.thread).unlink(missing_ok=True)
 

@@ -1,14 +1,13 @@
 """The web service: a page, its API, and the API of the TEXT2SPARQL challenge, all described in docs/serve.md.
 
-Graph, model and settings are the operator's. A client gives a question, the number of a reading, a rating, a
-name of a relation or a read-only query, and chooses nothing else. An error is `{"error": "..."}` in words.
+Graph, model and settings are the operator's; a client chooses none. An error is `{"error": "..."}` in words.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib.metadata import version
@@ -38,7 +37,7 @@ from triplewise.graphs.build import build_graph
 from triplewise.graphs.console import csv_text
 from triplewise.graphs.page import render_docs, render_service
 from triplewise.graphs.trace import DOING, trace_of
-from triplewise.nodes.converse import KEPT, SURE, Conversation, Exchange, read
+from triplewise.nodes.converse import KEPT, Conversation, Exchange, read
 from triplewise.nodes.state import Answer, State
 from triplewise.tools.core.addresses import LOOPBACK, host_of
 from triplewise.tools.core.errors import KGUnavailableError, RunError, TriplewiseError
@@ -48,33 +47,23 @@ from triplewise.tools.pyql.raw_sparql import run_query
 
 MOST_CHARACTERS, MOST_BYTES, MOST_ROWS = 2_000, 64_000, 1_000
 """Most characters of a question, bytes of a body, and rows of a query by hand."""
-MOST_WAITING = 32
-"""Questions that may wait for their turn; beyond that the service is busy."""
-HELD_RUNS = 128
-"""Runs that can still be rated and gone on with, and conversations."""
+MOST_WAITING, HELD_RUNS = 32, 128
+"""Questions that may wait for their turn before the service is busy; runs and conversations remembered."""
 
 
 class Service:
-    """Answers requests; `app` is the ASGI application.
+    """Answers requests about a graph, `jobs` at a time; `app` is the ASGI application.
 
-    `main` is the graph of the page and of `/api`; `datasets` are those of the TEXT2SPARQL challenge by id,
-    for which `main` stands where there are none. `jobs` questions and queries are worked on at a time.
     `local`: it listens on this machine alone, and answers to no other name. The page offers the `examples`.
     """
 
     def __init__(
-        self,
-        main: ServedGraph,
-        datasets: Mapping[str, ServedGraph],
-        jobs: int = 4,
-        local: bool = True,
-        examples: Sequence[str] = (),
+        self, main: ServedGraph, jobs: int = 4, local: bool = True, examples: Sequence[str] = ()
     ) -> None:
-        self.main, self.datasets, self._local = main, datasets, local
+        self.main, self._local, self._examples = main, local, examples
         self._model = "no language model" if main.context.embedded else str(main.context.model)
-        self._examples, self._schema, self._reads_schema = examples, dict[str, Any](), asyncio.Lock()
-        self._saver = InMemorySaver()
-        self._graph_alone: Any = build_graph(main.preset)
+        self._schema, self._reads_schema = dict[str, Any](), asyncio.Lock()
+        self._saver, self._graph_alone = InMemorySaver(), build_graph(main.preset)
         self._graph: Any = build_graph(main.preset, checkpointer=self._saver)
         self._turns, self._jobs, self._present = asyncio.Semaphore(jobs), jobs, 0
         self._runs: dict[str, Mapping[str, Any]] = {}
@@ -105,12 +94,10 @@ class Service:
 
     async def _ask(self, request: Request) -> Response:
         given = await _given(request)
-        state, _ = await self._answer(self.main, _question(given))
+        state, _ = await self._answer(_question(given))
         document = await asyncio.to_thread(self.main.document, state)
-        if _is_csv(given):
-            rows = zip(document["answer"], document["iris"], document["labels"], strict=True)
-            return _csv(("value", "iri", "label"), rows)
-        return JSONResponse(document)
+        rows = zip(document["answer"], document["iris"], document["labels"], strict=True)
+        return _reply(given, document, ("value", "iri", "label"), list(rows))
 
     async def _about(self, request: Request) -> Response:
         """Return classes and relations of the graph, and questions that it answers; read once."""
@@ -125,11 +112,7 @@ class Service:
     async def _text2sparql(self, request: Request) -> Response:
         """Return the query for a question, as the challenge's client expects it; "" where none is known."""
         dataset, question = request.query_params.get("dataset", ""), _question(request.query_params)
-        served = self.datasets.get(dataset) if self.datasets else self.main
-        if served is None:
-            known = ", ".join(self.datasets)
-            raise HTTPException(404, f"unknown dataset {dataset!r}; this server has: {known}")
-        _, answer = await self._answer(served, question)
+        _, answer = await self._answer(question)
         return JSONResponse({"dataset": dataset, "question": question, "query": answer.sparql})
 
     async def _stream(self, request: Request) -> Response:
@@ -145,15 +128,13 @@ class Service:
         sparql = given.get("query")
         if not isinstance(sparql, str) or not sparql.strip():
             raise HTTPException(400, 'no query: send {"query": "SELECT ..."}')
-        is_csv, timeout = _is_csv(given), self.main.context.query_timeout
+        timeout = self.main.context.query_timeout
         run = partial(run_query, self.main.kg.session(), sparql, timeout=timeout, limit=MOST_ROWS)
         async with self._turn():
             result = await asyncio.to_thread(run)
-        if is_csv and "variables" in result:
-            names = result["variables"]
-            rows = ([(row.get(name) or {}).get("value", "") for name in names] for row in result["rows"])
-            return _csv(names, rows)
-        return JSONResponse(result)
+        names = result.get("variables", ())
+        rows = [[(row.get(name) or {}).get("value", "") for name in names] for row in result.get("rows", ())]
+        return _reply(given, result, names, rows)
 
     async def _rate(self, request: Request) -> Response:
         """Keep a person's word on an answer; it teaches where only this machine is listened to."""
@@ -254,21 +235,16 @@ class Service:
                 raise HTTPException(400, update["messages"][0].text)
             # Why, show the query: both are on the page.
             return Rewrite(earlier[-1].question, earlier[-1].entities)
-        first, ranked = Rewrite(update["question"], update["entities"]), []
-        rewrites: list[Rewrite] = [first, *update["rewrites"]]
+        rewrites: list[Rewrite] = [Rewrite(update["question"], update["entities"]), *update["rewrites"]]
+        ranks = []
         for asked in rewrites if len(rewrites) > 1 else ():
-            _, answer = await self._answer(self.main, asked.question, asked.entities)
-            rank = answer.status == "answered", bool(answer.values), answer.confidence or 0.0
-            ranked.append((rank, asked))
-            if rank[0] and (answer.confidence is None or answer.confidence >= SURE):
-                break
-        return max(ranked, key=lambda pair: pair[0])[1] if ranked else first
+            _, answer = await self._answer(asked.question, asked.entities)
+            ranks.append((answer.status == "answered", bool(answer.values), answer.confidence or 0.0))
+        return rewrites[ranks.index(max(ranks))] if ranks else rewrites[0]
 
-    async def _answer(
-        self, served: ServedGraph, question: str, entities: Mapping[str, str] | None = None
-    ) -> tuple[State, Answer]:
+    async def _answer(self, question: str, entities: Mapping[str, str] | None = None) -> tuple[State, Answer]:
         """Return the state that a question ends in, and its answer."""
-        context = served.context.changed(interactive=False, review=False)
+        context = self.main.context.changed(interactive=False, review=False)
         async with self._turn():
             run = {"question": question, "entities": dict(entities or {})}
             state = State.model_validate(await self._graph_alone.ainvoke(run, context=context))
@@ -289,10 +265,9 @@ class Service:
 
 
 class SameOrigin:
-    """Refuses what pages of other sites ask for, which a browser would carry out and only hide the reply of.
+    """Refuses what pages of other sites ask for, which a browser would carry out, hiding only the reply.
 
-    The server answers to the names `hosts`, () for any: a name that another site points at this machine must
-    not pass for the server's own.
+    It answers to the names `hosts`, () for any: another site may point a name of its own at this machine.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] = ()) -> None:
@@ -323,14 +298,14 @@ def _question(given: Mapping[str, Any]) -> str:
     return question
 
 
-def _is_csv(given: Mapping[str, Any]) -> bool:
-    """Whether a reply is wanted as CSV. Raises `HTTPException` for a form that there is not."""
+def _reply(
+    given: Mapping[str, Any], document: Any, names: Sequence[str], rows: Sequence[Sequence[object]]
+) -> Response:
+    """Return the document as JSON, or its table as CSV where the request wants it and there is one."""
     if (form := given.get("format", "json")) not in ("json", "csv"):
         raise HTTPException(400, f"format: json or csv, got {form!r}")
-    return bool(form == "csv")
-
-
-def _csv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> Response:
+    if form == "json" or not names:
+        return JSONResponse(document)
     return Response(csv_text(names, rows), media_type="text/csv; charset=utf-8")
 
 

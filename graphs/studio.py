@@ -1,20 +1,8 @@
 """The graphs that LangGraph Studio and LangGraph Server serve (`langgraph.json`), and what clients may set.
 
-Whoever reaches a server chooses the settings of a run. Those that name something outside of the run (files,
-addresses, models, environment variables) are chosen by name, from what the operator wrote in
-`triplewise.toml`; without that file a client has the demo graph and the embedded default:
-
-```toml
-[server.kg]
-films = "/data/films"
-dbpedia = { kg = "https://dbpedia.org/sparql", row_limit = 1000 }
-
-[server.model]
-small = { model = "openai:qwen3", base_url = "http://localhost:8000/v1", api_key_env = "VLLM_KEY" }
-```
-
-A client that sets `kg` to `films` and `model` to `small` gets exactly the settings written there. A page of
-another origin is answered only where `http.cors` of `langgraph.json` allows it.
+Settings that name something outside of the run (files, addresses, models, environment variables) are chosen
+by the names that the operator gave them in `triplewise.toml` (docs/python.md). A page of another origin is
+answered only where `http.cors` of `langgraph.json` allows it.
 """
 
 from __future__ import annotations
@@ -50,12 +38,9 @@ from triplewise.tools.core.errors import (
     did_you_mean,
 )
 
-HARMLESS = {f.name: [[] if f.default is MISSING else f.default] for f in fields(Context)} | {
-    "toolset": [None, *TOOLSETS],
-    "seeds": [None, "none"],
-    "examples": [None, "none"],
-    "ranking": ["none", "hybrid", "sentence-transformers"],
-}
+HARMLESS = {f.name: [[] if f.default is MISSING else f.default] for f in fields(Context)}
+HARMLESS |= {"toolset": [None, *TOOLSETS], "seeds": [None, "none"], "examples": [None, "none"]}
+HARMLESS["ranking"] = ["none", "hybrid", "sentence-transformers"]
 """Values of `RESOURCES` settings that name nothing outside: their defaults, above all."""
 GROUPS = {
     "Graph": "kg profile db query_timeout row_limit connections label_batch reuse_answers",
@@ -73,10 +58,7 @@ GROUPS = {
 
 
 def read_allowed() -> dict[str, dict[str, Any]]:
-    """Return what clients may choose: setting -> name -> the settings it stands for.
-
-    Raises `DataError`: the section is written wrongly; names the setting.
-    """
+    """Return what clients may choose: setting -> name -> the settings it stands for. Raises `DataError`."""
     allowed: dict[str, dict[str, Any]] = {}
     for setting, names in read_section("server").items():
         if setting not in RESOURCES or not isinstance(names, dict):
@@ -92,10 +74,7 @@ def read_allowed() -> dict[str, dict[str, Any]]:
 
 
 def admit(requested: Mapping[str, Any], allowed: Mapping[str, Mapping[str, Any]]) -> Context:
-    """Return the settings that a client gets for those it requests.
-
-    Raises `ConfigurationError`: one is unknown, of a wrong type, or not allowed by the operator.
-    """
+    """Return the settings that a client gets for those it requests. Raises `ConfigurationError`."""
     plain, named = dict[str, Any](), dict[str, Any]()
     for name, value in requested.items():
         names = allowed.get(name, {})
@@ -150,10 +129,8 @@ class ServedGraph(CompiledStateGraph[Any, Context, Any, Any]):
                 yield part
         except ValidationError as error:
             first = error.errors()[0]
-            place, message = ".".join(map(str, first["loc"])), first["msg"].lower()
-            raise ValueError(
-                f'input {place}: {message}; send e.g. {{"question": "Who wrote Dracula?"}}'
-            ) from error
+            message = f"input {'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
+            raise ValueError(f'{message}; send e.g. {{"question": "Who wrote Dracula?"}}') from error
         except UserError as error:
             raise ValueError(str(error)) from error
         except TriplewiseError as error:
@@ -180,10 +157,7 @@ def served(preset: str, build: Callable[..., Graph] = build_graph) -> Callable[[
 
 
 class OriginCheck(CORSMiddleware):
-    """Refuses pages of other origins. Their requests would be carried out; CORS only hides the reply.
-
-    A server on a loopback address answers to no other name: another site's name may be pointed at it.
-    """
+    """Refuses pages of other origins, of which CORS hides only the reply, and on loopback any other name."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request on, or answer it with 403."""

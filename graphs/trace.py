@@ -6,6 +6,7 @@ import re
 from ast import literal_eval
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
@@ -29,8 +30,7 @@ DOING = {
     "answer": "collecting the proof",
 }
 """What each phase does, in words."""
-LENGTH = 1_200
-"""Most characters of a step's observation in a trace."""
+LENGTH = 1_200  # most characters of a step's observation
 MOST = {"answer": 200, "labels": 200, "memory": 60, "rules": 12, "dropped": 12, "facts": 20, "written": 20}
 MOST |= {"iris": 200, "readings": 8, "rows": 40, "proof": 40, "observation": 40}
 """Most entries of a list in a trace; of memory, triples in all."""
@@ -70,12 +70,10 @@ class Labels:
 def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     """Return an ended run as evaluations keep it and the page shows it: some kilobytes, long lists cut.
 
-    It has the keys of `whole_trace`, and besides `program`; `written`, facts that a model wrote by itself;
-    `followed`, the index of the reading that gave the answer; `types`, relations that lead to a class;
-    `memory`, paths of (subject, relation, object); `observation` with the entities it is `from`, `facts` with
-    scores, and `cuts`; `names` of what is mentioned by id; `cut`, how much of which list was left out here.
-    What only the model was told is left out. Without `kg`, which gives labels and short ids by two queries,
-    terms are N-Triples, and `names` has the linked entities and answers alone.
+    It has the keys of `whole_trace`, and besides `followed`, the index of the reading that gave the answer;
+    `types`, relations that lead to a class; `memory`, paths of (subject, relation, object); `observation`
+    with scores; `names` of what is mentioned by id; `cut`, how much of which list is left out. Without `kg`,
+    which gives labels and short ids by two queries, terms are N-Triples.
     """
     profile = kg.profile if kg is not None else None
 
@@ -88,8 +86,7 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     for step, whole in zip(trace["steps"], (s.feedback.observation for s in state.steps), strict=True):
         shown = whole if whole.startswith("{") else in_words(whole)
         if len(shown) > LENGTH:
-            line_end = shown.rfind("\n", LENGTH // 2, LENGTH)
-            end = line_end if line_end > 0 else LENGTH
+            end = max(shown.rfind("\n", LENGTH // 2, LENGTH), 0) or LENGTH
             step["cut"], shown = len(shown) - end, shown[:end]
         step["observation"] = shown
     trace |= {
@@ -106,8 +103,8 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
         for fact, triple in zip((*trace["proof"], *trace["facts"]), triples, strict=True):
             fact["ids"] = ids(triple)
     _cut(trace)
-    facts = {"facts": trace["observation"], "cuts": list(state.observation_cuts)}
-    trace["observation"] = {"from": list(state.observed), **facts}
+    seen = {"from": list(state.observed), "facts": trace["observation"]}
+    trace["observation"] = seen | {"cuts": list(state.observation_cuts)}
     names = {e.id: e.label for e in state.linked}
     names |= dict(zip(trace["answer"], trace["labels"], strict=True))
     names |= _labels(state, trace, kg) if kg is not None else {}
@@ -124,15 +121,12 @@ def _id(term: Term, profile: Profile | None) -> str:
 
 def _cut(trace: dict[str, Any]) -> None:
     """Shorten the lists of a trace, and note as `cut` how much."""
-    paths, free = [], MOST["memory"]
-    for path in trace["memory"]:
-        if len(path) <= free:
-            paths.append(path)
-            free -= len(path)
-    cut = {name: len(trace.get(name, ())) - most for name, most in MOST.items() if name != "memory"}
-    cut["memory"] = sum(map(len, trace["memory"])) - sum(map(len, paths))
-    trace["memory"], trace["cut"] = paths, {name: count for name, count in cut.items() if count > 0}
-    trace |= {name: trace[name][: MOST[name]] for name in trace["cut"] if name != "memory"}
+    paths, sums = trace["memory"], accumulate(map(len, trace["memory"]))
+    trace["memory"] = [path for path, length in zip(paths, sums, strict=True) if length <= MOST["memory"]]
+    cut = {name: len(trace.get(name, ())) - most for name, most in MOST.items()}
+    cut["memory"] = sum(map(len, paths)) - sum(map(len, trace["memory"]))
+    trace |= {name: trace[name][:most] for name, most in MOST.items() if name in trace}
+    trace["cut"] = {name: count for name, count in cut.items() if count > 0}
 
 
 def in_words(observation: str) -> str:
@@ -156,10 +150,7 @@ def iris_of(answer: Answer, profile: Profile) -> list[str]:
 
 
 def whole_trace(state: State, profile: Profile | None = None) -> dict[str, Any]:
-    """Return an ended run, nothing left out: answer, query, proof, plan, steps, corrections, cost.
-
-    With a profile it has `iris` too, the full IRI of each value of the answer.
-    """
+    """Return an ended run, nothing left out; with a profile the full IRI of each answer too, as `iris`."""
     answer = state.answer
     assert answer is not None, "a run that ends has an answer"
     plain, proof, facts = asdict(answer), [], []

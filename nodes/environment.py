@@ -32,7 +32,7 @@ from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
-from triplewise.tools.kg.overlay.store import FactFilter, FactStore, open_facts
+from triplewise.tools.kg.overlay.store import FactStore, open_facts
 from triplewise.tools.kg.protocol import AnswerCache, Deadline
 from triplewise.tools.planning.examples import examples_for
 from triplewise.tools.planning.seed_store import seeds_for
@@ -90,7 +90,7 @@ class Environment:
             hidden = {f.triple for f in self.facts if f.status not in usable}
             if context.overlay != "none" and context.db is None:
                 status: tuple[FactStatus, ...] = ("accepted", "proposed")
-                kept = self.fact_store.facts(FactFilter(status=status[: 1 + (context.overlay == "proposed")]))
+                kept = self.fact_store.facts(*status[: 1 + (context.overlay == "proposed")])
                 stored = [k.fact for k in kept if k.fact.triple not in hidden]
                 base = overlaid(base, stored) if stored else base
             own = [f for f in self.facts if f.triple not in hidden]

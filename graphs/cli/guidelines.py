@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.console import out, pairs, say
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.graphs.console import out, pairs
+from triplewise.tools.core.errors import DataError
 
 _OWN = "Your own guidelines, which come first. Repeatable."
 Extra = Annotated[list[Path] | None, typer.Option("--file", metavar="FILE", help=_OWN)]
@@ -35,33 +34,9 @@ def list_guidelines(file: Extra = None) -> None:
     out().print("The first that matches wins, errors before notes.")
 
 
-@o.command(commands, "show")
-def show_guideline(
-    id: str = o.argument("ID", "As `triplewise guidelines list` shows it."), file: Extra = None
-) -> None:
-    """Show one guideline, with its example and the text that this example gets.
-
-    Examples:
-        triplewise guidelines show fact_empty
-    """
-    from triplewise.guidelines import load_guidelines
-
-    guidelines = load_guidelines(file or [])
-    if id not in (known := [g.id for g in guidelines]):
-        raise ConfigurationError.unknown("guideline", id, known)
-    g = guidelines[id]
-    match = guidelines.match(g.example.feedback, g.example.memory, **g.given)
-    feedback = [f"{name}: {value}" for name, value in asdict(g.example.feedback).items() if value]
-    says = match.text if match else "nothing: the example does not trigger it"
-    paper, when = g.paper or "not from a paper", " ".join(g.when.split())
-    rows = {"file": f"{g.path}:{g.line}", "reads": g.source, "severity": g.severity, "paper": paper}
-    rows |= {"when": when, "guideline": g.guideline, "example": "; ".join(feedback), "says": says}
-    out().print(pairs(g.id, rows.items()))
-
-
 @o.command(commands, "check")
 def check_guidelines(file: Path = o.argument("FILE", "A YAML file of guidelines.")) -> None:
-    """Check a file: its form, its expressions, and that every example triggers its own guideline.
+    """Check a file: that every example triggers its own guideline; show what the agent reads then.
 
     Examples:
         triplewise guidelines check mine.yaml
@@ -72,5 +47,6 @@ def check_guidelines(file: Path = o.argument("FILE", "A YAML file of guidelines.
     guidelines = load_guidelines([file])
     if problems := [p for p in guidelines.check() if p.startswith(f"{file}:")]:
         raise DataError("\n".join(problems))
-    mine = sum(g.path == str(file) for g in guidelines)
-    say(f"{file}: {mine} guideline{'' if mine == 1 else 's'}, every example triggers its own")
+    mine = [g for g in guidelines if g.path == str(file)]
+    matches = [(g.id, guidelines.match(g.example.feedback, g.example.memory, **g.given)) for g in mine]
+    out().print(pairs("Every example triggers its own", [(id, m.text if m else "") for id, m in matches]))

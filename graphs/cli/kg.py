@@ -14,10 +14,8 @@ from triplewise.tools.core.errors import ConfigurationError
 if TYPE_CHECKING:
     from triplewise.tools.kg import KnowledgeGraph
 
-PATIENCE = 10.0
-"""Seconds one query of `info` may take."""
-SHOWN, SEEDS = 12, 5
-"""Most broken lines printed, and seeds of a cut that are not in the dump."""
+PATIENCE, SHOWN = 10.0, 12
+"""Seconds one query of `info` may take; most broken lines that are printed."""
 
 SOURCES = (
     "RDF files (.nt .ttl .rdf .trig .jsonld, also .gz .zst .bz2), s|p|o lines (.txt), labels.tsv, folders."
@@ -50,14 +48,13 @@ def load(
 
     Examples:
         triplewise kg load films.ttl --into films
-        triplewise kg load kb.txt --into metaqa --profile metaqa
         triplewise kg load dump.nt.zst labels.tsv --into big --on-error skip
     """
     from triplewise.tools.kg.load import load_kg
 
-    settings: Any = {"profile": profile, "on_error": on_error, "replace": replace}
+    settings: Any = {"on_error": on_error, "replace": replace}
     with progress_bars() as progress:
-        report = load_kg(sources, into, progress=progress, **settings)
+        report = load_kg(sources, into, profile=profile, progress=progress, **settings)
     for broken in report.broken[:SHOWN]:
         say(f"{broken.path}:{broken.line or '?'}: {broken.message}", "notice")
     title = f"Loaded {report.path}, profile {report.profile.name}"
@@ -74,7 +71,6 @@ def load(
 
 @o.command(commands)
 def index(
-    login: o.Login,
     url: str = o.argument("URL", "A SPARQL 1.1 endpoint."),
     profile: o.Profile = None,
     force: bool = o.flag("Read the names anew.", "--force"),
@@ -86,13 +82,13 @@ def index(
     where it was when the same command is run again.
 
     Examples:
-        triplewise kg index http://localhost:8890/sparql
         triplewise kg index https://sparql.example.org/query --pause 1
     """
+    from triplewise.tools.federation.sources import open_sources
     from triplewise.tools.kg.endpoint import EndpointKG
     from triplewise.tools.kg.endpoint_index import index_endpoint
 
-    kg = login.open(url, profile=profile)
+    kg = open_sources(url, profile=profile)
     if not isinstance(kg, EndpointKG):
         raise ConfigurationError(f"{url} is no endpoint: a graph of files is indexed as it is loaded")
     if (made := kg.indexed) and kg.index is not None and not force:
@@ -104,58 +100,42 @@ def index(
 
 
 @o.command(commands)
-def info(login: o.Login, source: Source, profile: o.Profile = None, as_json: Json = False) -> None:
-    """Show what a graph holds: size, profile, classes, relations, some facts.
-
-    Of a small graph, the schema card: classes with their members, relations with all their names, where they
-    lead and some values. Of a large one only a sample is read.
+def info(source: Source, profile: o.Profile = None, as_json: Json = False) -> None:
+    """Show what a graph holds: size, profile, classes, relations; of a large one, those of a sample.
 
     Examples:
         triplewise kg info demo
         triplewise kg info https://dbpedia.org/sparql
     """
     from triplewise.graphs.around import sample_of, schema_of
-    from triplewise.tools.kg.profile import BLANK
-    from triplewise.tools.kg.vocabulary import triple_text
+    from triplewise.tools.federation.sources import open_sources
     from triplewise.tools.parsing.card import SchemaCard
     from triplewise.tools.retrieval.encoder import open_encoder
 
-    kg, console = login.open(source, profile=profile, timeout=PATIENCE), out()
+    kg, console = open_sources(source, profile=profile, timeout=PATIENCE), out()
     if as_json:
         return echo_json(schema_of(kg, open_encoder()))
-    rows = [
-        *_size_of(kg, Path(source).expanduser()),
-        ("profile", kg.profile.name),
-        ("label predicates", "\n".join(kg.profile.label_predicates)),
-        ("type predicates", "\n".join(kg.profile.type_predicates)),
-    ]
+    rows = [*_size_of(kg, Path(source).expanduser()), ("profile", kg.profile.name)]
     console.print(pairs(kg.name if kg.is_remote else source, rows))
     if not (facts := sample_of(kg)):
         return console.print("No facts could be read (empty).")
     if (card := SchemaCard.of(kg)) is not None:
-        echo(f"\n{card.text()}")
-    else:
-        relations = schema_of(kg, open_encoder())["relations"]
-        shown = [(r["id"], f"{r['names'][0]} ({r['facts']:,})") for r in relations]
-        console.print(pairs(f"\nRelations of the first {len(facts):,} facts", shown))
-    facts = [f for f in facts if BLANK not in f.n3() and not kg.profile.excludes(f.relation)] or facts
-    spread = triple_text(kg, facts[:: max(1, len(facts) // 6)][:6], exact=False)
-    return console.print(pairs("\nSome facts", [("", text) for text in spread]))
+        return echo(f"\n{card.text()}")
+    relations = schema_of(kg, open_encoder())["relations"]
+    shown = [(r["id"], f"{r['names'][0]} ({r['facts']:,})") for r in relations]
+    return console.print(pairs(f"\nRelations of the first {len(facts):,} facts", shown))
 
 
 def _size_of(kg: KnowledgeGraph, folder: Path) -> list[tuple[str, str]]:
     """Return how many triples a graph has, and how its labels are found, in words."""
     from triplewise.tools.kg.endpoint import EndpointKG
-    from triplewise.tools.kg.endpoint_names import full_text_of
     from triplewise.tools.kg.open import is_store, read_manifest
 
     if is_store(folder):
         size, names = (f"{read_manifest(folder)[name]:,}" for name in ("triples", "names"))
         return [("triples", size), ("labels", f"{names} names in the index")]
     if isinstance(kg, EndpointKG):
-        way = full_text_of(kg)
-        names = f"{way.name}, asked by words" if way else "asked for as they are written"
-        names = f"index of {kg.indexed}" if kg.indexed else f"{names}; make an index: triplewise kg index URL"
+        names = f"index of {kg.indexed}" if kg.indexed else "no index; make one: triplewise kg index URL"
         return [("triples", "not counted: an endpoint may take minutes to"), ("labels", names)]
     counted = kg.query("SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }")
     number = counted.rows[0][0] if counted.outcome.ok and counted.rows else None
@@ -182,33 +162,20 @@ def name(
 
 
 @o.command(commands)
-def profile(
-    source: Source,
-    login: o.Login,
-    out_: Path | None = o.option("FILE", "The YAML file to write.", None, "--out", shown="the terminal"),
-    force: bool = o.flag("Overwrite the file.", "--force"),
-) -> None:
-    """Show the profile of a graph as YAML, each key explained, or write it to edit and use with --profile.
+def profile(source: Source) -> None:
+    """Print the profile of a graph as YAML, each key explained, to edit and use with --profile.
 
     Examples:
-        triplewise kg profile films.ttl
-        triplewise kg profile films.ttl --out films.yaml
+        triplewise kg profile films.ttl > films.yaml
         triplewise ask "Who directed Alien?" --kg films.ttl --profile films.yaml
     """
+    from triplewise.tools.federation.sources import open_sources
     from triplewise.tools.kg.embedded import EmbeddedKG
     from triplewise.tools.kg.infer import infer_profile
 
-    if out_ is not None and out_.exists() and not force:
-        raise ConfigurationError(f"{out_} exists already; choose another file or give --force")
-    kg = login.open(source)
-    is_local, shape = isinstance(kg, EmbeddedKG), kg.profile
-    if shape.name == "generic" and not is_local:
-        shape = infer_profile(kg)
-    if out_ is None:
-        return echo(shape.yaml(), nl=False)
-    shape.dump(out_)
-    source = source if is_local else kg.name
-    return say(f"wrote {out_}; edit it, then: triplewise ask ... --kg {source} --profile {out_}")
+    kg = open_sources(source)
+    is_unknown = kg.profile.name == "generic" and not isinstance(kg, EmbeddedKG)
+    echo((infer_profile(kg) if is_unknown else kg.profile).yaml(), nl=False)
 
 
 @o.command(commands)
@@ -231,28 +198,22 @@ def cut(
     then holds triples, labels and cut.json (what was cut), and `triplewise kg load DIR` takes it as it is.
 
     Examples:
-        triplewise kg cut --seeds ids.txt --from dump.nt.bz2 --into part --profile wikidata
-        triplewise kg cut --seeds test.jsonl --from a.nt.gz --from labels.tsv.gz --into part --hops 2
+        triplewise kg cut --seeds ids.txt --from a.nt.gz --from labels.tsv.gz --into part --hops 2
         triplewise kg load part --into kg --profile wikidata
     """
     from triplewise.tools.kg.subset.extract import SubsetSpec, extract_subset
 
     spec = SubsetSpec(hops, direction, hub_limit, tuple(language or ()))
-    options: Any = {
-        "memory": memory,
-        "threads": threads,
-        "overwrite": overwrite,
-        "profile": profile or "generic",
-    }
+    options: Any = {"memory": memory, "threads": threads, "overwrite": overwrite}
+    options["profile"] = profile or "generic"
     with progress_bars(f"what is done is kept in {into}: run the same command again to go on") as progress:
         report = extract_subset(seeds, from_, into, spec, progress=progress, **options)
-    for source in report.sources:
-        if source.bad_lines:
-            where = f"{source.path}:{source.first_bad or '?'}"
-            say(f"{source.bad_lines:,} lines left out; the first is {where}: {source.message}", "notice")
+    for source in (s for s in report.sources if s.bad_lines):
+        where = f"{source.path}:{source.first_bad or '?'}"
+        say(f"{source.bad_lines:,} lines left out; the first is {where}: {source.message}", "notice")
     if report.unknown_count:
-        names = ", ".join(report.unknown[:SEEDS]) + (", ..." if report.unknown_count > SEEDS else "")
-        say(f"{report.unknown_count:,} seeds are not in the dump: {names}", "notice")
+        names = ", ".join(report.unknown[:SHOWN])
+        say(f"{report.unknown_count:,} seeds are not in the dump, e.g. {names}", "notice")
     for hop in report.hops:
         echo(f"hop {hop.number}: {hop.nodes:,} nodes, {hop.triples:,} new triples, {hop.hubs:,} hubs left")
     use = f"triplewise kg load {report.path} --into KG{f' --profile {profile}' if profile else ''}"
@@ -276,14 +237,14 @@ def thin(
 
     Examples:
         triplewise kg thin --kg films --questions test.jsonl --into films-thin --drop 0.5 --seed 1
-        triplewise ask "Who directed Alien?" --kg films-thin --set documents=articles
     """
     from triplewise.tools.kg.subset.incomplete import IncompleteSpec, TopicQuestion, make_incomplete
     from triplewise.tools.planning.seeds import read_seeds
 
-    spec = IncompleteSpec(drop, seed, hops)
     topics = [TopicQuestion(s.question, [t for _, t in s.named], s.answers) for s in read_seeds(questions)]
     options: Any = {"questions_file": questions, "profile": profile}
     with progress_bars() as progress:
-        report = make_incomplete(kg, topics, into, spec, progress=progress, **options)
+        report = make_incomplete(
+            kg, topics, into, IncompleteSpec(drop, seed, hops), progress=progress, **options
+        )
     out().print(summary(f"Thinned {report.path}", report, f'triplewise ask "..." --kg {report.path}'))

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import date
-from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
@@ -28,7 +26,6 @@ Function = TypeVar("Function", bound=Callable[..., None])
 DEFAULT_PRESET = "agent"
 KG_FORMS = "demo, an RDF file, a folder of them or of `triplewise kg load`, or the URL of a SPARQL endpoint"
 SHAPE = "How the graph is shaped: a packaged profile or a YAML file."
-LOGIN_OPTIONS = ("header", "token", "user")
 
 Profile = Annotated[str | None, typer.Option(metavar="NAME|FILE", help=SHAPE)]
 _MENTION = "An entity you know; without id it is linked. Repeatable."
@@ -42,7 +39,6 @@ def option(metavar: str, help: str, default: Any = None, *names: str, **more: An
 
 
 _common = functools.partial(option, rich_help_panel="Graph, model and settings")
-_login = functools.partial(option, rich_help_panel="Login of an endpoint (docs/endpoints.md)")
 
 
 def flag(help: str, *names: str) -> Any:
@@ -84,8 +80,7 @@ def _unfold(function: Callable[..., None]) -> Callable[..., None]:
         options = [(p.name, p.default, p.annotation)]
         if is_dataclass(p.annotation):
             groups[p.name], hints = p.annotation, get_type_hints(p.annotation, include_extras=True)
-            shown = sorted(fields(p.annotation), key=lambda f: f.name in LOGIN_OPTIONS)
-            options = [(f.name, f.default, hints[f.name]) for f in shown]
+            options = [(f.name, f.default, hints[f.name]) for f in fields(p.annotation)]
         parameters += [inspect.Parameter(n, p.KEYWORD_ONLY, default=d, annotation=t) for n, d, t in options]
 
     @functools.wraps(function)
@@ -109,44 +104,13 @@ def given(context: typer.Context, *besides: str) -> list[str]:
 
 def check_resume(context: typer.Context, *besides: str) -> None:
     """Raise `ConfigurationError` for options beside `--resume`, which has them from what it goes on with."""
-    if extra := given(context, "resume", "thread", *LOGIN_OPTIONS, *besides):
+    if extra := given(context, "resume", *besides):
         message = f"--resume takes all settings from what it goes on with: not {', '.join(extra)}"
         raise ConfigurationError(f"{message}; leave them out")
 
 
 @dataclass(frozen=True)
-class Login:
-    """The login of an endpoint."""
-
-    header: list[str] | None = _login("NAME:VALUE", "A header sent with every request. Repeatable.")
-    token: str | None = _login("TOKEN", "A bearer token.")
-    user: str | None = _login("NAME", "Whose password is asked for, or is in the environment.")
-
-    def log_in(self, kg: Any) -> None:
-        """Keep the login for the host of a graph in this process. Raises as `keep_login`."""
-        from triplewise.tools.core.addresses import keep_login
-
-        login = [name for name in LOGIN_OPTIONS if getattr(self, name)]
-        if not login:
-            return
-        if not isinstance(kg, str) or not kg.startswith(("http://", "https://")):
-            raise ConfigurationError(f"--{login[0]} is for an endpoint, and {kg} is none; leave it out")
-
-        def ask_password() -> str:
-            return getpass(f"Password of {self.user}: ") if sys.stdin.isatty() else ""
-
-        keep_login(kg, self.user or "", ask_password, self.token or "", self.header or [])
-
-    def open(self, kg: str, **settings: Any) -> KnowledgeGraph:
-        """Log in to a graph and open it, as `open_kg`."""
-        from triplewise.tools.federation.sources import open_sources
-
-        self.log_in(kg)
-        return open_sources(kg, **settings)
-
-
-@dataclass(frozen=True)
-class GraphOptions(Login):
+class GraphOptions:
     """Which graph."""
 
     kg: list[str] | None = _common(
@@ -162,9 +126,11 @@ class GraphOptions(Login):
         return join_sources(self.kg or read_config().get("kg", "demo"))
 
     def open_graph(self) -> KnowledgeGraph:
-        """Log in to the graph and open it."""
+        """Open the graph, as `open_sources`."""
+        from triplewise.tools.federation.sources import open_sources
+
         profile = self.profile or (None if self.kg else read_config().get("profile"))
-        return self.open(self.source, profile=profile)
+        return open_sources(self.source, profile=profile)
 
 
 @dataclass(frozen=True)
@@ -188,7 +154,7 @@ class SettingOptions(GraphOptions):
     )
 
     def context_settings(self, config: Path | None = None) -> dict[str, Any]:
-        """Log in to the graph, and return the settings of these options and of the configuration, checked.
+        """Return the settings of these options and of the configuration, checked.
 
         Those not set are left to the preset. Raises as `read_config`, and `ConfigurationError` on a value
         that does not fit.
@@ -204,7 +170,6 @@ class SettingOptions(GraphOptions):
             values["kg"] = [*self.kg, values.pop("db")]
         values.pop("preset", None)
         context = Context(**values)
-        self.log_in(context.kg)
         if not context.embedded:
             split_model(context.model)
         return {name: getattr(context, name) for name in values}
@@ -220,7 +185,6 @@ class RunOptions(SettingOptions):
         self,
         question: str | None = "?",
         entities: Iterable[str] | None = None,
-        thread: str | None = None,
         config: Path | None = None,
     ) -> RunRequest:
         """Return what to run; entities are `mention=id` or `mention`.
@@ -250,8 +214,7 @@ class RunOptions(SettingOptions):
                 message = f'--entity {pair!r} needs the form "mention=id", e.g. "Goethe=Q5879"'
                 raise ConfigurationError(message)
             ids[mention] = node or None
-        request = RunRequest(question.strip(), ids, preset, settings)
-        return request if thread is None else replace(request, thread=thread, named=True)
+        return RunRequest(question.strip(), ids, preset, settings)
 
 
 def split_pair(option: str, pair: str, example: str) -> tuple[str, str]:

@@ -48,6 +48,7 @@ def show(
         triplewise plan index train.jsonl --kg films
     """
     from triplewise.graphs.cli.run import Report, Run
+    from triplewise.nodes.state import State
 
     run, console, update = Run(options.request(question, entity)), out(), dict[str, Any]()
     with console.status("planning") if console.is_terminal else nullcontext():
@@ -55,35 +56,27 @@ def show(
             update |= done
             if phase == "plan":
                 break
+    state = State.model_validate({"question": question, **update})
     if not as_json:
         report = Report(console, run.served)
-        report.phase("link", update)
-        if not update.get("readings") and not update.get("rules"):
+        report.plan(state, SHOWN, "--json gives all")
+        if not state.readings and not state.rules:
             report.row("Plan", "No reading: nothing in the graph is like what the question asks.")
-        return report.plan(update, SHOWN, "--json gives all")
-    names, rules = ("mention", "id", "label", "score"), update.get("rules", ())
-    document = {
-        "question": question,
-        "entities": [{name: getattr(e, name) for name in names} for e in update.get("linked", ())],
-        "readings": [asdict(reading) for reading in update.get("readings", ())],
-        "rules": [{"rule": rule.text(), **asdict(rule)} for rule in rules],
-        "dropped": [asdict(dropped) for dropped in update.get("dropped", ())],
-        "usage": asdict(update["usage"]) if "usage" in update else None,
-    }
-    return echo_json(document)
+        return
+    names = {"linked": "entities", "readings": "readings", "rules": "rules", "dropped": "dropped"}
+    document = {shown: [asdict(value) for value in getattr(state, name)] for name, shown in names.items()}
+    echo_json({"question": question, **document})
 
 
 @o.command(commands)
 def index(options: o.SettingOptions, files: list[Path] = o.argument("SEEDS...", SEEDS)) -> None:
     """Mine answered questions of a graph once, and keep the rules they give for every later question.
 
-    They are kept in the folder of a loaded graph, else in your cache folder, in place of those that were
-    kept before; a changed graph has none until they are indexed again. What is broken off goes on when the
-    same command is run again. --seeds none leaves them out of a question.
+    They are kept in the folder of a loaded graph, else in your cache folder; a changed graph has none until
+    they are indexed again. What is broken off goes on when the same command is run again.
 
     Examples:
         triplewise plan index train.jsonl --kg films
-        triplewise plan index a.jsonl b.jsonl.gz --kg https://example.org/sparql --set plan_hops=2
         triplewise ask "..." --kg films
     """
     from triplewise.nodes.context import Context
@@ -97,10 +90,6 @@ def index(options: o.SettingOptions, files: list[Path] = o.argument("SEEDS...", 
     if report.empty:
         reason = "the graph lacks their entities or answers, or no path joins them"
         say(f"{report.empty:,} of the seeds mined gave no rule: {reason}", "notice")
-    rows = [
-        ("seeds", f"{report.seeds:,} usable, of {report.groups:,} structures"),
-        ("mined", f"{report.mined:,} drawn from them"),
-        ("kept in", report.path),
-        ("use it", f'triplewise ask "..." --kg {context.kg}'),
-    ]
-    out().print(pairs(f"Indexed the seeds of {context.kg}", rows))
+    rows = {"seeds": f"{report.seeds:,} usable, of {report.groups:,} structures"}
+    rows |= {"mined": f"{report.mined:,} drawn from them", "kept in": str(report.path)}
+    out().print(pairs(f"Indexed the seeds of {context.kg}", rows.items()))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from os.path import isfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.console import Json, columns, echo, echo_csv, echo_json, out, say
+from triplewise.graphs.console import Json, columns, csv_text, echo, echo_json, out, say
 from triplewise.tools.core.errors import ActionError, ConfigurationError, QueryFailedError
 from triplewise.tools.core.files import read_text
 
-if TYPE_CHECKING:
-    from triplewise.tools.kg import KnowledgeGraph
+Result = tuple[dict[str, Any], Sequence[str], list[Any], list[Any]]
+"""A result as a document, heads and cells of its table, and the cells as people read them."""
 
 commands = typer.Typer()
 
@@ -35,8 +34,7 @@ def search(
 
     Examples:
         triplewise search "goethe"
-        triplewise search "born in" --kind relation
-        triplewise search "noble gas" --kg elements.ttl --limit 3
+        triplewise search "born in" --kind relation --kg films.ttl
     """
     from triplewise.tools.linking.search import KINDS, search_kg
     from triplewise.tools.retrieval.encoder import open_encoder
@@ -76,54 +74,50 @@ def query(
         query = read_text(Path(query))
     elif not any(c in query for c in "{ "):
         raise ConfigurationError(f"{query!r} is neither a query nor a file")
-    form = "csv" if csv_ else "json" if as_json else ""
     if db is None:
-        raise typer.Exit(0 if run_by_hand(graph.open_graph(), query, timeout, limit, form) else 1)
+        document, heads, cells, shown = _ask_graph(graph, query, timeout, limit, as_json or csv_)
+    else:
+        document, heads, cells, shown = _ask_database(db, query, timeout, limit)
+    notice = document.pop("notice", "")
+    if as_json:
+        echo_json(document)
+    elif csv_ and heads:
+        echo(csv_text(heads, cells).replace("\r\n", "\n"), nl=False)
+    elif "boolean" in document:
+        echo("Yes" if document["boolean"] else "No")
+    elif shown:
+        out().print(columns(document["variables"], shown))
+    else:
+        say("the query has no result")
+    if notice:
+        say(f"{notice}; --limit asks for more", "notice")
+    raise typer.Exit(0 if cells or document.get("boolean") else 1)
+
+
+def _ask_database(db: str, sql: str, timeout: float, limit: int) -> Result:
     from triplewise.tools.sql.database import open_database
 
     database = open_database(db, timeout=timeout, limit=limit)
     try:
-        result = database.select(database.read_select(query))
+        result = database.select(database.read_select(sql))
     except ActionError as error:
         raise ConfigurationError(str(error)) from error
     if not result.outcome.ok:
         raise QueryFailedError(result.outcome, result.message)
     cells = [["" if cell is None else str(cell) for cell in row] for row in result.rows]
-    plain = [dict(zip(result.columns, row, strict=True)) for row in cells]
-    _print({"variables": result.columns, "rows": plain}, form, (result.columns, cells), cells)
-    raise typer.Exit(0 if cells else 1)
+    rows = [dict(zip(result.columns, row, strict=True)) for row in cells]
+    return {"variables": result.columns, "rows": rows}, result.columns, cells, cells
 
 
-def run_by_hand(
-    graph: KnowledgeGraph, sparql: str, timeout: float, limit: int = 1_000, form: str = ""
-) -> bool:
-    """Run a query and print what it gives as `csv`, `json` or a table; return whether that is anything."""
+def _ask_graph(graph: o.GraphOptions, sparql: str, timeout: float, limit: int, exact: bool) -> Result:
     from triplewise.tools.pyql.raw_sparql import run_query
 
-    result = run_query(graph, sparql, timeout=timeout, limit=limit, exact=bool(form))
-    if "boolean" in result:
-        echo(json.dumps(result) if form == "json" else "Yes" if result["boolean"] else "No")
-        return bool(result["boolean"])
-    names, notice, cells, shown = result["variables"], result.pop("notice", ""), [], []
-    for row in result["rows"]:
+    result = run_query(graph.open_graph(), sparql, timeout=timeout, limit=limit, exact=exact)
+    names, cells, shown = result.get("variables", ()), [], []
+    for row in result.get("rows", ()):
         terms = [row.get(name) or dict.fromkeys(("id", "value", "label"), "") for name in names]
         cells.append([term[part] for term in terms for part in ("id", "label")])
         is_plain = [term["id"] in (term["value"], term["label"]) for term in terms]
         texts = zip(terms, is_plain, strict=True)
         shown.append([t["label"] if plain else f"{t['label']} ({t['id']})" for t, plain in texts])
-    _print(result, form, ([head for name in names for head in (name, f"{name}_label")], cells), shown)
-    if notice:
-        say(f"{notice}; --limit asks for more", "notice")
-    return bool(cells)
-
-
-def _print(document: Any, form: str, table: tuple[Sequence[str], list[Any]], shown: Any) -> None:
-    """Print a result: the document as JSON, the heads and cells of a table as CSV, or what is shown."""
-    if form == "json":
-        echo_json(document)
-    elif form == "csv":
-        echo_csv(*table)
-    elif shown:
-        out().print(columns(document["variables"], shown))
-    else:
-        say("the query has no result")
+    return result, [head for name in names for head in (name, f"{name}_label")], cells, shown

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 from rich.console import Console
 from rich.padding import Padding
 from rich.syntax import Syntax
@@ -36,42 +34,26 @@ if TYPE_CHECKING:
     from triplewise.tools.parsing.reading import Reading
 
 RULES, VALUES, PROOF, SHORT_PROOF, NAMES, LENGTH = 3, 30, 20, 6, 8, 400
-"""Most rules, answers, facts of the proof (and in the short form), names in a list, and characters of an
-observation printed."""
-MARGIN = 9
+"""Most rules, answers, facts of a proof (and in short), names, and characters of an observation printed."""
 HEAD, GOOD, DOUBTFUL, BAD, QUIET = "bold", "bold green", "bold yellow", "bold red", "dim"
 
 
 class Run:
-    """A run that can be followed phase by phase; raises as `ServedGraph.open`.
-
-    `reviewer` gives a person's word, as `Command(resume=...)` takes it, on what a run shows that stops. Where
-    it ended is then in `state`.
-    """
+    """A run that can be followed phase by phase, to its last `state`. Raises as `ServedGraph.open`."""
 
     state: State
 
-    def __init__(
-        self,
-        request: RunRequest,
-        saver: BaseCheckpointSaver[Any] | None = None,
-        reviewer: Callable[[Mapping[str, Any]], Any] = lambda shown: "none",
-    ) -> None:
-        self.request, self._reviewer = request, reviewer
+    def __init__(self, request: RunRequest, saver: BaseCheckpointSaver[Any] | None = None) -> None:
+        self.request = request
         self.served = ServedGraph.open(request.preset, request.context)
         # With "sync" no phase begins before the one before it is on disk: a killed run repeats nothing.
         self._options: Any = {"context": self.served.context, **({"durability": "sync"} if saver else {})}
-        if saver is None and (self.served.settings.review or self.served.settings.interactive):
-            saver = InMemorySaver()
         self._graph: Any = build_graph(request.preset, checkpointer=saver)
 
     def updates(
         self, resume: bool = False, status: Status | None = None
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield each phase with its update, from the last checkpoint on where `resume` is set.
-
-        `status` shows what is being done, and stands still while a person is asked.
-        """
+        """Yield each phase with its update, from the last checkpoint on where `resume` is set."""
         config: Any = {"configurable": {"thread_id": self.request.thread}}
         values: dict[str, Any] = {"question": self.request.question, "entities": self.request.entities}
         start: Any = values
@@ -79,25 +61,14 @@ class Run:
             values, start = saved, None
             done = count(len(saved.get("steps", ())), "step", "steps")
             say(f"going on after {done} (thread {self.request.thread})", "notice")
-        shown: Mapping[str, Any] | None = {}
-        while shown is not None:
-            shown, modes = None, ["tasks", "updates", "values"]
-            for mode, data in self._graph.stream(start, config, stream_mode=modes, **self._options):
-                if mode == "values":
-                    values = data
-                elif mode == "tasks":
-                    if status and "input" in data:
-                        status.update(DOING[data["name"]])
-                elif "__interrupt__" in data:
-                    shown = data["__interrupt__"][0].value
-                else:
-                    yield from ((phase, update or {}) for phase, update in data.items())
-            if shown is not None:
-                if status:
-                    status.stop()
-                start = Command(resume=self._reviewer(shown))
-                if status:
-                    status.start()
+        modes = ["tasks", "updates", "values"]
+        for mode, data in self._graph.stream(start, config, stream_mode=modes, **self._options):
+            if mode == "values":
+                values = data
+            elif mode == "updates":
+                yield from ((phase, update or {}) for phase, update in data.items())
+            elif status and "input" in data:
+                status.update(DOING[data["name"]])
         self.state = State.model_validate(values).restored()
 
     def _saved(self, config: Any) -> dict[str, Any]:
@@ -114,28 +85,24 @@ class Run:
     def document(self) -> dict[str, Any]:
         """Return the ended run, and what was asked of what."""
         asked = {name: getattr(self.served.context, name) for name in ("kg", "db", "model")}
-        request = {"preset": self.request.preset, "thread": self.request.thread}
-        return self.served.document(self.state) | asked | request
+        asked |= {"preset": self.request.preset, "thread": self.request.thread}
+        return self.served.document(self.state) | asked
 
     def write_page(self, path: Path) -> None:
         """Write the page of the ended run, and say where it is. Raises as `write_page`."""
         request, context = self.request, self.served.context
+        source = "db" if context.db else "kg"
         trace = trace_of(self.state, None if context.db else self.served.kg)
         result = {"answer": trace["labels"], "status": trace["status"], "trace": trace}
-        about = {"database": context.db} if context.db else {"graph": context.kg}
-        about |= {"model": context.model, "preset": request.preset}
-        about |= {n: getattr(context, n) for n in request.context if n not in ("kg", "db", "model")}
-        about["triplewise"] = version("triplewise")
+        about = {name: getattr(context, name) for name in dict.fromkeys((source, "model", *request.context))}
+        about |= {"preset": request.preset, "triplewise": version("triplewise")}
         block = RunBlock("run", about, [Question(request.thread, request.question, **result)])
         write_page(path, Page(request.question, runs=[block]))
         say(f"the run as a page: {path}")
 
 
 class Report:
-    """Prints the updates of a run, phase by phase, and its answer; ids as labels.
-
-    `verbose`: print all of the proof, corrections and cost with the answer.
-    """
+    """Prints a run, ids as labels; `verbose`: with all of the proof, corrections and cost."""
 
     def __init__(self, console: Console, served: ServedGraph, verbose: bool = True) -> None:
         self.console, self._toolset, self._verbose = console, served.toolset, verbose
@@ -144,7 +111,7 @@ class Report:
     def row(self, head: str, *bodies: Text | str, style: str = HEAD) -> None:
         """Print lines with a heading in the margin; what is too long goes on under itself."""
         grid = Table.grid()
-        grid.add_column(width=MARGIN, style=style)
+        grid.add_column(width=9, style=style)
         grid.add_column(overflow="fold")
         for number, body in enumerate(bodies):
             grid.add_row("" if number else head, body)
@@ -157,7 +124,7 @@ class Report:
             self.console.print(line, soft_wrap=True)
 
     def _tagged(self, short: str, label: str = "", style: str = "") -> Text:
-        """Return a label with the id behind it, or with that the graph has no such node; an id once."""
+        """Return a label with the id behind it; an id once."""
         label = label or self.labels.known.get(short, short)
         tag = "" if label.replace(",", "") == short else "not in the graph" if MINTED in short else short
         return Text.assemble((label, style), (tag and f" ({tag})", QUIET))
@@ -167,57 +134,40 @@ class Report:
 
     def _named(self, text: str, tag: bool = False) -> Text:
         """Return text with every id in it that has a label replaced by the label, tagged if asked."""
-        # Ids that could be taken for words stay, except in rules; the longest are looked for first.
-        known = self.labels.known
-        ids = sorted((i for i, label in known.items() if label != i), key=len, reverse=True)
-        for i in ids:  # which the text explains itself
-            text = text.replace(f"{known[i]} [{i}]", i).replace(f"{i} ({known[i]})", i)
-        names = "|".join(rf"(?<=-\[){i}(?=\]-)" if i.isalpha() else re.escape(i) for i in ids) or "(?!)"
-        parts: list[Any] = re.split(rf"(?<![\w:/?.])({names})(?![\w:/])", text)
-        parts[1::2] = [self._tagged(i) if tag else known[i] for i in parts[1::2]]
+        known = {i: label for i, label in self.labels.known.items() if label != i}
+        for i, label in known.items():  # which the text explains itself
+            text = text.replace(f"{label} [{i}]", i).replace(f"{i} ({label})", i)
+        parts: list[Any] = re.split(r"([^\s()\[\],.;]+)", text)
+        parts[1::2] = [(self._tagged(i) if tag else known[i]) if i in known else i for i in parts[1::2]]
         return Text.assemble(*parts)
 
-    def phase(self, name: str, update: Mapping[str, Any]) -> None:
-        """Print what one phase did."""
-        if name == "link":
-            linked = update.get("linked", ())
-            self.labels.known |= {e.id: e.label or e.id for e in linked}
-            self.row("Entities", *(Text(f"{e.mention} is ") + self._tagged(e.id) for e in linked))
-            if not linked and self._toolset.name not in DATABASE_TOOLSETS:
-                self.row("Entities", Text("none found in the question", QUIET))
-        elif name == "plan":
-            self.plan(update, RULES, "`triplewise plan` shows all")
-        elif name == "observe" and update.get("observation") and (around := update.get("observed")):
-            self.labels.fetch(around[:NAMES])
-            facts = f"{len(update['observation']):,} facts around {_first(self.labels.of(around))}"
-            self.row("Observe", Text(f"{facts}, scored by similarity to the question", QUIET), style=QUIET)
-        elif name == "act" and update.get("steps"):
-            self.step(update["steps"][-1])
-        elif name == "correct" and update.get("corrections"):
-            c = update["corrections"][-1]
-            by = f"corrected by guideline {c.guideline}{f' ({c.source})' if c.source else ''}: "
-            self.row("", Text(by, BAD) + self._named(c.reason or "a step in doubt"))
-            self.row("", Text("The step is undone.", QUIET))
-        elif name == "inspect" and (verdict := update["verdict"]).note and verdict.status != "spent":
-            self.row("", Text("note: ", "yellow") + self._named(verdict.reason))
+    def run(self, state: State) -> None:
+        """Print how a run went: entities, plan, steps."""
+        self.row("Question", state.question)
+        self.plan(state, RULES, "`triplewise plan` shows all")
+        for step in state.steps:
+            self.step(step)
 
-    def plan(self, update: Mapping[str, Any], most: int, rest: str) -> None:
-        """Print the first readings and rules, best first, and what was dropped and why."""
-        rules, dropped = update.get("rules", ()), update.get("dropped", ())
-        chains = [*rules[:most], *dropped[:most]]
+    def plan(self, state: State, most: int, rest: str) -> None:
+        """Print entities, the first readings and rules, best first, and what was dropped and why."""
+        self.labels.known |= {e.id: e.label or e.id for e in state.linked}
+        self.row("Entities", *(Text(f"{e.mention} is ") + self._tagged(e.id) for e in state.linked))
+        if not state.linked and self._toolset.name not in DATABASE_TOOLSETS:
+            self.row("Entities", Text("none found in the question", QUIET))
+        chains = [*state.rules[:most], *state.dropped[:most]]
         self.labels.fetch([c.anchor for c in chains if c.anchor], [r for c in chains for r in c.relations])
         lines: dict[str, list[Text]] = {"Plan": [], "Rules": [], "Dropped": []}
-        for reading in update.get("readings", ()):
+        for reading in state.readings:
             sure = f"{reading.confidence:.0%}" if reading.features else ""
             source = "; ".join(filter(None, (sure, reading.provenance)))
             lines["Plan"].append(Text.assemble(reading.text, (f"  [{source}]", QUIET)))
-        for rule in rules:
+        for rule in state.rules:
             figures = f"score {rule.score:.2f}"
             if rule.support:
                 figures = f"support {rule.support}, precision {rule.precision:.2f}, recall {rule.recall:.2f}"
             source = "; ".join(filter(None, (rule.provenance, figures)))
             lines["Rules"].append(Text.assemble(self._named(rule.text()), (f"  [{source}]", QUIET)))
-        lines["Dropped"] = [self._named(f"{d.text}: {d.reason}") for d in dropped]
+        lines["Dropped"] = [self._named(f"{d.text}: {d.reason}") for d in state.dropped]
         for head, texts in lines.items():
             self.row(head, *(Text(f"{n}. ") + text for n, text in enumerate(texts[:most], 1)))
             if len(texts) > most:
@@ -241,26 +191,26 @@ class Report:
         self.row("", Text.assemble(("> ", "cyan"), self._named(step.call, tag=True)))
         if feedback.outcome and feedback.outcome not in ("rows", "empty"):
             failed = f"{feedback.outcome}: {feedback.message or step.observation}"
-            return self.row("", Text(failed[:LENGTH], "yellow"))
+            self.row("", Text(failed[:LENGTH], "yellow"))
         sides = {"forward": "leaving", "backward": "arriving"}
         shown = {sides.get(s, s): self.labels.of(ids) for s, ids in feedback.relations.items() if ids}
         shown |= {variable: [readable_text(t) for t in texts] for variable, texts in feedback.values.items()}
         self.row("", *(Text.assemble((f"{name}: ", QUIET), _first(texts)) for name, texts in shown.items()))
-        if not shown and step.observation:
+        if not shown and step.observation and not step.rolled_back:
             self.labels.fetch_triples(feedback.triples[:NAMES])
             text = in_words(step.observation)
             self.row("", self._named(text if len(text) <= LENGTH else f"{text[:LENGTH].rstrip()} ..."))
-        return None
+        if step.rolled_back:
+            self.row("", Text(f"undone by guideline {step.guideline}", BAD))
 
     def answer(self, answer: Answer, reading: Reading | None = None) -> None:
         """Print everything the run came to; `reading` is how the question was understood."""
         if self._verbose:
             self.console.print()
-        is_unsure, shown = answer.status == "unsure", list(zip(answer.values, answer.labels, strict=True))
+        is_unsure, is_truth = answer.status == "unsure", answer.labels in (("Yes",), ("No",))
+        shown = list(zip(answer.labels if is_truth else answer.values, answer.labels, strict=True))
         if is_unsure:
             self.row("Answer", Text("not sure; the likeliest reading gives", DOUBTFUL))
-        if answer.labels in (("Yes",), ("No",)):
-            shown = [(answer.labels[0], answer.labels[0])]
         texts = [self._tagged(*pair, DOUBTFUL if is_unsure else GOOD) for pair in shown[:VALUES]]
         self.row("" if is_unsure else "Answer", *texts or [Text("none", BAD)])
         if (rest := len(shown) - VALUES) > 0:
@@ -288,8 +238,8 @@ class Report:
         if self._verbose:
             lines = [] if answer.corrections else [Text("  nothing: no step went wrong", QUIET)]
             for c in answer.corrections:
-                step = Text(f"  step {c.step}: ").append_text(self._named(c.call))
-                lines.append(step.append(f" by {c.guideline}", QUIET))
+                lines.append(Text.assemble(f"  step {c.step}: ", self._named(c.call), f" by {c.guideline}: "))
+                lines[-1].append_text(self._named(c.reason or "a step in doubt"))
                 lines += [Text("    offered ", QUIET).append_text(self._named(f)) for f in c.fixes]
             self._lines("Corrected", lines)
             self.console.print()

@@ -23,7 +23,6 @@ _ADDRESS = "Address to listen on; 0.0.0.0 lets other machines ask."
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help=_ADDRESS)]
 _PORT = "Port to listen on; 0 takes a free one."
 Port = Annotated[int, typer.Option(metavar="N", min=0, max=65_535, help=_PORT)]
-_DATASET = "A graph that /text2sparql answers from for this dataset, else that of the page. Repeatable."
 
 commands = typer.Typer()
 
@@ -34,7 +33,6 @@ def serve(
     options: o.RunOptions,
     host: Host = "127.0.0.1",
     port: Port = 8000,
-    dataset: list[str] | None = o.option("IRI=KG", _DATASET),
     jobs: int = o.option("N", "Questions worked on at a time; others wait.", 4, min=1),
 ) -> None:
     """Serve a web page that asks a graph, its API, and the API of the TEXT2SPARQL challenge.
@@ -45,7 +43,6 @@ def serve(
         triplewise serve
         triplewise serve --kg films.ttl --port 8080
         triplewise serve --kg mykg --model openai:gpt-4o-mini --set max_seconds=60
-        triplewise serve --dataset https://text2sparql.aksw.org/2025/corporate/=prod-inst.ttl
     """
     if context.invoked_subcommand is not None:
         if option := next(iter(o.given(context)), ""):
@@ -54,16 +51,10 @@ def serve(
     from triplewise.graphs.serve import ServedGraph, Service
 
     request = options.request()
-    datasets = {}
-    for pair in dataset or []:
-        iri, _, kg = pair.rpartition("=")
-        if not iri or not kg:
-            raise ConfigurationError(f"--dataset {pair!r} needs the form IRI=KG, e.g. urn:films=films.ttl")
-        datasets[iri] = ServedGraph.open(request.preset, request.context | {"kg": kg})
     main = ServedGraph.open(request.preset, request.context)
     topics = demo_contents()["topics"] if main.context.kg == "demo" else ()
     questions = tuple(topic["questions"][0] for topic in topics)
-    _listen(Service(main, datasets, jobs, host in LOOPBACK, questions).app, host, port, main.kg.name)
+    _listen(Service(main, jobs, host in LOOPBACK, questions).app, host, port, main.kg.name)
 
 
 @o.command(commands)
@@ -75,10 +66,9 @@ def mcp(
 ) -> None:
     """Serve a graph as tools of an assistant or an editor (Model Context Protocol).
 
-    Tools: ask, search, describe, relations, paths, query. None of them changes the graph.
+    Tools: ask, search, describe, query. None of them changes the graph.
 
     Examples:
-        triplewise serve mcp --kg films.ttl
         triplewise serve mcp --kg films.ttl --http --port 8001
     """
     # Standard output is the protocol's: what is printed meanwhile goes to stderr, as the server has it later.

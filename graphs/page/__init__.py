@@ -1,8 +1,7 @@
 """The page of a run or of an evaluation: one HTML file that needs nothing else, no network, no server.
 
-What a page shows is text or plain JSON, and never taken for HTML: the template escapes it, the script sets it
-as text content, and the page's own content security policy allows no other script and no connection. Its
-data are compressed blocks, opened in the browser when needed: thousands of questions open at once.
+What a page shows is text or JSON, and never taken for HTML: the template escapes it, the script sets it as
+text content, and the content security policy allows no other script and no connection.
 """
 
 from __future__ import annotations
@@ -23,10 +22,8 @@ from urllib.parse import quote
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import write_text, writing
 
-CHUNK = 100
-"""Traces in a block."""
-MOST = 200
-"""Most answers of a question in the list."""
+CHUNK, MOST = 100, 200
+"""Traces in a block; most answers of a question in the list."""
 SCRIPTS = ("base.js", "terms.js", "code.js", "network.js", "question.js", "list.js", "main.js")
 """The page's script, in the order in which it is read."""
 SERVICE_SCRIPTS = (*SCRIPTS[:5], "service.js")
@@ -35,7 +32,7 @@ SERVICE_SCRIPTS = (*SCRIPTS[:5], "service.js")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table: `text`, a `detail` in small type under it, and a `note` that is set under the table.
+    """A cell of a table: `text`, a `detail` under it, and a `note` that is set under the table.
 
     `published`: the figure is another's. `best`: to be set off. `low`, `high`: confidence interval in the
     unit of `text`. `number`: to sort by, where `text` is none. `link`: `run` or `run/question` to open.
@@ -127,12 +124,11 @@ def render_page(page: Page) -> str:
 def render_service(graph: str, model: str, examples: Sequence[str]) -> tuple[str, str]:
     """Return the page of the web service as HTML, and the content security policy to send with it."""
     script, style = _script(SERVICE_SCRIPTS), f"\n{_read('page.css')}\n{_read('service.css')}\n"
-    policy = (
+    shown = {"graph": graph, "model": model, "examples": examples, "style": style, "script": script}
+    return _render("service.html.jinja", **shown), (
         f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; connect-src 'self'; "
         "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
-    shown = {"graph": graph, "model": model, "examples": examples}
-    return _render("service.html.jinja", style=style, script=script, **shown), policy
 
 
 def render_docs(api: Mapping[str, Any]) -> tuple[str, str]:
@@ -199,11 +195,7 @@ def _as_json(value: Any) -> str:
 
 
 def _blocks(page: Page) -> Iterator[dict[str, str]]:
-    """Yield the blocks of data that the page's script reads: of a run its list, then its traces.
-
-    A block is gzip in base64, which has no character that means anything in HTML; the same data give the
-    same bytes. What JSON does not know, as a path, is written as its text; half a surrogate pair becomes `?`.
-    """
+    """Yield the data that the page's script reads, as gzip in base64: of a run its list, then its traces."""
 
     def block(id: str, value: Any) -> dict[str, str]:
         packed = gzip.compress(_as_json(value).encode(errors="replace"), 6, mtime=0)
@@ -235,12 +227,10 @@ def _script(names: Sequence[str]) -> str:
 
 
 def _digest(content: str) -> str:
-    """Return the source of a policy that allows this script or style and no other."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
 def _render(name: str, **values: Any) -> str:
-    """Render a template, which escapes all but what it marks as safe."""
     import jinja2
 
     loader = jinja2.FunctionLoader(_read)

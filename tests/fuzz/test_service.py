@@ -34,9 +34,7 @@ QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
-        yield TestClient(
-            Service(ServedGraph.open("agent", {"kg": "demo"}), {}).app, base_url="http://localhost"
-        )
+        yield TestClient(Service(ServedGraph.open("agent", {"kg": "demo"})).app, base_url="http://localhost")
 
 
 @QUICK

@@ -122,16 +122,15 @@ def test_on_the_terminal(cli: Cli, state: Path, monkeypatch: pytest.MonkeyPatch)
         return cli("chat", *arguments)
 
     assert "no conversation to resume" in chat("", "--resume").err
-    done = chat("What is the capital of Peru?\n/query\n/why\n/query ASK {\n/nothing\n")
+    done = chat("What is the capital of Peru?\nShow the query\nWhy?\n")
     assert done.code == 0
     assert "Lima.\n" in done.out
-    assert "Lima (Q2868)" in done.out
+    assert "```sparql" in done.out
     assert "(Peru, capital, Lima)" in done.out
-    assert "not valid SPARQL" in done.err
-    assert "unknown command '/nothing'" in done.err
-    done = chat("And of Brazil?\n/new\nAnd when?\n", "--resume")
+    done = chat("And of Brazil?\n", "--resume")
+    assert "Lima.\n" in done.out
     assert "Brasília.\n" in done.out
-    assert "I cannot tell what is asked" in done.out
+    assert "I cannot tell what is asked" in chat("And when?\n").out
     assert "no unfinished run" in cli("ask", "--resume").err
 
 

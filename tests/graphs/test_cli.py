@@ -184,7 +184,6 @@ def test_a_given_entity_is_taken(cli: Cli) -> None:
         (("ask", "--resume"), ("no unfinished run",)),
         (("ask", "Who?", "--nope"), ("--nope", "triplewise ask --help")),
         (("nope",), ("nope", "triplewise --help")),
-        (("guidelines", "show", "nope"), ("'nope'", "did you mean 'loop'")),
         (("ask", "Who?", "--db", "films.sqlite"), ("needs a language model",)),
         (("ask", "Who?", "--documents", "texts"), ("language model",)),
         (("ask", "Who wrote Dracul\udce9?"), ("\\udce9", "is not UTF-8 text")),
@@ -236,7 +235,7 @@ def test_interrupts_and_bugs_end_in_a_line(
 
 
 COMMANDS = "ask|search|learn|graph|plan|plan index|kg load|kg index|kg info|kg name|kg profile|kg cut|kg thin"
-COMMANDS += "|facts list|facts show|facts accept|facts reject|guidelines check"
+COMMANDS += "|facts list|facts accept|facts reject|guidelines check"
 
 
 @pytest.mark.parametrize("command", COMMANDS.split("|"))
@@ -307,9 +306,7 @@ def test_kg_load_info_profile_and_ask(cli: Cli, films: Path, tmp_path: Path) -> 
     assert "label_predicates" in yaml.safe_load(shown)
     assert "\n# type_predicates" not in shown
     assert "\n# instance-of predicates.\ntype_predicates:" in shown
-    assert cli("kg", "profile", str(folder), "--out", str(shape)).code == 0
-    assert "label_predicates" in yaml.safe_load(shape.read_text())
-    assert "give --force" in cli("kg", "profile", str(folder), "--out", str(shape)).err
+    shape.write_text(cli("kg", "profile", str(folder)).out)
     asked = cli("ask", "Who is the director of Alien?", "--kg", str(folder), "--profile", str(shape), "-q")
     assert asked.out == "Ridley Scott\n"
 
@@ -320,7 +317,6 @@ def test_presets_graph_guidelines_and_demo(cli: Cli) -> None:
     listed = cli("guidelines", "list").out
     assert "fact_empty" in listed
     assert listed.index("interpreter+memory: ") > listed.index("kb: ")
-    assert "leads to an empty result" in " ".join(cli("guidelines", "show", "fact_empty").out.split())
     assert "triplewise ask" in cli("demo").out
 
 
@@ -331,7 +327,7 @@ def test_guidelines_check_runs_the_examples(cli: Cli, tmp_path: Path) -> None:
         "  example:\n    feedback: {{action: execute, outcome: timeout}}\n    expect: Try less\n"
     )
     path.write_text(text.format("timeout"))
-    assert cli("guidelines", "check", str(path)).code == 0
+    assert "Try less." in cli("guidelines", "check", str(path)).out
     path.write_text(text.format("rows"))
     done = cli("guidelines", "check", str(path))
     assert (done.code, f"{path}:1: mine:" in done.err) == (2, True)

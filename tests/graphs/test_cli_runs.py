@@ -99,13 +99,12 @@ def test_where_nothing_can_be_written_the_run_goes_on_without(cli: Cli, state: P
     assert "cannot be written" in done.err
 
 
-def test_only_named_runs_keep_their_checkpoints(cli: Cli, state: Path) -> None:
+def test_a_run_that_ends_keeps_no_checkpoints(cli: Cli, state: Path) -> None:
     cli("ask", "Who wrote Dracula?", "-q")
-    cli("ask", "Who wrote Dracula?", "-q", "--thread", "mine")
     with sqlite3.connect(state / "checkpoints.sqlite") as connection:
         threads = connection.execute("SELECT DISTINCT thread_id FROM checkpoints").fetchall()
     connection.close()
-    assert threads == [("mine",)]
+    assert threads == []
 
 
 def order(thread: str) -> RunRequest:
@@ -131,14 +130,11 @@ def test_a_run_that_was_cut_off_can_be_resumed(store: Checkpoints, error: BaseEx
     store.close()
 
 
-def test_the_newest_run_is_resumed_first_and_a_thread_by_name(store: Checkpoints) -> None:
-    for number, thread in enumerate(("a", "b/../c")):
+def test_the_newest_run_is_resumed_first(store: Checkpoints) -> None:
+    for number, thread in enumerate(("a", "b")):
         cut_off(store, thread, KeyboardInterrupt())
         os.utime(store.note(thread), (number, number))
-    assert store.unfinished().thread == "b/../c"
-    assert store.unfinished("a").thread == "a"
-    with pytest.raises(ConfigurationError, match=r"a, b/\.\./c"):
-        store.unfinished("d")
+    assert store.unfinished().thread == "b"
     store.close()
 
 
@@ -149,11 +145,6 @@ def test_a_run_that_is_still_going_is_not_resumed(store: Checkpoints) -> None:
         with pytest.raises(ConfigurationError, match="another process"), store.running(order("a")):
             pass
     store.close()
-
-
-def test_a_thread_of_any_length_can_be_resumed(store: Checkpoints) -> None:
-    cut_off(store, "x" * 5_000, KeyboardInterrupt())
-    assert store.unfinished("x" * 5_000).thread == "x" * 5_000
 
 
 def test_a_checkpoint_that_was_tampered_with_is_called_damaged() -> None:

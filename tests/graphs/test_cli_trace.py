@@ -34,7 +34,7 @@ def test_the_page_is_written_however_the_answer_is_printed(cli: Cli, tmp_path: P
     told = the_question(path)
     assert (told["question"], told["labels"]) == (QUESTION, ["Offenbach am Main"])
     assert told["memory"] == [[["Q5879", "P451", "Q96902"], ["Q96902", "P19", "Q3042"]]]
-    assert told["about"] == {"graph": "demo", "model": "embedded", "preset": "agent"} | {
+    assert told["about"] == {"kg": "demo", "model": "embedded", "preset": "agent"} | {
         "triplewise": told["about"]["triplewise"]  # type: ignore[index]
     }
 

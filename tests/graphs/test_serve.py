@@ -28,20 +28,12 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 GOETHE = "Where was Goethe's unmarried partner born?"
 SURE = ("--set", "min_confidence=0.3")
 CAPITAL = "SELECT ?city { wd:Q17 wdt:P36 ?city }"
-FILMS = """
-<http://e/alien> <http://www.w3.org/2000/01/rdf-schema#label> "Alien" .
-<http://e/scott> <http://www.w3.org/2000/01/rdf-schema#label> "Ridley Scott" .
-<http://e/director> <http://www.w3.org/2000/01/rdf-schema#label> "director" .
-<http://e/alien> <http://e/director> <http://e/scott> .
-"""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data folder of the server, and what it serves."""
-    folder = tmp_path_factory.mktemp("serve")
-    (folder / "films.nt").write_text(FILMS, encoding="utf-8")
-    return folder
+    """The data folder of the server."""
+    return tmp_path_factory.mktemp("serve")
 
 
 @contextmanager
@@ -75,8 +67,8 @@ def test_ctrl_c_in_mid_stream_is_one_line(folder: Path, openai_server: Callable[
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[httpx.Client]:
-    """A client of a server of the demo, with one dataset of the challenge."""
-    with started(folder, "serve", "--jobs", "2", "--dataset", "urn:films=films.nt", *SURE) as url:
+    """A client of a server of the demo."""
+    with started(folder, "serve", "--jobs", "2", *SURE) as url:
         assert url.startswith("http://127.0.0.1:")
         with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
             yield client
@@ -158,7 +150,7 @@ def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     (tmp_path / "office.ttl").write_text(OFFICE, encoding="utf-8")
     served = serve.ServedGraph.open("agent", {"kg": str(tmp_path / "office.ttl")})
-    return TestClient(serve.Service(served, {}).app, base_url="http://localhost")
+    return TestClient(serve.Service(served).app, base_url="http://localhost")
 
 
 def test_what_the_graph_holds_with_questions_that_work(office: Any) -> None:
@@ -205,7 +197,7 @@ def test_right_and_wrong_teach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     (tmp_path / "office.ttl").write_text(OFFICE, encoding="utf-8")
     settings = {"kg": str(tmp_path / "office.ttl"), "min_confidence": 0.985}
-    app = serve.Service(serve.ServedGraph.open("agent", settings), {}).app
+    app = serve.Service(serve.ServedGraph.open("agent", settings)).app
     client: Any = TestClient(app, base_url="http://localhost")
     asked = "Where is Ann Lee based?"
     _, unsure = events(client, question=asked)[-1]
@@ -262,28 +254,16 @@ def test_a_query_by_hand_only_reads(server: httpx.Client, query: str, status: in
     assert part in reply.text
 
 
-def test_the_challenge_is_spoken(server: httpx.Client) -> None:
-    asked = {"dataset": "urn:films", "question": "Who is the director of Alien?"}
+def test_the_challenge_is_answered_from_the_graph_of_the_page(server: httpx.Client) -> None:
+    asked = {"dataset": "urn:any", "question": "What is the capital of Japan?"}
     reply = server.get("/text2sparql", params=asked).json()
     assert {name: reply[name] for name in asked} == asked
-    assert "e:alien e:director ?director" in reply["query"]
-    unknown = server.get("/text2sparql", params={**asked, "dataset": "urn:cars"})
-    assert (unknown.status_code, unknown.json()["error"]) == (
-        404,
-        "unknown dataset 'urn:cars'; this server has: urn:films",
-    )
-
-
-def test_without_a_dataset_of_its_own_the_open_graph_answers_the_challenge() -> None:
-    app = serve.Service(serve.ServedGraph.open("agent", {"kg": "demo"}), {}).app
-    asked = {"dataset": "urn:any", "question": "What is the capital of Japan?"}
-    reply = TestClient(app, base_url="http://localhost").get("/text2sparql", params=asked).json()
-    assert (reply["dataset"], "wd:Q17 wdt:P36" in reply["query"]) == ("urn:any", True)
+    assert "wd:Q17 wdt:P36" in reply["query"]
 
 
 def test_some_wait_and_others_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "MOST_WAITING", 2)
-    app = serve.Service(serve.ServedGraph.open("agent", {"kg": "demo"}), {}, jobs=1).app
+    app = serve.Service(serve.ServedGraph.open("agent", {"kg": "demo"}), jobs=1).app
 
     async def ask() -> list[int]:
         transport = httpx.ASGITransport(app)
@@ -316,7 +296,7 @@ def test_an_endpoint_that_fails_says_so(tmp_path: Path) -> None:
     replies = [Scripted('{"head": {}, "boolean": true}'), Scripted("no entry for you", status=403)]
     with SparqlServer(replies) as endpoint:
         settings = {"kg": endpoint.url, "profile": "wikidata", "seeds": "none"}
-        app = serve.Service(serve.ServedGraph.open("agent", settings), {}).app
+        app = serve.Service(serve.ServedGraph.open("agent", settings)).app
         client = TestClient(app, base_url="http://localhost")
         for path in ("/health", "/api/ask?question=Who+wrote+Dracula"):
             reply = client.get(path)
@@ -327,7 +307,6 @@ def test_an_endpoint_that_fails_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--dataset", "films.nt"), "needs the form IRI=KG"),
         (("--host", "192.0.2.1"), "cannot listen on 192.0.2.1:8000"),
         (("--kg", "nowhere.ttl"), "nowhere.ttl"),
     ],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
@@ -109,34 +109,13 @@ def login_headers(url: str) -> dict[str, str]:
     return headers
 
 
-def keep_login(
-    url: str, user: str, ask_password: Callable[[], str], token: str, headers: Sequence[str]
-) -> None:
-    """Keep a login for the host of a URL in the environment of this process; "" for what is not given.
-
-    `ask_password` is called where the environment has none; `headers` are each `Name: value`. Raises
-    `ConfigurationError` on two logins, a user without a password, or a malformed header.
-    """
-    names = {part: _variable_name(_places(url)[0], part) for part in ("TOKEN", "USER", "PASSWORD", "HEADERS")}
-    if (user and token) or ((user or token) and split_url(url).username is not None):
-        raise ConfigurationError("two logins: give one of --token, --user, and a user in the URL")
-    password = (_variable_of(url, "PASSWORD") or ask_password()) if user else ""
-    if user and not password:
-        raise ConfigurationError(f"no password of {user}: set the environment variable {names['PASSWORD']}")
-    if user or token:
-        os.environ |= {names["TOKEN"]: token, names["USER"]: user, names["PASSWORD"]: password}
-    if headers:
-        read_headers(headers)
-        os.environ[names["HEADERS"]] = "\n".join([_variable_of(url, "HEADERS"), *headers])
-
-
 def read_headers(lines: Iterable[str]) -> dict[str, str]:
     """Return headers from lines `Name: value`. Raises `ConfigurationError`, which shows none, on others."""
     headers = {}
     for line in filter(None, lines):
         match = re.fullmatch(r"([\w!#$%&'*+.^`|~-]+):[ \t]*([\x20-\x7e]+)", line, re.ASCII)
         if match is None:
-            raise ConfigurationError("a header needs the form 'Name: value', e.g. --header 'X-Api-Key: a1b2'")
+            raise ConfigurationError("a header needs the form 'Name: value', e.g. 'X-Api-Key: a1b2'")
         headers[match[1]] = match[2]
     return headers
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from base64 import b64encode
 from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.tools.core.addresses import keep_login, login_headers, split_url
+from triplewise.tools.core.addresses import split_url
 from triplewise.tools.core.errors import ConfigurationError
 
 
@@ -32,14 +30,3 @@ def test_an_impossible_url_is_refused_without_its_password(url: str) -> None:
 def test_a_url_has_parts_or_is_refused(url: str) -> None:
     with suppress(ConfigurationError):
         assert split_url(url).hostname
-
-
-@pytest.mark.parametrize("place", ["H_EXAMPLE", "H_EXAMPLE_8890"])
-def test_a_token_in_the_environment_does_not_beat_a_user_who_is_given(
-    place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "environ", {**os.environ, f"TRIPLEWISE_{place}_TOKEN": "theirs"})
-    url = "http://h.example:8890/sparql"
-    assert login_headers(url) == {"Authorization": "Bearer theirs"}
-    keep_login(url, "me", lambda: "s3cret", "", [])
-    assert login_headers(url) == {"Authorization": "Basic " + b64encode(b"me:s3cret").decode()}

@@ -117,7 +117,7 @@ def test_retry_after_is_honoured(start: Start, monkeypatch: pytest.MonkeyPatch) 
         (Scripted("Parse error: line 1", status=400), Outcome.SYNTAX, "line 1"),
         (Scripted("Virtuoso 37000 Error SP030: SPARQL compiler", status=500), Outcome.SYNTAX, "SP030"),
         (Scripted("Virtuoso S0022 Error SQ200: No column w.", status=500), Outcome.SYNTAX, "No column"),
-        (Scripted("who are you", status=401), Outcome.UNAVAILABLE, "--token"),
+        (Scripted("who are you", status=401), Outcome.UNAVAILABLE, "_TOKEN"),
         (Scripted("no", status=403), Outcome.UNAVAILABLE, "refuses access"),
         (Scripted("no", status=404), Outcome.UNAVAILABLE, "check the path"),
         (Scripted("Virtuoso S1T00 Error SR171: Transaction timed out", status=500), Outcome.TIMEOUT, "SR171"),

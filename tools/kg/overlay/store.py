@@ -62,24 +62,6 @@ class StoredFact:
     decided: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FactFilter:
-    """Which facts are meant: of one of the statuses (any if empty), with this text in a term, a label, a
-    sentence, a document's name or source, or the question, in any case.
-    """
-
-    status: tuple[FactStatus, ...] = ()
-    text: str = ""
-
-    def matches(self, stored: StoredFact) -> bool:
-        """Whether a fact is meant."""
-        fact = stored.fact
-        where = [w for r in stored.readings for w in (r.sentence, r.document, r.source, r.question)]
-        texts = "\n".join([fact.triple.n3(), *fact.labels.values(), *where])
-        is_wanted = not self.status or fact.status in self.status
-        return is_wanted and self.text.casefold() in texts.casefold()
-
-
 class FactStore:
     """The facts of one KG, in a file that the first fact makes. `DataError` where it cannot be used."""
 
@@ -101,8 +83,8 @@ class FactStore:
             status = dict(connection.execute("SELECT id, status FROM facts"))
         return tuple(replace(fact, status=status[fact.id]) for fact in given)
 
-    def facts(self, chosen: FactFilter | None = None) -> list[StoredFact]:
-        """Return the facts that are meant, oldest first."""
+    def facts(self, *status: FactStatus) -> list[StoredFact]:
+        """Return the facts, oldest first: all, or those of some status."""
         if not self.path.exists():
             return []
         with self._connected() as connection:
@@ -121,7 +103,7 @@ class FactStore:
                 **asdict(max(readings[fact_id], key=lambda r: r.confidence)),
             )
             stored.append(StoredFact(fact, tuple(readings[fact_id]), added, decided))
-        return [fact for fact in stored if chosen is None or chosen.matches(fact)]
+        return [known for known in stored if not status or known.fact.status in status]
 
     def get(self, prefix: str) -> StoredFact:
         """The fact whose id begins so. Raises `ConfigurationError` where there is none, or several."""

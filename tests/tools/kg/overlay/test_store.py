@@ -16,7 +16,7 @@ import pytest
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, XSD, Literal, Triple, text
-from triplewise.tools.kg.overlay.store import FactFilter, FactStore, default_path
+from triplewise.tools.kg.overlay.store import FactStore, default_path
 
 EX = "http://example.org/"
 FACT = ExtractedFact(
@@ -62,21 +62,11 @@ def test_read_again_is_one_more_reading_and_keeps_the_status(store: FactStore) -
     assert kept.decided
 
 
-@pytest.mark.parametrize(
-    ("wanted", "found"),
-    [
-        (FactFilter(), [FACT, YEAR]),
-        (FactFilter(status=("accepted",)), []),
-        (FactFilter(text="RETURN of"), [FACT]),
-        (FactFilter(text="manhattan"), [YEAR]),
-        (FactFilter(text="viggo.txt"), [FACT, YEAR]),
-        (FactFilter(text="PLAY"), [FACT, YEAR]),
-        (FactFilter(text="nowhere"), []),
-    ],
-)
-def test_filters(store: FactStore, wanted: FactFilter, found: list[ExtractedFact]) -> None:
+def test_facts_by_status(store: FactStore) -> None:
     store.add([FACT, YEAR])
-    assert [k.fact for k in store.facts(wanted)] == found
+    store.decide([YEAR.id], "accepted")
+    assert [k.fact.id for k in store.facts("accepted")] == [YEAR.id]
+    assert [k.fact.id for k in store.facts()] == [FACT.id, YEAR.id]
 
 
 def test_by_prefix_of_the_id(store: FactStore) -> None:
