@@ -83,7 +83,7 @@ class FactStore:
             status = dict(connection.execute("SELECT id, status FROM facts"))
         return tuple(replace(fact, status=status[fact.id]) for fact in given)
 
-    def facts(self, *status: FactStatus) -> list[StoredFact]:
+    def facts(self, *wanted: FactStatus) -> list[StoredFact]:
         """Return the facts, oldest first: all, or those of some status."""
         if not self.path.exists():
             return []
@@ -103,7 +103,7 @@ class FactStore:
                 **asdict(max(readings[fact_id], key=lambda r: r.confidence)),
             )
             stored.append(StoredFact(fact, tuple(readings[fact_id]), added, decided))
-        return [known for known in stored if not status or known.fact.status in status]
+        return [known for known in stored if not wanted or known.fact.status in wanted]
 
     def get(self, prefix: str) -> StoredFact:
         """The fact whose id begins so. Raises `ConfigurationError` where there is none, or several."""
