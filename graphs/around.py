@@ -128,8 +128,42 @@ class ServedGraph:
         return self.context.kg if isinstance(self.context.kg, str) else ""
 
     def held(self, state: State) -> Held | None:
-        """Return what the graph holds around a question: see `held_around`."""
-        return held_around(state, self.kg.session(), self.encoder, self.source)
+        """Return what the graph holds around a question that is not surely answered, and what may help."""
+        answer, kg, encoder, source = state.answer, self.kg.session(), self.encoder, self.source
+        if answer is None or answer.status not in ("not_found", "unsure") or answer.sql:
+            return None
+        asked = state.question
+        for entity in state.linked:
+            asked = asked.replace(entity.mention, " ")
+        content = " ".join(w for w in re.findall(r"\w+", asked) if w.lower() not in lexicon().stop)
+        uncovered = next((r.uncovered for r in state.readings if r.uncovered), ())
+        named = " ".join(entity.mention for entity in state.linked).split()
+        words = " ".join(w for w in answer.unaccounted or uncovered if w not in named) or content
+        shape, near, held = kg.profile, tuple[Match, ...](), list[EntityFacts]()
+        naming = {shape.short(IRI(p)) for p in (*shape.label_predicates, *shape.type_predicates)}
+        try:
+            if not state.linked:
+                near = search_kg(kg, words, encoder=encoder, limit=NEAR) if words else ()
+            for linked in state.linked[:ENTITIES]:
+                facts = facts_around(kg, encoder, linked.id, content or state.question, VALUES, HELD)
+                shown = tuple(r for r in facts.relations if r.id not in naming)
+                held.append(facts.model_copy(update={"relations": shown, "notice": ""}))
+        except TriplewiseError:
+            return None
+        cures, relation = [], next((r.id for facts in held for r in facts.relations), "")
+        if relation and words:
+            text = f'Where a relation means "{words}", give it that name, once and for all'
+            option = ["--kg", source] if source and source != "demo" else []
+            command = shlex.join(["triplewise", "kg", "name", relation, words, *option])
+            cures.append(Cure(text=text, command=command))
+        elif kg.is_remote and kg.index is None:
+            text = "Names are found in any spelling once they are indexed"
+            cures.append(Cure(text=text, command=shlex.join(["triplewise", "kg", "index", source])))
+        if mention := next((e.mention for e in state.linked), ""):
+            line = {"question": state.question, "answers": ["..."], "entities": [mention]}
+            text = "Or answer two such questions in a file, a line of JSON each, and ask with --seeds FILE"
+            cures.append(Cure(text=text, command=json.dumps(line, ensure_ascii=False)))
+        return Held(words=words, entities=tuple(held), near=near, cures=tuple(cures))
 
     def document(self, state: State) -> dict[str, Any]:
         """Return an ended run as JSON, and what the graph holds where it gave no sure answer."""
@@ -197,45 +231,6 @@ def _relation_counts(kg: KnowledgeGraph, node: IRI) -> dict[Side, int | None]:
         for relation, out, number in result.rows
         if isinstance(relation, IRI) and not kg.profile.excludes(relation)
     }
-
-
-def held_around(state: State, kg: KnowledgeGraph, encoder: Encoder, source: str = "") -> Held | None:
-    """Return what a graph (opened by `source`) holds around a question not surely answered, and cures."""
-    answer = state.answer
-    if answer is None or answer.status not in ("not_found", "unsure") or answer.sql:
-        return None
-    asked = state.question
-    for entity in state.linked:
-        asked = asked.replace(entity.mention, " ")
-    content = " ".join(w for w in re.findall(r"\w+", asked) if w.lower() not in lexicon().stop)
-    uncovered = next((r.uncovered for r in state.readings if r.uncovered), ())
-    named = " ".join(entity.mention for entity in state.linked).split()
-    words = " ".join(w for w in answer.unaccounted or uncovered if w not in named) or content
-    shape, near, held = kg.profile, tuple[Match, ...](), list[EntityFacts]()
-    naming = {shape.short(IRI(p)) for p in (*shape.label_predicates, *shape.type_predicates)}
-    try:
-        if not state.linked:
-            near = search_kg(kg, words, encoder=encoder, limit=NEAR) if words else ()
-        for linked in state.linked[:ENTITIES]:
-            facts = facts_around(kg, encoder, linked.id, content or state.question, VALUES, HELD)
-            shown = tuple(r for r in facts.relations if r.id not in naming)
-            held.append(facts.model_copy(update={"relations": shown, "notice": ""}))
-    except TriplewiseError:
-        return None
-    cures, relation = [], next((r.id for facts in held for r in facts.relations), "")
-    if relation and words:
-        text = f'Where a relation means "{words}", give it that name, once and for all'
-        option = ["--kg", source] if source and source != "demo" else []
-        command = shlex.join(["triplewise", "kg", "name", relation, words, *option])
-        cures.append(Cure(text=text, command=command))
-    elif kg.is_remote and kg.index is None:
-        text = "Names are found in any spelling once they are indexed"
-        cures.append(Cure(text=text, command=shlex.join(["triplewise", "kg", "index", source])))
-    if mention := next((e.mention for e in state.linked), ""):
-        line = {"question": state.question, "answers": ["..."], "entities": [mention]}
-        text = "Or answer two such questions in a file, a line of JSON each, and ask with --seeds FILE"
-        cures.append(Cure(text=text, command=json.dumps(line, ensure_ascii=False)))
-    return Held(words=words, entities=tuple(held), near=near, cures=tuple(cures))
 
 
 def name_relation(kg: KnowledgeGraph, source: str, relation: str, name: str) -> tuple[str, Path]:

@@ -104,7 +104,7 @@ def evaluate(context: typer.Context) -> object:
     try:
         commands: typer.Typer = entry.load()
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "triplewise":
+        if (error.name or "").startswith("triplewise"):
             raise
         message = f"`triplewise eval` needs {error.name}, which is not installed; {fix}"
         raise ConfigurationError(message) from error

@@ -22,12 +22,8 @@ from triplewise.tools.core import errors
 from triplewise.tools.core.files import json_lines, lines_of, write_text, writing
 
 COLUMNS = ("id", "question", "status", "confidence", "answer", "values", "iris", "query", "reason", "seconds")
-"""Columns of the answers; several answers of one question stand in one cell, split by ` | `.
-
-Other columns of the questions stand behind them.
-"""
-SEPARATORS = ",;\t|"
-"""What may stand between the cells of a `.csv`."""
+"""Columns of the answers, before those of the questions; several answers in a cell are split by ` | `."""
+SEPARATORS = ",;\t|"  # what may stand between the cells of a `.csv`
 
 Row = dict[str, Any]
 

@@ -154,11 +154,7 @@ class SettingOptions(GraphOptions):
     )
 
     def context_settings(self, config: Path | None = None) -> dict[str, Any]:
-        """Return the settings of these options and of the configuration, checked.
-
-        Those not set are left to the preset. Raises as `read_config`, and `ConfigurationError` on a value
-        that does not fit.
-        """
+        """Return the settings of these options and of the configuration, checked. Raises as `read_config`."""
         from triplewise.nodes.context import Context
         from triplewise.nodes.models import split_model
 
@@ -187,10 +183,7 @@ class RunOptions(SettingOptions):
         entities: Iterable[str] | None = None,
         config: Path | None = None,
     ) -> RunRequest:
-        """Return what to run; entities are `mention=id` or `mention`.
-
-        Raises `ConfigurationError` on what cannot be run, before anything is opened.
-        """
+        """Return what to run; entities are `mention=id` or `mention`. Raises before anything is opened."""
         from triplewise.graphs.presets import find_preset
         from triplewise.graphs.runs import RunRequest
         from triplewise.nodes.context import Context

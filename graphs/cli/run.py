@@ -192,8 +192,7 @@ class Report:
         if feedback.outcome and feedback.outcome not in ("rows", "empty"):
             failed = f"{feedback.outcome}: {feedback.message or step.observation}"
             self.row("", Text(failed[:LENGTH], "yellow"))
-        sides = {"forward": "leaving", "backward": "arriving"}
-        shown = {sides.get(s, s): self.labels.of(ids) for s, ids in feedback.relations.items() if ids}
+        shown = {side: self.labels.of(ids) for side, ids in feedback.relations.items() if ids}
         shown |= {variable: [readable_text(t) for t in texts] for variable, texts in feedback.values.items()}
         self.row("", *(Text.assemble((f"{name}: ", QUIET), _first(texts)) for name, texts in shown.items()))
         if not shown and step.observation and not step.rolled_back:

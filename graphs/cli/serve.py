@@ -113,10 +113,8 @@ def _listen(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> No
     server.run(sockets=[listening])
 
 
-def demo_contents() -> dict[str, Any]:
+def demo_contents() -> Any:
     """Return what the demo graph is about, and questions to try by topic."""
     import yaml
 
-    text = (files("triplewise.graphs.cli") / "demo.yaml").read_text(encoding="utf-8")
-    contents: dict[str, Any] = yaml.safe_load(text)
-    return contents
+    return yaml.safe_load((files("triplewise.graphs.cli") / "demo.yaml").read_text(encoding="utf-8"))
