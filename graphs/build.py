@@ -81,8 +81,12 @@ def after_choose(state: State) -> Literal["another entity", "done"]:
 BRANCHES: dict[str, tuple[Callable[..., str], dict[Hashable, str]]] = {
     "inspect": (
         after_inspect,
-        {"error": "correct", "facts to review": "review", "progress": "reflect"}
-        | {"finished, or budget spent": "answer"},
+        {
+            "error": "correct",
+            "facts to review": "review",
+            "progress": "reflect",
+            "finished, or budget spent": "answer",
+        },
     ),
     "reflect": (after_reflect, {"new focus": "observe", "same focus": "act"}),
     "answer": (after_answer, {"unsure": "choose", "done": END}),

@@ -56,7 +56,8 @@ def show(
             update |= done
             if phase == "plan":
                 break
-    state = State.model_validate({"question": question, **update})
+    found = {name: value for name, value in update.items() if value is not None}  # None empties a list
+    state = State.model_validate({"question": question, **found})
     if not as_json:
         report = Report(console, run.served)
         report.plan(state, SHOWN, "--json gives all")

@@ -154,7 +154,7 @@ class Report:
         self.row("Entities", *(Text(f"{e.mention} is ") + self._tagged(e.id) for e in state.linked))
         if not state.linked and self._toolset.name not in DATABASE_TOOLSETS:
             self.row("Entities", Text("none found in the question", QUIET))
-        chains = [*state.rules[:most], *state.dropped[:most]]
+        chains: list[Any] = [*state.rules[:most], *state.dropped[:most]]
         self.labels.fetch([c.anchor for c in chains if c.anchor], [r for c in chains for r in c.relations])
         lines: dict[str, list[Text]] = {"Plan": [], "Rules": [], "Dropped": []}
         for reading in state.readings:

@@ -19,12 +19,18 @@ import httpx
 import pytest
 import yaml
 
-from tests.graphs.test_serve import FILMS, started
+from tests.graphs.test_serve import started
 from tests.graphs.test_studio import COMMAND, langgraph_dev
 from tests.support.sql_servers import Postgres
 from tests.support.virtuoso import Virtuoso, free_port
 
 DEPLOY = Path(__file__).parent.parent.parent / "docs" / "deploy"
+FILMS = """
+<http://e/alien> <http://www.w3.org/2000/01/rdf-schema#label> "Alien" .
+<http://e/scott> <http://www.w3.org/2000/01/rdf-schema#label> "Ridley Scott" .
+<http://e/director> <http://www.w3.org/2000/01/rdf-schema#label> "director" .
+<http://e/alien> <http://e/director> <http://e/scott> .
+"""
 OPERATOR = {
     "DBA_PASSWORD": "dba-s3cret",
     "POSTGRES_PASSWORD": "pg-s3cret",
