@@ -211,7 +211,7 @@ def _explain(error: Exception) -> int:
             say(str(error), "error")
             return USER_ERROR if isinstance(error, UserError) else RUN_ERROR
         case sqlite3.Error():
-            say(f"the checkpoints failed ({error}); repeat with --no-checkpoints to do without", "error")
+            say(f"the checkpoints failed ({error}); they lie in the user's state folder", "error")
             return RUN_ERROR
         case OSError():
             say(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", "error")

@@ -98,8 +98,8 @@ class Checkpoints:
         except BlockingIOError as error:
             raise ConfigurationError("another process goes on with this run; wait for it to end") from error
         except sqlite3.Error as error:
-            what = f"the checkpoints in {self.file} failed ({error})"
-            raise RunError(f"{what}; mend that and use --resume, or do without: --no-checkpoints") from error
+            message = f"the checkpoints in {self.file} failed ({error}); mend that and use --resume"
+            raise RunError(message) from error
 
     def unfinished(self, chat: bool = False) -> RunRequest:
         """Return the newest run or conversation that was cut off. Raises `ConfigurationError` for none."""

@@ -56,7 +56,6 @@ def ask(
     jobs: int = o.option("N", "With --file: questions asked at a time.", 4, min=1),
     config: Path | None = o.option("FILE", "Settings and preset as YAML; other options go before it."),
     resume: bool = o.flag("Go on with the last run that was cut off.", "--resume"),
-    no_checkpoints: bool = o.flag("Save nothing; a killed run is lost.", "--no-checkpoints"),
 ) -> None:
     """Answer a question, with the query, the facts that prove it, and what was corrected.
 
@@ -87,21 +86,18 @@ def ask(
     if resume:
         o.check_resume(context, *(f.name for f in fields(Output)))
     request = None if resume else options.request(question, entity, config)
-    store = None if no_checkpoints else Checkpoints(lambda text: say(text, "notice"))
+    store = Checkpoints(lambda text: say(text, "notice"))
     try:
-        if request is None:
-            assert store is not None, "--no-checkpoints is refused beside --resume"
-            request = store.unfinished()
+        request = request or store.unfinished()
         if request.context.get("review") or request.context.get("interactive"):
             message = "review and interactive stop a run, for Python and Studio; leave them out here"
             raise ConfigurationError(f"{message}: decide by `triplewise facts`, pick a reading on the page")
-        with chdir(request.folder), store.running(request) if store else nullcontext():
-            status = follow(request, store.saver if store else None, resume, output, page)
+        with chdir(request.folder), store.running(request):
+            status = follow(request, store.saver, resume, output, page)
     except KeyboardInterrupt:
-        raise Interrupted("`triplewise ask --resume` goes on" if store and store.saver else "") from None
+        raise Interrupted("`triplewise ask --resume` goes on" if store.saver else "") from None
     finally:
-        if store is not None:
-            store.close()
+        store.close()
     raise typer.Exit(CODES.get(status, 1))
 
 
@@ -112,8 +108,7 @@ def follow(request: Any, saver: Any, resume: bool, output: Output, page: Path | 
     run, console = Run(request, saver), out()
     is_still = output.as_json or output.quiet or not console.is_terminal
     with nullcontext() if is_still else console.status("opening the knowledge graph") as status:
-        for _ in run.updates(resume, status):
-            pass
+        run.follow(resume, status)
     answer, report = run.state.answer, Report(console, run.served, output.verbose)
     assert answer is not None, "a run that ends has an answer"
     if output.as_json:

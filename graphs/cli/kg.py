@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 PATIENCE, SHOWN = 10.0, 12
 """Seconds one query of `info` may take; most broken lines that are printed."""
 
-SOURCES = (
-    "RDF files (.nt .ttl .rdf .trig .jsonld, also .gz .zst .bz2), s|p|o lines (.txt), labels.tsv, folders."
-)
+SOURCES = "RDF files (.nt .ttl .rdf .trig .jsonld; .gz .zst .bz2), s|p|o lines (.txt), labels.tsv, folders."
 CENTRES = "Entities to cut around: ids or IRIs, one a line, or JSON lines with `entities` or `topic_entity`."
 DUMP = "A file of any size that `kg load` takes (N-Triples is read line by line). Repeatable."
 HUBS = "A node with more neighbours than this on one side is not expanded on that side. 0: no limit."
@@ -28,9 +26,7 @@ TOPICS = "JSON lines with `question`, `answers`, and `topic_entity` or `entities
 Into = Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder to make.")]
 Source = Annotated[str, typer.Argument(metavar="KG", help=o.KG_FORMS + ".")]
 
-commands = typer.Typer(
-    help="Load a knowledge graph, look at one, write down its shape.", no_args_is_help=True
-)
+commands = typer.Typer(help="Load a knowledge graph, look at one, see its shape.", no_args_is_help=True)
 
 
 @o.command(commands)

@@ -48,16 +48,11 @@ def show(
         triplewise plan index train.jsonl --kg films
     """
     from triplewise.graphs.cli.run import Report, Run
-    from triplewise.nodes.state import State
 
-    run, console, update = Run(options.request(question, entity)), out(), dict[str, Any]()
+    run, console = Run(options.request(question, entity)), out()
     with console.status("planning") if console.is_terminal else nullcontext():
-        for phase, done in run.updates():
-            update |= done
-            if phase == "plan":
-                break
-    found = {name: value for name, value in update.items() if value is not None}  # None empties a list
-    state = State.model_validate({"question": question, **found})
+        run.follow(until="observe")
+    state = run.state
     if not as_json:
         report = Report(console, run.served)
         report.plan(state, SHOWN, "--json gives all")

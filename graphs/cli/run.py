@@ -1,9 +1,9 @@
-"""One run of the state machine: followed phase by phase, shown to a person, and written as a page."""
+"""One run of the state machine: shown to a person, and written as a page."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ HEAD, GOOD, DOUBTFUL, BAD, QUIET = "bold", "bold green", "bold yellow", "bold re
 
 
 class Run:
-    """A run that can be followed phase by phase, to its last `state`. Raises as `ServedGraph.open`."""
+    """A run of the state machine, to its last `state`. Raises as `ServedGraph.open`."""
 
     state: State
 
@@ -50,10 +50,8 @@ class Run:
         self._options: Any = {"context": self.served.context, **({"durability": "sync"} if saver else {})}
         self._graph: Any = build_graph(request.preset, checkpointer=saver)
 
-    def updates(
-        self, resume: bool = False, status: Status | None = None
-    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield each phase with its update, from the last checkpoint on where `resume` is set."""
+    def follow(self, resume: bool = False, status: Status | None = None, until: str = "") -> None:
+        """Run to the end, or until a phase begins; from the last checkpoint on where `resume` is set."""
         config: Any = {"configurable": {"thread_id": self.request.thread}}
         values: dict[str, Any] = {"question": self.request.question, "entities": self.request.entities}
         start: Any = values
@@ -61,13 +59,13 @@ class Run:
             values, start = saved, None
             done = count(len(saved.get("steps", ())), "step", "steps")
             say(f"going on after {done} (thread {self.request.thread})", "notice")
-        modes = ["tasks", "updates", "values"]
+        modes = ["tasks", "values"]
         for mode, data in self._graph.stream(start, config, stream_mode=modes, **self._options):
             if mode == "values":
                 values = data
-            elif mode == "updates":
-                yield from ((phase, update or {}) for phase, update in data.items())
-            elif status and "input" in data:
+            elif "input" in data and data["name"] == until:
+                break
+            elif "input" in data and status:
                 status.update(DOING[data["name"]])
         self.state = State.model_validate(values).restored()
 

@@ -345,4 +345,4 @@ def test_demo_questions_are_none_of_the_test_questions() -> None:
 
 @pytest.mark.parametrize("question", demo_questions())
 def test_demo_questions_have_answers(cli: Cli, question: str) -> None:
-    assert cli("ask", question, "-q", "--no-checkpoints", *SURE).code == 0
+    assert cli("ask", question, "-q", *SURE).code == 0

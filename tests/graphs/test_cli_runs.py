@@ -154,4 +154,4 @@ def test_a_checkpoint_that_was_tampered_with_is_called_damaged() -> None:
 
     run = Run(RunRequest(QUESTION, {}, "agent", {"kg": "demo"}, thread="t"), Tampered())
     with pytest.raises(DataError, match="thread t is damaged"):
-        next(run.updates(resume=True))
+        run.follow(resume=True)

@@ -125,7 +125,7 @@ def test_the_command_line_asks(
 ) -> None:
     select = "query(SELECT f.title FROM film f JOIN prize p ON p.film_id = f.id WHERE p.prize = 'BAFTA')"
     server = openai_server([f"Thought: go on\nAction 1: {select}\nAction 2: execute()"] * 2)
-    model = ("--model", "openai:scripted", "--base-url", server.url, "--no-checkpoints")
+    model = ("--model", "openai:scripted", "--base-url", server.url)
     question = ("ask", "Which film won the BAFTA?", "--set", "api_key_env=")
     assert run((*question, "--db", db, *model)) == 0
     shown = capsys.readouterr().out
@@ -137,7 +137,7 @@ def test_the_command_line_asks(
     assert document["sql"].startswith("SELECT")
     assert run((*question, "--db", str(tmp_path / "no.db"), *model)) == 2
     assert "there is no such file" in capsys.readouterr().err
-    assert run((*question, "--db", db, "--no-checkpoints")) == 2
+    assert run((*question, "--db", db)) == 2
     assert "asking a database needs a language model" in capsys.readouterr().err
 
 
