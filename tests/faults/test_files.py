@@ -44,7 +44,7 @@ def test_checkpoints_and_notes_are_nobody_elses_to_read(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert run(["ask", "Who wrote Dracula?", "--quiet", "--thread", "kept"]) == 0
+    assert run(["ask", "Who wrote Dracula?", "--quiet"]) == 0
     modes = {
         p: stat.S_IMODE(p.stat().st_mode)
         for p in (tmp_path / "triplewise", *(tmp_path / "triplewise").rglob("*"))
