@@ -1,11 +1,4 @@
-"""The compiled state machines: `build_graph`, the presets, the command line.
-
->>> from triplewise.graphs import Context, build_graph
->>> graph = build_graph(preset="agent")
->>> state = graph.invoke({"question": "What is the capital of Japan?"}, context=Context(kg="demo"))
->>> state["answer"].text
-'Tokyo.'
-"""
+"""The compiled state machines: `build_graph`, the presets, the command line."""
 
 from typing import TYPE_CHECKING
 

@@ -33,16 +33,8 @@ class Preset:
     settings: Mapping[str, Any]
 
 
-_STEP_BY_STEP = {
-    "link": "index",
-    "plan": "for-policy",
-    "observe": "none",
-    "act": "auto",
-    "inspect": "eraser",
-    "correct": "eraser",
-    "reflect": "none",
-    "answer": "program",
-}
+_STEP_BY_STEP = {"link": "index", "plan": "for-policy", "observe": "none", "act": "auto"}
+_STEP_BY_STEP |= {"inspect": "eraser", "correct": "eraser", "reflect": "none", "answer": "program"}
 """QueryAgent's phases; the other presets say where theirs differ."""
 _FAITHFUL = {"history": "full", "relation_cut": 40, "shuffle_seed": 0}
 _FAITHFUL |= dict.fromkeys(("label_batch", "reuse_answers", "verify_corrections"), False)

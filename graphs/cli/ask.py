@@ -13,8 +13,7 @@ from triplewise.graphs.cli import options as o
 from triplewise.graphs.console import EXIT_CODES, Interrupted, Json, echo, echo_json, out, say
 from triplewise.tools.core.errors import ConfigurationError
 
-CODES = {"answered": 0, "unsure": 4}
-"""Exit codes by the status of an answer; of any other it is 1."""
+CODES = {"answered": 0, "unsure": 4}  # exit codes by the status of an answer; of any other it is 1
 
 commands = typer.Typer()
 

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -190,15 +191,13 @@ def _columns_in_words(table: Table) -> set[int]:
     return {i for i, text in texts if re.search(r"\w", text)} - figures
 
 
-def _as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
 def _blocks(page: Page) -> Iterator[dict[str, str]]:
     """Yield the data that the page's script reads, as gzip in base64: of a run its list, then its traces."""
 
+    as_json = partial(json.dumps, ensure_ascii=False, default=str)
+
     def block(id: str, value: Any) -> dict[str, str]:
-        packed = gzip.compress(_as_json(value).encode(errors="replace"), 6, mtime=0)
+        packed = gzip.compress(as_json(value).encode(errors="replace"), 6, mtime=0)
         return {"id": id, "data": base64.b64encode(packed).decode()}
 
     def first(values: Sequence[str]) -> list[str]:
@@ -210,7 +209,7 @@ def _blocks(page: Page) -> Iterator[dict[str, str]]:
         for q in run.questions:
             plain = {name: getattr(q, name) for name in ("id", "question", "status", "score", "tags")}
             listed.append(plain | {"gold": first(q.gold), "answer": first(q.answer), "error": q.error_class})
-        about = [(n, value if isinstance(value, str) else _as_json(value)) for n, value in run.about.items()]
+        about = [(n, value if isinstance(value, str) else as_json(value)) for n, value in run.about.items()]
         index = {"name": run.name, "metric": run.metric, "chunk": CHUNK, "about": about, "questions": listed}
         yield block(f"run-{number}", index)
         for at in range(0, len(run.questions), CHUNK):
