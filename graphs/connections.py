@@ -27,12 +27,6 @@ class ImpatientProtocol(H11Protocol):
         super().on_response_complete()
         self._wait()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
-        super().connection_lost(exc)
-        if self._late is not None:
-            self._late.cancel()
-
     def _wait(self) -> None:
         def give_up() -> None:
             if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):

@@ -12,7 +12,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,7 +82,7 @@ class Checkpoints:
             return
         path = self.note(request.thread)
         try:
-            with _locked(path):
+            with exclusive(path.with_suffix(".lock"), BlockingIOError()):
                 # Whoever goes on needs the passwords in its URLs.
                 context = {n: whole_url(v) if isinstance(v, str) else v for n, v in request.context.items()}
                 note = json.dumps(asdict(replace(request, context=context)))
@@ -112,7 +112,7 @@ class Checkpoints:
         """Yield the runs that nobody holds, newest first. The oldest are forgotten."""
         paths = self.notes.glob("*.json") if self.saver is not None else ()
         for number, path in enumerate(sorted(paths, key=lambda p: p.stat().st_mtime, reverse=True)):
-            with suppress(BlockingIOError), _locked(path):
+            with suppress(BlockingIOError), exclusive(path.with_suffix(".lock"), BlockingIOError()):
                 try:
                     request = RunRequest(**json.loads(path.read_text(encoding="utf-8")))
                 except (ValueError, TypeError):  # killed while writing it: nothing had begun
@@ -132,11 +132,6 @@ class Checkpoints:
         if self.saver is not None:
             self.saver.delete_thread(request.thread)
         self.note(request.thread).unlink(missing_ok=True)
-
-
-def _locked(note: Path) -> AbstractContextManager[None]:
-    """Hold the lock of a note. Raises `BlockingIOError` where another process does."""
-    return exclusive(note.with_suffix(".lock"), BlockingIOError())
 
 
 def open_saver(path: Path, notify: Notify) -> SqliteSaver:

@@ -19,10 +19,9 @@ from triplewise.tools.core.errors import ConfigurationError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-_ADDRESS = "Address to listen on; 0.0.0.0 lets other machines ask."
-Host = Annotated[str, typer.Option(metavar="ADDRESS", help=_ADDRESS)]
-_PORT = "Port to listen on; 0 takes a free one."
-Port = Annotated[int, typer.Option(metavar="N", min=0, max=65_535, help=_PORT)]
+_HOST = "Address to listen on; 0.0.0.0 lets other machines ask."
+Host = Annotated[str, typer.Option(metavar="ADDRESS", help=_HOST)]
+Port = Annotated[int, typer.Option(metavar="N", min=0, max=65_535, help="Port; 0 takes a free one.")]
 
 commands = typer.Typer()
 
