@@ -22,7 +22,7 @@ from triplewise.nodes.plan import is_sure
 from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.sql import require_model
 from triplewise.nodes.state import State, Step
-from triplewise.tools.actions import Toolset, parse_actions, parse_call, parse_react
+from triplewise.tools.actions import MODEL_TOOLSETS, Toolset, parse_actions, parse_call, parse_react
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.kg.protocol import Outcome
@@ -96,8 +96,8 @@ def tools(state: State, runtime: Runtime[Context]) -> Update:
 def embedded(state: State, runtime: Runtime[Context]) -> Update:
     """Follow the best reading step by step; after a correction, the next one that fits."""
     env = environment(runtime)
-    if env.toolset.name == "sparql":
-        require_model(runtime.context, "writing SPARQL")
+    if env.toolset.name in MODEL_TOOLSETS:
+        require_model(runtime.context, f"the toolset {env.toolset.name}")
     choice = decide(state, env.kg, env.toolset.name)
     state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
     if choice.call == GIVE_UP:

@@ -8,7 +8,7 @@ names to its answers; superlatives, comparisons with values and the like take a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
@@ -17,7 +17,6 @@ from pyoxigraph import RdfFormat, Store
 
 from triplewise.nodes.state import State
 from triplewise.tools.actions import Toolset
-from triplewise.tools.actions.agentbench import set_script
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.pyql import execute_program, script
 from triplewise.tools.actions.terms import UNNAMED
@@ -26,7 +25,6 @@ from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.files import parse_yaml
 from triplewise.tools.core.terms import IRI, Node, Term, Variable
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.kg.rdf import from_ox
 from triplewise.tools.parsing.reading import Reading
@@ -35,8 +33,6 @@ from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import write_iri, write_node
 
 GIVE_UP = Call("give_up")
-SCRIPTS: dict[str, Callable[[PyQL, Profile], tuple[Call, ...]]] = {"pyql": script, "agentbench": set_script}
-"""Toolset -> all the actions that a program stands for, where they are known beforehand."""
 _THOUGHTS: Mapping[str, str] = parse_yaml(
     (files("triplewise.nodes") / "thoughts.yaml").read_text(encoding="utf-8"), "thoughts.yaml"
 ).value
@@ -50,7 +46,6 @@ _NEEDS: dict[type[pyql.Clause], str] = {
     pyql.Aggregate: "computing with numbers",
     pyql.Union: "alternatives",
     pyql.Not: "leaving something out",
-    pyql.TimeWindow: "a period",
 }
 
 
@@ -70,8 +65,8 @@ def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
     for attempt, reading in enumerate(state.readings):
         program = PyQL.parse(reading.program, kg.profile)
         try:
-            if toolset in SCRIPTS:
-                choice = _next_call(state, reading, SCRIPTS[toolset](program, kg.profile), attempt)
+            if toolset == "pyql":
+                choice = _next_call(state, reading, script(program, kg.profile), attempt)
             else:
                 choice = _next_look(state, reading, walk.follow(program), attempt, toolset)
         except ActionError as error:
@@ -80,8 +75,7 @@ def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
             only_excludes = all(isinstance(c, pyql.Filter) and c.operator == "!=" for c in others)
             if only_excludes and reading is not state.readings[-1]:
                 continue
-            can = "no action on sets can do" if toolset in SCRIPTS else "takes a query"
-            obstacle = f"The question needs {error.message}, which {can}."
+            obstacle = f"The question needs {error.message}, which takes a query."
             return Choice(obstacle, GIVE_UP, state.program, attempt)
         if choice is not None:
             return choice

@@ -5,7 +5,6 @@ from __future__ import annotations
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.embedded import SCRIPTS
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import IRI, Term
@@ -65,7 +64,7 @@ def relations(state: State, runtime: Runtime[Context]) -> Update:
 def auto(state: State, runtime: Runtime[Context]) -> Update:
     """Relations with some values; nothing over a distance where a script is followed that reads none."""
     env = environment(runtime)
-    is_unread = env.context.embedded and env.kg.is_remote and env.toolset.name in SCRIPTS
+    is_unread = env.context.embedded and env.kg.is_remote and env.toolset.name == "pyql"
     return (none if is_unread else relations)(state, runtime)
 
 

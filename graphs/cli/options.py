@@ -188,7 +188,7 @@ class RunOptions(SettingOptions):
         from triplewise.graphs.runs import RunRequest
         from triplewise.nodes.context import Context
         from triplewise.nodes.sql import require_model
-        from triplewise.tools.actions import DATABASE_TOOLSETS
+        from triplewise.tools.actions import DATABASE_TOOLSETS, MODEL_TOOLSETS
 
         settings = self.context_settings(config)
         preset, db = self.preset or read_config(config).get("preset"), settings.get("db")
@@ -196,8 +196,9 @@ class RunOptions(SettingOptions):
         toolset = find_preset(preset).settings["toolset"]
         if db and toolset not in DATABASE_TOOLSETS:
             raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")
-        if db or toolset == "sparql":
-            require_model(Context(**settings), "asking a database" if db else "writing SPARQL")
+        if toolset in MODEL_TOOLSETS:
+            doing = "asking a database" if db else f"the toolset {toolset}"
+            require_model(Context(**settings), doing)
         if not question or not question.strip():
             raise ConfigurationError('no question; ask one, e.g. triplewise ask "Who wrote Dracula?"')
         ids: dict[str, str | None] = {}

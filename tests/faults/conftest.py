@@ -10,7 +10,8 @@ import pytest
 
 from tests.faults.trajectory import FILES, open_graph
 from triplewise.nodes import environment
-from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.federation.sources import open_sources
+from triplewise.tools.kg import KnowledgeGraph
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def data(monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.skip("set TRIPLEWISE_DATA to the folder of question sets and graphs")
 
     def opened(source: Any, **settings: Any) -> KnowledgeGraph:
-        return open_graph(Path(folder), source) if source in FILES else open_kg(source, **settings)
+        return open_graph(Path(folder), source) if source in FILES else open_sources(source, **settings)
 
-    monkeypatch.setattr(environment, "open_kg", opened)
+    monkeypatch.setattr(environment, "open_sources", opened)
     return Path(folder)

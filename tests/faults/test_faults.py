@@ -30,7 +30,7 @@ APART = (
     {"timeout_lookup", "timeout_query", "kg_unavailable", "engine_error", "lookup_empty",
      "lookup_empty_untried", "fact_empty", "filter_empty", "final_empty", "answer_truncated",
      "relations_truncated"},
-    {"filter_empty", "extreme_empty", "window_empty", "step_empty", "exploration_empty", "final_empty"},
+    {"filter_empty", "extreme_empty", "step_empty", "exploration_empty", "final_empty"},
     {"lookup_unbound_variable", "lookup_unknown"},
     {"lookup_unbound_variable", "lookup_relation", "lookup_label"},
     {"no_action", "several_actions", "several_thoughts", "unknown_action", "arity"},

@@ -21,7 +21,6 @@ DOUBTS = (
     "answer_type_who",
     "answer_type_when",
     "answer_type_count",
-    "topic_in_answer",
     "answer_unnamed",
 )
 

@@ -58,13 +58,13 @@ def test_no_reading_left_is_not_found(preset: str) -> None:
 
 def test_two_entities_meet() -> None:
     both = reading(f"add_fact({WILD}, P840, ?x)", f"add_fact({FANG}, P840, ?x)", "set_answer(?x)")
-    for preset in (*TOOLSETS, "agentbench"):
+    for preset in TOOLSETS:
         state = ask(preset, {"a": WILD, "b": FANG}, both)
         assert set(state["answer"].values) == {"Q16", "Q2009"}
 
 
 def test_relations_are_walked_backward_too() -> None:
-    for preset in (*TOOLSETS, "agentbench"):
+    for preset in TOOLSETS:
         state = ask(preset, {"London": "Q45765"}, chain("Q45765", "^P50"))
         assert set(state["answer"].values) == {WILD, FANG}
 

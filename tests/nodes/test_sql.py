@@ -59,7 +59,7 @@ def test_a_scripted_model_is_corrected(db: str, openai_server: Server) -> None:
     says = [
         "Thought: look\nAction: get_column(person.name)",
         "Thought: filter\nAction: add_condition(person.name, =, jose nunez)",
-        "Thought: as told\nAction: add_condition(person.name, =, jose nunez, folded)",
+        "Thought: as told\nAction: add_condition(person.name, =, José Núñez)",
         "Thought: count\nAction: set_answer(title, COUNT)",
         "Thought: done\nAction: execute()",
     ]
@@ -196,9 +196,7 @@ def test_a_text_that_no_row_holds_is_named_with_the_nearest(db: str) -> None:
     assert (failed.outcome, failed.detail["missing"][0]["nearest"][0]) == ("empty", "Red River")
 
 
-def test_tables_joined_along_no_key_are_noted_and_values_found(db: str) -> None:
-    odd = select(db, "SELECT f.title FROM film f JOIN person p ON f.id = p.id")
-    assert "film.id = person.id is no key" in odd.observation
+def test_values_are_found_without_case_and_accents(db: str) -> None:
     assert "person.name = 'José Núñez'" in select(db, "jose nunez", action="search").observation
 
 
@@ -238,10 +236,9 @@ def test_nothing_but_null_is_no_result(db: str) -> None:
     ("condition", "missing"),
     [
         ("title LIKE 'R%d%r'", []),
-        ("title LIKE 'R_d%'", []),
         ("title = 'red river' COLLATE NOCASE", []),
         ("LOWER(title) = 'red river'", []),
-        ("title LIKE '%Rover%'", ["%Rover%"]),
+        ("title IN ('Red River', 'Red Rover')", ["Red Rover"]),
     ],
 )
 def test_patterns_and_other_capitals_are_texts_that_rows_hold(
@@ -249,15 +246,3 @@ def test_patterns_and_other_capitals_are_texts_that_rows_hold(
 ) -> None:
     found = select(db, f"SELECT COUNT(*) FROM film WHERE {condition}")
     assert [m["text"] for m in found.detail.get("missing", [])] == missing
-
-
-def test_numbers_stored_as_texts_are_told_where_their_order_counts(tmp_path: Path) -> None:
-    path = tmp_path / "races.db"
-    connection = sqlite3.connect(path)
-    connection.executescript(
-        "CREATE TABLE race (team TEXT, points TEXT); INSERT INTO race VALUES ('a', '9'), ('b', '10');"
-    )
-    connection.close()
-    url = f"sqlite:///{path}"
-    assert select(url, "SELECT team FROM race WHERE points < 45").detail == {"as_text": ["race.points"]}
-    assert select(url, "SELECT team FROM race WHERE CAST(points AS REAL) < 9.5").detail == {}

@@ -19,22 +19,20 @@ answer(#3)
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 from triplewise.tools.actions import terms
 from triplewise.tools.actions.comparison import compared, is_measure
 from triplewise.tools.actions.search import search
-from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset, action
+from triplewise.tools.actions.toolset import Action, ActionContext, Call, Feedback, Toolset, action
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, Literal, Node, Term, Variable
+from triplewise.tools.core.terms import IRI, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.pyql import program as pyql
 from triplewise.tools.pyql.text import read_relation, read_term, scan_arguments, write_iri, write_node
 
-SHOWN_TYPES = 20
 BACKWARD = "^"
 """Before a relation: it is followed from object to subject, as in SPARQL."""
 _MAKERS = {"get_neighbors": 2, "intersection": 2, "union": 2, "argmax": 2, "argmin": 2, "count": 1}
@@ -66,17 +64,8 @@ def read_calls(text: str) -> Calls:
     return calls
 
 
-def write_calls(calls: Calls) -> str:
-    """Return one call a line. `read_calls` reads it back as the same value."""
-    return "\n".join(call.text() for call in calls)
-
-
 def number_of(calls: Calls, form: str) -> int:
-    """Return the number of the set written as `#n`.
-
-    Raises:
-        ActionError: `set_due` if it names no set at all, `unknown_variable` if no call has made it.
-    """
+    """Return the number of the set written as `#n`. Raises `set_due` for no set, or `unknown_variable`."""
     match, names = _SET.search(form), [f"#{n}" for n, call in enumerate(calls) if call.name in _MAKERS]
     existing = ", ".join(names) or "none"
     if match is None:
@@ -98,45 +87,35 @@ def program_of(calls: Calls, n: int, profile: Profile) -> pyql.PyQL:
         taken.add(new := pyql.fresh(f"{prefix}{n}", taken))
         return Variable(new)
 
-    def start_of(form: str) -> Node:
-        if match := _SET.fullmatch(form):
-            return name(int(match[1]))
-        if (term := read_term(form, profile)) is None:
-            raise ActionError("unknown_entity", f"{form!r} is no entity id", given=form)
-        return term
-
     def clauses(n: int, variable: Variable) -> list[pyql.PatternItem]:
         """Clauses that bind a variable to the members of a set, made from those before it."""
-        before, maker, (first, *rest) = calls[:n], calls[n].name, calls[n].arguments
-        if maker == "get_neighbors":
-            made, end = list[pyql.PatternItem](), start_of(first)
-            if isinstance(end, Variable):
-                made = clauses(number_of(before, first), end)
-            subject, end = (variable, end) if rest[0].startswith(BACKWARD) else (end, variable)
-            if isinstance(subject, Literal):
-                raise ActionError("bad_subject", f"{subject.n3()} has no relations of its own")
-            return [*made, pyql.Fact(subject, read_relation(rest[0].lstrip(BACKWARD), profile), end)]
-        source = number_of(before, first)
-        if maker == "count":
-            counted = name(source)
-            return [*clauses(source, counted), pyql.Aggregate(counted, variable)]
+        maker, (first, *rest) = calls[n].name, calls[n].arguments
+        if maker == "get_neighbors" and not _SET.fullmatch(first):
+            if (start := read_term(first, profile)) is None:
+                raise ActionError("unknown_entity", f"{first!r} is no entity id", given=first)
+            return [_walked(start, rest[0], variable, profile)]
+        source = number_of(calls[:n], first)
+        if maker in ("get_neighbors", "count"):
+            members = clauses(source, own := name(source))
+            if maker == "count":
+                return [*members, pyql.Aggregate(own, variable)]
+            return [*members, _walked(own, rest[0], variable, profile)]
         one = clauses(source, variable)
         if maker in ("argmax", "argmin"):
             value = name(n, "value")
             kind: pyql.Kind = next((kind for kind in pyql.KINDS if kind in rest[1:]), "")
             best = pyql.Extreme(value, maker == "argmax", kind)
             return [*one, pyql.Fact(variable, read_relation(rest[0], profile), value), best]
-        other = number_of(before, rest[0])
+        other = number_of(calls[:n], rest[0])
         two = clauses(other, variable)
         if maker == "union":
             sides = [tuple(dict.fromkeys(side)) for side in (one, two)]
             return [pyql.Union(tuple(sides))] if sides[0] != sides[1] else one
         # A superlative must see its own set only, so it goes first. Where both sides have one,
         # each gets a variable of its own, and the two are compared at the end.
-        if not any(isinstance(clause, pyql.Extreme) for clause in two):
-            return [*one, *two]
-        if not any(isinstance(clause, pyql.Extreme) for clause in one):
-            return [*two, *one]
+        two_best, one_best = (any(isinstance(c, pyql.Extreme) for c in side) for side in (two, one))
+        if not (two_best and one_best):
+            return [*two, *one] if two_best else [*one, *two]
         own = name(other)
         return [*one, *clauses(other, own), pyql.Filter(variable, "=", own)]
 
@@ -144,13 +123,17 @@ def program_of(calls: Calls, n: int, profile: Profile) -> pyql.PyQL:
     return pyql.PyQL(tuple(dict.fromkeys(clauses(n, variable))), (variable,))
 
 
-def to_pyql(text: str, profile: Profile) -> pyql.PyQL:
-    """Return the program of a run's answer, or of its newest set; an empty program if there is none.
+def _walked(start: Term | Variable, relation: str, end: Variable, profile: Profile) -> pyql.Fact:
+    """The fact that leads from a node to the members of a set."""
+    subject, object_ = (end, start) if relation.startswith(BACKWARD) else (start, end)
+    if isinstance(subject, Literal):
+        raise ActionError("bad_subject", f"{subject.n3()} has no relations of its own")
+    return pyql.Fact(subject, read_relation(relation.lstrip(BACKWARD), profile), object_)
 
-    Raises `ActionError` if the text is no state of a run.
-    """
-    calls = read_calls(text)
-    if not calls:
+
+def to_pyql(text: str, profile: Profile) -> pyql.PyQL:
+    """Return the program of a run's answer, or of its newest set; an empty one if there is none."""
+    if not (calls := read_calls(text)):
         return pyql.PyQL()
     is_answer = calls[-1].name == "answer"
     n = number_of(calls, calls[-1].arguments[0]) if is_answer else len(calls) - 1
@@ -187,10 +170,9 @@ class _Step(terms.Resolver):
     def make(self, name: str, *arguments: str) -> Feedback:
         """Make a set, and see what it holds, with one query for values and one for labels."""
         calls, n = (*self.calls, Call(name, arguments)), len(self.calls)
-        result = self.kg.query(
-            program_of(calls, n, self.profile).sparql(self.profile, self.context.preview + 1)
-        )
-        return replace(self.shown_set(n, result), program=write_calls(calls))
+        query = program_of(calls, n, self.profile).sparql(self.profile, self.context.preview + 1)
+        shown = self.shown_set(n, self.kg.query(query))
+        return replace(shown, program="\n".join(call.text() for call in calls), arguments=arguments)
 
     def shown_set(self, n: int, result: Result) -> Feedback:
         """The first members of a set."""
@@ -275,39 +257,18 @@ def get_neighbors(
     return replace(feedback, arguments=(start, mark + short), detail={**feedback.detail, **facts})
 
 
-def _combine(name: str, context: ActionContext, *forms: str) -> Feedback:
-    step = _Step(context)
-    left, right = map(step.number, forms)
-    if left == right:
-        raise ActionError("same_set", f"both are #{left}: two different variables are due")
-    feedback, types = step.make(name, f"#{left}", f"#{right}"), list[list[str]]()
-    if feedback.outcome == Outcome.EMPTY:
-        types = [_types(step, n) for n in (left, right)]
-    detail = {"types": types} if types and all(types) else {}
-    return replace(feedback, arguments=(f"#{left}", f"#{right}"), detail=detail)
+def _combination(name: str, doc: str) -> Action:
+    """Declare `intersection` or `union`."""
 
+    def combine(context: ActionContext, variable1: Set, variable2: Other) -> Feedback:
+        step = _Step(context)
+        left, right = step.number(variable1), step.number(variable2)
+        if left == right:
+            raise ActionError("same_set", f"both are #{left}: two different variables are due")
+        return step.make(name, f"#{left}", f"#{right}")
 
-def _types(step: _Step, n: int) -> list[str]:
-    """Names of the types of a set's members."""
-    kind, program = Variable("type"), step.program(n)
-    for predicate in step.profile.type_predicates:
-        fact = pyql.Fact(program.answer[0], IRI(predicate), kind)
-        query = pyql.PyQL((*program.clauses, fact), (kind,)).sparql(step.profile, SHOWN_TYPES)
-        if (result := step.kg.query(query)).outcome.ok and result.rows:
-            return list(terms.names(step.kg, result.column(kind.name)).values())
-    return []
-
-
-@action("intersection(#0, #1)")
-def intersection(context: ActionContext, variable1: Set, variable2: Other) -> Feedback:
-    """Make a variable of what is in both of two variables, which must hold the same kind of thing."""
-    return _combine("intersection", context, variable1, variable2)
-
-
-@action("union(#0, #1)")
-def union(context: ActionContext, variable1: Set, variable2: Other) -> Feedback:
-    """Make a variable of what is in at least one of two variables."""
-    return _combine("union", context, variable1, variable2)
+    combine.__name__, combine.__doc__ = name, doc
+    return action(f"{name}(#0, #1)")(combine)
 
 
 @action("get_attributes(#0)", "get_attribute", "getAttributes")
@@ -319,13 +280,8 @@ def get_attributes(context: ActionContext, variable: Set) -> Feedback:
         f"SELECT ?attribute (SAMPLE(?held) AS ?example) WHERE {{\n{program.where(profile)}\n"
         f"{program.answer[0].n3()} ?attribute ?held .\nFILTER(isLiteral(?held))\n}} GROUP BY ?attribute"
     )
-    measures = [
-        relation
-        for relation, example in result.rows
-        if isinstance(relation, IRI) and example is not None and is_measure(example)
-        if not profile.excludes(relation)
-    ]
-    attributes, _ = context.rank(terms.short_ids(kg, measures), [])
+    held = [r for r, example in result.rows if isinstance(r, IRI) and example and is_measure(example)]
+    attributes, _ = context.rank([profile.short(r) for r in held if not profile.excludes(r)], [])
     return Feedback(
         arguments=(f"#{n}",),
         outcome=result.outcome if attributes else Outcome.EMPTY,
@@ -335,44 +291,36 @@ def get_attributes(context: ActionContext, variable: Set) -> Feedback:
     )
 
 
-def _best(name: str, context: ActionContext, form: str, attribute: str) -> Feedback:
-    """Carry out `argmax` or `argmin`. Values are compared as what they are, and ties are kept."""
-    step = _Step(context)
-    start, relation = f"#{step.number(form)}", step.relation(attribute)
-    short, written = step.profile.short(relation), write_iri(relation, step.profile, relation=True)
-    try:  # how the values compare; an error if they are entities
-        calls = (*step.calls, Call(name, (start, written)))
-        best = program_of(calls, len(step.calls), step.profile)
-        before = replace(best, answer=(), clauses=best.clauses[:-1])
-        clause = compared(context.kg, before, replace(best, answer=())).clauses[-1]
-    except ActionError:
-        step.check_offered(start, short, "attributes")
-        raise
-    kind = [clause.kind] if isinstance(clause, pyql.Extreme) and clause.kind else []
-    feedback = step.make(name, start, written, *kind)
-    if feedback.outcome == Outcome.EMPTY:
-        step.check_offered(start, short, "attributes")
-    return replace(feedback, arguments=(start, short))
+def _superlative(name: str, which: str) -> Action:
+    """Declare `argmax` or `argmin`. Values are compared as what they are, and ties are kept."""
 
+    def best(context: ActionContext, variable: Set, attribute: Attribute) -> Feedback:
+        step = _Step(context)
+        start, relation = f"#{step.number(variable)}", step.relation(attribute)
+        short, written = step.profile.short(relation), write_iri(relation, step.profile, relation=True)
+        try:  # how the values compare; an error if they are entities
+            calls = (*step.calls, Call(name, (start, written)))
+            program = replace(program_of(calls, len(step.calls), step.profile), answer=())
+            clause = compared(context.kg, replace(program, clauses=program.clauses[:-1]), program).clauses[-1]
+        except ActionError:
+            step.check_offered(start, short, "attributes")
+            raise
+        kind = [clause.kind] if isinstance(clause, pyql.Extreme) and clause.kind else []
+        feedback = step.make(name, start, written, *kind)
+        if feedback.outcome == Outcome.EMPTY:
+            step.check_offered(start, short, "attributes")
+        return replace(feedback, arguments=(start, short))
 
-@action("argmax(#0, P1082)")
-def argmax(context: ActionContext, variable: Set, attribute: Attribute) -> Feedback:
-    """Make a variable of the members of a variable with the largest value of an attribute."""
-    return _best("argmax", context, variable, attribute)
-
-
-@action("argmin(#0, P1082)")
-def argmin(context: ActionContext, variable: Set, attribute: Attribute) -> Feedback:
-    """Make a variable of the members of a variable with the smallest value of an attribute."""
-    return _best("argmin", context, variable, attribute)
+    best.__name__ = name
+    best.__doc__ = f"Make a variable of the members of a variable with the {which} value of an attribute."
+    return action(f"{name}(#0, P1082)")(best)
 
 
 @action("count(#0)")
 def count(context: ActionContext, variable: Set) -> Feedback:
     """Make a variable that holds how many members a variable has."""
     step = _Step(context)
-    form = f"#{step.number(variable)}"
-    return replace(step.make("count", form), arguments=(form,))
+    return step.make("count", f"#{step.number(variable)}")
 
 
 @action("answer(#0)", "final_answer", "Final_Answer")
@@ -382,87 +330,19 @@ def answer(context: ActionContext, variable: Set) -> Feedback:
     n = step.number(variable, is_answer=True)
     result = kg.query(step.program(n).sparql(kg.profile))
     members = result.column(result.variables[0]) if result.rows else ()
+    calls = (*step.calls, Call("answer", (f"#{n}",)))
     return replace(
         step.shown_set(n, result),
-        arguments=(f"#{n}",),
-        program=write_calls((*step.calls, Call("answer", (f"#{n}",)))),
+        arguments=calls[-1].arguments,
+        program="\n".join(call.text() for call in calls),
         answers=tuple(terms.short_ids(kg, members)),
         finished=True,
     )
 
 
-_MAKING = (get_neighbors, intersection, union)
-_ACTIONS = (search, get_relations, *_MAKING, get_attributes, argmax, argmin, count, answer)
+_BOTH = "Make a variable of what is in both of two variables, which must hold the same kind of thing."
+_EITHER = "Make a variable of what is in at least one of two variables."
+_MAKING = (get_neighbors, _combination("intersection", _BOTH), _combination("union", _EITHER))
+_BEST = (_superlative("argmax", "largest"), _superlative("argmin", "smallest"))
+_ACTIONS = (search, get_relations, *_MAKING, get_attributes, *_BEST, count, answer)
 AGENTBENCH = Toolset("agentbench", _ACTIONS, to_pyql=to_pyql, spelled=spelled)
-"""AgentBench's actions; `set_script` is how a program is said in them."""
-
-
-_NO_ATTRIBUTE = "to compare members by what is no attribute of theirs"
-_NEEDS: dict[type[pyql.Clause], str] = {
-    pyql.Typed: "to keep members of a kind",
-    pyql.AnyOf: "to take nodes as they are",
-    pyql.Filter: "to compare members",
-    pyql.Not: "to leave members out",
-    pyql.TimeWindow: "to compare periods",
-    pyql.Aggregate: "to compute with each member",
-}
-
-
-def set_script(program: pyql.PyQL, profile: Profile) -> tuple[Call, ...]:
-    """Return the actions on sets that a program stands for, up to `answer(#n)`.
-
-    Its facts must be a tree around the answer: each makes a set, branches intersect.
-
-    Raises:
-        ActionError: `unsayable`; the message says what the program needs and sets cannot do.
-    """
-    calls, used = list[Call](), set[object]()
-
-    def make(name: str, *arguments: str) -> str:
-        calls.append(Call(name, arguments))
-        return f"#{len(calls) - 1}"
-
-    def refuse(clause: pyql.Clause, otherwise: str) -> NoReturn:
-        raise ActionError("unsayable", _NEEDS.get(type(clause), otherwise))
-
-    def members(variable: Variable, clauses: Sequence[pyql.Clause]) -> str:
-        """Return the set of a variable's values, made from the clauses about it that are not used yet."""
-        made = ""
-        for clause in clauses:
-            if variable not in clause.mentions or clause in used:
-                continue
-            used.add(clause)
-            if isinstance(clause, pyql.Union):
-                found, *others = (members(variable, pattern) for pattern in clause.alternatives)
-                for other_set in others:
-                    found = make("union", found, other_set)
-            elif isinstance(clause, pyql.Fact):
-                subject, end = clause.subject, clause.object
-                named = write_iri(clause.relation, profile, relation=True)
-                about_end = [c for c in clauses if isinstance(end, Variable) and end in c.mentions]
-                match about_end:
-                    case [_, pyql.Extreme() as best] if made and subject == variable:
-                        used.add(best)
-                        made = make("argmax" if best.largest else "argmin", made, named)
-                        continue
-                other, mark = (subject, "") if end == variable else (end, BACKWARD)
-                start = members(other, clauses) if isinstance(other, Variable) else write_node(other, profile)
-                found = make("get_neighbors", start, mark + named)
-            else:
-                refuse(clause, _NO_ATTRIBUTE)
-            made = make("intersection", made, found) if made else found
-        if not made:
-            raise ActionError("unsayable", "to keep members by a relation, whatever it leads to")
-        return made
-
-    if program.boolean or program.order is not None or len(program.answer) != 1:
-        raise ActionError("unsayable", "to answer yes or no" if program.boolean else "to order members")
-    (wanted,), clauses, is_count = program.answer, program.clauses, False
-    match clauses[-1]:
-        case pyql.Aggregate(of, output, per=None, function="count") if output == wanted:
-            clauses, wanted, is_count = clauses[:-1], of, True
-    result = members(wanted, clauses)
-    if left := [c for c in clauses if c not in used]:
-        refuse(left[0], "to join members in a way that sets cannot")
-    result = make("count", result) if is_count else result
-    return (*calls, Call("answer", (result,)))

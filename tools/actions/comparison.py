@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.pyql import program as pyql
 from triplewise.tools.pyql.text import NUMERIC, is_computable, read_iri
 
 SAMPLE, NEAREST = 200, 3
 """Rows of the values that a comparison is fitted to; values named that come nearest to what was compared."""
-_SAMPLE_NUMBER = re.compile(r"\s*[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\s*")
-_SAMPLE_DATE = re.compile(r"-?\d{4}-\d\d(?:-\d\d)?(?:T.*|Z|[+-]\d\d:\d\d)?")
+_NUMBER = re.compile(r"\s*[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\s*")
+_DATE = re.compile(r"-?\d{4}-\d\d(?:-\d\d)?(?:T.*|Z|[+-]\d\d:\d\d)?")
 _DATES = pyql.TEMPORAL | {"date"}
 # The only date types that every engine compares among themselves.
 _COMPARABLE = {XSD + "date", XSD + "dateTime"}
@@ -27,9 +27,7 @@ def compared(kg: KnowledgeGraph, before: pyql.PyQL, after: pyql.PyQL) -> pyql.Py
     """Return the program `after` clauses were added, with values compared and computed as what they are.
 
     The KG is asked for a sample of the values, with one query a comparison, only where datatypes matter.
-
-    Raises:
-        ActionError: `bad_comparison` if entities are to be ordered, or computed with.
+    Raises `bad_comparison` if entities are to be ordered, or computed with.
     """
     clauses = before.clauses
     for clause in after.clauses[len(clauses) :]:
@@ -39,11 +37,18 @@ def compared(kg: KnowledgeGraph, before: pyql.PyQL, after: pyql.PyQL) -> pyql.Py
 
 def _fitted(kg: KnowledgeGraph, clauses: _Clauses, clause: pyql.Clause) -> Any:
     """A clause, or an item of a pattern, with the kind of its comparison."""
+
+    def pattern(items: pyql.Pattern) -> pyql.Pattern:
+        fitted: pyql.Pattern = ()
+        for item in items:
+            fitted = (*fitted, _fitted(kg, (*clauses, *fitted), item))
+        return fitted
+
     match clause:
         case pyql.Union(alternatives):
-            return pyql.Union(tuple(_fitted_pattern(kg, clauses, pattern) for pattern in alternatives))
-        case pyql.Not(pattern):
-            return pyql.Not(_fitted_pattern(kg, clauses, pattern))
+            return pyql.Union(tuple(map(pattern, alternatives)))
+        case pyql.Not(items):
+            return pyql.Not(pattern(items))
         case pyql.Filter(kind=""):
             return _fitted_filter(kg, clauses, clause)
         case pyql.Extreme(variable=variable, kind=""):
@@ -64,15 +69,8 @@ def _fitted(kg: KnowledgeGraph, clauses: _Clauses, clause: pyql.Clause) -> Any:
     return clause
 
 
-def _fitted_pattern(kg: KnowledgeGraph, clauses: _Clauses, pattern: pyql.Pattern) -> pyql.Pattern:
-    items: pyql.Pattern = ()
-    for item in pattern:
-        items = (*items, _fitted(kg, (*clauses, *items), item))
-    return items
-
-
 def _fitted_filter(kg: KnowledgeGraph, clauses: _Clauses, clause: pyql.Filter) -> pyql.Filter:
-    sides: tuple[Node, ...] = (clause.left, clause.right)
+    sides = (clause.left, clause.right)
     has_text = any(isinstance(s, Literal) and pyql.is_text(s) for s in sides)
     matches, is_ordered = clause.operator in pyql.MATCHES, clause.operator in pyql.COMPARISONS[2:]
     if any(isinstance(s, IRI) for s in sides) or (matches and not has_text):
@@ -115,44 +113,39 @@ def sample(
 
 
 def describe_values(kg: KnowledgeGraph, clauses: _Clauses, clause: pyql.Filter) -> dict[str, str]:
-    """Return what each variable of a comparison holds: its range, and what is nearest to the other side."""
-    described = {}
-    for variable in clause.mentions:
-        values = list(dict.fromkeys(sample(kg, clauses, (variable,), computed=True)))
-        other = clause.right if clause.left == variable else clause.left
-        if values:
-            aim = other.value if isinstance(other, Literal) else ""
-            described[variable.n3()] = _described(kg, values, aim)
-    return described
+    """Return what each variable of a comparison holds, such as `numbers from 1 to 8848, nearest: 8848`.
 
-
-def _described(kg: KnowledgeGraph, values: Sequence[Term], aim: str) -> str:
-    """E.g. `numbers from 1 to 8848, nearest: 8848, 8611`; of nodes and texts those with the nearest names."""
+    Of nodes and texts those are named that come nearest to the other side.
+    """
     from rapidfuzz import process
 
-    literals, short = [v for v in values if isinstance(v, Literal)], kg.profile.short
-    traits, units = {_trait(v) for v in literals}, ""
-    kind, ordered, near = "", list[str](), list[str]()
-    if literals and (traits == {"number"} or kind_of(literals) == "number"):
-        kind = "numbers"
-        ordered = sorted({v.value for v in literals if _SAMPLE_NUMBER.fullmatch(v.value)}, key=float)
-        if _SAMPLE_NUMBER.fullmatch(aim):
-            near = sorted(ordered, key=lambda n: abs(float(n) - float(aim)))[:NEAREST]
-        names = {short(IRI(v.datatype)) for v in literals if not (v.language or v.datatype.startswith(XSD))}
-        units = f" ({', '.join(sorted(names)[:NEAREST])})" if names else ""
-    elif literals and traits <= _DATES:
-        kind, ordered = "dates", sorted(v.value for v in literals)
-    if kind and len(ordered) <= NEAREST:
-        return f"{kind}: {', '.join(ordered)}{units}"
-    if kind:
-        nearest = f", nearest: {', '.join(near)}" if near else ""
-        return f"{kind} from {ordered[0]} to {ordered[-1]}{nearest}{units}"
-    labels = kg.labels([v for v in values if isinstance(v, IRI)])
-    texts = {labels.get(v) or short(v): v for v in values}
-    near = [m[0] for m in process.extract(aim, list(texts), limit=NEAREST)] if aim else list(texts)[:NEAREST]
-    shown = [f"{t} [{short(texts[t])}]" if isinstance(texts[t], IRI) else f'"{t}"' for t in near]
-    such = " nearest to it" if aim else " such as"
-    return f"{'texts' if literals else 'nodes'}{such}: {', '.join(shown)}"
+    described, short = {}, kg.profile.short
+    for variable in clause.mentions:
+        values = dict.fromkeys(sample(kg, clauses, (variable,), computed=True))
+        other = clause.right if clause.left == variable else clause.left
+        aim = other.value if isinstance(other, Literal) else ""
+        literals = [v for v in values if isinstance(v, Literal)]
+        traits = {_trait(v) for v in literals}
+        is_number = traits == {"number"} or kind_of(literals) == "number"
+        if is_number or (literals and traits <= _DATES):
+            held = {v.value for v in literals if not is_number or _NUMBER.fullmatch(v.value)}
+            ordered, kind = sorted(held, key=float if is_number else str), "numbers" if is_number else "dates"
+            text = f"{kind} from {ordered[0]} to {ordered[-1]}"
+            if len(ordered) <= NEAREST:
+                text = f"{kind}: {', '.join(ordered)}"
+            elif is_number and _NUMBER.fullmatch(aim):
+                near = sorted(ordered, key=lambda n: abs(float(n) - float(aim)))
+                text += f", nearest: {', '.join(near[:NEAREST])}"
+        elif values:
+            labels = kg.labels([v for v in values if isinstance(v, IRI)])
+            texts = {labels.get(v) or short(v): v for v in values}
+            near = [m[0] for m in process.extract(aim, list(texts), limit=NEAREST)] or list(texts)[:NEAREST]
+            shown = [f"{t} [{short(texts[t])}]" if isinstance(texts[t], IRI) else f'"{t}"' for t in near]
+            text = f"{'texts' if literals else 'nodes'} nearest to it: {', '.join(shown)}"
+        else:
+            continue
+        described[variable.n3()] = text
+    return described
 
 
 def kind_of(values: Iterable[Term]) -> pyql.Kind:
@@ -174,13 +167,13 @@ def is_measure(term: Term) -> bool:
 
 
 def _trait(literal: Literal) -> str:
-    """Return what a literal is as far as comparing goes."""
+    """Return what a literal is as far as comparing goes: a date's datatype, or one of the words below."""
     if literal.datatype in NUMERIC:
         return "number" if is_computable(literal) else "digits"
     if literal.datatype in pyql.TEMPORAL:
         return literal.datatype
     if literal.language:
         return "tagged"
-    if _SAMPLE_DATE.fullmatch(literal.value):
+    if _DATE.fullmatch(literal.value):
         return "date"
-    return "digits" if _SAMPLE_NUMBER.fullmatch(literal.value) else "text"
+    return "digits" if _NUMBER.fullmatch(literal.value) else "text"

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
-from itertools import permutations
 from typing import Annotated, Any
 
 import yaml
@@ -23,12 +22,12 @@ from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Relations, Result
 from triplewise.tools.linking.schema import Schema, held_by
 from triplewise.tools.parsing.statements import decides
-from triplewise.tools.pyql.program import TEMPORAL, Aggregate, Extreme, Fact, Filter, PyQL, owners
+from triplewise.tools.pyql.program import TEMPORAL, Aggregate, Extreme, Fact, Filter, PyQL, Typed
 from triplewise.tools.pyql.sparql import instantiate
 from triplewise.tools.pyql.text import NUMERIC, apply, read_variable, scan_arguments
 
-VALUED = 10
-"""Relations of each side that are shown with a value."""
+VALUED, HAVING = 10, 6
+"""Relations of each side that are shown with a value, and of values of which a step finds nothing."""
 ROWS = 5
 """Solutions shown with the values that belong together."""
 ROWS_A_VALUE = 10
@@ -68,9 +67,7 @@ def get_relation(
     for _ in range(n):
         pages.append(context.rank(*left))
         left = [[r for r in side if r not in cut] for side, cut in zip(left, pages[-1], strict=True)]
-    sides = ("forward", "backward")
-    named = {side: terms.relation_names(kg, ids) for side, ids in zip(sides, pages[-1], strict=True)}
-    ends = _add_values(kg, named, pages[-1], schema)
+    named, ends = _with_values(kg, pages[-1], schema)
     rest = f" ... and {sum(map(len, left))} more: get_relation({shown}, {n + 1})" if any(left) else ""
     return Feedback(
         arguments=(shown, *([str(n)] if n > 1 else [])),
@@ -78,7 +75,7 @@ def get_relation(
         message=result.message,
         observation=str(named) + ("" if context.published else rest),
         # All that was offered so far, the newest first.
-        relations={side: [r for on in reversed(pages) for r in on[i]] for i, side in enumerate(sides)},
+        relations={side: [r for on in reversed(pages) for r in on[i]] for i, side in enumerate(named)},
         ids={"get_relation": terms.short_ids(kg, ends)} if ends else {},
         detail=resolver.detail(),
     )
@@ -98,22 +95,23 @@ def _around(context: ActionContext, node: Term | Variable, where: str = "") -> t
     return Relations(Outcome.ROWS if schema.held else Outcome.EMPTY, forward, backward), schema
 
 
-def _add_values(
-    kg: KnowledgeGraph, listed: Mapping[str, list[str]], ids: Sequence[Sequence[str]], schema: Schema
-) -> list[Term]:
-    """Add to the first relations of each side a value, and how many nodes have one where not all do.
+def _with_values(
+    kg: KnowledgeGraph, ids: Sequence[Sequence[str]], schema: Schema
+) -> tuple[dict[str, list[str]], list[Term]]:
+    """Relations of both sides, the first ones with a value, and how many nodes have one where not all do.
 
-    Return the nodes among the values: their names stand for them from now on.
+    Then the nodes among the values: their names stand for them from now on.
     """
+    names = [terms.relation_names(kg, side) for side in ids]
     held = {(kg.profile.short(h.relation), h.forward): h for h in schema.held}
     places = [(side, i, (r, side == 0)) for side, of in enumerate(ids) for i, r in enumerate(of[:VALUED])]
     shown = [(side, i, held[key]) for side, i, key in places if key in held]
     values = terms.as_written(kg, [h.value for *_, h in shown], ids=False)
-    names = list(listed.values())
     for (side, i, h), value in zip(shown, values, strict=True):
         share = "" if h.members == schema.members else f", {h.members} of {schema.members}"
         names[side][i] += f"{share}: {value}"
-    return [h.value for *_, h in shown if isinstance(h.value, IRI)]
+    nodes: list[Term] = [h.value for *_, h in shown if isinstance(h.value, IRI)]
+    return {"forward": names[0], "backward": names[1]}, nodes
 
 
 def _construct(name: str, context: ActionContext, *arguments: str) -> Feedback:
@@ -146,28 +144,27 @@ def _construct(name: str, context: ActionContext, *arguments: str) -> Feedback:
 def _replace_earlier_fact(context: ActionContext, before: PyQL, after: PyQL) -> Feedback | None:
     """Return what is found if an empty fact replaces an earlier one (QueryAgent, figure 7, step 7).
 
-    Both must join the same known node with the same variable, on which nothing else hangs, and the earlier
-    fact must lead to mediators only: the guideline for empty facts says to choose another relation, and
-    agents do so under the old name. None if that is not so.
+    Both join the same known node with the same variable, on which nothing else hangs, and the earlier fact
+    leads to mediators only: told to choose another relation, agents do so under the old name. Else None.
     """
     newest = after.clauses[-1]
     if not isinstance(newest, Fact) or len(newest.mentions) != 1:
         return None
-    (variable,), short = newest.mentions, context.kg.profile.short
-    hanging = [clause for clause in before.clauses if variable in clause.mentions]
-    if len(hanging) != 1 or not isinstance(earlier := hanging[0], Fact):
-        return None
-    is_same = (earlier.subject, earlier.object) == (newest.subject, newest.object)
-    if not is_same or set(preview(context, before).values.get(variable.name, [])) != {terms.UNNAMED}:
-        return None
-    feedback = preview(context, replace(after, clauses=tuple(c for c in after.clauses if c != earlier)))
-    if feedback.outcome not in (Outcome.ROWS, Outcome.TRUNCATED):
-        return None
-    note = (
-        f"(The fact over {short(earlier.relation)}, which led {variable.n3()} only to nodes without "
-        "a name, was left out.)"
-    )
-    return replace(feedback, observation=f"{feedback.observation} {note}")
+    (variable,) = newest.mentions
+    match [clause for clause in before.clauses if variable in clause.mentions]:
+        case [Fact(newest.subject, relation, newest.object) as earlier]:
+            if set(preview(context, before).values.get(variable.name, [])) != {terms.UNNAMED}:
+                return None
+            feedback = preview(
+                context, replace(after, clauses=tuple(c for c in after.clauses if c != earlier))
+            )
+            if feedback.outcome not in (Outcome.ROWS, Outcome.TRUNCATED):
+                return None
+            short = context.kg.profile.short(relation)
+            led = f"{short}, which led {variable.n3()} only to nodes without a name"
+            text = f"{feedback.observation} (The fact over {led}, was left out.)"
+            return replace(feedback, observation=text)
+    return None
 
 
 def preview(context: ActionContext, program: PyQL) -> Feedback:
@@ -315,10 +312,7 @@ def kind_of_value(term: Term, name: str | None) -> str:
     """Return number, date, year, boolean, text, dated, entity, unnamed or unseen.
 
     A `year` may be a number too; `dated` is an entity whose name may tell a time, as "2011 Finals"; `unnamed`
-    is a mediator, `unseen` an entity whose name was not fetched.
-
-    Args:
-        term: the value. name: as it is shown, None where that was not fetched.
+    is a mediator, `unseen` an entity whose `name` was not fetched (None).
     """
     if isinstance(term, Literal):
         kinds = {**dict.fromkeys(NUMERIC, "number"), **dict.fromkeys(TEMPORAL, "date")}
@@ -339,10 +333,8 @@ def _result_facts(
 
     Keys:
         answer_kinds: kind -> how many distinct values of the answer variables, where they are set.
-        topics: linked entities among the answers only because a relation was walked there and back.
         ends: variables of the answer, or else of the newest fact, whose values have no name and nothing else
             beside them: no mediators, though they look like ones.
-        tied: `variable`, `owner` and `count`, where the newest clause is a superlative that several share.
     """
     kg = context.kg
     if kg.profile.percent_names:  # the name of such a term is known without a query
@@ -352,7 +344,6 @@ def _result_facts(
     answers = [v.name for v in program.answer if v.name in columns]
     if answers:
         facts["answer_kinds"] = dict(sum((kinds[v] for v in answers), Counter[str]()))
-        facts["topics"] = _topics(context, program, columns)
     newest = program.clauses[-1]
     mentioned = newest.mentions if isinstance(newest, Fact) else ()
     facts["ends"] = [
@@ -360,16 +351,6 @@ def _result_facts(
         for v in answers or [v.name for v in mentioned if v.name in columns]
         if {"unnamed"} <= set(kinds[v]) <= {"unnamed", "unseen"} and _are_ends(kg, columns[v])
     ]
-    if isinstance(newest, Extreme) and newest.variable.name in columns:
-        best = newest.variable
-        holding = owners(program, best)
-        if len(holding) == 1 and set(kinds.get(holding[0].name, ())) == {"unnamed"}:
-            # Several statements about one thing are no tie: what matters is whose they are.
-            holding = [v for v in owners(program, holding[0]) if v != best] or holding
-        sizes = {v: len(columns[v.name]) for v in holding if v.name in columns}
-        owner = min(sizes, key=lambda v: sizes[v], default=best)
-        if sizes.get(owner, 0) > 1:
-            facts["tied"] = {"variable": best.n3(), "owner": owner.n3(), "count": sizes[owner]}
     return {key: value for key, value in facts.items() if value}
 
 
@@ -393,42 +374,35 @@ def _are_ends(kg: KnowledgeGraph, nodes: Sequence[Term]) -> bool:
     return 2 * sum(len(others) < 2 for others in beside.values()) > len(beside)
 
 
-def _topics(context: ActionContext, program: PyQL, columns: _Columns) -> list[str]:
-    """Return linked entities that a relation leads away from and straight back to, as answers.
-
-    A topic may well answer its own question over two different relations: the writer of a director's films.
-    """
-    back = []
-    for out, home in permutations(program.facts(), 2):
-        for start, end, turn in (
-            (out.subject, home.subject, out.object == home.object),
-            (out.object, home.object, out.subject == home.subject),
-        ):
-            if not (turn and out.relation == home.relation and isinstance(start, IRI)):
-                continue
-            answers = columns.get(end.name, ()) if end in program.answer else ()
-            if start in answers and len(answers) > 1:  # where it is all there is, nothing is to be left out
-                back.append(context.kg.profile.short(start))
-    return [id for id in dict.fromkeys(back) if id in context.memory.linked]
-
-
 def _empty_facts(context: ActionContext, before: PyQL, after: PyQL) -> dict[str, Any]:
     """Return what explains that the newest clause finds nothing.
 
     Keys:
         values: for a comparison, `?variable` -> what it holds.
         lacking: for a fact of a known node, `node` and `other`, where that other one has the same relation.
+        has: for a fact or type, `?variable` -> relations with values that it has before, best first.
     """
+    kg, short, facts = context.kg, context.kg.profile.short, dict[str, Any]()
     match after.clauses[-1:]:
         case (Filter() as comparison,):
-            return {"values": describe_values(context.kg, after.clauses[:-1], comparison)}
+            return {"values": describe_values(kg, after.clauses[:-1], comparison)}
         case (Fact(IRI() as node, relation, Variable()),):
-            facts = [f for f in before.facts() if f.relation == relation]
-            others = [f.subject for f in facts if isinstance(f.subject, IRI)]
-            if others and node not in others:
-                short = context.kg.profile.short
-                return {"lacking": {"node": short(node), "other": short(others[0])}}
-    return {}
+            known = [
+                f.subject for f in before.facts() if f.relation == relation and isinstance(f.subject, IRI)
+            ]
+            if known and node not in known:
+                facts["lacking"] = {"node": short(node), "other": short(known[0])}
+        case (Fact() | Typed() as newest,) if not context.published:
+            for variable in [v for v in newest.mentions if v in before.variables][:1]:
+                schema = held_by(kg, variable.n3(), before.where(kg.profile))
+                sides = (
+                    [short(h.relation) for h in schema.held if h.forward == way] for way in (True, False)
+                )
+                forward, backward = context.rank(*sides)
+                named, _ = _with_values(kg, (forward[:HAVING], backward[: HAVING // 2]), schema)
+                listed = [*named["forward"], *(f"^{name}" for name in named["backward"])]
+                facts["has"] = {variable.n3(): "; ".join(listed)} if listed else {}
+    return facts
 
 
 def _hierarchy_facts(program: PyQL, profile: Profile, empty: bool) -> dict[str, Any]:

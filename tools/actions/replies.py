@@ -6,7 +6,6 @@ become interpreter feedback (QueryAgent, table 12).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection
 from typing import Any, NamedTuple
@@ -28,10 +27,6 @@ _HEAD = re.compile(
     + _MARK.format(word="(?P<line>Thought|Action)", number=r"(?P<n>\d*)")
     + r"|(?<=\s)\**(?P<inline>Thought|Action)[ \t]*(?P<m>\d+)\**[ \t]*[:：]\**[ \t]*"
 )
-_INPUT = re.compile(
-    r"(?im)^(?P<action>[ \t>*_#`-]*Action[ \t]*\d*[ \t*_`]*[:：][ \t*_`]*[a-z_]\w*)[ \t*_`]*\n"
-    r"[ \t>*_#`-]*Action Input[ \t]*\d*[ \t*_`]*[:：][ \t*_`]*(?P<input>.*?)[ \t`]*$"
-)
 _KEYWORD = re.compile(r"^[a-z]\w*\s*=\s*(?=[?\"'<\w(])")
 _NO_ACTION = "the reply has no action: write Action: name(argument, ...)"
 _FIELD = re.compile(r"(?m)^\s*[A-Za-z][A-Za-z_ ]*?\d*\s*:\s*(\S.*)$")
@@ -44,15 +39,10 @@ class _Part(NamedTuple):
 
 
 def parse_call(text: str, legal: Collection[str] = ()) -> Call:
-    """The one call in a text.
+    """The one call in a text; fences, quotes and words around it are ignored.
 
-    Args:
-        text: as a model wrote it: fences, quotes and words around the call are ignored.
-        legal: action names, for telling calls from words before a bracket; empty takes any name.
-
-    Raises:
-        ActionError: `no_action`, or `several_actions` (detail `first`: the first call). A call of a name that
-            is not legal comes back as it is: `Toolset.execute` says what is wrong with it.
+    legal: action names, for telling calls from words before a bracket; empty takes any name. Raises
+    `ActionError`: `no_action`, or `several_actions` (detail `first`: the first call).
     """
     plain = _FENCE.sub("", whole(text)).strip().strip("`").strip()
     calls = _calls(plain, legal)
@@ -105,12 +95,8 @@ def _calls(text: str, legal: Collection[str]) -> list[Call]:
 def parse_react(text: str) -> tuple[str, str]:
     """Thought and action of a ReAct reply, `Thought n: … Action n: …` in the forms models produce.
 
-    An observation that the model made up, and all after it, is cut off. Two thoughts of the same step are
-    read as one.
-
-    Raises:
-        ActionError: `no_action`, `several_thoughts` or `several_actions`; detail `thought` and `action` hold
-            the first ones, so that a policy may go on with them.
+    A made-up observation, and all after it, is cut off. Raises `ActionError`: `no_action`, `several_thoughts`
+    or `several_actions`; detail `thought` and `action` hold the first ones.
     """
     text = whole(text)
     parts = _parts(text)
@@ -131,13 +117,7 @@ def parse_react(text: str) -> tuple[str, str]:
 
 
 def parse_actions(text: str, legal: Collection[str] = ()) -> tuple[str, list[Call]]:
-    """The thought of a reply that may hold several actions, and its calls in order.
-
-    What the model made up as an observation, and all after it, is cut off.
-
-    Raises:
-        ActionError: `no_action`; detail `thought` holds what was thought.
-    """
+    """The thought of a reply that may hold several actions, and its calls in order; raises `no_action`."""
     parts = _parts(whole(text))
     thought = " ".join(p.text for p in parts if p.kind == "thought").strip()
     calls = [c for p in parts if p.kind == "action" for c in _calls(p.text.strip("`"), legal)]
@@ -146,21 +126,9 @@ def parse_actions(text: str, legal: Collection[str] = ()) -> tuple[str, list[Cal
     return thought, calls
 
 
-def _with_input(match: re.Match[str]) -> str:
-    """LangChain's form of an action: its name, and its arguments on a line `Action Input:`, also as JSON."""
-    given = match["input"]
-    try:
-        values = json.loads(given)
-    except (ValueError, RecursionError):
-        values = None
-    if isinstance(values, dict):
-        given = ", ".join(map(str, values.values()))
-    return f"{match['action']}({'' if given.lower() == 'none' else given})"
-
-
 def _parts(text: str) -> list[_Part]:
     """The marked parts of a reply up to a made-up observation; an unmarked reply is a bare action."""
-    text = _INPUT.sub(_with_input, _THINKING.sub("", text))
+    text = _THINKING.sub("", text)
     heads = list(_HEAD.finditer(text))
     if not heads:
         return [_Part("action", "", text.strip())] if _OPENING.search(text) else [_Part("thought", "", text)]

@@ -1,8 +1,4 @@
-"""Asking a relational database in SQL that the model writes: ours, beside QueryAgent's four actions (`sql`).
-
-Every SELECT is parsed and checked before it runs (`tools/sql/select.py`); what it finds is shown, and the
-last one is the answer.
-"""
+"""Asking a relational database in SQL that the model writes; every SELECT is checked before it runs."""
 
 from __future__ import annotations
 
@@ -39,7 +35,6 @@ def query(
         cells = ("NULL" if cell is None else str(cell).replace("\n", " ") for cell in row)
         lines.append(" | ".join(c if len(c) <= CELL else f"{c[: CELL - 3]}..." for c in cells))
     lines += ["... and more rows"] if len(rows.rows) > len(shown) else []
-    lines += [f"Note: {note}." for note in statement.notes]
     # A preview is cut on purpose: that is no truncation to warn of.
     outcome = Outcome.ROWS if rows.outcome is Outcome.TRUNCATED else rows.outcome
     return Feedback(
@@ -50,7 +45,7 @@ def query(
         program=statement.text,
         values={c: [str(row[i]) for row in shown] for i, c in enumerate(rows.columns)},
         # A count of nothing, or EXISTS, is a row too.
-        detail=_of_texts(statement, database) if len(shown) < 2 else {},
+        detail=_missing(statement, database) if len(shown) < 2 else {},
     )
 
 
@@ -62,23 +57,14 @@ def _run(select: Select, database: RelationalDatabase) -> Rows:
     return rows
 
 
-def _of_texts(select: Select, database: RelationalDatabase) -> dict[str, object]:
-    """What guidelines need of a SELECT: its texts that stand in no row, each with the nearest ones.
-
-    And columns whose numbers are stored as texts, which have another order.
-    """
-    from sqlglot import exp
-
+def _missing(select: Select, database: RelationalDatabase) -> dict[str, object]:
+    """What guidelines need of a SELECT: its texts that stand in no row, each with the nearest ones."""
     missing = []
-    for literal, column in select.texts(database.schema):
-        near = [str(v) for v in database.find(column, literal.name.strip("%"))]
-        parent = literal.parent
-        is_exact = isinstance(parent, exp.EQ | exp.NEQ | exp.In) and isinstance(parent.this, exp.Column)
-        is_exact = is_exact and not database.engine.ignores_case
-        if literal.name not in near if is_exact else not database.holds_like(column, literal.name):
-            missing.append({"text": literal.name, "column": column.id, "nearest": near})
-    as_text = [c.id for c in select.ordered(database.schema) if database.keeps_as_text(c)]
-    return {key: found for key, found in {"missing": missing, "as_text": as_text}.items() if found}
+    for text, column in select.texts(database.schema) if not database.engine.ignores_case else ():
+        near = [str(v) for v in database.find(column, text)]
+        if text not in near:
+            missing.append({"text": text, "column": column.id, "nearest": near})
+    return {"missing": missing} if missing else {}
 
 
 @action("search(Berlin)")

@@ -61,7 +61,7 @@ def get_columns(context: ActionContext, table: Annotated[str, "text", "the name 
 
 def table_text(table: Table) -> str:
     """A table in words, to be compared with a question."""
-    return f"{table.name}: {', '.join(c.name for c in table.columns)} {table.doc}".strip().replace("_", " ")
+    return f"{table.name}: {', '.join(c.name for c in table.columns)}".replace("_", " ")
 
 
 def table_line(schema: Schema, table: Table, bare: bool = False) -> str:
@@ -104,11 +104,11 @@ def add_condition(
     column: Name,
     op: Annotated[str, "operator", "one of =, !=, >, <, >=, <="],
     value: Annotated[str, "value", "a text, number or date, as the column stores it"],
-    *how: Annotated[str, "text", "folded: text is compared without case and accents", False],
+    *more: Annotated[str, "text", "what a comma has split from the value", False],
 ) -> Feedback:
     """Keep only the rows where the column compares with the value in this way."""
     database, query = _begun(context)
-    condition = read_condition(database.schema, (column, op, value, *how), query.tables)
+    condition = read_condition(database.schema, (column, op, value, *more), query.tables)
     added = () if condition in query.conditions else (condition,)
     after = replace(query, conditions=(*query.conditions, *added))
     result = database.run(replace(after, answer=None), context.preview)
@@ -125,7 +125,8 @@ def add_condition(
         text, near = str(condition.value), [str(v) for v in database.find(compared, str(condition.value))]
         folded = [v for v in near if fold(v) == fold(text)]
         detail |= {"nearest": near, "in_column": text in near, "folded": folded}
-    return replace(_preview(after, result), arguments=condition.arguments(database.schema), detail=detail)
+    arguments = (name, condition.operator, str(condition.value))
+    return replace(_preview(after, result), arguments=arguments, detail=detail)
 
 
 @action("set_answer(Crowd, MAX)")

@@ -148,22 +148,7 @@ class Not(_Named):
         return any(isinstance(item, Extreme | Aggregate | Union) for item in self.pattern)
 
 
-@dataclass(frozen=True, slots=True)
-class TimeWindow(_Named):
-    """A mediator's own period overlaps with a given one; ends that are missing are open.
-
-    Its relations lead to the first and the last day; `start` and `end` are `YYYY`, `YYYY-MM`, `YYYY-MM-DD`,
-    or "" for an open end.
-    """
-
-    mediator: Variable
-    from_relation: IRI
-    to_relation: IRI
-    start: str = ""
-    end: str = ""
-
-
-Clause: TypeAlias = Fact | Typed | AnyOf | Filter | Extreme | Aggregate | Union | Not | TimeWindow
+Clause: TypeAlias = Fact | Typed | AnyOf | Filter | Extreme | Aggregate | Union | Not
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,18 +307,6 @@ class PyQL:
             self._refuse("bad_pattern", "add_not must name a variable that a fact has bound")
         return self._with(clause)
 
-    def add_time_window(
-        self, mediator: Node, from_relation: Node, to_relation: Node, start: str = "", end: str = ""
-    ) -> PyQL:
-        """Keep mediator nodes whose period overlaps with a given one; see `TimeWindow`."""
-        variable = self._bound(mediator, "add_time_window")
-        dates = [check_date(d)[:10] if d else "" for d in (start, end)]
-        if not any(dates) or (all(dates) and dates[1] < dates[0][: len(dates[1])]):
-            message = f"no period from {start!r} to {end!r}: give a start, an end or both, in order"
-            _refuse("bad_date", message)
-        relations = _checked_relation(from_relation), _checked_relation(to_relation)
-        return self._with(TimeWindow(variable, *relations, *dates))
-
     def add_order(self, variable: Node, descending: bool = True, limit: int = 0) -> PyQL:
         """Order the answers and keep the first `limit` (0: all). `add_max` finds the best with its ties."""
         ordered = self._bound(variable, "add_order")
@@ -361,7 +334,7 @@ class PyQL:
             _refuse("execute_before_fact", "the program holds no fact yet")
 
     def sparql(self, profile: Profile, preview: int = 0) -> str:
-        """The query as SPARQL: SELECT DISTINCT of the answer (or of all variables), or ASK.
+        """The query: SELECT DISTINCT of the answer (or of all variables), or ASK.
 
         preview: at most so many rows (0: all); an ASK is previewed by the solutions it asks for.
         """
@@ -432,8 +405,7 @@ class PyQL:
         self._need_fact(action)
         if node not in self.variables:
             names = ", ".join(v.n3() for v in self.variables)
-            message = f"{form} is not a created variable; existing variables: {names}"
-            self._refuse("unknown_variable", message, given=form)
+            self._refuse("unknown_variable", f"{form} is no variable of the query: {names}", given=form)
         return node
 
     def _output(self, node: Node | None, default: str) -> Variable:
@@ -442,8 +414,8 @@ class PyQL:
         if node is None:
             return Variable(fresh(default, taken))
         if not isinstance(node, Variable) or node.name in taken:
-            message = f"the number needs a new variable, not {node.n3()}"
-            self._refuse("count_output_not_variable", message, given=node.n3())
+            form = node.n3()
+            self._refuse("count_output_not_variable", f"{form} is no new variable for a number", given=form)
         return node
 
     def _pattern(
@@ -503,8 +475,6 @@ def _roles(clauses: Iterable[Clause]) -> tuple[set[Variable], set[Variable]]:
         match clause:
             case Fact(subject=Variable() as variable) | Typed(variable=variable) | AnyOf(variable=variable):
                 entities.add(variable)
-            case TimeWindow(mediator=variable):
-                entities.add(variable)
             case Aggregate(output=output):
                 values.add(output)
             case Filter(left, operator, right):
@@ -537,24 +507,17 @@ def _named_twice(patterns: Sequence[Pattern]) -> set[Variable]:
 
 def _named_nodes(alternatives: Sequence[Pattern]) -> AnyOf | None:
     """Return what alternatives bind that all say which node one variable is."""
-    nodes, named = dict[Term, None](), set[Variable]()
+    said = list[tuple[Variable, Term]]()
     for pattern in alternatives:
         match pattern:
-            case (AnyOf(variable, some),):
-                named.add(variable)
-                nodes |= dict.fromkeys(some)
+            case (AnyOf(variable, nodes),):
+                said += [(variable, node) for node in nodes]
             case (Filter(Variable() as variable, "=", IRI() | Literal() as node, ""),):
-                named.add(variable)
-                nodes[node] = None
+                said.append((variable, node))
             case _:
                 return None
-    return AnyOf(named.pop(), tuple(nodes)) if len(named) == 1 else None
-
-
-def _checked_relation(node: Node) -> IRI:
-    if not isinstance(node, IRI):
-        _refuse("bad_relation", f"{node.n3()} is not the id of a relation", given=node.n3())
-    return node
+    named = {variable for variable, _ in said}
+    return AnyOf(named.pop(), tuple(dict.fromkeys(n for _, n in said))) if len(named) == 1 else None
 
 
 def _checked_fact(subject: Node, relation: Node, object: Node) -> Fact:
@@ -563,7 +526,9 @@ def _checked_fact(subject: Node, relation: Node, object: Node) -> Fact:
     if subject == object:
         message = f"subject and object are both {subject.n3()}"
         _refuse("subject_equals_object", message, given=subject.n3())
-    return Fact(subject, _checked_relation(relation), object)
+    if not isinstance(relation, IRI):
+        _refuse("bad_relation", f"{relation.n3()} is not the id of a relation", given=relation.n3())
+    return Fact(subject, relation, object)
 
 
 def _checked_type(variable: Node, type: Node) -> Typed:

@@ -34,7 +34,7 @@ _YEAR = re.compile(r"(?P<year>-?\d+)(?:(?P<day>-01-01|-12-31)(?:T\S+|Z|[+-]\d\d:
 _PLAIN_YEAR = re.compile(r"\d{4}")
 _EDGES = {"<": "-01-01", ">=": "-01-01", ">": "-12-31", "<=": "-12-31"}
 """Comparisons with a whole year: the day of it that they name."""
-_CONDITIONS = pyql.Filter | pyql.Extreme | pyql.Not | pyql.TimeWindow
+_CONDITIONS = pyql.Filter | pyql.Extreme | pyql.Not
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -130,8 +130,6 @@ class Writer:
                     lines = (head, *_indent(_lines(self.write(pattern))), "}")
                     self.facts, self.proving = outside
                     blocks.append(Block(lines, mentions & frozenset(self.program.variables)))
-                case pyql.TimeWindow():
-                    blocks.append(self._window(clause))
                 case pyql.Extreme():
                     blocks += self._extreme(clause, blocks)
                 case pyql.Aggregate():
@@ -235,26 +233,6 @@ class Writer:
         if tag:
             lines += [f"FILTER({tag.n3()} != {i} || ({c}))" for i, c in enumerate(conditions) if c]
         return Block(tuple(lines), mentions, frozenset(clause.binds), sure[0].intersection(*sure))
-
-    def _window(self, clause: pyql.TimeWindow) -> Block:
-        """Two optional ends, and the conditions under which the periods overlap."""
-        lines, name = [], clause.mediator.name
-        first, last = self._new(f"{name}_from"), self._new(f"{name}_to")
-        for relation, end in ((clause.from_relation, first), (clause.to_relation, last)):
-            lines.append(f"OPTIONAL {{ {self._triple(clause.mediator, self.names(relation), end)} }}")
-            self.facts.append((Fact(clause.mediator, relation, end), None))
-        if clause.end:
-            # The limit's last day, where it is a month or year.
-            limit = clause.end + "-12-31"[3 * (clause.end.lstrip("-").count("-")) :]
-            starts = f"{self._day(first, 10)} <= {self.names(string(limit))}"
-            lines.append(f"FILTER(!BOUND({first.n3()}) || {starts})")
-        if clause.start:
-            # Compared to the precision of the last day itself.
-            limit = self.names(string(clause.start))
-            if clause.start.lstrip("-").count("-"):
-                limit = f"SUBSTR({limit}, 1, STRLEN(STR({last.n3()})))"
-            lines.append(f"FILTER(!BOUND({last.n3()}) || {self._day(last, 10)} >= {limit})")
-        return Block(tuple(lines), frozenset({clause.mediator}))
 
     def _extreme(self, clause: pyql.Extreme, before: list[Block]) -> list[Block]:
         """The subquery of the best value, and the filter that keeps all solutions that reach it."""

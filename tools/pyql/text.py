@@ -39,7 +39,6 @@ _OPEN, _CLOSE = "([{", ")]}"
 _NUMBERS = """integer decimal double float int long short byte nonNegativeInteger positiveInteger
 nonPositiveInteger negativeInteger unsignedInt unsignedLong unsignedShort unsignedByte"""
 NUMERIC = frozenset(XSD + name for name in _NUMBERS.split())
-_FLOATING, _DIGITS = (XSD + "double", XSD + "float"), 16
 
 
 def scan_arguments(text: str, start: int = 0) -> tuple[list[str], int]:
@@ -93,19 +92,13 @@ def read_variable(form: str, code: str = "bad_variable") -> Variable:
     try:
         return Variable(form[1:])
     except ValueError:
-        rule = "use a question mark, then letters, digits and underscores"
-        message = f"{form!r} is no variable name: {rule}"
+        message = f"{form!r} is no variable name: use a question mark, then letters, digits and underscores"
         raise ActionError("bad_variable", message, given=form) from None
 
 
 def read_literal(form: str) -> Literal | None:
-    """The literal written as `"text"`, `"text"@en` or `"5"^^xsd:integer`; None if it is no quoted literal.
-
-    Raises:
-        ActionError: `bad_date` if its datatype is a date and its text is none.
-    """
-    match = _LITERAL.fullmatch(form.strip())
-    if match is None:
+    """The literal written as `"text"`, `"text"@en` or `"5"^^xsd:integer`; else None."""
+    if (match := _LITERAL.fullmatch(form.strip())) is None:
         return None
     body = re.sub(r"(?s)\\(.)", lambda m: _UNESCAPE.get(m[1], m[1]), match["body"])
     datatype = match["type"] or ""
@@ -133,11 +126,7 @@ def read_bare(form: str) -> Literal | None:
 
 
 def read_node(form: str, profile: Profile, code: str = "bad_object") -> Node:
-    """The variable, literal or entity that a form means; bare numbers and dates are not nodes.
-
-    Raises:
-        ActionError: `code`, `bad_variable`, `bad_date` or `bare_number_node`.
-    """
+    """The variable, literal or entity that a form means; raises `code` or `bare_number_node` among others."""
     form = form.strip()
     if form.startswith("?"):
         return read_variable(form)
@@ -161,10 +150,7 @@ def read_iri(form: str, profile: Profile, relation: bool = False) -> IRI | None:
 
 
 def read_term(form: str, profile: Profile) -> Term | None:
-    """The entity or literal that a linked id stands for: an id, `"1.0"^^xsd:float`, `"text"`; else None.
-
-    Quotes alone do not make a literal where the profile knows names in quotes.
-    """
+    """The entity or literal that a linked id stands for, else None. Names in quotes may be entities."""
     try:
         literal = read_literal(form)
     except ActionError:
@@ -180,6 +166,11 @@ def read_relation(form: str, profile: Profile) -> IRI:
     if iri is None:
         raise ActionError("bad_relation", f"{form!r} is not the id of a relation", given=form)
     return iri
+
+
+def is_computable(number: Literal) -> bool:
+    """Whether every engine computes with a number as it is; some cannot with long integers and decimals."""
+    return number.datatype in (XSD + "double", XSD + "float") or len(number.value) <= 16
 
 
 def write_node(node: Node, profile: Profile) -> str:
@@ -212,7 +203,6 @@ def write_iri(iri: IRI, profile: Profile, relation: bool = False) -> str:
 
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 _OPERATORS = {"==": "=", "≠": "!=", "<>": "!=", "≤": "<=", "≥": ">=", "startswith": "starts_with"}
-OPEN_END = "none"
 
 
 def write_program(program: PyQL, profile: Profile) -> str:
@@ -227,36 +217,28 @@ def write_program(program: PyQL, profile: Profile) -> str:
 
 
 def _write_clause(clause: pyql.Clause, profile: Profile) -> str:
-    name, arguments = "add_union", list[str]()
+    """A clause as the action that adds it: its parts in a pattern, without the word that the name says."""
+    if isinstance(clause, pyql.Not):
+        return f"add_not({write_pattern(clause.pattern, profile)})"
+    parts = list(filter(None, _parts(clause, profile)))
     match clause:
-        case pyql.Fact() | pyql.Filter():
-            name = "add_fact" if isinstance(clause, pyql.Fact) else "add_filter"
-            arguments = _parts(clause, profile)
-        case pyql.Typed(variable, type_):
-            name, arguments = "add_type", [variable.n3(), write_iri(type_, profile)]
-        case pyql.Extreme():
-            name, arguments = "add_max" if clause.largest else "add_min", [clause.variable.n3(), clause.kind]
-        case pyql.Aggregate(of, output, per, "count"):
-            name = "add_group" if per else "add_count"
-            arguments = [of.n3(), per.n3() if per else "", output.n3()]
+        case pyql.Fact():
+            name = "add_fact"
+        case pyql.Filter():
+            name = "add_filter"
+        case pyql.Typed():
+            name, parts = "add_type", [parts[0], parts[2]]
+        case pyql.Aggregate(function="count"):
+            name, parts = "add_group" if clause.per else "add_count", parts[1:]
         case pyql.Aggregate(of, output, per, function, kind):
-            name = "add_aggregate"
-            arguments = [function, of.n3(), output.n3(), per.n3() if per else "", kind]
-        case pyql.AnyOf():
-            arguments = _equations(clause, profile)
-        case pyql.Union():
-            arguments = [write_pattern(p, profile) for p in clause.alternatives]
-        case pyql.Not():
-            name, arguments = "add_not", [write_pattern(clause.pattern, profile)]
-        case pyql.TimeWindow(mediator, first, last, start, end):
-            relations = [write_iri(r, profile, True) for r in (first, last)]
-            name = "add_time_window"
-            arguments = [mediator.n3(), *relations, start or OPEN_END, end or OPEN_END]
-    return f"{name}({', '.join(a for a in arguments if a)})"
-
-
-def _equations(clause: pyql.AnyOf, profile: Profile) -> list[str]:
-    return [f"({clause.variable.n3()}, =, {write_node(node, profile)})" for node in clause.nodes]
+            given = [function, of.n3(), output.n3(), per.n3() if per else "", kind]
+            name, parts = "add_aggregate", list(filter(None, given))
+        case pyql.AnyOf(nodes=(_,)):
+            name, parts = "add_union", [f"({', '.join(parts)})"]
+        case _:
+            name, *parts = parts
+            name = f"add_{name}"
+    return f"{name}({', '.join(parts)})"
 
 
 def _parts(item: pyql.PatternItem, profile: Profile) -> list[str]:
@@ -268,9 +250,10 @@ def _parts(item: pyql.PatternItem, profile: Profile) -> list[str]:
             return [*written, write_node(end, profile)]
         case pyql.Typed(variable, type_):
             return [variable.n3(), "a", write_iri(type_, profile)]
-        case pyql.AnyOf(_, nodes):
-            equations = _equations(item, profile)
-            return ["union", *equations] if len(nodes) > 1 else [equations[0][1:-1]]
+        case pyql.AnyOf(variable, (node,)):
+            return [variable.n3(), "=", write_node(node, profile)]
+        case pyql.AnyOf(variable, nodes):
+            return ["union", *(f"({variable.n3()}, =, {write_node(node, profile)})" for node in nodes)]
         case pyql.Filter(left, operator, right, kind):
             return [write_value(left, profile), operator, write_value(right, profile), kind]
         case pyql.Extreme(variable, largest, kind):
@@ -291,8 +274,7 @@ def read_program(text: str, profile: Profile) -> PyQL:
     """The program that a text wrote. Raises `ActionError`."""
     program, reader = PyQL(), Reader(profile)
     for line in filter(None, map(str.strip, text.split("\n"))):
-        match = _CALL.match(line)
-        if match is None:
+        if (match := _CALL.match(line)) is None:
             raise ActionError("no_action", f"{line!r} is no action", given=line)
         program = apply(program, match[1], scan_arguments(line, match.end())[0], reader)
     return program
@@ -380,18 +362,8 @@ class Reader:
         return self.value(left), sign, string(right) if is_text else self.value(right), _kind(kind)
 
 
-def is_computable(number: Literal) -> bool:
-    """Whether every engine computes with a number as it is; a longer integer or decimal is none to some."""
-    return number.datatype in _FLOATING or len(number.value) <= _DIGITS
-
-
 def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) -> PyQL:
-    """The program after one construct action, given as text.
-
-    Raises:
-        ActionError: what is wrong with its arguments; `unknown_action` for no construct action, or one with
-            too few or too many of them.
-    """
+    """The program after one construct action, given as text. Raises `ActionError`, see `PyQL`."""
     match name, list(arguments):
         case "add_fact", [subject, relation, end]:
             return program.add_fact(*reader.fact(subject, relation, end))
@@ -418,11 +390,6 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
             return program.add_union(*map(reader.pattern, forms))
         case "add_not", parts:
             return program.add_not(reader.pattern(parts[0]) if len(parts) == 1 else [reader.item(parts)])
-        case "add_time_window", [mediator, first, last, start, *end] if len(end) < 2:
-            bare = [re.sub(r"\^\^\S+$", "", form.strip()).strip("\"'") for form in (start, *end)]
-            ends = ["" if form.lower() in (OPEN_END, "null", "open") else form for form in bare]
-            relations = reader.relation(first), reader.relation(last)
-            return program.add_time_window(read_variable(mediator), *relations, *ends)
         case "add_order", [variable, *rest] if len(rest) < 3:
             direction, limit = (given or default for given, default in zip_longest(rest, ("desc", "0")))
             if direction.lower() not in ("asc", "desc") or not limit.isdecimal():

@@ -75,9 +75,6 @@ def _clause_in_words(clause: pyql.Clause, label: Label) -> str:
             return " or ".join(_pattern_in_words(a, label) for a in alternatives)
         case pyql.Not(pattern):
             return f"but not {_pattern_in_words(pattern, label)}"
-        case pyql.TimeWindow(mediator, _, _, start, last):
-            ends = (f"from {start}" if start else "", f"to {last}" if last else "")
-            return " ".join(filter(None, (mediator.n3(), *ends)))
         case Fact():
             return _pattern_in_words([clause], label)
 

@@ -1,16 +1,10 @@
-"""Any SQLite, DuckDB, PostgreSQL or MySQL database, asked read-only.
+"""Any SQLite, DuckDB, PostgreSQL or MySQL database, read-only twice over.
 
-```python
-database = open_database("sqlite:///films.db", timeout=30, limit=1000)
-database.run(SqlQuery((Condition(column, "=", "Alien"),), answer=other))
-```
-It is read-only twice: the connection cannot write, and nothing but a SELECT that is built here or
-checked reaches it.
+The connection cannot write, and nothing but a SELECT that is built here or checked reaches it.
 """
 
 from __future__ import annotations
 
-import re
 import weakref
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -30,7 +24,7 @@ from triplewise.tools.sql.query import Rows, SqlQuery
 from triplewise.tools.sql.schema import Column, reflect_schema
 from triplewise.tools.sql.select import Select, read_select
 from triplewise.tools.sql.statements import Statement, Writer
-from triplewise.tools.sql.values import Value, fold, nearest, plain, read_number
+from triplewise.tools.sql.values import Value, nearest, plain, read_number
 
 DISTINCT = 20_000
 """Most distinct values of a column that are compared with a text one by one."""
@@ -50,10 +44,8 @@ def open_database(url: str, *, timeout: float = 30.0, limit: int = 10_000) -> Re
         url: an SQLAlchemy URL, or the path of a SQLite, DuckDB or CSV file.
         timeout: seconds a query may take. limit: rows it may return.
 
-    Raises:
-        ConfigurationError: bad URL, missing driver, no table at all.
-        DataError: no such file.
-        KGUnavailableError: the file is no database, or the server cannot be reached or refuses the user.
+    Raises `ConfigurationError` (bad URL, no driver, no table), `DataError` (no such file) or
+    `KGUnavailableError` (no database, or a server that cannot be reached or refuses the user).
     """
     read = _read_url(url)
     file = Path(read.database or "") if read.get_backend_name() not in SERVERS else None
@@ -114,6 +106,7 @@ class RelationalDatabase:
     def __init__(self, engine: Engine, *, timeout: float, limit: int) -> None:
         self.engine, self.timeout, self.limit = engine, timeout, limit
         self.schema, self.close = reflect_schema(engine, timeout), engine.close
+        self._writer = Writer(self.schema, engine.dialect)
         self._distinct: dict[Column, tuple[Value, ...]] = {}
         self._selected: dict[str, Rows] | None = None
         self.meter = Meter()
@@ -124,18 +117,10 @@ class RelationalDatabase:
         session.meter, session.timeout, session.limit, session._selected = meter, timeout, limit, {}
         return session
 
-    @property
-    def _writer(self) -> Writer:
-        def spellings(column: Column, text: str) -> list[Value]:
-            return [v for v in self._values_like(column, text) if fold(str(v)) == fold(text)]
-
-        return Writer(self.schema, self.engine.dialect, spellings)
-
     def run(self, query: SqlQuery, limit: int | None = None) -> Rows:
         """The answer of a query; without `answer`, the matching rows. Never raises for what a model wrote.
 
-        One value that is NULL, as the maximum of nothing, is `empty`. Where foreign keys left a choice, the
-        message says which was taken.
+        The maximum of nothing is `empty`. The message says which of several joins was taken.
         """
         result = self._rows(lambda: self._writer.answer(query), limit)
         is_null = query.aggregation and result.rows == ((None,),)
@@ -184,24 +169,6 @@ class RelationalDatabase:
             return nearest(text, self._values_like(column, text), limit)
         except QueryError:
             return []
-
-    def holds_like(self, column: Column, pattern: str) -> bool:
-        """Whether a value of a column is like a pattern with % and _, or a text in other capitals."""
-        parts = re.split("([%_])", fold(pattern))
-        regex = "".join({"%": ".*", "_": "."}.get(part, re.escape(part)) for part in parts)
-        try:
-            return any(re.fullmatch(regex, fold(str(v)), re.DOTALL) for v in self._values_of(column))
-        except QueryError:
-            return True
-
-    def keeps_as_text(self, column: Column) -> bool:
-        """Whether a column holds numbers as texts of several lengths: "9" comes after "10"."""
-        if column.kind != "number" or column.is_native:
-            return False
-        try:
-            return len({len(str(v)) for v in self._values_of(column) if isinstance(v, str)}) > 1
-        except QueryError:
-            return False
 
     def _values_like(self, column: Column, text: str) -> tuple[Value, ...]:
         """The values of a column; of very many, those that hold one of the longest words of a text."""

@@ -1,7 +1,6 @@
 """SQLite, DuckDB and servers, each opened so that nothing can be written, and asked in time.
 
-SQLite and servers are reached through SQLAlchemy. DuckDB cannot be interrupted inside a function over a text:
-it runs in a process of its own, which is killed at the time-out.
+DuckDB cannot be interrupted inside a function over a text: it runs in a process of its own, which is killed.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -66,19 +66,17 @@ class Declared:
     columns: dict[str, str] = field(default_factory=dict)
     primary: tuple[str, ...] = ()
     keys: list[tuple[tuple[str, ...], str, tuple[str, ...]]] = field(default_factory=list)
-    comment: str = ""
 
 
 class Server(NamedTuple):
     """How one kind of server is opened so that it is only read.
 
-    `driver`: the package that SQLAlchemy speaks to it with; `arguments`: for it, beside those of the URL.
-    `setup`: statements after which every transaction of a connection only reads. `interrupt`: ends what a
-    connection of an engine is running. `ignores_case`: texts that differ in case or accents are equal.
+    `driver`: the package that SQLAlchemy speaks to it with. `setup`: statements after which every transaction
+    of a connection only reads. `interrupt`: ends what a connection of an engine is running. `ignores_case`:
+    texts that differ in case or accents are equal.
     """
 
     driver: str
-    arguments: dict[str, str]
     setup: tuple[str, ...]
     interrupt: Callable[[sa.Engine, Any], None]
     ignores_case: bool = False
@@ -91,13 +89,9 @@ def _kill_query(engine: sa.Engine, connection: Any) -> None:
 
 # What is cast to a text compares exactly, whatever the collation of its column.
 _MYSQL_SETUP = ("SET SESSION TRANSACTION READ ONLY", "SET collation_connection = utf8mb4_bin")
-_MYSQL = Server("pymysql", {"program_name": "triplewise"}, _MYSQL_SETUP, _kill_query, ignores_case=True)
-_POSTGRES = Server(
-    driver="psycopg",
-    arguments={"application_name": "triplewise"},
-    setup=("SET default_transaction_read_only = on",),
-    interrupt=lambda _, connection: connection.cancel(),
-)
+_MYSQL = Server("pymysql", _MYSQL_SETUP, _kill_query, ignores_case=True)
+_READ_ONLY = ("SET default_transaction_read_only = on",)
+_POSTGRES = Server("psycopg", _READ_ONLY, lambda _, connection: connection.cancel())
 SERVERS = {"postgresql": _POSTGRES, "mysql": _MYSQL, "mariadb": _MYSQL}
 """SQLAlchemy's name of a kind of server -> how it is opened."""
 
@@ -105,8 +99,7 @@ SERVERS = {"postgresql": _POSTGRES, "mysql": _MYSQL, "mariadb": _MYSQL}
 def open_engine(url: URL, timeout: float) -> Engine:
     """Return the engine of a database: SQLite, DuckDB (also `.csv` and `.tsv`) or one of `SERVERS`.
 
-    Nothing is asked yet. `timeout`: seconds to wait for a connection to a server. Raises `DataError` where
-    there is no such file.
+    timeout: seconds to wait for a connection to a server. Raises `DataError` where there is no such file.
     """
     if url.get_backend_name() in SERVERS:
         return SqlAlchemyEngine(url, timeout)
@@ -132,7 +125,7 @@ class SqlAlchemyEngine:
             return
         self._engine = sa.create_engine(
             url,
-            connect_args={"connect_timeout": max(2, min(10, int(timeout))), **server.arguments},
+            connect_args={"connect_timeout": max(2, min(10, int(timeout)))},
             # Where the dialect knows it, each transaction is begun as one that only reads, too.
             execution_options={"postgresql_readonly": True},
             pool_pre_ping=True,
@@ -196,21 +189,16 @@ class SqlAlchemyEngine:
                 columns = inspector.get_multi_columns(kind=every)
                 primary = inspector.get_multi_pk_constraint(kind=every)
                 keys = inspector.get_multi_foreign_keys(kind=every)
-                has_comments = self._engine.dialect.supports_comments
-                comments = inspector.get_multi_table_comment(kind=every) if has_comments else {}
         except sa.exc.SQLAlchemyError as error:
             raise QueryError(Outcome.UNAVAILABLE, _first_line(error)) from None
         tables = {}
         for key, described in columns.items():
-            tables[key[1]] = Declared(
-                columns={c["name"]: _type_name(c["type"]) for c in described},
-                primary=tuple(primary[key]["constrained_columns"]) if key in primary else (),
-                keys=[
-                    (tuple(k["constrained_columns"]), k["referred_table"], tuple(k["referred_columns"]))
-                    for k in keys.get(key, ())
-                ],
-                comment=(comments[key]["text"] or "") if comments.get(key) else "",
-            )
+            names = {c["name"]: _type_name(c["type"]) for c in described}
+            own = tuple(primary[key]["constrained_columns"]) if key in primary else ()
+            tables[key[1]] = Declared(names, own)
+            for k in keys.get(key, ()):
+                ends = tuple(k["constrained_columns"]), k["referred_table"], tuple(k["referred_columns"])
+                tables[key[1]].keys.append(ends)
         return tables, frozenset(self._engine.dialect.identifier_preparer.reserved_words)
 
     def close(self) -> None:
@@ -284,8 +272,7 @@ def answerer(path: str) -> Callable[[tuple[str, int | None]], Fetched | QueryErr
     """
     import duckdb
 
-    connection: duckdb.DuckDBPyConnection | None = None
-
+    @cache
     def connect() -> duckdb.DuckDBPyConnection:
         is_table = Path(path).suffix.lower() in (".csv", ".tsv")
         opened = duckdb.connect(":memory:") if is_table else duckdb.connect(path, read_only=True)
@@ -297,10 +284,9 @@ def answerer(path: str) -> Callable[[tuple[str, int | None]], Fetched | QueryErr
         return opened
 
     def answer(request: tuple[str, int | None]) -> Fetched | QueryError:
-        nonlocal connection
         statement, most = request
         try:
-            connection = connection or connect()
+            connection = connect()
         except duckdb.Error as error:
             return QueryError(Outcome.UNAVAILABLE, f"DuckDB cannot read it: {_first_line(error)}")
         try:

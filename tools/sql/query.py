@@ -1,7 +1,6 @@
-"""A query over a relational database as a value (QueryAgent, section 5.3 and appendix E).
+"""A query over a relational database as an immutable value (QueryAgent, section 5.3 and appendix E).
 
-It is built part by part, like a PyQL program; it is immutable, so that rolling back a step is keeping the old
-one. A run's state holds it as text, one action a line.
+It is built part by part, like a PyQL program. A run's state holds it as text, one action a line.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from triplewise.tools.sql.values import Value, read_number
 
 Aggregation = Literal["", "MAX", "MIN", "COUNT", "SUM", "AVG"]
 OPERATORS = ("=", "!=", ">", "<", ">=", "<=")
-FOLDED = "folded"
-"""Said behind a value: text is compared without case, accents and outer spaces."""
 _SIGNS = {"==": "=", "is": "=", "equals": "=", "<>": "!=", "≠": "!=", "≥": ">=", "=>": ">=", "≤": "<=",
           "=<": "<="}  # fmt: skip
 _FUNCTIONS = {"NONE": "", "NULL": "", "AVERAGE": "AVG", "MEAN": "AVG", "MAXIMUM": "MAX", "MINIMUM": "MIN",
@@ -28,17 +25,11 @@ _FUNCTIONS = {"NONE": "", "NULL": "", "AVERAGE": "AVG", "MEAN": "AVG", "MAXIMUM"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`column operator value`. `folded`: text is compared without case, accents and outer spaces."""
+    """`column operator value`."""
 
     column: Column
     operator: str
     value: Value
-    folded: bool = False
-
-    def arguments(self, schema: Schema) -> tuple[str, ...]:
-        """Return it as `add_condition` reads it."""
-        folded = [FOLDED] if self.folded else []
-        return (schema.name_of(self.column), self.operator, str(self.value), *folded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +52,7 @@ class SqlQuery:
     def text(self) -> str:
         """One action a line, arguments as JSON."""
         lines: list[tuple[str, list[Value]]] = [
-            ("add_condition", [c.column.id, c.operator, c.value, *([True] if c.folded else [])])
-            for c in self.conditions
+            ("add_condition", [c.column.id, c.operator, c.value]) for c in self.conditions
         ]
         if self.answer is not None:
             lines.append(("set_answer", [self.answer.id, self.aggregation or "None"]))
@@ -81,7 +71,7 @@ class SqlQuery:
                 message = f"no line of a program over this database: {line}"
                 raise ActionError("bad_program", message) from None
             if name == "add_condition":
-                added = Condition(column, str(arguments[0]), arguments[1], folded=len(arguments) > 2)
+                added = Condition(column, str(arguments[0]), arguments[1])
                 query = replace(query, conditions=(*query.conditions, added))
             else:
                 query = replace(query, answer=column, aggregation=read_aggregation(str(arguments[0])))
@@ -109,21 +99,15 @@ def read_aggregation(form: str) -> Aggregation:
 
 
 def read_condition(schema: Schema, parts: Sequence[str], near: Iterable[str] = ()) -> Condition:
-    """`column, operator, value`, where commas inside a name or a value have not to be quoted.
-
-    Raises:
-        ActionError: as `find_column`; `bad_operator`; `bad_value` where numbers are compared with none.
-    """
+    """`column, operator, value`; commas inside them need no quotes. Raises `bad_operator` or `bad_value`."""
     signs = [_SIGNS.get(bare(part).lower(), bare(part)) for part in parts]
     place = next((i for i, sign in enumerate(signs) if i and sign in OPERATORS), 1)
     column, operator = schema.find_column(", ".join(parts[:place]), near), signs[place]
     if operator not in OPERATORS:
         message = f"{parts[place]} is no operator: {', '.join(OPERATORS)}"
         raise ActionError("bad_operator", message, given=parts[place], legal=list(OPERATORS))
-    rest = list(parts[place + 1 :])
-    folded = len(rest) > 1 and bare(rest[-1]).lower() == FOLDED
-    value = bare(", ".join(rest[:-1] if folded else rest))
+    value = bare(", ".join(parts[place + 1 :]))
     if operator not in ("=", "!=") and column.kind == "number" and read_number(value) is None:
         message = f"{column.name} holds numbers, and {value} is none"
         raise ActionError("bad_value", message, given=value, column=column.name)
-    return Condition(column, operator, value, folded)
+    return Condition(column, operator, value)

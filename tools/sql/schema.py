@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -40,9 +40,8 @@ _KINDS: dict[str, ColumnKind | None] = {
 class Column:
     """One column.
 
-    `kind` says how its values compare: a TEXT column whose values all read as numbers is a `number`.
-    `example` shows how texts and dates are written. `is_native`: cells compare like that as they are stored.
-    `as_text`: they are stored as text, though they are none and the database has a type for them.
+    `kind`: how its values compare; a TEXT column whose values all read as numbers is a `number`. `is_native`:
+    cells compare like that as they are stored. `as_text`: they are text, though the database has their type.
     """
 
     table: str
@@ -64,15 +63,13 @@ class Table:
 
     name: str
     columns: tuple[Column, ...]
-    doc: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
     """A foreign key, as a join of a table with the one it refers to, or the other way round.
 
-    `pairs`: columns of both that are equal. `to_one`: each row of `source` has at most one partner, so that
-    joining multiplies nothing.
+    `pairs`: columns of both that are equal. `to_one`: each row of `source` has at most one partner.
     """
 
     source: str
@@ -116,15 +113,11 @@ class Schema:
     def find_column(self, form: str, near: Iterable[str] = ()) -> Column:
         """The column that a form means: by name, or `table.name`; case, accents and spaces do not matter.
 
-        Args:
-            near: tables of the query so far; of columns with one name theirs is meant.
-
-        Raises:
-            ActionError: `unknown_column` with the nearest names, `ambiguous_column` with all that fit.
+        near: tables of the query so far; of columns with one name theirs is meant. Raises `unknown_column`
+        with the nearest names, or `ambiguous_column` with all that fit.
         """
         given, columns = bare(form), self.columns
-        readings: tuple[Callable[[str], str], ...] = (str, fold, lambda t: re.sub(r"[\W_]", "", fold(t)))
-        for reading in readings:
+        for reading in (str, fold, lambda t: re.sub(r"[\W_]", "", fold(t))):
             fitting = [c for c in columns if reading(given) in (reading(c.id), reading(c.name))]
             fitting = [c for c in fitting if c.id == given] or fitting
             if len(fitting) > 1:
@@ -157,12 +150,8 @@ def bare(form: str) -> str:
 def reflect_schema(engine: Engine, timeout: float) -> Schema:
     """Return tables and views with columns and keys; a query a table for a sample, while there is time.
 
-    Args:
-        timeout: seconds for all samples together; tables beyond that keep the kinds of their types.
-
-    Raises:
-        ConfigurationError: a database without tables.
-        QueryError: the database does not answer.
+    timeout: seconds for all samples together; tables beyond that keep the kinds of their types. Raises
+    `ConfigurationError` for a database without tables, `QueryError` for one that does not answer.
     """
     from sqlglot import exp
 
@@ -172,46 +161,46 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
     declared = {name: table for name, table in declared.items() if table.columns}
     if not declared:
         raise ConfigurationError("the database holds no table that can be read")
-    deadline, tables, named = Deadline(timeout), list[Table](), Schema((), reserved=reserved)
-    held: Cells = {}
+    deadline, tables, named, held = Deadline(timeout), list[Table](), Schema((), reserved=reserved), Cells()
     for name, table in declared.items():
-        kinds = {column: _declared_kind(type_) for column, type_ in table.columns.items()}
-        # SQLite holds any cell in any column; MySQL's truth values are small numbers.
-        is_sqlite = engine.dialect == "sqlite"
-        loose = {column for column, type_ in table.columns.items() if is_sqlite or type_ == "TINYINT(1)"}
-        looked = [
-            column for column, kind in kinds.items() if column in loose or kind in (None, "text", "number")
-        ]
+        looked = [c for c, t in table.columns.items() if _is_loose(t, engine) or _declared_kind(t) != "other"]
         rows = list[tuple[Any, ...]]()
         if looked and not deadline.passed:
             sampled = exp.select(*map(named.identifier, looked)).from_(exp.Table(this=named.identifier(name)))
             with suppress(QueryError):  # then the kinds of the types have to do
                 rows = engine.fetch(sampled.limit(SAMPLE).sql(engine.dialect), deadline.left).rows
         cells = {c: [row[i] for row in rows if row[i] is not None] for i, c in enumerate(looked)}
-        columns = []
-        for column, declared_kind in kinds.items():
-            sample, is_loose = cells.get(column, []), column in loose
-            kind = _kind(declared_kind, sample, is_loose)
-            if kind == "text":
-                is_native = declared_kind is None or (is_loose and declared_kind == "text")
-                is_native = is_native and all(isinstance(s, str) for s in sample) and not engine.ignores_case
-            else:
-                is_native = kind == declared_kind and not (
-                    is_loose and any(isinstance(s, str) for s in sample)
-                )
-            written = [s for s in sample if isinstance(s, str) and s.strip()]
-            example = written[0] if kind in ("text", "date") and written else ""
-            example = example if len(example) <= SHOWN else f"{example[:SHOWN]}..."
-            # SQLite has no type for dates.
-            as_text = kind not in (("text", "date") if is_sqlite else ("text",))
-            as_text = as_text and 0 < len(written) == len(sample)
-            columns.append(Column(name, column, kind, example, is_native, as_text))
-            if kind in ("text", "number"):
-                cells_read, same = set(sample), held.setdefault((fold(column), kind), {})
-                same[name] = column, cells_read, len(cells_read) == len(sample), len(rows) < SAMPLE
-        tables.append(Table(name, tuple(columns), table.comment))
+        columns = [_column(name, c, t, cells.get(c, []), engine) for c, t in table.columns.items()]
+        tables.append(Table(name, tuple(columns)))
+        for column in columns:
+            if column.kind in ("text", "number"):
+                sample = cells.get(column.name, [])
+                different, same = set(sample), held.setdefault((fold(column.name), column.kind), {})
+                same[name] = column.name, different, len(different) == len(sample), len(rows) < SAMPLE
     keys = list(_keys(declared))
     return Schema(tuple(tables), (*keys, *_likely_keys(held, keys)), reserved)
+
+
+def _column(table: str, name: str, type_: str, cells: Sequence[Any], engine: Engine) -> Column:
+    """A column of a declared type, with what a sample of its cells tells beyond that."""
+    declared, is_loose = _declared_kind(type_), _is_loose(type_, engine)
+    kind, texts = _kind(declared, cells, is_loose), [c for c in cells if isinstance(c, str)]
+    if kind == "text":
+        is_native = declared is None or (is_loose and declared == "text")
+        is_native = is_native and len(texts) == len(cells) and not engine.ignores_case
+    else:
+        is_native = kind == declared and not (is_loose and texts)
+    written = [t for t in texts if t.strip()]
+    example = written[0] if kind in ("text", "date") and written else ""
+    example = example if len(example) <= SHOWN else f"{example[:SHOWN]}..."
+    own_types = ("text", "date") if engine.dialect == "sqlite" else ("text",)  # SQLite has no type for dates
+    as_text = kind not in own_types and 0 < len(written) == len(cells)
+    return Column(table, name, kind, example, is_native, as_text)
+
+
+def _is_loose(type_: str, engine: Engine) -> bool:
+    """Whether a type does not say what cells hold: any of SQLite's, and MySQL's truth values."""
+    return engine.dialect == "sqlite" or type_ == "TINYINT(1)"
 
 
 def _declared_kind(declared: str) -> ColumnKind | None:
@@ -223,10 +212,7 @@ def _declared_kind(declared: str) -> ColumnKind | None:
 
 
 def _kind(declared: ColumnKind | None, cells: Sequence[Any], is_loose: bool) -> ColumnKind:
-    """Return the kind of a column's cells where they tell more than its type.
-
-    is_loose: any column may hold any cell, so that the declared kind has to be borne out.
-    """
+    """Return the kind of a column's cells where they tell more than its type; see `_is_loose`."""
     if any(isinstance(c, bytes | bytearray) for c in cells):
         return "other"
     if declared is None or (is_loose and cells and declared == "text"):
@@ -240,10 +226,7 @@ def _kind(declared: ColumnKind | None, cells: Sequence[Any], is_loose: bool) -> 
 
 
 def _keys(declared: Mapping[str, Declared]) -> Iterator[Join]:
-    """Return declared foreign keys, then those that names imply where none is declared.
-
-    `director_id` refers to `director`, `film_code` to a key of that name.
-    """
+    """Return declared foreign keys, then those that names imply (`director_id` refers to `director`)."""
     for name, table in declared.items():
         place = list(table.columns).index
         keys = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -72,15 +72,10 @@ def join_tree(schema: Schema, tables: Sequence[str]) -> JoinTree:
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes the statements of one database.
-
-    `dialect`: sqlglot's name of its SQL. `spellings`: column, text -> its values that are the text but for
-    case, accents and spaces.
-    """
+    """Writes the statements of one database; `dialect` is sqlglot's name of its SQL."""
 
     schema: Schema
     dialect: str
-    spellings: Callable[[Column, str], Sequence[Value]]
 
     def answer(self, query: SqlQuery) -> Statement:
         """The answer of a query: one value, or one row for each row of the answer's table that fits."""
@@ -145,11 +140,6 @@ class Writer:
             is_null = self.cell(column).is_(exp.Null())
             return is_null if operator == "=" else is_null.not_()
         left, right = self._sides(column, operator, value)
-        if condition.folded and operator in ("=", "!=") and column.kind in ("text", "other"):
-            spellings = [str(v) for v in self.spellings(column, str(value))]
-            if len(spellings) > 1:
-                return left.isin(*spellings) if operator == "=" else left.isin(*spellings).not_()
-            right = exp.Literal.string(spellings[0]) if spellings else right
         return _SIGNS[operator](this=left, expression=right)
 
     def _sides(self, column: Column, operator: str, value: Value) -> tuple[exp.Expr, exp.Expr]:
@@ -204,29 +194,19 @@ class Writer:
     def _restricted(
         self, statement: exp.Select, query: SqlQuery, tree: JoinTree, *, multiply: bool
     ) -> exp.Select:
-        """Conditions and joins. Without `multiply` a join that could repeat rows becomes an EXISTS."""
-        conditions, joined = list(query.conditions), list[Join]()
-        for join in (e for e in tree.joins if e.source == tree.root):
-            branch = [join]
-            for other in tree.joins:  # in an order in which each source is joined before
-                if other not in branch and other.source in {e.target for e in branch}:
-                    branch.append(other)
-            if multiply or all(e.to_one for e in branch):
-                joined += branch
-                continue
-            inside = {e.target for e in branch}
-            inner = [c for c in conditions if c.column.table in inside]
-            conditions = [c for c in conditions if c.column.table not in inside]
-            partners = self._joined(exp.select("1"), join.target, branch[1:])
-            partners = partners.where(self._on(join), *map(self.condition, inner))
-            statement = statement.where(exp.Exists(this=partners))
-        return self._joined(statement, tree.root, joined).where(*map(self.condition, conditions))
-
-    def _joined(self, statement: exp.Select, first: str, joins: Sequence[Join]) -> exp.Select:
-        statement = statement.from_(self._table(first))
-        for join in joins:
-            statement = statement.join(self._table(join.target), on=self._on(join))
-        return statement
+        """Conditions and joins. Without `multiply`, joins that could repeat rows are inside an EXISTS."""
+        statement = statement.from_(self._table(tree.root))
+        if multiply or all(join.to_one for join in tree.joins):
+            for join in tree.joins:
+                statement = statement.join(self._table(join.target), on=self._on(join))
+            return statement.where(*map(self.condition, query.conditions))
+        first, *others = tree.joins
+        partners = exp.select("1").from_(self._table(first.target)).where(self._on(first))
+        for join in others:
+            partners = partners.join(self._table(join.target), on=self._on(join))
+        own = [c for c in query.conditions if c.column.table == tree.root]
+        partners = partners.where(*(self.condition(c) for c in query.conditions if c not in own))
+        return statement.where(*map(self.condition, own), exp.Exists(this=partners))
 
     def _table(self, name: str) -> exp.Table:
         return exp.Table(this=self.schema.identifier(name))

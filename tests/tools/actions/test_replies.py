@@ -116,19 +116,3 @@ def test_several_actions_of_a_reply_are_read_in_order(reply: str, calls: list[st
     thought, parsed = parse_actions(reply, LEGAL)
     assert [call.text() for call in parsed] == calls
     assert thought.startswith("so")
-
-
-@pytest.mark.parametrize(
-    ("reply", "call"),
-    [
-        ("Thought: x\nAction: get_relation\nAction Input: Q1", "get_relation(Q1)"),
-        (
-            "**Action 1:** `add_fact`\n**Action Input 1:** Q1, P36, ?x\nObservation: y",
-            "add_fact(Q1, P36, ?x)",
-        ),
-        ('Action: get_relation\nAction Input: {"entity": "Q1"}', "get_relation(Q1)"),
-        ("Action: execute\nAction Input: None", "execute()"),
-    ],
-)
-def test_arguments_on_a_line_of_their_own(reply: str, call: str) -> None:
-    assert parse_react(reply)[1] == call

@@ -1,4 +1,4 @@
-"""What a query's result says beyond its values: kinds, ties, topics, hierarchy, with no query of its own."""
+"""What a query's result says beyond its values: kinds, topics, hierarchy, what an empty step leaves."""
 
 from __future__ import annotations
 
@@ -18,15 +18,12 @@ from triplewise.tools.kg.profile import load_profile
 TURTLE = """
 @prefix wd: <http://www.wikidata.org/entity/> . @prefix wdt: <http://www.wikidata.org/prop/direct/> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
-@prefix p: <http://www.wikidata.org/prop/> . @prefix ps: <http://www.wikidata.org/prop/statement/> .
-@prefix s: <http://www.wikidata.org/entity/statement/> .
 wd:Q1 rdfs:label "Alien"@en ; wdt:P31 wd:Q10 ; wdt:P57 wd:Q5 ; wdt:P577 "1979-05-25"^^xsd:date .
 wd:Q1 wdt:P2047 117 .
 wd:Q2 rdfs:label "Blade Runner"@en ; wdt:P31 wd:Q10 ; wdt:P57 wd:Q5 ; wdt:P2047 117 ; wdt:P793 wd:Q7 .
 wd:Q3 rdfs:label "Legend"@en ; wdt:P57 wd:Q5 ; wdt:P2047 94 .
 wd:Q5 rdfs:label "Ridley Scott"@en . wd:Q10 rdfs:label "horror film"@en ; wdt:P279 wd:Q11 .
 wd:Q11 rdfs:label "film"@en . wd:Q7 rdfs:label "1982 Cannes Film Festival"@en .
-wd:Q5 p:P39 s:a , s:b . s:a ps:P39 3 . s:b ps:P39 3 .
 """
 DIRECTED = "add_fact(?film, P57, Q5)"
 
@@ -83,21 +80,12 @@ def test_kinds_of_an_answer(kg: EmbeddedKG, calls: tuple[str, ...], kinds: dict[
     assert feedback_of(kg, *calls).detail["answer_kinds"] == kinds
 
 
-def test_the_longest_of_several_that_are_as_long_is_a_tie(kg: EmbeddedKG) -> None:
-    longest = feedback_of(kg, DIRECTED, "add_fact(?film, P2047, ?minutes)", "add_max(?minutes)")
-    assert longest.detail["tied"] == {"variable": "?minutes", "owner": "?film", "count": 2}
-    shortest = feedback_of(kg, DIRECTED, "add_fact(?film, P2047, ?minutes)", "add_min(?minutes)")
-    assert "tied" not in shortest.detail
-    # Two statements about one thing are no tie.
-    calls = ("add_fact(?who, p:P39, ?statement)", "add_fact(?statement, ps:P39, ?n)", "add_max(?n)")
-    assert "tied" not in feedback_of(kg, *calls).detail
-
-
-def test_a_topic_that_only_comes_back_is_named(kg: EmbeddedKG) -> None:
-    there = ("add_fact(Q1, P57, ?who)", "add_fact(?film, P57, ?who)")
-    assert feedback_of(kg, *there, "set_answer(?film)").detail["topics"] == ["Q1"]
-    assert "topics" not in feedback_of(kg, *there, "add_filter(?film, !=, Q1)", "set_answer(?film)").detail
-    assert "topics" not in feedback_of(kg, DIRECTED, "add_fact(?film, P57, ?who)", "set_answer(?film)").detail
+def test_an_empty_step_says_what_the_values_before_it_have(kg: EmbeddedKG) -> None:
+    empty = feedback_of(kg, DIRECTED, "add_type(?film, Q5)")
+    assert empty.outcome == "empty"
+    has = empty.detail["has"]["?film"]
+    assert "P31, 2 of 3: horror film" in has
+    assert "P57: Ridley Scott" in has
 
 
 def test_a_clause_that_is_there_already_changes_nothing(kg: EmbeddedKG) -> None:

@@ -26,10 +26,6 @@ TURTLE = """
 :lee :category :storm ; :formed "2014-07-31T00:00:00Z"^^xsd:dateTime ; :wind 140.0 .
 :bret :category :storm ; :formed "1981-11-08:00"^^xsd:gYearMonth ; :wind "9"^^xsd:int ; :name "Bret"@en .
 :Hurricane rdfs:subClassOf :Storm .
-:x :term :t1 . :x :term :t2 . :x :term :t3 .
-:t1 :of :mayor ; :from "2001"^^xsd:gYear ; :to "2005-03-01"^^xsd:date .
-:t2 :of :governor ; :from "2005-03-02"^^xsd:date ; :to "2009"^^xsd:gYear .
-:t3 :of :senator ; :from "2010-01-01"^^xsd:date .
 :ann :child :c1, :c2 ; :code "5" . :bob :child :c3 ; :code "7", "none" .
 :bret rdfs:label "Bret"@en . :lee rdfs:label "Hurricane Lee"@en .
 """
@@ -57,7 +53,6 @@ def answers(kg: EmbeddedKG, script: str) -> set[str]:
 STORM = "add_fact(?s, category, storm); "
 WIND = STORM + "add_fact(?s, wind, ?w); "
 FORMED = STORM + "add_fact(?s, formed, ?d); "
-TERM = "add_fact(x, term, ?t); add_fact(?t, of, ?o); "
 
 
 @pytest.mark.parametrize(
@@ -118,9 +113,6 @@ TERM = "add_fact(x, term, ?t); add_fact(?t, of, ?o); "
             "add_filter(?n, >, ?m); ask()",
             {"True"},
         ),
-        (TERM + "add_time_window(?t, from, to, 2005-02, 2005-03-01); set_answer(?o)", {"mayor"}),
-        (TERM + "add_time_window(?t, from, to, 2005, 2005); set_answer(?o)", {"mayor", "governor"}),
-        (TERM + "add_time_window(?t, from, to, none, 2001); set_answer(?o)", {"mayor"}),
     ],
 )  # fmt: skip
 def test_answers(kg: EmbeddedKG, script: str, expected: set[str]) -> None:
@@ -135,7 +127,6 @@ def test_answers(kg: EmbeddedKG, script: str, expected: set[str]) -> None:
         ("bad_comparison", STORM + "add_filter(?s, <, 5)"),
         ("bad_comparison", STORM + "add_filter(lee, =, arlene)"),
         ("bad_date", FORMED + "add_filter(?d, >, 2014-02-30)"),
-        ("bad_date", TERM + "add_time_window(?t, from, to, 2009, 2001)"),
         ("bad_number", STORM + "add_order(?s, desc, many)"),
         ("bad_object", "add_fact(?s, category, <no iri>)"),
         ("bad_operator", STORM + "add_filter(?s, ~, lee)"),

@@ -37,21 +37,19 @@ def test_kinds_are_those_of_the_cells(database: RelationalDatabase) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "operator", "value", "folded", "films"),
+    ("name", "operator", "value", "films"),
     [
-        ("film.title", "=", "Alien", False, ["Alien"]),
-        ("film.title", "=", " ALIEN", True, ["Alien", "alien"]),
-        ("film.title", "!=", "zurich", True, ["Alien", "O'Hara; DROP TABLE film --", "alien"]),
-        ("film.gross", ">", "500", False, ["Alien"]),
-        ("film.gross", "<", 1000, False, ["O'Hara; DROP TABLE film --"]),
-        ("film.order", ">=", "5", False, ["O'Hara; DROP TABLE film --", "alien"]),
-        ("film.seen", "=", "yes", False, ["Alien", "O'Hara; DROP TABLE film --"]),
-        ("film.seen", "=", None, False, ["alien"]),
-        ("the person.born", "=", "1960", False, ["Alien", "Zürich"]),
-        ("the person.born", ">", "May 1960", False, ["O'Hara; DROP TABLE film --"]),
-        (NAME, "=", "JOSE nunez", True, ["Alien", "Zürich"]),
-        ("the person.zip", "=", "123", False, []),
-        ("prize.prix année", "=", "Oscar", False, ["Alien", "O'Hara; DROP TABLE film --"]),
+        ("film.title", "=", "Alien", ["Alien"]),
+        ("film.gross", ">", "500", ["Alien"]),
+        ("film.gross", "<", 1000, ["O'Hara; DROP TABLE film --"]),
+        ("film.order", ">=", "5", ["O'Hara; DROP TABLE film --", "alien"]),
+        ("film.seen", "=", "yes", ["Alien", "O'Hara; DROP TABLE film --"]),
+        ("film.seen", "=", None, ["alien"]),
+        ("the person.born", "=", "1960", ["Alien", "Zürich"]),
+        ("the person.born", ">", "May 1960", ["O'Hara; DROP TABLE film --"]),
+        (NAME, "=", "José  Núñez", ["Alien", "Zürich"]),
+        ("the person.zip", "=", "123", []),
+        ("prize.prix année", "=", "Oscar", ["Alien", "O'Hara; DROP TABLE film --"]),
     ],
 )
 def test_comparisons(
@@ -60,10 +58,9 @@ def test_comparisons(
     name: str,
     operator: str,
     value: Any,
-    folded: bool,
     films: list[str],
 ) -> None:
-    condition = Condition(column(name), operator, value, folded)
+    condition = Condition(column(name), operator, value)
     query = SqlQuery((condition,), column("film.title"))
     assert answers(database, query) == films
     assert database.sql(query).startswith("SELECT film.title")
@@ -134,16 +131,15 @@ def test_values_and_find(database: RelationalDatabase, column: Find) -> None:
     ),
     operator=st.sampled_from(["=", "!=", "<", ">=", "; DROP TABLE film", "LIKE"]),
     name=st.sampled_from(["film.title", "film.order", "film.gross", "the person.born", "film.seen"]),
-    folded=st.booleans(),
 )
 def test_whatever_is_written_is_a_value(
-    database: RelationalDatabase, column: Find, text: str, operator: str, name: str, folded: bool
+    database: RelationalDatabase, column: Find, text: str, operator: str, name: str
 ) -> None:
-    query = SqlQuery((Condition(column(name), operator, text, folded),), column("film.title"))
+    query = SqlQuery((Condition(column(name), operator, text),), column("film.title"))
     assert database.run(query).outcome in (Outcome.ROWS, Outcome.EMPTY, Outcome.SYNTAX)
     assert isinstance(database.sql(query), str)
     assert database.run(SqlQuery((), column("film.title"), "COUNT")).rows == ((4,),)
-    if operator == "=" and name == "film.title" and not folded:
+    if operator == "=" and name == "film.title":
         assert len(database.run(query).rows) == (text in ("Alien", "alien", "Zürich"))
 
 

@@ -139,8 +139,7 @@ def find_fixes(
     """Return up to `most` fixes of a failed step that find something on the KG, best first.
 
     Args:
-        context: what actions had before the step: program and memory without it.
-        feedback: what the environment said of the step.
+        context: program and memory before the step, of which the environment said `feedback`.
         budget: KG queries that all of this may take.
         encoder: compares relations with the question; None compares letters.
     """
@@ -165,18 +164,12 @@ def finds(feedback: Feedback) -> bool:
     return not feedback.error and feedback.outcome in (Outcome.ROWS, Outcome.TRUNCATED)
 
 
-def name_similarity(text: str, other: str) -> float:
-    """Return how alike two names are by their letters, 0 to 1."""
-    one, two = normalise(text), normalise(other)
-    return similarity(one, two) if one and two else 0.0
-
-
-def _similarities(text: str, texts: Sequence[str], encoder: Encoder | None) -> list[float]:
-    """The similarity of each text to one: a cosine, or by their letters."""
+def _similarities(text: str, texts: Sequence[str], encoder: Encoder | None = None) -> list[float]:
+    """The similarity of each text to one: a cosine, or without an encoder how alike their letters are."""
     if not text.strip() or not texts:
         return [0.0] * len(texts)
     if encoder is None:
-        return [name_similarity(text, other) for other in texts]
+        return [similarity(normalise(text), norm) if (norm := normalise(t)) else 0.0 for t in texts]
     vectors = encoder.encode([text, *texts])
     return [float(x) for x in np.asarray(vectors[1:] @ vectors[0])]
 
@@ -200,7 +193,7 @@ class _FailedStep:
         """Return all fixes of any kind, each once, without what failed on this program or changes nothing."""
         failed = {*self.memory.doubted, Call(self.action, self.args).text()}
         fixes: dict[Call, Fix] = {}
-        for make in (self._turned, self._other_relations, self._variables, self._nodes):
+        for make in (self._facts, self._variables, self._nodes):
             # A kind that would need more queries than are left gives way to the ones that need none.
             with suppress(SpentError, QueryFailedError):
                 for fix in make():
@@ -208,24 +201,19 @@ class _FailedStep:
                         fixes.setdefault(fix.call, fix)
         return list(fixes.values())
 
-    def _fix(self, *arguments: str, relation: str = "", prior: float = 0.0) -> Fix:
+    def _with(self, place: int, value: str, relation: str = "", prior: float = 0.0) -> Fix:
+        arguments = (*self.args[:place], value, *self.args[place + 1 :])
         return Fix(Call(self.action, arguments), relation, prior)
 
-    def _with(self, place: int, value: str, relation: str = "", prior: float = 0.0) -> Fix:
-        return self._fix(*self.args[:place], value, *self.args[place + 1 :], relation=relation, prior=prior)
-
-    def _turned(self) -> Iterator[Fix]:
-        """The same fact in the other direction."""
-        if self.fact and self.cause in (Outcome.EMPTY, "bad_subject"):
-            subject, relation, object_ = self.fact
-            if not object_.startswith(_QUOTES):
-                yield self._fix(object_, relation, subject, relation=relation, prior=SURE)
-
-    def _other_relations(self) -> Iterator[Fix]:
-        """Another relation of the subject or the object, in the direction in which it is there."""
-        if not self.fact or self.cause not in (Outcome.EMPTY, "bad_relation"):
+    def _facts(self) -> Iterator[Fix]:
+        """The fact turned around; another relation of either end, in the direction in which it is there."""
+        if not self.fact:
             return
         subject, failed, object_ = self.fact
+        if self.cause in (Outcome.EMPTY, "bad_subject") and not object_.startswith(_QUOTES):
+            yield Fix(Call(self.action, (object_, failed, subject)), failed, SURE)
+        if self.cause not in (Outcome.EMPTY, "bad_relation"):
+            return
         for node, other in ((subject, object_), (object_, subject)):
             if self._is_new(node):
                 continue
@@ -235,7 +223,7 @@ class _FailedStep:
                     if not same and (forward or not other.startswith(_QUOTES)):
                         ends = (node, relation, other) if forward else (other, relation, node)
                         prior = PLANNED * (relation in self.memory.planned)
-                        yield self._fix(*ends, relation=relation, prior=prior)
+                        yield Fix(Call(self.action, ends), relation, prior)
             if self._is_new(other):
                 return
 
@@ -247,9 +235,11 @@ class _FailedStep:
         for place, form in enumerate(self.args):
             is_due = kinds[min(place, len(kinds) - 1)] == "variable" and not form.startswith("?")
             if is_due or self._is_new(form):
-                for age, variable in enumerate(reversed(self.bound)):
-                    prior = 0.5 * name_similarity(variable, form) + 0.05 / (age + 1)
-                    yield self._with(place, variable, prior=prior)
+                newest_first = self.bound[::-1]
+                for age, (variable, alike) in enumerate(
+                    zip(newest_first, _similarities(form, newest_first), strict=True)
+                ):
+                    yield self._with(place, variable, prior=0.5 * alike + 0.05 / (age + 1))
 
     def _nodes(self) -> Iterator[Fix]:
         """The id of the known or indexed node whose name was written, or was written with a slip."""
@@ -265,8 +255,9 @@ class _FailedStep:
             if form.startswith("?") or form in known or (relation and place == 1):
                 continue
             name = form.strip("'\"")
-            scores = {n: max(name_similarity(name, n), name_similarity(name, of)) for n, of in known.items()}
-            nodes = sorted(((n, s) for n, s in scores.items() if s >= LEAST), key=lambda s: (-s[1], s[0]))
+            alike = map(max, _similarities(name, list(known)), _similarities(name, list(known.values())))
+            nodes = [(n, s) for n, s in zip(known, alike, strict=True) if s >= LEAST]
+            nodes.sort(key=lambda s: (-s[1], s[0]))
             if not nodes:
                 indexed = self.kg.names.search(name, INDEXED)
                 nodes = [(write_iri(c.iri, self.profile), c.score * 0.8) for c in indexed]
@@ -325,10 +316,7 @@ class _FailedStep:
             return None
 
     def probe(self, scored: list[tuple[float, Fix]]) -> list[tuple[float, Fix]]:
-        """Return the fixes that are left once those that add a fact are tested, with one query.
-
-        Those that were not tested stand behind those that were.
-        """
+        """Return the fixes left once those that add a fact are tested, with one query; untested ones last."""
         facts = {f: p for _, f in scored if self.fact and (p := self._after(f)) is not None}
         tested = list(facts)[:PROBED]
         if len(tested) < 2:
@@ -363,8 +351,7 @@ class _FailedStep:
         def listed(names: Sequence[str], count: int) -> str:
             return ", ".join(names[:SHOWN]) + (", ..." if max(len(names), count) > SHOWN else "")
 
-        if feedback.relations:
-            names = [r for side in feedback.relations.values() for r in side]
+        if names := [r for side in feedback.relations.values() for r in side]:
             return listed(relation_names(self.kg, names[:SHOWN]), len(names))
         named = [a[1:] for a in fix.call.arguments if a.startswith("?")]
         shown = [v for v in dict.fromkeys((*reversed(named), *feedback.values)) if feedback.values.get(v)]
