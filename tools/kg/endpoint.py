@@ -97,7 +97,7 @@ class EndpointKG(KnowledgeGraph):
         self._workers = Workers()
         self._closed = threading.Event()  # shared with sessions
         self._engine: Engine | None = None  # sessions look at this and the next ones of `shared`
-        self._unites, self._has_answered, self._is_redirected = True, False, False
+        self._has_answered = self._is_redirected = False
         self.connections = connections
         # By process, since a fork shares no connection, and the number of connections.
         self._clients: dict[tuple[int, int], httpx.Client] = {}
@@ -135,8 +135,7 @@ class EndpointKG(KnowledgeGraph):
     def _answer_all(self, asked: Sequence[_Query]) -> list[Result]:
         """Answer queries at the same time, each once, in no more requests than there are connections."""
         distinct = list({(a.query.text, a.limit): a for a in asked}.values())
-        step = self.connections if self.shared._unites else len(distinct)
-        groups = [distinct[i::step] for i in range(min(step, len(distinct)))]
+        groups = [distinct[i :: self.connections] for i in range(min(self.connections, len(distinct)))]
         if len(groups) == 1:  # no thread for what is asked alone
             results = [self._answer_group(groups[0])]
         else:
@@ -148,7 +147,7 @@ class EndpointKG(KnowledgeGraph):
 
     def _answer_group(self, asked: Sequence[_Query]) -> list[Result]:
         """Answer queries by the union of them; each by itself where that is too much for the engine."""
-        pairs, refused = [(a.query, a.limit) for a in asked], False
+        pairs = [(a.query, a.limit) for a in asked]
         if len(asked) > 1 and (query := unite(pairs)) is not None:
             most = sum(a.limit + 1 for a in asked)
             whole = self._answer(_Query(query, max(a.timeout for a in asked), most, asked[0].within))
@@ -156,11 +155,7 @@ class EndpointKG(KnowledgeGraph):
                 return split(whole, pairs)
             if whole.outcome is Outcome.UNAVAILABLE:
                 return [whole] * len(asked)
-            refused = whole.outcome is Outcome.SYNTAX
-        alone = list(map(self._answer, asked))
-        if refused and all(result.outcome.ok for result in alone):
-            self.shared._unites = False
-        return alone
+        return list(map(self._answer, asked))
 
     def _answer(self, asked: _Query) -> Result:
         """Answer one query, in as many attempts as it takes, until it is settled or time is over."""

@@ -159,8 +159,7 @@ def read_query(sparql: str) -> ReadQuery:
 def total_order(sparql: str) -> str:
     """The query with sort keys that can all be compared: by datatype, then by whether there is a time zone.
 
-    pyoxigraph ends the whole process where it sorts what has no one order: numbers beyond its range, times
-    with and without a zone, numbers among dates.
+    pyoxigraph ends the whole process where it sorts what has no one order, such as numbers among dates.
     """
     tokens, pieces, end = tokenize(sparql), list[str](), 0
     i = 1
@@ -206,10 +205,7 @@ def tokenize(sparql: str) -> tuple[Token, ...]:
 
 
 class Deadline:
-    """A time budget in seconds that several calls share; it can be cancelled, and wakes who waits then.
-
-    It may be part of a longer budget (`within`), which it is cancelled with.
-    """
+    """A time budget in seconds, perhaps `within` another, that calls share; cancelled, it wakes who waits."""
 
     def __init__(self, seconds: float, within: Deadline | None = None) -> None:
         self._within = within
@@ -220,8 +216,7 @@ class Deadline:
 
     def restart(self, seconds: float) -> None:
         """Begin anew. What was cancelled stays so."""
-        self.seconds = seconds
-        self._end = time.monotonic() + seconds
+        self.seconds, self._end = seconds, time.monotonic() + seconds
 
     @property
     def left(self) -> float:

@@ -1,7 +1,6 @@
 """A KG with facts laid over it: one KG to whoever asks, and nothing is written into the KG (SymAgent 4.2.1).
 
 A store in this process is copied, which takes no room on disk, and the copy holds the facts as a named graph.
-What an endpoint answers is completed by the facts at hand, or the result says that they are not in it.
 """
 
 from __future__ import annotations
@@ -46,11 +45,9 @@ _Pattern = tuple[str | None, frozenset[str] | None, str | None]  # subject, rela
 
 
 class OverlaidKG(protocol.Layer):
-    """A KG and facts over it. Closing it leaves the KG open for others.
+    """A KG (`origin`) and facts over it, by their triples. Closing it leaves the KG open for others.
 
-    Attributes:
-        origin: the KG itself. facts: triple -> the fact, for all that are laid over it, also for those that
-            the KG holds too. new: the triples that it does not hold, names of new nodes included.
+    `new`: the triples that the KG does not hold, names of new nodes included.
     """
 
     def __init__(self, origin: KnowledgeGraph, facts: Sequence[ExtractedFact]) -> None:

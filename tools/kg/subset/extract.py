@@ -107,8 +107,8 @@ class Source:
 class SubsetReport:
     """What an extraction did: facts in each of the two files, and what became of seeds and dumps.
 
-    `unknown` seeds (the first 1,000) are not in the dump, or are no ids; `left_out` counts triples of
-    relations that the profile leaves out.
+    `unknown` seeds (the first 1,000) are not in the dump, or are no ids; `left_out`: triples that the profile
+    leaves out.
     """
 
     path: Path
