@@ -86,7 +86,7 @@ class Context:
     max_reply_tokens: Count = _opt(1024, "Longest reply of the model, in tokens.")
     model_timeout: Seconds = _opt(60.0, "Seconds without an answer after which a try has failed.")
     model_retries: CountOrNone = _opt(4, "Further tries of a call, on 429, 5xx, time-outs and the like.")
-    encoder: str = _opt("embedded", 'Sentence encoder: "embedded" or any sentence-transformers model.')
+    encoder: str = _opt("embedded", 'Sentence encoder: "embedded", or a folder that `triplewise learn` made.')
     toolset: NameOrObject = _opt(None, "pyql, explore, symbolic, agentbench, or module:name of your own.")
     prompt: str | None = _opt(None, "Prompt name or YAML file.")
     guidelines: list[str] = _opt([], "Guideline YAML files tried before the shipped ones.")

@@ -142,7 +142,7 @@ def around_lines(state: State, env: Environment, spent: Sequence[str]) -> list[s
         if around is not None and around.outcome in (Outcome.ROWS, Outcome.EMPTY):
             totals[topic] = len(around.forward) + len(around.backward)
     groups |= {topic: list[str]() for topic in topics if topic in totals}
-    groups |= grouped_lines(kg, facts, topics, counted=True)
+    groups |= grouped_lines(kg, facts, topics)
     used = set(re.findall(r"[^\s(),]+", state.program))  # what the query uses stays in sight
     kept = {
         t: sorted(ls, key=lambda line: line.split()[1].strip(":,") not in used) for t, ls in groups.items()

@@ -94,19 +94,21 @@ def login_headers(url: str) -> dict[str, str]:
     dots and the colon of its port, `__` for its hyphens. Raises `ConfigurationError` where one holds no
     headers.
     """
-    parts, headers = split_url(url), dict[str, str]()
-    if parts.username is not None and parts.password != HIDDEN:
-        headers = _basic(unquote(parts.username), unquote(parts.password or ""))
-    for place in () if headers else _places(url):  # what was given for the port comes first, whichever it is
-        if token := os.environ.get(_variable_name(place, "TOKEN")):
-            headers = {"Authorization": f"Bearer {token}"}
-        elif user := os.environ.get(_variable_name(place, "USER")):
-            headers = _basic(user, _variable_of(url, "PASSWORD"))
-        if headers:
-            break
-    headers |= read_headers(_variable_of(url, "HEADERS").splitlines())
+    headers = _login(url) | read_headers(_variable_of(url, "HEADERS").splitlines())
     remember(*headers.values(), *(value.partition(" ")[2] for value in headers.values()))
     return headers
+
+
+def _login(url: str) -> dict[str, str]:
+    parts = split_url(url)
+    if parts.username is not None and parts.password != HIDDEN:
+        return _basic(unquote(parts.username), unquote(parts.password or ""))
+    for place in _places(url):  # what was given for the port comes first, whichever it is
+        if token := os.environ.get(_variable_name(place, "TOKEN")):
+            return {"Authorization": f"Bearer {token}"}
+        if user := os.environ.get(_variable_name(place, "USER")):
+            return _basic(user, _variable_of(url, "PASSWORD"))
+    return {}
 
 
 def read_headers(lines: Iterable[str]) -> dict[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
-import socket
 import subprocess
 import sys
 import threading
@@ -17,7 +16,7 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -83,7 +82,7 @@ class _Process:
     """One process, which answers one call after the other."""
 
     def __init__(self, target: str, arguments: tuple[str, ...]) -> None:
-        ours, theirs = socket.socketpair()
+        self.connection, theirs = Pipe()
         command = [sys.executable, "-m", "triplewise.tools.core.isolation", str(theirs.fileno()), str(MEMORY)]
         with theirs:
             # In a session of its own, so that Ctrl-C reaches the parent alone.
@@ -96,7 +95,6 @@ class _Process:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        self.connection = Connection(ours.detach())
         try:
             self.receive(time.monotonic() + STARTING, None)  # it says when it is ready
         except BaseException:

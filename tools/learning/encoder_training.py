@@ -72,17 +72,13 @@ def train_encoder(
 
     Learning goes on from the `encoder` of the settings, which was learned before, else from `base`. The
     folder appears complete or not at all, always with the same weights. Raises `ConfigurationError` on too
-    few trajectories with choices and answers, or a base that cannot learn.
+    few trajectories with choices and answers.
     """
     base = str((settings or {}).get("encoder", base))
     if into.is_dir():
         return {"encoder": str(into)}
     encoder = encoders.open_encoder(base)
-    learned = Path(base) if isinstance(encoder, encoders.LearnedEncoder) else None
-    if base != encoders.EMBEDDED and learned is None:
-        raise ConfigurationError(
-            f"encoder {base!r} cannot learn; only {encoders.EMBEDDED!r} and what it learned can"
-        )
+    learned = None if base == encoders.EMBEDDED else Path(base)
     useful = [t for t in trajectories if t.choices and t.f1 >= LEAST_F1]
     if len(useful) < LEAST_EXAMPLES:
         raise ConfigurationError(

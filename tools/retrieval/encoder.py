@@ -1,9 +1,8 @@
 """Sentence encoders: texts to unit vectors, so that a dot product is a cosine.
 
 `embedded` is all-MiniLM-L6-v2 on ONNX Runtime, straight from the weights of an installed package: it needs
-neither network nor torch. A folder that self-learning made is that encoder with what it has learned; any
-other name is a sentence-transformers model. The vectors of texts of a KG or of documents are kept
-(`VectorStore`); texts of people leave no trace on disk.
+neither network nor torch. A folder that self-learning made is that encoder with what it has learned. The
+vectors of texts of a KG or of documents are kept (`VectorStore`); texts of people leave no trace on disk.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ LEARNED, ADAPTER = "encoder.json", "adapter_model.safetensors"
 """Files of a folder with what the embedded encoder has learned."""
 CACHED_TEXTS = 50_000
 """Texts whose vectors an encoder keeps in memory (1.5 kB each at 384 dimensions)."""
-HUB_SECONDS, WAIT = 5.0, 30.0
-"""Seconds the model hub may take to answer, and to wait while another process writes."""
+WAIT = 30.0  # Seconds to wait while another process writes
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 GRAPH_VERSION, DIMENSION, MAX_TOKENS = 3, 384, 256
 BATCH = 64  # Texts embedded at once
@@ -140,10 +138,7 @@ class EmbeddedEncoder(Encoder):
 
 
 class LearnedEncoder(EmbeddedEncoder):
-    """The embedded encoder with what it has learned (`triplewise.tools.learning`): LoRA, merged when opened.
-
-    A folder holds the adapter as peft writes it (some 1 MB), and `encoder.json`: how that was made. The
-    merged weights run as fast as the installed ones, without torch.
+    """The embedded encoder with the LoRA adapter of a folder (`triplewise.tools.learning`) merged into it.
 
     `path_weight` is the weight of the similarity of question and path next to the score of single words.
     Raises `DataError` where the folder is incomplete, damaged, or made for other weights.
@@ -173,50 +168,22 @@ class LearnedEncoder(EmbeddedEncoder):
         super().__init__(name=str(folder), learned=learned)
 
 
-class SentenceTransformerEncoder(Encoder):
-    """Any sentence-transformers model; `ConfigurationError` where neither this machine nor the hub has it."""
-
-    def __init__(self, name: str) -> None:
-        import httpx
-        from huggingface_hub import constants
-        from sentence_transformers import SentenceTransformer
-
-        try:
-            if not Path(name).is_dir() and (Path(name).is_absolute() or name.count("/") > 1):
-                raise OSError("there is no such folder")
-            try:
-                self._model = SentenceTransformer(name, local_files_only=True)
-            except (OSError, ValueError):
-                if Path(name).is_dir() or constants.HF_HUB_OFFLINE:
-                    raise
-                httpx.head(constants.ENDPOINT, timeout=HUB_SECONDS)  # its own client takes a minute to fail
-                self._model = SentenceTransformer(name)
-        except (OSError, ValueError, httpx.HTTPError) as error:
-            reason = str(error).strip().partition("\n")[0].rstrip(".")
-            raise ConfigurationError(
-                f"encoder {name!r} cannot be loaded ({reason}); give {EMBEDDED!r} (needs no network), a "
-                "folder with a sentence-transformers model, or a hub name that this machine has or can reach"
-            ) from error
-        self._model_lock = Lock()
-        super().__init__(name, int(self._model.get_embedding_dimension() or 0))
-
-    def _embed(self, texts: Sequence[str]) -> np.ndarray:
-        with self._model_lock:
-            vectors = self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
-        return np.asarray(vectors, np.float32)
-
-
 _open: dict[str, Encoder] = {}
 _opening = Lock()
 
 
 def open_encoder(name: str = EMBEDDED) -> Encoder:
-    """Return the encoder of this name, opened once per process. Raises as the encoders do."""
+    """Return the encoder of this name, opened once per process.
+
+    Raises `ConfigurationError` where there is none, `DataError` where it is damaged.
+    """
     with _opening:
         if name not in _open:
-            is_learned = (Path(name) / LEARNED).is_file()
-            other = LearnedEncoder(Path(name)) if is_learned else None
-            _open[name] = EmbeddedEncoder() if name == EMBEDDED else other or SentenceTransformerEncoder(name)
+            if name != EMBEDDED and not (Path(name) / LEARNED).is_file():
+                raise ConfigurationError(
+                    f"no encoder {name!r}: give {EMBEDDED!r}, or a folder policy-N-... of `triplewise learn`"
+                )
+            _open[name] = EmbeddedEncoder() if name == EMBEDDED else LearnedEncoder(Path(name))
         return _open[name]
 
 

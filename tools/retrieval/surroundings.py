@@ -23,7 +23,6 @@ RELATIONS, VALUES, MEDIATORS = 16, 4, 2
 """Relations of an entity that are looked at, and values, or mediators, of each that are shown."""
 WITHIN, HELD = 120, 6
 """Facts read about the mediators among the values, and facts of one that are shown."""
-COUNTED = 1_000  # values of a relation that are counted
 LONG = 60
 """Characters above which a value is clipped."""
 
@@ -64,18 +63,6 @@ def links_between(kg: KnowledgeGraph, nodes: Iterable[Term]) -> list[Triple]:
         for x, r, y in (sorted(result.rows, key=str) if result.outcome.ok else ())
         if isinstance(x, IRI) and isinstance(r, IRI) and y is not None and not kg.profile.excludes(r)
     ]
-
-
-def value_counts(kg: KnowledgeGraph, node: Term, sides: Sequence[tuple[IRI, bool]]) -> list[int]:
-    """Return how many values each of some relations of a node has; `COUNTED` stands for so many and more."""
-    parts = []
-    for i, (relation, forward) in enumerate(sides):
-        pattern = f"{node.n3()} {relation.n3()} ?v" if forward else f"?v {relation.n3()} {node.n3()}"
-        some = f"{{ SELECT ?v WHERE {{ {pattern} }} LIMIT {COUNTED} }}"
-        parts.append(f"{{ SELECT ({i} AS ?i) (COUNT(?v) AS ?n) WHERE {{ {some} }} }}")
-    result = kg.query(f"SELECT ?i ?n WHERE {{ {' UNION '.join(parts)} }}")
-    counts = {whole_number(i): whole_number(n) for i, n in (result.rows if result.outcome.ok else ())}
-    return [counts.get(i) or 0 for i in range(len(sides))]
 
 
 def closest_relations(
@@ -126,13 +113,12 @@ def grouped_lines(
     facts: Sequence[NearbyFact],
     topics: Sequence[str],
     most: int = 0,
-    counted: bool = False,
 ) -> dict[str, list[str]]:
     """Return topic (short id) -> its relations in the order of the facts: `-> P36 (capital): Tokyo [Q1490]`.
 
     `->` leaves the topic, `<-` arrives at it; what a mediator holds stands in braces; other nodes without a
     name are counted. A fact is about the first topic it touches, or left out. `most`: values shown of a
-    relation; 0 takes the facts for a sample, of which `counted` asks how many more there are.
+    relation, with how many there are; 0 takes the facts for a sample.
     """
     profile, names = kg.profile, dict[str, str]()
     if profile.relation_text == "label":  # their ids say nothing
@@ -158,7 +144,6 @@ def grouped_lines(
         return profile.is_mediator(term, labels.get(term) if isinstance(term, IRI) else None)
 
     groups: dict[str, dict[str, dict[Term, list[str]]]] = {topic: {} for topic in topics}
-    sides: dict[str, dict[str, tuple[IRI, bool]]] = {topic: {} for topic in topics}
     for fact in facts:
         hop = fact.through or fact.triple
         ends = {
@@ -168,23 +153,14 @@ def grouped_lines(
         if (near := next((topic for topic in groups if topic in ends), None)) is None:
             continue
         arrow, far = ends[near]
-        head = f"{arrow} {relation(hop)}"
-        sides[near][head] = hop.relation, arrow == "->"
-        own = groups[near].setdefault(head, {}).setdefault(far, [])
+        own = groups[near].setdefault(f"{arrow} {relation(hop)}", {}).setdefault(far, [])
         if fact.through is not None:
             own.append(f"{relation(fact.triple)}: {value(fact.triple.object)}")
-    lines = dict[str, list[str]]()
-    for topic, relations in groups.items():
-        full = [head for head, values in relations.items() if len(values) > MEDIATORS] if counted else []
-        node = profile.expand(topic) if full else None
-        counts = [] if node is None else value_counts(kg, node, [sides[topic][head] for head in full])
-        in_all = dict(zip(full, counts, strict=False))
-        if relations:
-            lines[topic] = [
-                f"{head}: {_listed(values, value, is_nameless, most, in_all.get(head, 0))}"
-                for head, values in relations.items()
-            ]
-    return lines
+    return {
+        topic: [f"{head}: {_listed(values, value, is_nameless, most)}" for head, values in relations.items()]
+        for topic, relations in groups.items()
+        if relations
+    }
 
 
 def _listed(
@@ -192,22 +168,18 @@ def _listed(
     value: Callable[[Term], str],
     is_nameless: Callable[[Term], bool],
     most: int,
-    in_all: int,
 ) -> str:
-    """The values of a relation in a line, of a sample of `in_all` (0: unknown); nameless nodes by number."""
+    """The values of a relation in a line; a mediator by what it holds, other nameless nodes by number."""
     shown = most or (MEDIATORS if any(values.values()) else VALUES)  # mediators take more words
     nameless = [v for v, own in values.items() if not own and is_nameless(v)]
     first = [(v, own) for v, own in values.items() if v not in nameless][:shown]
     listed = [f"{{{'; '.join(own[:HELD])}}}" if own else value(v) for v, own in first]
+    left = len(values) - len(first)
     if len(first) < shown and nameless:
         listed.append(f"{len(nameless)} without a name{'' if first else f', e.g. {value(nameless[0])}'}")
-        first += [(v, ()) for v in nameless]
-    left = max(in_all, len(values)) - len(first)
-    if left and most:
-        listed.append(f"... ({len(values)} in all)")
-    elif left:
-        number = f" {left:,}{' or' if in_all == COUNTED else ''} more" if in_all else ""
-        listed.append(f"...{number}")
+        left -= len(nameless)
+    if left:
+        listed.append(f"... ({len(values)} in all)" if most else "...")
     return ", ".join(listed)
 
 

