@@ -57,18 +57,12 @@ class FullText(BaseModel, frozen=True, extra="forbid"):
 Dialect = TypeVar("Dialect", Engine, FullText)
 
 
+@cache
 def _read(name: str, kind: type[Dialect]) -> dict[str, Dialect]:
     text = resources.files("triplewise.tools.kg").joinpath(name).read_text(encoding="utf-8")
     return parse_yaml(text, name).read_as(dict[str, kind])  # type: ignore[valid-type]
 
 
-@cache
-def engines() -> dict[str, Engine]:
-    """The engines that are known, by name."""
-    return _read("engines.yaml", Engine)
-
-
-@cache
 def full_texts() -> tuple[FullText, ...]:
     """The engines' ways to search texts, in the order in which they are tried; the last is for any engine."""
     ways = _read("fulltext.yaml", FullText)
@@ -77,10 +71,12 @@ def full_texts() -> tuple[FullText, ...]:
 
 def engine_of(server: str) -> Engine | None:
     """The engine that the header `Server` of a reply names; None for one without ways of its own."""
-    return next((engine for engine in engines().values() if server.startswith(engine.server)), None)
+    known = _read("engines.yaml", Engine).values()
+    return next((engine for engine in known if server.startswith(engine.server)), None)
 
 
 def sort_cap(words: str) -> int:
     """How many rows the engine is able to sort, if an error says so; else 0."""
-    found = (re.search(engine.sort_cap, words) for engine in engines().values() if engine.sort_cap)
+    known = _read("engines.yaml", Engine).values()
+    found = (re.search(engine.sort_cap, words) for engine in known if engine.sort_cap)
     return next((int(match[1]) for match in found if match), 0)
