@@ -1,8 +1,7 @@
 """Addresses of servers: the logins that belong to them, and how they are shown without a password or key.
 
 A login belongs to one host and is sent to no other. It stands in the URL itself
-(`https://me:secret@host/sparql`), or in environment variables named by the host, where those of the command
-line are kept, too.
+(`https://me:secret@host/sparql`), or in environment variables named by the host.
 """
 
 from __future__ import annotations
