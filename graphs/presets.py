@@ -36,11 +36,9 @@ class Preset:
 _STEP_BY_STEP = {"link": "index", "plan": "for-policy", "observe": "none", "act": "auto"}
 _STEP_BY_STEP |= {"inspect": "eraser", "correct": "eraser", "reflect": "none", "answer": "program"}
 """QueryAgent's phases; the other presets say where theirs differ."""
-_FAITHFUL = {"history": "full", "relation_cut": 40, "shuffle_seed": 0}
-_FAITHFUL |= dict.fromkeys(("label_batch", "reuse_answers", "verify_corrections"), False)
+_FAITHFUL = {"history": "full", "relation_cut": 40, "shuffle_seed": 0, "verify_corrections": False}
 """QueryAgent's loop as its paper has it: algorithm 1 and appendices B.1 (the history is concatenated), B.3
-(relations cut at 40 and shuffled) and D (eight actions); labels one by one as in its release. What the
-release does beyond it is left out where it costs more (a query a direction) or less (old observations).
+(relations cut at 40 and shuffled) and D (eight actions).
 """
 _SQL = _STEP_BY_STEP | {"link": "database", "plan": "none", "answer": "sql"}
 
@@ -91,7 +89,7 @@ PRESETS: dict[str, Preset] = {
         {"toolset": "sql", "prompt": "sql", "max_steps": 20},
     ),
     "queryagent-faithful": Preset(
-        "QueryAgent's own loop, to compare with: whole history, a query for each label, shuffled relations",
+        "QueryAgent's own loop, to compare with: whole history, shuffled relations",
         _STEP_BY_STEP,
         {"toolset": "pyql", "max_steps": 30, "prompt": "queryagent-faithful", **_FAITHFUL},
     ),

@@ -43,13 +43,13 @@ HARMLESS |= {"toolset": [None, *TOOLSETS], "seeds": [None, "none"], "examples": 
 HARMLESS["ranking"] = ["none", "hybrid", "sentence-transformers"]
 """Values of `RESOURCES` settings that name nothing outside: their defaults, above all."""
 GROUPS = {
-    "Graph": "kg profile db query_timeout row_limit connections label_batch reuse_answers",
+    "Graph": "kg profile db query_timeout row_limit connections",
     "Model": "model base_url api_key_env calling max_actions temperature reasoning_effort max_reply_tokens "
     "model_timeout model_retries history earlier cascade",
     "Agent": "toolset prompt guidelines verify_corrections encoder ranking ranking_model relation_cut "
     "shuffle_seed",
     "Plan": "seeds examples seed_count plan_hops plan_rules",
-    "Observation": "observe_depth observe_width observe_keep observe_direction reflect_limit draw_seed",
+    "Observation": "observe_depth observe_width observe_keep reflect_limit draw_seed",
     "Documents": "documents facts overlay review",
     "Answer": "min_confidence interactive calibration guess",
     "Budget": "max_steps max_corrections max_model_calls max_tokens max_queries max_seconds",

@@ -1,16 +1,15 @@
 """Act: one thought and one action, executed (QueryAgent 3.2, ODA 2.2, SymAgent 4.2).
 
-Three policies share one executor: a language model that writes Thought/Action text (`react`) or calls tools
-natively (`tools`), and the policy without a model, which follows readings of the question (`embedded`). What
-a model is shown is in `nodes/hints.py`, what an action may use in `nodes/reasoning.py`.
+A language model writes Thought/Action text or calls tools natively; without one, `nodes/embedded.py` decides.
+What a model is shown is in `nodes/hints.py`, what an action may use in `nodes/reasoning.py`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langgraph.runtime import Runtime
 
@@ -32,11 +31,18 @@ from triplewise.tools.pyql.text import scan_arguments
 if TYPE_CHECKING:
     from triplewise.nodes.models import Reply
 
+Read: TypeAlias = tuple[str, str, Sequence[Call] | ActionError]
+"""Of a reply: the thought, the action as written, and the calls that it means, or what is wrong."""
 ANSWERS = ("set_answer", "ask")  # Actions that set what a query returns
 EXECUTE = "execute"  # The action that executes the finished query
 
 
-def _ask_model(state: State, runtime: Runtime[Context], native: bool) -> Update:
+def auto(state: State, runtime: Runtime[Context]) -> Update:
+    """Follow the policy that the settings name: a model's Thought/Action text or tool calls, or no model."""
+    return embedded(state, runtime) if runtime.context.embedded else ask_model(state, runtime)
+
+
+def ask_model(state: State, runtime: Runtime[Context]) -> Update:
     """One action of a model's (QueryAgent, algorithm 1, lines 6 and 7), or the next of its last reply."""
     env, context, most = environment(runtime), runtime.context, runtime.context.max_actions
     is_known = not state.steps and is_sure(state.readings, context)  # the setting `cascade`
@@ -47,50 +53,46 @@ def _ask_model(state: State, runtime: Runtime[Context], native: bool) -> Update:
     if state.pending and not (is_noted and state.pending[0].name == EXECUTE):
         call, *rest = state.pending
         return {**carry_out(state, env, "", call, ""), "pending": tuple(rest)}
-
-    # Line 20 of the step before: the prompt with all thoughts, actions and observations.
-    values, toolset = prompt_values(state, env), env.toolset
-    if context.history == "chat" and not native:
-        messages = conversation(opening(env.prompt, values), turns_of(state.steps))
-    else:
-        suffix = "_tools" if native else ""
-        parts = {"system": f"system{suffix}", "user": f"turn{suffix}"}
-        messages = [{"role": r, "content": env.prompt.render(p, **values)} for r, p in parts.items()]
-    if context.earlier:  # an attempt to improve on
-        messages[1] = {**messages[1], "content": f"{context.earlier}\n\n{messages[1]['content']}"}
     # Line 6: thought, action <- LLM(prompt)
+    values, native = prompt_values(state, env), context.calling == "tools"
+    messages = messages_for(state, env, values, native)
     if native:
-        reply = env.ask(messages, schemas=toolset.schemas(), parallel=most > 1)
-        thought, written, calls = read_tool_calls(reply, toolset, most)
+        reply = env.ask(messages, schemas=env.toolset.schemas(), parallel=most > 1)
+        thought, written, calls = read_tool_calls(reply, env.toolset, most)
     else:
         reply = env.ask(messages, stop=("\nObservation",), parallel=most > 1)
-        thought, written, calls = read_reply(reply.text, toolset, most)
+        thought, written, calls = read_reply(reply.text, env.toolset, most)
     if isinstance(calls, ActionError):
         return carry_out(state, env, thought, unusable(reply, context) or calls, written)
     name = calls[0].name
-    is_bare = name in toolset and toolset.action(name).name == "answer" and not calls[0].arguments
+    is_bare = name in env.toolset and env.toolset.action(name).name == "answer" and not calls[0].arguments
     if is_bare and "answer" in env.prompt:
         # ODA's answer action names no value: the model gives it in a second call, shown its memory (table 7).
-        reply = env.ask(env.prompt.render("answer", **values))
-        calls = [Call(name, read_values(reply.text))]
+        calls = [Call(name, read_values(env.ask(env.prompt.render("answer", **values)).text))]
     pending = list(calls[1:])
     # Where a reply may hold several actions, `execute` is implied at the end of one that ends with
     # set_answer or ask, provided that there is a query to run.
     has_query = len(calls) > 1 or bool(state.program)
-    if most > 1 and has_query and calls[-1].name in ANSWERS and EXECUTE in toolset:
+    if most > 1 and has_query and calls[-1].name in ANSWERS and EXECUTE in env.toolset:
         pending.append(Call(EXECUTE))
     # Line 7: KB_fb, Python_fb <- Execute(action)
     return {**carry_out(state, env, thought, calls[0], written), "pending": tuple(pending)}
 
 
-def react(state: State, runtime: Runtime[Context]) -> Update:
-    """Ask the model for one Thought and one Action as text, the papers' form."""
-    return _ask_model(state, runtime, native=False)
-
-
-def tools(state: State, runtime: Runtime[Context]) -> Update:
-    """Ask the model for native tool calls."""
-    return _ask_model(state, runtime, native=True)
+def messages_for(state: State, env: Environment, values: Mapping[str, Any], native: bool) -> list[Any]:
+    """Return the prompt with all thoughts, actions and observations so far (algorithm 1, line 20)."""
+    if env.context.history == "chat" and not native:
+        messages = conversation(opening(env.prompt, values), turns_of(state.steps))
+    else:
+        parts = (
+            {"system": "system_tools", "user": "turn_tools"}
+            if native
+            else {"system": "system", "user": "turn"}
+        )
+        messages = [{"role": r, "content": env.prompt.render(p, **values)} for r, p in parts.items()]
+    if env.context.earlier:  # an attempt to improve on
+        messages[1] = {**messages[1], "content": f"{env.context.earlier}\n\n{messages[1]['content']}"}
+    return messages
 
 
 def embedded(state: State, runtime: Runtime[Context]) -> Update:
@@ -111,14 +113,7 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
     return {"attempt": choice.attempt, **_recorded(state, choice.thought, choice.call.text(), feedback)}
 
 
-def auto(state: State, runtime: Runtime[Context]) -> Update:
-    """Follow the policy that the context asks for: Thought/Action text, native tool calls, or no model."""
-    if runtime.context.embedded:
-        return embedded(state, runtime)
-    return _ask_model(state, runtime, native=runtime.context.calling == "tools")
-
-
-VARIANTS = {"auto": auto, "react": react, "tools": tools, "embedded": embedded}
+VARIANTS = {"auto": auto}
 
 
 def carry_out(state: State, env: Environment, thought: str, call: Call | ActionError, written: str) -> Update:
@@ -144,8 +139,8 @@ def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> U
     return update
 
 
-def read_reply(text: str, toolset: Toolset, most: int = 1) -> tuple[str, str, Sequence[Call] | ActionError]:
-    """Return the thought, the action as written, and at most `most` calls that it means, or what is wrong."""
+def read_reply(text: str, toolset: Toolset, most: int = 1) -> Read:
+    """Read a reply with at most `most` actions as text."""
     thought, written = "", ""
     try:
         if most > 1:
@@ -158,15 +153,13 @@ def read_reply(text: str, toolset: Toolset, most: int = 1) -> tuple[str, str, Se
         return str(error.detail.get("thought", thought)), "; ".join(actions), error
 
 
-def read_tool_calls(
-    reply: Reply, toolset: Toolset, most: int
-) -> tuple[str, str, Sequence[Call] | ActionError]:
-    """Return the same of a reply with native tool calls."""
+def read_tool_calls(reply: Reply, toolset: Toolset, most: int) -> Read:
+    """Read a reply with native tool calls."""
     calls = [toolset.from_tool_call(*c) for c in reply.tool_calls]
     thought, written = reply.text.strip(), "; ".join(c.text() for c in calls)
     if reply.invalid_calls:
         name, arguments = reply.invalid_calls[0]
-        message = f"the arguments of {name} are no JSON object: {arguments}"
+        message = f"the arguments of {name} are not a JSON object: {arguments}"
         return thought, written, ActionError("bad_arguments", message)
     if not calls or (len(calls) > 1 and most == 1):
         message = f"{len(calls)} tool calls in one reply; exactly one is due"

@@ -106,7 +106,6 @@ class Context:
     observe_depth: Count = _opt(3, "Hop depth D of an observation (ODA, section 2.1).")
     observe_width: Count = _opt(50, "Top N triples kept at each hop (ODA, section 2.1).")
     observe_keep: Percent = _opt(10.0, "Top P percent whose tails come next (ODA, section 2.1).")
-    observe_direction: Literal["both", "outgoing"] = _opt("both", "Neighbouring triples (ODA: outgoing).")
     reflect_limit: Count = _opt(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
     draw_seed: Count = _opt(1, "Seed of samples in observation, and of random reflection.")
     guess: bool = _opt(False, "Give the likeliest answer, as unsure, however improbable it is.")
@@ -133,8 +132,6 @@ class Context:
         "conversation, the form that a model is trained in.",
     )
     earlier: str | None = _opt(None, "An earlier attempt for a model to improve on (SymAgent 4.3.1).")
-    label_batch: bool = _opt(True, "Fetch labels many at once; off is one query a label, as published.")
-    reuse_answers: bool = _opt(True, "Ask the KG no query twice for one question; off asks every time.")
     cascade: Share | None = _opt(None, "Confidence from which the embedded reading needs no model call.")
     max_steps: Count | None = _opt(None, "Actions a question may take.")
     max_corrections: Count = _opt(12, "Corrections a question may take.")

@@ -58,9 +58,8 @@ class Environment:
 
     def __init__(self, context: Context, restored: bool = False) -> None:
         self.context, self.meter, self.deadline = context, Meter(), Deadline(math.inf)
-        self.restored, self.facts = restored, tuple[ExtractedFact, ...]()
+        self.restored, self.facts, self._answers = restored, tuple[ExtractedFact, ...](), AnswerCache()
         self.nearest = dict[Any, list[Seed]]()  # solved questions like the one asked, as they were found
-        self._answers = AnswerCache() if context.reuse_answers else None
         self._kg: tuple[tuple[ExtractedFact, ...], KnowledgeGraph] | None = None
         self.usage, self._queries, self._start = Usage(), 0, perf_counter()
 

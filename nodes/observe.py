@@ -83,7 +83,6 @@ def _observe(state: State, runtime: Runtime[Context], depth: int) -> Update:
         depth=depth,
         width=context.observe_width,
         keep=context.observe_keep,
-        direction="forward" if context.observe_direction == "outgoing" else "both",
         seed=context.draw_seed,
     )
     observation = observed(env.kg, state.question, _entities(env.kg, state), env.encoder, settings)

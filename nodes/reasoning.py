@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from copy import copy
 from typing import Any
 
 from triplewise.nodes.environment import Environment
@@ -37,10 +36,7 @@ PASSAGES, CHARACTERS = 40, 12_000
 
 def action_context(state: State, env: Environment) -> ActionContext:
     """Everything an action may use in this step: the KG, the program, the memory, the plan, documents."""
-    context, is_full, kg = env.context, env.context.history == "full", env.kg
-    if not context.label_batch:  # one by one where the published loop is compared with
-        kg = copy(kg)
-        kg.label_batch = 1
+    context, is_full = env.context, env.context.history == "full"
     services: dict[str, Any] = {"rules": rule_service(state, env)}
     services["queries"] = {str(s.number): s.feedback.program for s in state.standing if s.feedback.program}
     if context.db is not None:
@@ -49,7 +45,7 @@ def action_context(state: State, env: Environment) -> ActionContext:
     if context.documents is not None:
         services["extract"] = extractor(state, env)
     return ActionContext(
-        kg=kg,
+        kg=env.kg,
         question=state.question,
         program=state.program,
         memory=reasoning_memory(state, env),

@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State, build_graph
-from triplewise.nodes.act import auto, carry_out, react, read_reply, read_values
+from triplewise.nodes.act import ask_model, auto, carry_out, read_reply, read_values
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.hints import prompt_values
 from triplewise.nodes.reasoning import reasoning_memory
@@ -112,7 +112,7 @@ def test_a_model_is_cut_off_before_it_makes_up_an_observation(
 ) -> None:
     server = openai_server([f"Thought: look\nAction: get_relation({GOETHE})\nObservation: ['made up']"])
     model = replace(context, model="openai:scripted", base_url=server.url)
-    (step,) = react(state(GOETHE), Runtime(context=model))["steps"]
+    (step,) = ask_model(state(GOETHE), Runtime(context=model))["steps"]
     assert step.call == f"get_relation({GOETHE})"
     assert "P451" in step.observation
     assert server.chats[0].body["stop"] == ["\nObservation"]
@@ -131,7 +131,7 @@ def test_odas_bare_answer_that_stays_unknown_is_an_error(
 ) -> None:
     server = openai_server(["Thought: done\nAction: Answer", "unknown"])
     model = replace(context, model="openai:scripted", base_url=server.url, toolset="explore", prompt="oda")
-    (step,) = react(state(GOETHE), Runtime(context=model))["steps"]
+    (step,) = ask_model(state(GOETHE), Runtime(context=model))["steps"]
     assert step.feedback.error in ("arity", "no_answer")
     assert not step.feedback.finished
 
