@@ -8,16 +8,14 @@ A file is a list of mappings:
   source: interpreter+memory          # the environments whose feedback it needs
   when: feedback.error == "unknown_variable" and feedback.action == "add_count"
   guideline: There is no {{ args[0] }}. Count one of {{ program_variables|names }}. {% include "closing" %}
-  example:                            # a step that must trigger it, and what the text must say
+  example:                            # a step that must trigger it (of the first `toolset`), what it must say
     feedback: {action: add_count, arguments: ["?x", "?n"], error: unknown_variable}
     memory: {bound: ["?film"]}
-    expect: Count one of ?film
+    expect: Count one of ?film        # beside them: question, budget_left, actions, step; optional
   severity: error                     # or `note`: the step stands and the text is appended
   paper: table 13                     # where it comes from, optional
   toolset: pyql                       # or a list: the actions it is for, optional; left out, it is for all
 ```
-In an example, a number for `answers` stands for that many of them, and `question`, `budget_left`, `actions`
-and `step` may be given beside `feedback` and `memory`. It is a step of the first `toolset` named.
 """
 
 from __future__ import annotations
@@ -144,8 +142,8 @@ class Guideline(_Entry):
 class Match:
     """The guideline that fits a step: its text for the agent, and the reason for a person.
 
-    `error`: the step is rolled back and the text is its observation; `note`: the step stands and the texts of
-    all notes that fit are appended to its observation.
+    Of an `error` the step is rolled back and the text is its observation; the texts of all notes that fit are
+    appended to the observation of a step that stands.
     """
 
     id: str
@@ -213,8 +211,8 @@ class Guidelines:
         """Run every example: one sentence for each that is not caught and worded as it expects."""
         problems = []
         for g in self._all:
-            ids = self.triggered(g.example.feedback, g.example.memory, **g.given)
-            match = self.match(g.example.feedback, g.example.memory, **g.given)
+            step = g.example.feedback, g.example.memory
+            ids, match = self.triggered(*step, **g.given), self.match(*step, **g.given)
             text, problem = match.text if match else "", ""
             if g.id not in ids:
                 problem = "its example does not trigger it: fix `when` or the example"
@@ -242,7 +240,6 @@ class Guidelines:
         return _SPACES.sub(" ", text).strip()
 
     def _report(self, guideline: Guideline, key: str, error: Exception) -> None:
-        """Log a template that failed, once."""
         where = f"{guideline.path}:{guideline.line}: {guideline.id}: {key}"
         if where not in self._reported:
             self._reported.add(where)
@@ -255,18 +252,16 @@ def load_guidelines(paths: Sequence[Path | str] = (), *, instead: bool = False) 
     Raises `DataError`, which names file, line, key and how to fix it.
     """
     guidelines = [guideline for path in paths for guideline in _read(read_yaml(Path(path)))]
-    if not instead:
-        guidelines += [guideline for name in SHIPPED for guideline in _shipped(name)]
+    guidelines += [guideline for name in (() if instead else SHIPPED) for guideline in _shipped(name)]
     first: dict[str, Guideline] = {}
     for guideline in guidelines:
-        other = first.setdefault(guideline.id, guideline)
-        if other is not guideline:
+        if (other := first.setdefault(guideline.id, guideline)) is not guideline:
             # Between files the earlier one is the user's, and theirs to fix.
             late, early = (guideline, other) if guideline.path == other.path else (other, guideline)
-            message = (
-                f"id: {late.id!r} is also the id of {early.path}:{early.line}; give one of them another "
+            also = f"id: {late.id!r} is also the id of {early.path}:{early.line}"
+            raise DataError(
+                f"{also}; give one of them another name (the first that matches wins)", late.path, late.line
             )
-            raise DataError(f"{message}name (the first that matches wins)", late.path, late.line)
     return Guidelines(guidelines)
 
 

@@ -1,6 +1,6 @@
 """Act: one thought and one action, executed (QueryAgent 3.2, ODA 2.2, SymAgent 4.2).
 
-A language model writes Thought/Action text or calls tools natively; without one, `nodes/embedded.py` decides.
+A language model writes Thought/Action text or calls tools natively; without one, `nodes/no_model.py` decides.
 What a model is shown is in `nodes/hints.py`, what an action may use in `nodes/reasoning.py`.
 """
 
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.embedded import GIVE_UP, decide, whole_program
 from triplewise.nodes.environment import REPLY_CUT, REPLY_EMPTY, Environment, Update, environment
 from triplewise.nodes.hints import opening, prompt_values, turns_of
+from triplewise.nodes.no_model import GIVE_UP, decide, whole_program
 from triplewise.nodes.plan import is_sure
 from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.sql import require_model

@@ -24,14 +24,13 @@ RESOURCES = (
 
 A server lets its clients choose among those alone that its operator names (`graphs/studio.py`).
 """
-
 Count: TypeAlias = Annotated[int, pydantic.Field(gt=0, lt=2**31)]
 CountOrNone: TypeAlias = Annotated[int, pydantic.Field(ge=0, lt=2**31)]
 Share: TypeAlias = Annotated[float, pydantic.Field(ge=0, le=1)]
 Seconds: TypeAlias = Annotated[float, pydantic.Field(gt=0, le=7 * 86_400)]
 Connections: TypeAlias = Annotated[int, pydantic.Field(gt=0, le=64)]
-Percent: TypeAlias = Annotated[float, pydantic.Field(gt=0, le=100)]
 Temperature: TypeAlias = Annotated[float, pydantic.Field(ge=0, le=100)]
+Percent: TypeAlias = Annotated[float, pydantic.Field(gt=0, le=100)]
 
 
 def _name_or_object(value: Any) -> Any:
@@ -80,9 +79,7 @@ class Context:
     calling: Literal["react", "tools"] = _opt("react", "How a model acts: text, or native tool calls.")
     max_actions: Count = _opt(1, "Actions that a reply of a model may hold; each is inspected in turn.")
     temperature: Temperature = _opt(0.0, "Sampling temperature of the model.")
-    reasoning_effort: Literal["low", "medium", "high"] | None = _opt(
-        None, "How long the model reasons, for models with this parameter; None leaves it out."
-    )
+    reasoning_effort: Literal["low", "medium", "high"] | None = _opt(None, "How long the model reasons.")
     max_reply_tokens: Count = _opt(1024, "Longest reply of the model, in tokens.")
     model_timeout: Seconds = _opt(60.0, "Seconds without an answer after which a try has failed.")
     model_retries: CountOrNone = _opt(4, "Further tries of a call, on 429, 5xx, time-outs and the like.")
@@ -91,14 +88,10 @@ class Context:
     prompt: str | None = _opt(None, "Prompt name or YAML file.")
     guidelines: list[str] = _opt([], "Guideline YAML files tried before the shipped ones.")
     seeds: str | None = _opt(None, 'Seed questions as JSON lines; None: those kept for the KG; "none": none.')
-    examples: str | None = _opt(
-        None, 'Solved questions to show a model, as JSON lines; None: those marked right; "none": none.'
-    )
+    examples: str | None = _opt(None, 'Solved questions to show; None: those marked right; "none": none.')
     documents: NameOrObject = _opt(None, 'wiki_search reads a folder of text and HTML, or "wikipedia".')
     facts: str | None = _opt(None, "SQLite file of facts read from documents; None is the KG's own.")
-    overlay: Literal["none", "accepted", "proposed"] = _opt(
-        "none", "Kept facts that queries see; those read for the question always are."
-    )
+    overlay: Literal["none", "accepted", "proposed"] = _opt("none", "Kept facts that queries see.")
     review: bool = _opt(False, "Stop and wait for a person's yes before a fact read is used.")
     seed_count: Count = _opt(5, "Closest seed questions that the planner reads.")
     plan_hops: Count = _opt(3, "Longest path of a rule, in relations.")
@@ -110,9 +103,7 @@ class Context:
     draw_seed: Count = _opt(1, "Seed of samples in observation, and of random reflection.")
     guess: bool = _opt(False, "Give the likeliest answer, as unsure, however improbable it is.")
     min_confidence: Share | None = _opt(
-        None,
-        "Probability of being right from which an answer counts as answered; below it, it is unsure. None is "
-        "what the calibration gives for 92 percent precision, 0 takes every answer for answered.",
+        None, "Confidence below which an answer is unsure; None is what gives 92 percent precision."
     )
     interactive: bool = _opt(False, "Where the answer is unsure, wait for a person to pick a reading.")
     calibration: str | None = _opt(None, "File of `triplewise calibrate`; None: the graph's or the shipped.")
@@ -127,9 +118,7 @@ class Context:
     db: str | None = _opt(None, "SQLAlchemy URL of a relational database, queried instead of a KG.")
     verify_corrections: bool = _opt(True, "Try computed fixes on the KG and offer those that find rows.")
     history: Literal["short", "full", "chat"] = _opt(
-        "short",
-        "How a model sees past steps: without repetitions, as the papers concatenate them, or as a "
-        "conversation, the form that a model is trained in.",
+        "short", "How a model sees past steps: without repetitions, as the papers do, or as a conversation."
     )
     earlier: str | None = _opt(None, "An earlier attempt for a model to improve on (SymAgent 4.3.1).")
     cascade: Share | None = _opt(None, "Confidence from which the embedded reading needs no model call.")

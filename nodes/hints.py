@@ -19,7 +19,7 @@ from triplewise.nodes.state import ScoredTriple, State, Step
 from triplewise.tools.actions.explore import CHARACTERS
 from triplewise.tools.actions.terms import as_written, names, relation_names, with_id
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.terms import IRI, Term, Triple
+from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.kg.vocabulary import relation_texts, triple_text
@@ -173,19 +173,18 @@ def class_groups(
     groups, totals, heads = dict[str, list[str]](), dict[str, int](), dict[str, str]()
     short, seen = kg.profile.short, _of_classes(state, kg)
     ends = [s.triple.object if s.triple.subject == x else s.triple.subject for s, (_, x) in seen.items()]
-    iris = [end for end in ends if isinstance(end, IRI)]
-    shown, kinds = names(kg, [node for node, _ in seen.values()]), node_types(kg, iris)
-    relations = [short(s.triple.relation) for s in seen]
-    read = dict(zip(relations, relation_names(kg, relations), strict=True))
-    values = as_written(kg, ends)
-    for (fact, (node, member)), end, value, relation in zip(
-        seen.items(), ends, values, relations, strict=True
-    ):
+    shown, relations = (
+        names(kg, [node for node, _ in seen.values()]),
+        [short(s.triple.relation) for s in seen],
+    )
+    kinds = node_types(kg, [end for end in ends if isinstance(end, IRI)])
+    read, values = relation_names(kg, relations), as_written(kg, ends)
+    for (fact, (node, member)), end, value, relation in zip(seen.items(), ends, values, read, strict=True):
         schema, out = schema_of(kg, node), fact.triple.subject == member  # kept since the observation
         count = next((h.members for h in schema.held if h[:2] == (fact.triple.relation, out)), 0)
         share = "" if count == schema.members else f", {count} of {schema.members}"
         kind = f" ({', '.join(kinds[end])})" if isinstance(end, IRI) and kinds.get(end) else ""
-        line = f"{'->' if out else '<-'} {read[relation]}{share}: {value}{kind}"
+        line = f"{'->' if out else '<-'} {relation}{share}: {value}{kind}"
         groups.setdefault(short(node), []).append(line)
         totals[short(node)] = len(schema.held)
         heads[short(node)] = f"Members of {with_id(kg, node, shown[node])} have"
@@ -214,14 +213,13 @@ def memory_texts(kg: KnowledgeGraph, state: State) -> list[str]:
     shown = {term: with_id(kg, term, name) for term, name in names(kg, terms).items()}
     texts = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
 
-    def several(ends: Iterable[Term]) -> str:
-        forms = list(dict.fromkeys(shown[end] for end in ends))
-        more = f"; ... ({len(forms)} in all)" if len(forms) > ALIKE else ""
-        return "; ".join(forms[:ALIKE]) + more
-
     def line(alike: Sequence[Triple]) -> str:
-        relation = texts[kg.profile.short(alike[0].relation)].label
-        return f"({several(t.subject for t in alike)}, {relation}, {several(t.object for t in alike)})"
+        sides = ({shown[t.subject]: None for t in alike}, {shown[t.object]: None for t in alike})
+        head, tail = (
+            "; ".join([*side][:ALIKE]) + (f"; ... ({len(side)} in all)" if len(side) > ALIKE else "")
+            for side in sides
+        )
+        return f"({head}, {texts[kg.profile.short(alike[0].relation)].label}, {tail})"
 
     lines = [
         " -> ".join([*(line([t]) for t in before), line(alike)])

@@ -32,9 +32,8 @@ def link(state: State, runtime: Runtime[Context]) -> Update:
 def given(state: State, runtime: Runtime[Context]) -> Update:
     """Take only the entities the caller gave, as the papers do."""
     check_question(state.question)
-    if not state.entities:
-        return start(())
-    return start(link_mentions(state.question, environment(runtime).kg, given=state.entities))
+    kg, entities = environment(runtime).kg, state.entities
+    return start(link_mentions(state.question, kg, given=entities) if entities else ())
 
 
 def known(state: State, runtime: Runtime[Context]) -> Update:

@@ -6,6 +6,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.no_model import SCRIPTS
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg import KnowledgeGraph
@@ -21,7 +22,7 @@ OF_THE_NEXT = 5  # The same of a class that only the entities lead to
 
 
 def oda(state: State, runtime: Runtime[Context]) -> Update:
-    """The paper's recursive observation: D turns, top N, tails of the top P percent."""
+    """The paper's recursive observation (algorithm 1): D turns, top N, tails of the top P percent."""
     return _observe(state, runtime, runtime.context.observe_depth)
 
 
@@ -33,8 +34,7 @@ def one_hop(state: State, runtime: Runtime[Context]) -> Update:
 def relations(state: State, runtime: Runtime[Context]) -> Update:
     """The relations around the task-relevant entities that fit the question, each with some values.
 
-    Runs once a question; a later focus does not refresh it, because every prompt shows what is around the
-    question's own entities, and actions look up what is around others.
+    Runs once a question: every prompt shows what is around its own entities; actions look others up.
     """
     if state.observed:
         return {}
@@ -77,14 +77,9 @@ VARIANTS = {"auto": auto, "oda": oda, "one-hop": one_hop, "relations": relations
 
 
 def _observe(state: State, runtime: Runtime[Context], depth: int) -> Update:
-    """D turns of update and refine from the task-relevant entities: Algorithm 1 is `observe` of the tools."""
     env, context = environment(runtime), runtime.context
-    settings = ObserveSettings(
-        depth=depth,
-        width=context.observe_width,
-        keep=context.observe_keep,
-        seed=context.draw_seed,
-    )
+    width, keep, seed = context.observe_width, context.observe_keep, context.draw_seed
+    settings = ObserveSettings(depth=depth, width=width, keep=keep, seed=seed)
     observation = observed(env.kg, state.question, _entities(env.kg, state), env.encoder, settings)
     # A fact of two hops is seen through its mediator.
     facts = ((f.hops[-1], f.score, f.hops[0] if len(f.hops) > 1 else None) for f in observation.facts)

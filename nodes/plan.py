@@ -1,7 +1,7 @@
 """Plan: what the question may mean, and how it may be answered.
 
 Two kinds of plan. Readings: candidate query programs of the parser. Rules: relation paths (SymAgent 4.1) from
-seed questions, i.e. questions with known answers, and those that readings walk.
+seed questions, i.e. questions with known answers.
 A question may also be a slot (`entity [SEP] relation`), planned as that one relation of the entity, or a
 claim, which a model judges (ODA, section 3.1).
 """
@@ -20,20 +20,15 @@ from triplewise.nodes.link import link
 from triplewise.nodes.state import State
 from triplewise.tools.actions.symbolic import RuleService
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.rules import Atom, Rule, path_text
 from triplewise.tools.core.taught import ratings_of
-from triplewise.tools.core.terms import Node, Variable
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.parsing.confidence import calibration_for
 from triplewise.tools.parsing.reading import Reading, read_question
 from triplewise.tools.parsing.statements import form_of, slot_of, slot_readings
-from triplewise.tools.planning.mining import GAP, Plan, PlanSettings, seed_chains, seed_plan
+from triplewise.tools.planning.mining import Plan, PlanSettings, seed_chains, seed_plan
 from triplewise.tools.planning.paths import grow, node_form
 from triplewise.tools.planning.proposals import demonstrate, parse_paths, with_proposals
-from triplewise.tools.pyql.program import Fact, Filter, PyQL, Typed
-from triplewise.tools.pyql.text import write_iri, write_node
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 
 SHOWN = 60  # Relations around the linked entities that a model is shown
@@ -57,12 +52,11 @@ def auto(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def mined(state: State, runtime: Runtime[Context]) -> Update:
-    """The plan without a model call: readings, or for a model the rules of seed questions and readings."""
+    """The plan without a model call: readings, or for a model the rules of seed questions."""
     env = environment(runtime)
-    readings = readings_of(state, env)
     if env.context.embedded:
-        return {"readings": readings}
-    plan = _mined_plan(state, env, readings)
+        return {"readings": readings_of(state, env)}
+    plan = _mined_plan(state, env)
     return {"rules": plan.rules, "dropped": plan.dropped}
 
 
@@ -72,20 +66,20 @@ def proposed(state: State, runtime: Runtime[Context]) -> Update:
     if context.embedded or not state.linked:
         return mined(state, runtime)
     env = environment(runtime)
+    kg, linked = env.kg, state.linked
     # Equation 1: closed paths of the seed questions, scored by how well they give the seeds' answers.
-    plan, demonstrations = _mined_plan(state, env, readings_of(state, env)), demonstrations_for(state, env)
+    plan = _mined_plan(state, env)
     # Equation 3: the planner writes paths, shown the question, the demonstrations and the KG's relations.
     prompt = env.prompt.render(
         "plan",
         question=state.question,
-        entities={e.label: e.id for e in state.linked},
-        demonstrations=demonstrations,
-        rules=[] if demonstrations else [path_text(r.path) for r in plan.rules if r.path],
-        relations=relations_around(env.kg, env.encoder, state),
+        entities={e.label: e.id for e in linked},
+        demonstrations=demonstrations_for(state, env),
+        relations=relations_around(kg, env.encoder, state),
         limit=context.plan_rules,
     )
-    paths, shown = parse_paths(env.ask(prompt).text), not demonstrations
-    plan = with_proposals(plan, paths, state.linked, env.kg, env.encoder, settings_of(env), shown)
+    paths = parse_paths(env.ask(prompt).text)
+    plan = with_proposals(plan, paths, linked, kg, env.encoder, settings_of(env))
     return {"rules": plan.rules, "dropped": plan.dropped}
 
 
@@ -136,51 +130,11 @@ def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
     return (*sure, *(r for r in not_rejected if r not in accepted))
 
 
-def _mined_plan(state: State, env: Environment, readings: Sequence[Reading]) -> Plan:
-    """Return the rules of seed questions that lead somewhere, then those of readings."""
-    settings, plan = settings_of(env), Plan()
-    if env.seeds is not None and state.linked:
-        plan = seed_plan(state.question, state.linked, env.kg, env.seeds, settings)
-    known = {(rule.anchor, path_text(rule.path)) for rule in plan.rules}
-    behind = rules_of(readings, env.kg.profile, settings.documents)
-    short = [r for r in behind if len(r.path) <= settings.hops]
-    others = (r for r in short if (r.anchor, path_text(r.path)) not in known)
-    return replace(plan, rules=(*plan.rules, *others)[: settings.rules])
-
-
-def rules_of(readings: Sequence[Reading], profile: Profile, documents: bool = False) -> tuple[Rule, ...]:
-    """Return the rules behind readings; those that find nothing only where `documents` may fill the gap."""
-    rules = dict[tuple[str, str], Rule]()
-    for reading in readings:
-        program = PyQL.parse(reading.program, profile)
-        if (reading.values or documents) and (rule := _rule_of(program, profile)) is not None:
-            why = reading.provenance if reading.values else f"{reading.provenance}, {GAP}"
-            rule = replace(rule, score=reading.confidence, provenance=why)
-            rules.setdefault((rule.anchor, path_text(rule.path)), rule)
-    return tuple(rules.values())
-
-
-def _rule_of(program: PyQL, profile: Profile) -> Rule | None:
-    """Return the chain that a program walks; types and nodes to be left out are no part of it."""
-    facts = [c for c in program.clauses if isinstance(c, Fact)]
-    others = [c for c in program.clauses if not isinstance(c, Fact | Typed | Filter)]
-    comparing = [c for c in program.clauses if isinstance(c, Filter) and c.operator != "!="]
-    starts = {n for f in facts for n in (f.subject, f.object) if not isinstance(n, Variable)}
-    if others or comparing or len(starts) != 1 or len(program.answer) != 1:
-        return None
-    node: Node = next(iter(starts))
-    anchor, path = write_node(node, profile), list[Atom]()
-    while facts:
-        near = [f for f in facts if node in (f.subject, f.object)]
-        if len(near) != 1:
-            return None
-        facts.remove(fact := near[0])
-        forward = fact.subject == node
-        node = fact.object if forward else fact.subject
-        if not isinstance(node, Variable):
-            return None
-        path.append(Atom(write_iri(fact.relation, profile, relation=True), forward, node.name))
-    return Rule(anchor, tuple(path)) if node == program.answer[0] else None
+def _mined_plan(state: State, env: Environment) -> Plan:
+    """Return the rules of seed questions that lead somewhere."""
+    if env.seeds is None or not state.linked:
+        return Plan()
+    return seed_plan(state.question, state.linked, env.kg, env.seeds, settings_of(env))
 
 
 def demonstrations_for(state: State, env: Environment) -> list[dict[str, object]]:

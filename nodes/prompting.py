@@ -1,7 +1,5 @@
 """Prompts as data: YAML files of Jinja templates, checked when loaded, rendered in a sandbox.
 
-A prompt file looks like this; a change of wording is never a change of code:
-
 ```yaml
 description: what this prompt is for
 extends: [queryagent]          # optional: shipped prompts whose parts it starts from

@@ -31,30 +31,17 @@ def oda(state: State, runtime: Runtime[Context]) -> Update:
     """Let the model pick the triples that help to answer, at most K (ODA 2.3, table 8).
 
     Triples that share the relation and one end are one of the K choices: an answer of many values is kept
-    whole. Without a language model, see `guided`.
+    whole. Without a language model, those of relations of the followed reading are kept, if there are any.
     """
-    context, triples = runtime.context, state.last.feedback.triples
+    env, context, triples = environment(runtime), runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
-        return guided(state, runtime)
-    env = environment(runtime)
+        program = PyQL.parse(state.followed.program if state.followed else "", env.kg.profile)
+        walked = {fact.relation for fact in all_facts(program.clauses)}
+        planned = tuple(t for t in triples if t.relation in walked) or triples
+        return _remember_and_focus(state, env, _likest(state, env, planned, context.reflect_limit))
     helpful = parse_triples(env.kg, env.ask(_about_triples(state, env, "reflect")).text, triples)
     first = {t for alike in hints.like_groups(helpful)[: context.reflect_limit] for t in alike}
     return _remember_and_focus(state, env, tuple(t for t in helpful if t in first))
-
-
-def guided(state: State, runtime: Runtime[Context]) -> Update:
-    """Keep K triples without a model: relations of the followed reading, then observed, then the likest."""
-    env, triples = environment(runtime), state.last.feedback.triples
-    profile, reading = env.kg.profile, state.followed
-    program = PyQL.parse(reading.program, profile) if reading is not None else PyQL()
-    walked = {fact.relation for fact in all_facts(program.clauses)}
-    planned = tuple(t for t in triples if t.relation in walked)
-    offered, limit = set(triples), env.context.reflect_limit
-    observed = (s.triple for s in state.observation if s.triple in offered)
-    chosen = dict.fromkeys([*_likest(state, env, planned, limit), *observed])
-    best = tuple(chosen)[:limit]
-    rest = tuple(t for t in triples if t not in set(best)) if len(best) < limit else ()
-    return _remember_and_focus(state, env, (*best, *_likest(state, env, rest, limit - len(best))))
 
 
 def similarity(state: State, runtime: Runtime[Context]) -> Update:

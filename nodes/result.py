@@ -13,10 +13,9 @@ from triplewise.nodes.plan import is_sure, readings_of
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, Rival, State
 from triplewise.tools.core.errors import KGUnavailableError, QueryFailedError
 from triplewise.tools.core.terms import XSD, Literal, Triple
-from triplewise.tools.federation.federated import FederatedKG
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
-from triplewise.tools.kg.protocol import base_of, facts_of
+from triplewise.tools.kg.protocol import facts_of
 from triplewise.tools.kg.vocabulary import triple_labels
 from triplewise.tools.parsing.confidence import MODEL_FILE, calibration_for, query_features, shipped
 from triplewise.tools.parsing.coverage import coverage
@@ -74,13 +73,10 @@ def build_answer(
             origin = () if read is None else (read.document, read.source, read.sentence, read.id)
             facts.append(ProofTriple(triple, triple_names, *origin))
         answer = replace(answer, proof=tuple(facts))
-    if is_table:
-        cells = {value: value.split(", ") for value in answer.values}
-        distinct = list(dict.fromkeys(chain.from_iterable(cells.values())))
-        named = dict(zip(distinct, labels_of(kg, distinct), strict=True))
-        labels = tuple(", ".join(named[cell] for cell in row) for row in cells.values())
-    else:
-        labels = labels_of(kg, answer.values)
+    cells = [value.split(", ") if is_table else [value] for value in answer.values]
+    distinct = list(dict.fromkeys(chain.from_iterable(cells)))
+    named = dict(zip(distinct, labels_of(kg, distinct), strict=True))
+    labels = tuple(", ".join(named[cell] for cell in row) for row in cells)
     text = sentence(("; ".join(labels),) if is_table and labels else labels) or f"Not found: {answer.reason}."
     if count := sum(bool(fact.fact) for fact in answer.proof):
         were = "was" if count == 1 else "were"
@@ -96,13 +92,14 @@ def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
     if values:
         return "answered", ""
     names, slot = " and ".join(e.label for e in state.linked), slot_of(state.question)
-    if state.steps and state.last.feedback.action == "unknown":
+    last = state.last.feedback.action if state.steps else ""
+    if last == "unknown":
         reason = ", ".join(state.last.feedback.arguments)
     elif not state.linked:
         reason = UNKNOWN
     elif not state.steps:
         reason = "no action was taken"
-    elif state.last.feedback.action != "give_up":
+    elif last != "give_up":
         tried = f"{len(state.corrections)} corrections" if state.corrections else "no correction was needed"
         reason = f"every way tried gave no result ({len(state.steps)} steps, {tried})"
     elif state.readings:
@@ -180,13 +177,11 @@ def rivals_of(chosen: Reading, state: State, kg: KnowledgeGraph) -> tuple[Rival,
             distinct.setdefault(frozenset(reading.values), reading)
     others = list(distinct.values())[1 : 1 + RIVALS]
     values = list(dict.fromkeys(value for reading in others for value in reading.values[:RIVAL_VALUES]))
-    labels = dict(zip(values, labels_of(kg, values), strict=True))  # with one query for all of them
-    rivals = []
-    for reading in others:
-        sparql = PyQL.parse(reading.program, kg.profile).sparql(kg.profile)
-        shown = reading.values[:RIVAL_VALUES]
+    labels, rivals = dict(zip(values, labels_of(kg, values), strict=True)), list[Rival]()
+    for r in others:
+        shown, query = r.values[:RIVAL_VALUES], PyQL.parse(r.program, kg.profile).sparql(kg.profile)
         texts = tuple(labels[value] for value in shown)
-        rivals.append(Rival(reading.text, shown, texts, sparql, round(reading.confidence, 4)))
+        rivals.append(Rival(r.text, shown, texts, query, round(r.confidence, 4)))
     return tuple(rivals)
 
 
@@ -196,8 +191,7 @@ def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
     if len(values) == 1 and values[0] in YES_NO:
         return (YES_NO[values[0]],)
     iris = {v: iri for v in values if (iri := kg.profile.expand(v)) is not None}
-    labels = kg.labels(iris.values(), partial=True)
-    texts = []
+    labels, texts = kg.labels(iris.values(), partial=True), list[str]()
     for value in values:
         iri = iris.get(value)
         label = labels.get(iri, "") if iri is not None else ""

@@ -55,18 +55,15 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
 
 def ask(facts: Sequence[ExtractedFact], kg: KnowledgeGraph) -> dict[str, bool]:
     """Return a person's decision on each fact, by id; the interrupt is repeated for those left open."""
-    decisions, error = dict[str, bool](), ""
+    decisions, error = dict[str, bool](), dict[str, str]()
     while left := [f for f in facts if f.id not in decisions]:
-        texts = triple_text(overlaid(kg, left), [f.triple for f in left])
-        names = ("id", "sentence", "document", "source", "confidence")
-        shown = [
-            {name: getattr(fact, name) for name in names}
-            | {"fact": text, "triple": fact.triple.n3(), "conflicts": list(fact.conflicts)}
-            for fact, text in zip(left, texts, strict=True)
-        ]
-        reply = interrupt({"review": QUESTION, "facts": shown, **({"error": error} if error else {})})
+        shown, texts = list[dict[str, Any]](), triple_text(overlaid(kg, left), [f.triple for f in left])
+        for fact, text in zip(left, texts, strict=True):
+            about = {n: getattr(fact, n) for n in ("id", "sentence", "document", "source", "confidence")}
+            shown.append({**about, "fact": text, "triple": fact.triple.n3(), "conflicts": [*fact.conflicts]})
+        reply = interrupt({"review": QUESTION, "facts": shown, **error})
         decisions |= (answers := read_decisions(reply, left))
-        error = "" if answers else f"{reply!r} says nothing about them"
+        error = {} if answers else {"error": f"{reply!r} says nothing about them"}
     return decisions
 
 

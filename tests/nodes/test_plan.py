@@ -13,13 +13,11 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State
-from triplewise.nodes.environment import Environment, Update
-from triplewise.nodes.plan import auto, mined, proposed, rules_of
+from triplewise.nodes.environment import Update
+from triplewise.nodes.plan import auto, mined, proposed
 from triplewise.tools.core.rules import DroppedRule
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.proposals import parse_paths
-
-from .conftest import reading
 
 FILMS = """\
 @prefix : <http://films.example/> .
@@ -92,13 +90,6 @@ def test_the_model_is_shown_seed_questions_with_their_own_rules(propose: Run, se
     assert "directedBy (directed by), starring (starring)" in prompt, "relations around the entity"
 
 
-def test_without_seeds_the_graph_suggests(propose: Run) -> None:
-    _, server = propose("[directedBy]", seeds="none")
-    prompt = server.requests[0].text
-    assert "Rules that the graph itself suggests, unchecked:\n[directedBy]" in prompt
-    assert prompt.count("Question:") == 1
-
-
 @pytest.mark.parametrize(
     ("reply", "walked", "note"),
     [
@@ -136,13 +127,6 @@ def test_what_has_no_grounding_is_dropped_with_the_reason(propose: Run, reply: s
     update, _ = propose(reply)
     assert reason in reasons(update)
     assert not any("proposed" in r.provenance for r in update["rules"])
-
-
-def test_a_rule_that_the_model_was_shown_and_did_not_take_does_not_come_back(propose: Run) -> None:
-    update, _ = propose("[starring]", seeds="none")
-    assert [[a.relation for a in r.path] for r in update["rules"]] == [["starring"]]
-    without, _ = propose("[spouse]", seeds="none")
-    assert ("directedBy",) in [r.relations for r in without["rules"]], "nothing that was proposed holds"
 
 
 def test_documents_keep_a_rule_with_a_gap_alive_but_none_that_is_made_up(
@@ -196,39 +180,3 @@ def test_a_model_is_told_rules_of_seed_questions_only(films: Path, seeds: Path) 
     assert plan()[1] == 0
     assert plan(**model) == (0, 0)
     assert plan(seeds=str(seeds), **model)[1] > 0
-
-
-@pytest.mark.parametrize(
-    ("lines", "rule"),
-    [
-        (("add_fact(alien, directedBy, ?x)", "set_answer(?x)"), "alien -[directedBy]-> ?x"),
-        (
-            ("add_fact(alien, directedBy, ?x)", "add_fact(?y, directedBy, ?x)", "add_filter(?y, !=, alien)"),
-            "alien -[directedBy]-> ?x <-[directedBy]- ?y",
-        ),
-        (
-            ("add_fact(?y, starring, ?z)", "add_fact(?y, directedBy, scott)", "add_type(?z, weaver)"),
-            "scott <-[directedBy]- ?y -[starring]-> ?z",
-        ),
-        (("add_fact(?y, directedBy, scott)", "add_count(?y, ?n)", "set_answer(?n)"), ""),
-        (("add_fact(?y, directedBy, scott)", "add_fact(?y, starring, weaver)", "set_answer(?y)"), ""),
-        (("add_fact(alien, directedBy, ?x)", "add_fact(alien, starring, ?y)", "set_answer(?x)"), ""),
-        (("add_fact(alien, directedBy, scott)", "ask()"), ""),
-    ],
-)
-def test_the_rule_of_a_reading_is_the_chain_that_its_program_walks(
-    films: Path, lines: tuple[str, ...], rule: str
-) -> None:
-    profile = Environment(Context(kg=str(films))).kg.profile
-    end = lines[-1] if lines[-1].startswith(("set_answer", "ask")) else f"set_answer(?{rule[-1]})"
-    found = reading(*dict.fromkeys((*lines, end)), values=("scott",), confidence=0.7)
-    rules = rules_of([found, found], profile)
-    assert [(r.text(), r.score, r.provenance) for r in rules] == ([(rule, 0.7, "by hand")] if rule else [])
-
-
-def test_a_reading_that_finds_nothing_is_a_rule_with_a_gap_where_there_are_documents(films: Path) -> None:
-    profile = Environment(Context(kg=str(films))).kg.profile
-    nothing = reading("add_fact(weaver, birthplace, ?x)", "set_answer(?x)")
-    assert rules_of([nothing], profile) == ()
-    (rule,) = rules_of([nothing], profile, documents=True)
-    assert rule.provenance == "by hand, with a gap in the graph"

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from triplewise.graphs import State
-from triplewise.nodes.embedded import Choice, decide
+from triplewise.nodes.no_model import Choice, decide
 from triplewise.nodes.state import Step
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.actions.toolset import ActionContext
@@ -93,7 +93,6 @@ def test_conditions_are_met_over_facts(
         ("add_max(?film)", "a superlative"),
         ('add_filter(?who, =, "Carlos")', "a comparison"),
         ("add_not(?film, director, dora)", "leaving something out"),
-        ("add_fact(?one, director, ?two)", "facts that no named node leads to"),
     ],
 )
 def test_what_takes_a_query_is_named(kg: KnowledgeGraph, line: str, need: str) -> None:
@@ -104,6 +103,6 @@ def test_what_takes_a_query_is_named(kg: KnowledgeGraph, line: str, need: str) -
 def test_no_more_entities_than_the_limit_are_looked_at(
     kg: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triplewise.nodes.embedded.WIDTH", 1)
+    monkeypatch.setattr("triplewise.nodes.no_model.WIDTH", 1)
     steps = walk(kg, *OTHERS, "add_fact(?film, director, ?x)", "set_answer(?x)")
     assert actions(steps).count("search_each") == 0

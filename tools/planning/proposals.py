@@ -19,7 +19,7 @@ from triplewise.tools.language.lexicon import lexicon, root
 from triplewise.tools.linking.linker import LinkedEntity, without_brackets
 from triplewise.tools.parsing.similarity import NEARLY, similarities, thresholds_of
 from triplewise.tools.planning import paths
-from triplewise.tools.planning.mining import GAP, LEAST_F1, Miner, Plan, PlanSettings, has_gap, share_places
+from triplewise.tools.planning.mining import GAP, LEAST_F1, Miner, Plan, PlanSettings, share_places
 from triplewise.tools.planning.seeds import SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -75,25 +75,22 @@ def with_proposals(
     kg: KnowledgeGraph,
     encoder: Encoder,
     settings: PlanSettings,
-    shown: bool = False,
 ) -> Plan:
     """Return a plan of what a model proposed, then of what was mined; figures of mined rules go to proposals.
 
     Args:
         proposals: paths as `parse_paths` reads them, the likeliest first. Where documents may fill a gap, one
             of relations that the KG has, though not here, stays a plan.
-        shown: whether the model saw the mined rules: where a proposal of its own holds, those that it did not
-            take and no seed question supports are left out.
     """
     anchors = [paths.node_form(kg, entity.id) for entity in linked]
     grounder = _Grounder(kg, encoder, anchors, settings)
     rules = dict[tuple[str, Path], Rule]()
     for rule in (rule for proposal in proposals for rule in grounder.ground(proposal)):
         rules.setdefault(rule.key, rule)
-    holds, others = shown and not all(map(has_gap, rules.values())), list[Rule]()
+    others = list[Rule]()
     for rule in mined.rules:
         if (same := rules.get(rule.key)) is None:
-            others += [rule] if rule.support or not holds else []
+            others.append(rule)
         elif rule.support:
             why = f"{same.provenance}; {rule.provenance}"
             figures = {"support": rule.support, "precision": rule.precision, "recall": rule.recall}
