@@ -13,9 +13,10 @@ from triplewise.nodes.plan import is_sure, readings_of
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, Rival, State
 from triplewise.tools.core.errors import KGUnavailableError, QueryFailedError
 from triplewise.tools.core.terms import XSD, Literal, Triple
+from triplewise.tools.federation.federated import FederatedKG
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
-from triplewise.tools.kg.protocol import facts_of
+from triplewise.tools.kg.protocol import base_of, facts_of
 from triplewise.tools.kg.vocabulary import triple_labels
 from triplewise.tools.parsing.confidence import MODEL_FILE, calibration_for, query_features, shipped
 from triplewise.tools.parsing.coverage import coverage

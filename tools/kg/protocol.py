@@ -281,7 +281,6 @@ class KnowledgeGraph:
         cache_dirs: folders where what is worked out about this KG may be kept, best first; () for nowhere.
         deadline: of the run that this is a session of; no call takes longer.
         path_seconds: that a search for paths may take where none are named.
-        label_batch: labels that one query asks for; with 1 none are remembered, as in QueryAgent's loop.
         meter: counts the queries that reach the store by way of this object.
     """
 
@@ -291,7 +290,7 @@ class KnowledgeGraph:
     members: Mapping[str, KnowledgeGraph] = {}
     cache_dirs: tuple[FilePath, ...] = ()
     deadline: Deadline | None = None
-    path_seconds, label_batch = math.inf, BATCH
+    path_seconds = math.inf
 
     def __init__(
         self,
@@ -478,10 +477,10 @@ class KnowledgeGraph:
         `QueryFailedError`; with `partial` its labels are missing.
         """
         nodes = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
-        memory: MutableMapping[IRI, str] = self._labels if self.label_batch > 1 else {}
+        memory = self._labels
         labels = {t: label for t in nodes if (label := memory.get(t)) is not None}
         deadline = Deadline(self._seconds())
-        for batch in batches((t for t in nodes if t not in labels), self.label_batch):
+        for batch in batches((t for t in nodes if t not in labels), BATCH):
             subjects = {term: self.profile.label_subject(term) for term in batch}
             named = [s for s in dict.fromkeys(subjects.values()) if not s.value.startswith("_:")]
             is_asked = named and self.profile.label_predicates

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -39,8 +38,7 @@ def _read_texts(kg: KnowledgeGraph, names: Sequence[str]) -> dict[str, RelationT
     """Ask for the texts of relations."""
     iris = {r: kg.profile.expand(r, relation=True) for r in names}
     subjects = {iri: kg.profile.label_subject(iri) for iri in iris.values() if iri is not None}
-    terms, kg = list(subjects.values()), copy(kg)
-    kg.label_batch = BATCH  # also where labels of nodes are read one by one
+    terms = list(subjects.values())
     reads: list[Callable[[], Any]] = [
         partial(kg.labels, terms),
         lambda: list(_texts_of(kg, terms, kg.profile.alias_predicates)),
