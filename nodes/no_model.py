@@ -8,13 +8,12 @@ those that it names to its answers; superlatives, comparisons with values and th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
 from triplewise.nodes.state import State
 from triplewise.tools.actions import Toolset
-from triplewise.tools.actions.agentbench import set_script
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.pyql import execute_program, script
 from triplewise.tools.actions.terms import UNNAMED
@@ -31,8 +30,6 @@ from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import write_iri, write_node
 
 GIVE_UP = Call("give_up")
-SCRIPTS: dict[str, Callable[[PyQL, Profile], tuple[Call, ...]]] = {"pyql": script, "agentbench": set_script}
-"""Toolset -> all the actions that a program stands for, where no fact has to be known for them."""
 _THOUGHTS = parse_yaml(
     (files("triplewise.nodes") / "thoughts.yaml").read_text(encoding="utf-8"), "thoughts.yaml"
 ).value
@@ -45,7 +42,6 @@ _NEEDS: dict[type[pyql.Clause], str] = {
     pyql.Aggregate: "computing with numbers",
     pyql.Union: "alternatives",
     pyql.Not: "leaving something out",
-    pyql.TimeWindow: "a period",
 }
 
 
@@ -64,18 +60,15 @@ def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
     for attempt, reading in enumerate(state.readings):
         program = PyQL.parse(reading.program, kg.profile)
         try:
-            script_of = SCRIPTS.get(toolset)
-            calls = (
-                script_of(program, kg.profile) if script_of else walk(program, kg, toolset, state.question)
-            )
+            is_query = toolset == "pyql"
+            calls = script(program, kg.profile) if is_query else walk(program, kg, toolset, state.question)
         except ActionError as error:
             # Only this path excludes nodes, as simple paths do: the question asks for nothing of the kind.
             others = [c for c in program.clauses if not isinstance(c, pyql.Fact)]
             only_excludes = all(isinstance(c, pyql.Filter) and c.operator == "!=" for c in others)
             if only_excludes and reading is not state.readings[-1]:
                 continue
-            can = "no action on sets can do" if toolset in SCRIPTS else "takes a query"
-            obstacle = f"The question needs {error.message}, which {can}."
+            obstacle = f"The question needs {error.message}, which takes a query."
             return Choice(obstacle, GIVE_UP, state.program, attempt)
         if (choice := _next_call(state, reading, calls, attempt)) is not None:
             return choice

@@ -6,7 +6,6 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
-from triplewise.nodes.no_model import SCRIPTS
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg import KnowledgeGraph
