@@ -11,8 +11,7 @@ from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.linking.schema import Side, class_facts, fitting, named_classes, next_class
 from triplewise.tools.pyql.text import read_term
-from triplewise.tools.retrieval.observation import ObserveSettings
-from triplewise.tools.retrieval.observation import observe as observed
+from triplewise.tools.retrieval import observation as algorithm
 from triplewise.tools.retrieval.surroundings import surroundings
 
 FOCUS = 3  # Entities that the observation of relations looks from
@@ -78,11 +77,11 @@ VARIANTS = {"auto": auto, "oda": oda, "one-hop": one_hop, "relations": relations
 def _observe(state: State, runtime: Runtime[Context], depth: int) -> Update:
     env, context = environment(runtime), runtime.context
     width, keep, seed = context.observe_width, context.observe_keep, context.draw_seed
-    settings = ObserveSettings(depth=depth, width=width, keep=keep, seed=seed)
-    observation = observed(env.kg, state.question, _entities(env.kg, state), env.encoder, settings)
+    settings = algorithm.ObserveSettings(depth=depth, width=width, keep=keep, seed=seed)
+    seen = algorithm.observe(env.kg, state.question, _entities(env.kg, state), env.encoder, settings)
     # A fact of two hops is seen through its mediator.
-    facts = ((f.hops[-1], f.score, f.hops[0] if len(f.hops) > 1 else None) for f in observation.facts)
-    return {**_update(state, *(ScoredTriple(*fact) for fact in facts)), "observation_cuts": observation.cuts}
+    facts = ((f.hops[-1], f.score, f.hops[0] if len(f.hops) > 1 else None) for f in seen.facts)
+    return {**_update(state, *(ScoredTriple(*fact) for fact in facts)), "observation_cuts": seen.cuts}
 
 
 def _entities(kg: KnowledgeGraph, state: State) -> list[Term]:

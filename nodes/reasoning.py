@@ -1,5 +1,7 @@
 """What an action may use: the graph, the program so far, the reasoning memory (QueryAgent, algorithm 1).
 
+The reasoning memory is what was tried so far; `State.memory`, the paths found, is ODA's.
+
 And documents: passages are found, a language model reads them, prompted as in figure 6, and what passages
 support of its reply is aligned to the KG (SymAgent 4.2.1, extractTriples).
 """
