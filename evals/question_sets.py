@@ -32,9 +32,11 @@ FILES = {
     **{name: ("overnight", f"{name}_train") for name in ("calendar", "housing", "recipes", "restaurants")},
 }
 """Sets over small complete graphs -> folder, and file of the questions."""
+OWN = ("company", "library", "league", "festival", "clinic", "ferries")
+"""Sets that come with the package, in `own`: a small graph each, and what somebody asked of it."""
 PAIRS = ("staff", "rivers", "artists")
-CLEAN = ("geoquery", "cars", "elements", "units", "metaqa")
-SETS = (*FILES, *PAIRS, "demo", "metaqa", "webqsp", "wikiwebquestions", "qald10")
+CLEAN = ("geoquery", "cars", "elements", "units", *OWN, "metaqa")
+SETS = (*FILES, *OWN, *PAIRS, "demo", "metaqa", "webqsp", "wikiwebquestions", "qald10")
 _ASKED = 2  # things that each phrase of a made-up graph is filled in with
 _PREFIXES = "@prefix : <http://{}.example/> .\n@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
 UNRELIABLE = re.compile(
@@ -82,6 +84,9 @@ def _load(name: str) -> QuestionSet:
         is_geo = name == "geoquery"
         asked = _plain(r for r in plain if not (is_geo and UNRELIABLE.search(str(r.get("query", "")))))
         source = str(data_folder() / folder / f"{name}.ttl.gz")
+    elif name in OWN:
+        own_files = Path(str(files("triplewise.evals"))) / "own"
+        source, asked = str(own_files / f"{name}.ttl"), _plain(read_records(own_files / f"{name}.jsonl"))
     elif name in PAIRS:
         turtle, questions = pair_graph(name)
         key = f"pairs-{name}-{zlib.crc32(turtle.encode()):08x}.ttl"

@@ -53,7 +53,7 @@ class Category(StrEnum):
 OPPOSITE: Mapping[Comparison, Comparison] = {"gt": "lt", "lt": "gt", "ge": "le", "le": "ge"}
 OperatorName: TypeAlias = Literal[
     "count", "average", "sum", "most", "superlative", "comparison", "comparison_after", "not", "or", "and",
-    "same", "ordinal", "between", "each",
+    "same", "ordinal", "between", "each", "commonest",
 ]  # fmt: skip
 
 

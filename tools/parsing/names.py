@@ -211,24 +211,27 @@ class _Names:
             ent_inside=any(covers(other, span) and other != span for other in self._complete),
             ent_common=common, ent_upper=start > 0 and question.tokens[start].capital,
         ) + (extra or [])  # fmt: skip
-        written = " ".join(question.raw[start:end])
+        written, last = " ".join(question.raw[start:end]), question.raw[end - 1]
+        one = written[: len(written) - len(last)] + (singular(last) if last.islower() else last)
         for node in sorted(nodes, key=lambda n: (-index.degree[n], n))[:SAME_NAME]:
             term, features = index.terms[node], shared + f(ent_degree=math.log1p(index.degree[node]) / 5)
             if isinstance(term, Literal):
-                same = term.value == written
+                same = term.value in (written, one)
                 if not same and len(term.value) <= SHORT:
                     continue
                 features += f(ent_same_case=same, ent_other_case=not same)
             kind, mentions = "literal" if index.is_literal[node] else "entity", frozenset([node])
             query = Nodes(mentions)
             anchor = question.add(Category.SET, span, features, kind=kind, query=query, mentions=mentions)
-            if kind == "entity":  # what stands in a relation to it, its name used as a noun: a Honda
+            if kind == "entity" or term.value.islower():
+                # What stands in a relation to it, its name used as a noun: a Honda, the strikers.
                 back = {r for c in index.types[node] for r, way in index.steps[c] if way == -1}
                 counts = {r: len(index.rels[r].inv.get(node, ())) for r in back}
+                named = f(members_value=kind == "literal")
                 several = sorted((r for r, n in counts.items() if n > 1), key=lambda r: (-counts[r], r))
                 for r in several[:2]:
                     question.add(
-                        Category.SET, span, f(members=1, members_only=len(several) == 1), kind="members",
+                        Category.SET, span, named + f(members=1, members_only=len(several) == 1), kind="members",
                         query=Image(((r, -1),), query), mentions=mentions, parts=(anchor,),
                     )  # fmt: skip
         if nodes and not common and (complete or how == "literal"):

@@ -18,6 +18,7 @@ LISTED: Mapping[str, tuple[OperatorName, int, Comparison | None]] = {
     "before": ("comparison", 1, "lt"), "after": ("comparison", 1, "gt"),
     "or_more": ("comparison_after", 1, "ge"), "or_less": ("comparison_after", 1, "le"),
     "most": ("most", 1, None), "least": ("most", -1, None),
+    "commonest": ("commonest", 1, None), "rarest": ("commonest", -1, None),
 }  # fmt: skip
 """Operators of the lexicon that go by another name here: name, sign, comparison."""
 NOT_FIRST = frozenset({"or", "and", "same"})
