@@ -32,7 +32,7 @@ FILES = {
     **{name: ("overnight", f"{name}_train") for name in ("calendar", "housing", "recipes", "restaurants")},
 }
 """Sets over small complete graphs -> folder, and file of the questions."""
-OWN = ("company", "library", "league", "festival", "clinic", "ferries")
+OWN = ("company", "library", "league", "university", "airline", "festival", "clinic", "ferries")
 """Sets that come with the package, in `own`: a small graph each, and what somebody asked of it."""
 PAIRS = ("staff", "rivers", "artists")
 CLEAN = ("geoquery", "cars", "elements", "units", *OWN, "metaqa")
