@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
 from triplewise.graphs.cli.options import read_config
 from triplewise.guidelines import load_guidelines
@@ -147,6 +148,62 @@ XML = b'<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable n
 def test_any_reply_of_an_endpoint_is_an_outcome(body: bytes, status: int, piece: bytes, place: int) -> None:
     reply = Reply(status, body[:place] + piece + body[place:])
     assert judge(reply, read_query("SELECT ?x { ?x ?p ?o }"), 9).result.outcome in Outcome
+
+
+COMPLETION: dict[str, Any] = {
+    "id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "m",
+    "choices": [{
+        "index": 0, "finish_reason": "stop",
+        "message": {
+            "role": "assistant", "content": "Action 1: search(Dracula)", "refusal": None,
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
+    }],
+    "usage": {
+        "prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12,
+        "prompt_tokens_details": {"cached_tokens": 1},
+    },
+}  # fmt: skip
+ODD: Sequence[Any] = (
+    *(None, True, 0, -1, 10**30, 1.5, "", "x", "\ud800", "\x00\x1b[2J", "9" * 5_000, "<think>" * 50),
+    *([], {}, [[]], [None], {"a": 1}, [{"type": "text", "text": "finish()"}], [{"type": "text", "text": 5}]),
+    *('Thought 1: \nAction 1: add_fact(?x, , "', "Action 1: finish(", "answer(1, [)", "execute()\nask()"),
+)
+"""Values that a server may put in the place of any other."""
+
+
+def replaced(value: Any, place: int, by: Any) -> tuple[Any, int]:
+    """Replace the part of a JSON value at a place in depth-first order; also return how many parts it has."""
+    if place == 0:
+        return by, 1
+    count, items = 1, list(value.items()) if isinstance(value, dict) else []
+    items = list(enumerate(value)) if isinstance(value, list) else items
+    out: Any = dict(items) if isinstance(value, dict) else list(value) if isinstance(value, list) else value
+    for key, part in items:
+        out[key], size = replaced(part, place - count, by)
+        count += size
+    return out, count
+
+
+@settings(FUZZ, max_examples=40)
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.sampled_from(ODD)), min_size=1, max_size=2),
+    st.sampled_from(PIECES) | st.none(),
+)
+def test_any_reply_of_a_model_server_ends_in_an_answer_or_an_error_of_ours(
+    changes: Sequence[tuple[int, Any]], piece: bytes | None
+) -> None:
+    reply: Any = COMPLETION
+    for place, by in changes:
+        reply, _ = replaced(reply, place, by)
+    body = json.dumps(reply).encode()
+    body = body if piece is None else body[:90] + piece + body[90:]
+    with OpenAIServer(lambda _: {"body": body}) as server:
+        context = Context(
+            kg="demo", model="openai:scripted", base_url=server.url, max_steps=3, model_retries=0
+        )
+        with suppress(TriplewiseError):
+            build_graph().invoke({"question": "Who wrote Dracula?"}, context=context)
 
 
 LABEL = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(

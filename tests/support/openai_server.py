@@ -155,6 +155,9 @@ class _Handler(scripted_model.ChatHandler):
         Tool arguments given as a string are sent as they are, broken JSON too.
         """
         reply = {"text": reply} if isinstance(reply, str) else reply
+        if "body" in reply:
+            self.send_body(200, reply["body"], "application/json")
+            return
         if "error" in reply:
             self.send_refusal(reply.get("status", 400), reply["error"], code=reply.get("code"))
             return
@@ -237,7 +240,8 @@ def _vector(item: object, size: int) -> list[float]:
 class OpenAIServer(scripted_model.OpenAIServer):
     """The scripted server with all that goes wrong on real ones.
 
-    A reply may be a mapping with any of: text, tool_calls [(name, arguments)], finish_reason, usage, error.
+    A reply may be a mapping with any of: text, tool_calls [(name, arguments)], finish_reason, usage, error,
+    or body: all bytes of the answer.
     Every call first meets the next fault (None lets it pass); only a chat that passes uses up a reply.
 
     Args:
