@@ -40,6 +40,7 @@ from triplewise.tools.retrieval.encoder import open_encoder
 
 MADE = 0.4  # share of the questions that are asked once more of a graph without what they need
 FOREIGN = 25  # questions about other graphs that each small graph is asked: it has no answer to them
+TALK = 10  # of `small_talk.yaml`
 MADE_WEIGHT = 0.3  # what such a question counts for the confidence: they are more than people ask
 ENTITIES = 3  # one in so many questions loses an entity, the others a relation
 MOST_TRIPLES = 50_000  # nothing is taken from larger graphs
@@ -176,10 +177,11 @@ def made_unanswerable(pool: Pool, weights: Features, vocabulary: Vocabulary, sha
 
 
 def foreign(pool: Pool, pools: Sequence[Pool], weights: Features, vocabulary: Vocabulary) -> Pool:
-    """Ask a small graph questions about others, of which it has no answer."""
-    others = [q for p in pools if p.of.graph != pool.of.graph for q in p.questions]
-    drawn = random.Random(pool.of.name).sample(others, min(FOREIGN, len(others)))
-    asked = [question._replace(entities={}, answers=((),)) for question in drawn]
+    """Ask a small graph questions about others, and small talk, of which it has no answer."""
+    others = [q.question for p in pools if p.of.graph != pool.of.graph for q in p.questions]
+    rng, talk = random.Random(pool.of.name), read_data("small_talk.yaml")
+    drawn = [t for of, most in ((others, FOREIGN), (talk, TALK)) for t in rng.sample(of, min(most, len(of)))]
+    asked = [Labelled(text, {}, ((),)) for text in drawn]
     return replace(parse(pool.of, asked, weights, vocabulary), made="foreign")
 
 

@@ -185,7 +185,7 @@ def replaced(value: Any, place: int, by: Any) -> tuple[Any, int]:
     return out, count
 
 
-@settings(FUZZ, max_examples=40)
+@settings(FUZZ, max_examples=20)
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.sampled_from(ODD)), min_size=1, max_size=2),
     st.sampled_from(PIECES) | st.none(),

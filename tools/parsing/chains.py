@@ -242,11 +242,16 @@ class ChainGrower:
         covered = frozenset(np.array(self._places, int)[is_covered].tolist())
         if any(one == other ^ 1 for one, other in pairwise(partial.steps)):
             covered |= self._sharing
-        features = [
+        shape = [
             ("chain", 1.0),
             ("chain_own", partial.own),
             ("chain_hop", len(path) - 1.0),
             ("chain_end", float(self._ends[partial.steps[-1]])),
+        ]
+        # Of a part of a large graph, in which more relations are near what is named, they count otherwise.
+        features = [
+            *shape,
+            *((f"{name}_part", value) for name, value in shape if self._index.is_part),
             ("chain_loose", float((is_covered & (partial.words < limits.same * self._value)).sum())),
             ("chain_learned", learned),
         ]

@@ -56,7 +56,7 @@ def local_index(kg: KnowledgeGraph, encoder: Encoder, question: str, nodes: Iter
     memory = memory_of(kg, "local indexes")
     index: GraphIndex | None = memory.get(asked)
     if index is None:
-        index = GraphIndex(_facts_around(kg, question, asked[1]), kg, encoder)
+        index = GraphIndex(_facts_around(kg, question, asked[1]), kg, encoder, is_part=True)
         if len(memory) >= REMEMBERED:
             memory.clear()
         memory[asked] = index
