@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from triplewise.tools.parsing.chart import Parser, answer_of
+from tests.support.parsing import answer_of, parse
+from triplewise.tools.parsing.chart import Parser
 from triplewise.tools.parsing.grammar import RULES, evident
 from triplewise.tools.parsing.index import GraphIndex
 from triplewise.tools.parsing.query import And, Compared, Image, Nodes, Number, Set
@@ -68,7 +69,7 @@ QUESTIONS: tuple[tuple[str, list[str]], ...] = (
 
 def answers(index: GraphIndex, parser: Parser, question: str) -> list[list[str]]:
     """The answers of all readings, best first."""
-    return [sorted(answer_of(index, found.answer)[1]) for found in parser.parse(question, index)[1]]
+    return [sorted(answer_of(index, found.answer)[1]) for found in parse(parser, question, index)[1]]
 
 
 @pytest.mark.parametrize(("question", "expected"), QUESTIONS)
