@@ -64,6 +64,10 @@ QUESTIONS: tuple[tuple[str, list[str]], ...] = (
     ("the largest office by floor area", ["Berlin office"]),
     ("is Tom Wick a department", ["false"]),
     ("employees who do not report to Mara Olsen", [JON, LENA]),
+    ("the most common trainer", [MARA]),
+    ("the most common mentor among employees in sales", [MARA]),
+    ("who has only one mentor", [TOM, IDA, JON]),
+    ("clerks who work on Osprey", [LENA]),
 )
 
 
