@@ -1,1 +1,1 @@
-"""Small graphs, and questions that somebody asked of each: what the parser is trained on besides benchmarks."""
+"""Small graphs with what somebody asked of each: training questions of the parser besides benchmarks."""
