@@ -17,7 +17,7 @@ from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, t
 VALUES, CHARACTERS = 10, 4_000
 """Values of a relation that are shown, and characters of all relations around one or two entities."""
 SHOWN_NEIGHBORS, SHOWN_PATHS = 50, 20
-"""Neighbors under one relation, and paths, that are shown on a page."""
+"""Neighbors under one relation that are shown on a page, and paths that are shown."""
 DIRECTIONS: Sequence[Direction] = ("forward", "backward")
 ALL_VALUES = "or entity, relation, all: all values of that relation"
 Page = Annotated[str, "text", "2, 3, ... to see what the first page left out"]
@@ -117,11 +117,10 @@ def get_path(
     context: ActionContext,
     entity1: Annotated[str, "entity", "the id of a task-relevant entity"],
     entity2: Annotated[str, "entity", "the id of another one"],
-    page: Page = "",
 ) -> Feedback:
     """Get the paths of a few triples each that link two entities, shortest first."""
     resolver, kg = Resolver(context), context.kg
-    source, target, n = resolver.entity(entity1), resolver.entity(entity2), page_number(page)
+    source, target = resolver.entity(entity1), resolver.entity(entity2)
     if source == target:
         message = f"{entity1} is both ends: get_path needs two entities"
         raise ActionError("same_entity", message, given=entity1)
@@ -130,17 +129,16 @@ def get_path(
     )
     triples = tuple(dict.fromkeys(hop.triple for path in result.paths for hop in path))
     ends, hops = short_ids(kg, (source, target)), [[hop.triple for hop in path] for path in result.paths]
-    shown = hops[SHOWN_PATHS * (n - 1) : SHOWN_PATHS * n]
-    written = iter(triple_lines(kg, flat := [triple for path in shown for triple in path], len(flat)))
-    lines = [", ".join(next(written) for _ in path) for path in shown]
-    if left := len(hops[SHOWN_PATHS * n :]):
-        lines.append(f"... and {left} more paths: get_path({', '.join(ends)}, {n + 1})")
+    flat = [triple for path in hops[:SHOWN_PATHS] for triple in path]
+    written = iter(triple_lines(kg, flat, len(flat)))
+    lines = [", ".join(next(written) for _ in path) for path in hops[:SHOWN_PATHS]]
+    lines += [f"... and {len(hops) - SHOWN_PATHS} more paths"] if len(hops) > SHOWN_PATHS else []
     # What a search found before its time was over is worth showing, as what a cut answer is.
     outcome = Outcome.TRUNCATED if hops and result.outcome is Outcome.TIMEOUT else result.outcome
     if hops and result.message:
         lines.append(f"There may be more: {result.message}.")
     return Feedback(
-        arguments=(*ends, *([str(n)] if n > 1 else [])),
+        arguments=tuple(ends),
         outcome=outcome,
         message=result.message,
         observation="\n".join(lines) or f"No path of up to {context.path_hops} hops joins the two.",

@@ -171,16 +171,12 @@ def _refuse(code: str, message: str, **detail: object) -> NoReturn:
 
 @dataclass(frozen=True)
 class PyQL:
-    """A query program.
+    """A query program. All methods raise `ActionError` for what cannot be carried out.
 
     Attributes:
         clauses: what restricts and extends the solutions, in the order it was added.
-        answer: the variables returned; empty until `set_answer`.
-        boolean: whether the question is answered by yes or no.
-        order: how answers are ordered and how many are kept.
+        answer: the variables returned; empty until `set_answer`. boolean: yes or no is the answer.
         variables: what clauses bind, in order of appearance.
-
-    All methods raise `ActionError` for what cannot be carried out; guidelines match its code.
     """
 
     clauses: tuple[Clause, ...] = ()
@@ -282,11 +278,7 @@ class PyQL:
         return grouped.add_min(grouped.clauses[-1].binds[0])
 
     def add_union(self, *alternatives: Iterable[PatternItem]) -> PyQL:
-        """Keep the solutions that meet at least one of several patterns.
-
-        A filter in a pattern may compare variables that are bound before the union, and be all of it. Where
-        all say which node one new variable is, they bind it.
-        """
+        """Keep the solutions that meet one of several patterns or more; equations may bind a new variable."""
         branches = [tuple(items) for items in alternatives]
         if (named := _named_nodes(branches)) and named.variable not in self.variables:
             return self._with(named)

@@ -26,11 +26,7 @@ _STRINGS = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|<[^<>\s]*>)")
 def read_sparql(written: str, profile: Profile) -> str:
     """Return SPARQL that any engine reads: `e:ID` and `r:ID` stand for the IRIs of short ids.
 
-    Args:
-        written: one SELECT or ASK. Prefixes of the profile and the usual ones need no declaration.
-
-    Raises:
-        ActionError: `bad_sparql` for an id that is none of this graph.
+    Prefixes of the profile and the usual ones need no declaration. Raises `bad_sparql` for an unknown id.
     """
 
     def iri(match: re.Match[str]) -> str:
@@ -54,14 +50,8 @@ def run_query(
 ) -> dict[str, Any]:
     """Run a query by hand, read-only; return `boolean`, or `variables` and `rows` of (variable -> term).
 
-    A term has `value`, `id` and `label`. `notice` says what was cut off, where something was.
-
-    Args:
-        exact: labels of literals as the graph has them, not as people read them.
-
-    Raises:
-        ConfigurationError: no valid query, or one that would change the graph.
-        KGUnavailableError: the graph did not answer, or not in time.
+    A term has `value`, `id` and `label`; `exact` gives literals as the graph has them. `notice` says
+    what was cut off. Raises `ConfigurationError` (not valid) or `KGUnavailableError` (no answer in time).
     """
     try:
         query = read_sparql(written, kg.profile)
