@@ -285,6 +285,11 @@ class Toolset(Collection[str]):
             raise ActionError("unknown_action", message, name=name, legal=legal)
         return self._by_name[name]
 
+    def extended(self, *actions: Action) -> Toolset:
+        """Return the toolset with more actions, which go before its own of the same name."""
+        names = {action.name for action in actions}
+        return replace(self, declared=(*self.without(*names).declared, *actions))
+
     def without(self, *names: str) -> Toolset:
         """Return the toolset without some of its actions."""
         return replace(self, declared=tuple(a for a in self.declared if a.name not in names))
