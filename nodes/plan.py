@@ -3,7 +3,7 @@
 Two kinds of plan. Readings: candidate query programs of the parser. Rules: relation paths (SymAgent 4.1) from
 seed questions, i.e. questions with known answers.
 A question may also be a slot (`entity [SEP] relation`), planned as that one relation of the entity, or a
-claim, which a model judges (ODA, section 3.1).
+claim, planned as the question whether it is so (ODA, section 3.1).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.parsing.confidence import calibration_for
 from triplewise.tools.parsing.reading import Reading, read_question
-from triplewise.tools.parsing.statements import form_of, slot_of, slot_readings
+from triplewise.tools.parsing.statements import denies, form_of, slot_of, slot_readings
 from triplewise.tools.planning.mining import Plan, PlanSettings, seed_chains, seed_plan
 from triplewise.tools.planning.paths import grow, node_form
 from triplewise.tools.planning.proposals import demonstrate, parse_paths, with_proposals
@@ -109,17 +109,23 @@ def is_sure(readings: Sequence[Reading], context: Context) -> bool:
 
 
 def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
-    """Return the readings of a question or slot, best first, as a person marked them; () of a claim."""
+    """Return the readings of a question, slot or claim, best first, as a person marked them.
+
+    () for a claim that denies ("was never married"): yes and no would change places.
+    """
     context, question, readings = env.context, state.question, tuple[Reading, ...]()
-    slot = slot_of(question)
+    slot, is_claim = slot_of(question), form_of(question) == "claim"
     if slot is not None:
         readings = slot_readings(slot[1], state.linked, env.kg, env.encoder)
-    elif form_of(question) == "question":
+    elif not (is_claim and denies(question)):
         # The entities, where a caller or a person named them; None where linking found them.
         is_given = any(not e.candidates or e.candidates[0].kind == "given" for e in state.linked)
-        entities = {e.mention: e.id for e in state.linked} if is_given else None
+        # The topic of a claim is not all that it names.
+        entities = {e.mention: e.id for e in state.linked} if is_given and not is_claim else None
         seeds = seed_chains(env.kg, env.seeds, context.seed_count) if env.seeds is not None else None
-        readings = read_question(question, env.kg, env.encoder, entities, seeds, context.plan_rules)
+        asked = f"Is {question}" if is_claim else question
+        readings = read_question(asked, env.kg, env.encoder, entities, seeds, context.plan_rules)
+        readings = tuple(r for r in readings if not is_claim or r.values in (("true",), ("false",)))
         if context.calibration is not None:
             calibration = calibration_for(env.kg, context.calibration)
             readings = tuple(replace(r, confidence=calibration.probability(r.features)) for r in readings)

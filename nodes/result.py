@@ -108,7 +108,7 @@ def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
     elif slot is not None:
         reason = f'the knowledge graph holds no "{slot[1]}" of {names}'
     elif form_of(state.question) == "claim":
-        reason = "a claim is judged by a language model; name one, e.g. --model openai:gpt-4o-mini"
+        reason = f"nothing the knowledge graph holds about {names} proves or contradicts the claim"
     else:
         reason = f"nothing the knowledge graph holds about {names} fits the words of the question"
     return "not_found", reason

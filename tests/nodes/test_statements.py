@@ -35,10 +35,19 @@ def test_a_slot_that_the_graph_cannot_fill_stays_empty(preset: str) -> None:
     assert answer.reason == 'the knowledge graph holds no "place of birth" of Peru'
 
 
-def test_a_claim_needs_a_model() -> None:
-    answer = ask("The capital of Peru is Lima.", PERU, "agent")
+@pytest.mark.parametrize("preset", ["oda", "agent"])
+def test_a_claim_is_judged_as_a_question_of_yes_or_no(preset: str) -> None:
+    answer = ask("The capital of Peru is Lima.", PERU, preset)
+    assert (answer.status, answer.values) == ("answered", ("true",))
+    assert [p.text for p in answer.proof] == ["(Peru, capital, Lima)"]
+    assert ask("The capital of Peru is Quito.", PERU, preset).values == ("false",)
+
+
+def test_a_claim_that_denies_or_that_no_fact_decides_stays_open() -> None:
+    answer = ask("The capital of Peru is not Lima.", PERU, "agent")
     assert (answer.status, answer.values) == ("not_found", ())
-    assert answer.reason.startswith("a claim is judged by a language model; name one")
+    assert answer.reason == "nothing the knowledge graph holds about Peru proves or contradicts the claim"
+    assert ask("Peru is fond of music.", PERU, "agent").status == "not_found"
 
 
 @pytest.mark.parametrize("reflect", ["oda", "similarity", "none"])

@@ -49,6 +49,11 @@ def form_of(text: str) -> Form:
     return "question" if words[late] in asks else "claim"
 
 
+def denies(text: str) -> bool:
+    """Whether a text says that something is not so ("was never married", "isn't")."""
+    return any(word in word_list("denials") or word.endswith("n't") for word in _words_of(text))
+
+
 def slot_of(text: str) -> tuple[str, str] | None:
     """Return entity and relation of `entity [SEP] relation`; None for any other text."""
     match = _SLOT.fullmatch(text)
