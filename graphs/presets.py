@@ -36,6 +36,7 @@ class Preset:
 _STEP_BY_STEP = {"link": "index", "plan": "for-policy", "observe": "none", "act": "auto"}
 _STEP_BY_STEP |= {"inspect": "eraser", "correct": "eraser", "reflect": "none", "answer": "program"}
 """QueryAgent's phases; the other presets say where theirs differ."""
+_AS_PUBLISHED = {"model_confidence": False}
 _FAITHFUL = {"history": "full", "relation_cut": 40, "shuffle_seed": 0, "verify_corrections": False}
 """QueryAgent's loop as its paper has it: algorithm 1 and appendices B.1 (the history is concatenated), B.3
 (relations cut at 40 and shuffled) and D (eight actions).
@@ -56,27 +57,27 @@ PRESETS: dict[str, Preset] = {
     "queryagent": Preset(
         "QueryAgent with ERASER: PyQL step by step, no plan and no observation beforehand",
         _STEP_BY_STEP,
-        {"toolset": "pyql", "prompt": "queryagent", "max_steps": 30},
+        {"toolset": "pyql", "prompt": "queryagent", "max_steps": 30, **_AS_PUBLISHED},
     ),
     "oda": Preset(
         "ODA: recursive observation, exploring actions, memory as a network of paths",
         _STEP_BY_STEP | {"observe": "oda", "reflect": "oda", "answer": "memory"},
-        {"toolset": "explore", "prompt": "oda", "max_steps": 24},
+        {"toolset": "explore", "prompt": "oda", "max_steps": 24, **_AS_PUBLISHED},
     ),
     "symagent": Preset(
         "SymAgent: rules mined from seed questions plan the search for neighbours and documents",
         _STEP_BY_STEP | {"plan": "proposed", "reflect": "similarity", "answer": "memory"},
-        {"toolset": "symbolic", "prompt": "symagent", "max_steps": 30},
+        {"toolset": "symbolic", "prompt": "symagent", "max_steps": 30, **_AS_PUBLISHED},
     ),
     "agentbench": Preset(
         "AgentBench with ERASER: sets of entities made one from another (QueryAgent, table 6)",
         _STEP_BY_STEP,
-        {"toolset": "agentbench", "prompt": "agentbench", "max_steps": 30},
+        {"toolset": "agentbench", "prompt": "agentbench", "max_steps": 30, **_AS_PUBLISHED},
     ),
     "agentbench-plain": Preset(
         "AgentBench without ERASER: only what the interpreter refuses is an error, in its own words",
         _STEP_BY_STEP | {"inspect": "none", "correct": "raw"},
-        {"toolset": "agentbench", "prompt": "agentbench", "max_steps": 30},
+        {"toolset": "agentbench", "prompt": "agentbench", "max_steps": 30, **_AS_PUBLISHED},
     ),
     "sql": Preset(
         "a relational database queried in SQL, every query checked before it runs",
@@ -91,7 +92,7 @@ PRESETS: dict[str, Preset] = {
     "queryagent-faithful": Preset(
         "QueryAgent's own loop, to compare with: whole history, shuffled relations",
         _STEP_BY_STEP,
-        {"toolset": "pyql", "max_steps": 30, "prompt": "queryagent-faithful", **_FAITHFUL},
+        {"toolset": "pyql", "max_steps": 30, "prompt": "queryagent-faithful", **_FAITHFUL, **_AS_PUBLISHED},
     ),
 }
 """Every preset by its name."""

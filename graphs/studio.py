@@ -51,7 +51,7 @@ GROUPS = {
     "Plan": "seeds examples seed_count plan_hops plan_rules",
     "Observation": "observe_depth observe_width observe_keep reflect_limit draw_seed",
     "Documents": "documents facts overlay review",
-    "Answer": "min_confidence interactive calibration guess",
+    "Answer": "min_confidence model_confidence interactive calibration guess",
     "Budget": "max_steps max_corrections max_model_calls max_tokens max_queries max_seconds",
 }
 """The settings in the order that Studio shows, each with its group before its name."""

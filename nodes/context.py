@@ -105,6 +105,7 @@ class Context:
     min_confidence: Share | None = _opt(
         None, "Confidence below which an answer is unsure; None is what gives 92 percent precision."
     )
+    model_confidence: bool = _opt(True, "Say how sure the answer of a model is, `unsure` below .5.")
     interactive: bool = _opt(False, "Where the answer is unsure, wait for a person to pick a reading.")
     calibration: str | None = _opt(None, "File of `triplewise calibrate`; None: the graph's or the shipped.")
     relation_cut: Count = _opt(40, "Relations offered at once (QueryAgent, appendix B.3).")

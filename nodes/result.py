@@ -121,7 +121,8 @@ def _judged(answer: Answer, state: State, env: Environment) -> Answer:
     # A model that took over from `cascade` answers with a query of its own.
     is_own = reading is not None and bool(state.steps) and state.last.feedback.arguments == (reading.text,)
     if not (context.embedded or (is_own and is_sure(state.readings, context))):
-        if context.min_confidence == 0 or form_of(state.question) != "question":
+        is_judged = context.model_confidence and context.min_confidence != 0
+        if not is_judged or form_of(state.question) != "question":
             return answer
         try:
             state = (
