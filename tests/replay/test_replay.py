@@ -27,7 +27,8 @@ def test_real_replies_still_lead_to_their_answer(
     run: dict[str, Any], openai_server: Callable[..., OpenAIServer]
 ) -> None:
     server = openai_server(run["replies"])
-    context = Context(model="openai:scripted", base_url=server.url, api_key_env="", seeds="none")
+    own: dict[str, Any] = {"api_key_env": "", "seeds": "none", "model_confidence": False}
+    context = Context(model="openai:scripted", base_url=server.url, **own)
     state = State.model_validate(build_graph("agent").invoke({"question": run["question"]}, context=context))
     assert state.answer is not None
     assert (state.answer.status, sorted(state.answer.labels)) == (run["status"], sorted(run["labels"]))
