@@ -17,7 +17,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import REPLY_CUT, REPLY_EMPTY, Environment, Update, environment
 from triplewise.nodes.hints import opening, prompt_values, turns_of
 from triplewise.nodes.no_model import GIVE_UP, decide, whole_program
-from triplewise.nodes.plan import is_sure
+from triplewise.nodes.plan import is_sure, toolset_of
 from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.sql import require_model
 from triplewise.nodes.state import State, Step
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Read: TypeAlias = tuple[str, str, Sequence[Call] | ActionError]
 """Of a reply: the thought, the action as written, and the calls that it means, or what is wrong."""
-ANSWERS = ("set_answer", "ask")  # Actions that set what a query returns
+ANSWERS = ("set_answer", "ask", "take")  # Actions that set what a query returns
 EXECUTE = "execute"  # The action that executes the finished query
 
 
@@ -55,25 +55,26 @@ def ask_model(state: State, runtime: Runtime[Context]) -> Update:
         return {**carry_out(state, env, "", call, ""), "pending": tuple(rest)}
     # Line 6: thought, action <- LLM(prompt)
     values, native = prompt_values(state, env), context.calling == "tools"
+    toolset = toolset_of(state, env)
     messages = messages_for(state, env, values, native)
     if native:
-        reply = env.ask(messages, schemas=env.toolset.schemas(), parallel=most > 1)
-        thought, written, calls = read_tool_calls(reply, env.toolset, most)
+        reply = env.ask(messages, schemas=toolset.schemas(), parallel=most > 1)
+        thought, written, calls = read_tool_calls(reply, toolset, most)
     else:
         reply = env.ask(messages, stop=("\nObservation",), parallel=most > 1)
-        thought, written, calls = read_reply(reply.text, env.toolset, most)
+        thought, written, calls = read_reply(reply.text, toolset, most)
     if isinstance(calls, ActionError):
         return carry_out(state, env, thought, unusable(reply, context) or calls, written)
     name = calls[0].name
-    is_bare = name in env.toolset and env.toolset.action(name).name == "answer" and not calls[0].arguments
+    is_bare = name in toolset and toolset.action(name).name == "answer" and not calls[0].arguments
     if is_bare and "answer" in env.prompt:
         # ODA's answer action names no value: the model gives it in a second call, shown its memory (table 7).
         calls = [Call(name, read_values(env.ask(env.prompt.render("answer", **values)).text))]
     pending = list(calls[1:])
     # Where a reply may hold several actions, `execute` is implied at the end of one that ends with
-    # set_answer or ask, provided that there is a query to run.
-    has_query = len(calls) > 1 or bool(state.program)
-    if most > 1 and has_query and calls[-1].name in ANSWERS and EXECUTE in env.toolset:
+    # set_answer, ask or take, provided that there is a query to run.
+    has_query = len(calls) > 1 or bool(state.program) or name == "take"
+    if most > 1 and has_query and calls[-1].name in ANSWERS and EXECUTE in toolset:
         pending.append(Call(EXECUTE))
     # Line 7: KB_fb, Python_fb <- Execute(action)
     return {**carry_out(state, env, thought, calls[0], written), "pending": tuple(pending)}
@@ -121,7 +122,7 @@ def carry_out(state: State, env: Environment, thought: str, call: Call | ActionE
     if isinstance(call, ActionError):
         error: dict[str, Any] = {"error": call.code, "message": call.message, "detail": dict(call.detail)}
         return _recorded(state, thought, written, Feedback(program=state.program, **error))
-    feedback = env.toolset.execute(action_context(state, env), call)
+    feedback = toolset_of(state, env).execute(action_context(state, env), call)
     return _recorded(state, thought, call.text(), feedback)
 
 

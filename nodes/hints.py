@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.history import encode
+from triplewise.nodes.plan import shown_readings, toolset_of
 from triplewise.nodes.sql import table_lines
 from triplewise.nodes.state import ScoredTriple, State, Step
 from triplewise.tools.actions.explore import CHARACTERS
@@ -27,6 +28,7 @@ from triplewise.tools.learning.trajectory import Opening, Turn
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
 from triplewise.tools.linking.schema import FEW, MEMBERS, schema_of
 from triplewise.tools.linking.search import labels_language, node_types
+from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.parsing.statements import form_of
 from triplewise.tools.planning.seeds import Seed
 from triplewise.tools.pyql.text import read_term
@@ -46,7 +48,7 @@ ALIKE = 100  # Nodes of memory that one line names at most
 
 def prompt_values(state: State, env: Environment) -> dict[str, Any]:
     """Return what prompt templates may name; functions give what costs a query, once, where it is named."""
-    context, toolset, kg = env.context, env.toolset, env.kg
+    context, toolset, kg = env.context, toolset_of(state, env), env.kg
     meanings, plan = cache(lambda: meaning_lines(state, kg)), [r.text() for r in state.rules[:RULES]]
 
     def candidates() -> list[str]:
@@ -62,6 +64,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "entities": {e.label: e.id for e in state.linked},
         "meanings": meanings,
         "plan": plan,
+        "readings": [reading_line(r) for r in shown_readings(state, env)],
         "around": cache(lambda: around_lines(state, env, [*meanings(), *plan])),
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
         "observation": cache(lambda: observation_lines(kg, state)),
@@ -75,6 +78,13 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "step": len(state.steps) + 1,
         "form": form_of(state.question),
     }
+
+
+def reading_line(reading: Reading) -> str:
+    """Return a reading in a line: its query in words, how sure it is, what it leaves out, what it finds."""
+    out = f"; leaves out: {', '.join(reading.uncovered)}" if reading.uncovered else ""
+    found = f"{', '.join(reading.values[:RULES])}{', ...' * (len(reading.values) > RULES)}"
+    return f"{reading.text} ({reading.confidence:.0%} sure{out}): {found or 'nothing'}"
 
 
 def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:

@@ -18,7 +18,9 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Run, Update, environment
 from triplewise.nodes.link import link
 from triplewise.nodes.state import State
+from triplewise.tools.actions.pyql import PYQL, take
 from triplewise.tools.actions.symbolic import RuleService
+from triplewise.tools.actions.toolset import Toolset
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.taught import ratings_of
 from triplewise.tools.kg import KnowledgeGraph
@@ -34,6 +36,7 @@ from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 SHOWN = 60  # Relations around the linked entities that a model is shown
 REPLANNED = 3  # Sub-questions that are planned for in one run
 MARKED_RIGHT = 0.99  # Confidence of a reading that a person marked right
+READINGS = 3  # Readings that a model is shown, and may take
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
@@ -93,7 +96,24 @@ def none(state: State, runtime: Runtime[Context]) -> Update:
     return {"rules": ()}
 
 
-VARIANTS = {"auto": auto, "mined": mined, "proposed": proposed, "for-policy": for_policy, "none": none}
+def read(state: State, runtime: Runtime[Context]) -> Update:
+    """The readings, for a model to take one or to change it."""
+    return {"readings": readings_of(state, environment(runtime)), "rules": ()}
+
+
+VARIANTS = {"auto": auto, "mined": mined, "proposed": proposed, "readings": read}
+VARIANTS |= {"for-policy": for_policy, "none": none}
+
+
+def shown_readings(state: State, env: Environment) -> tuple[Reading, ...]:
+    """Return the readings that a model is shown, and may take: none that `cascade` has tried without it."""
+    is_shown = not env.context.embedded and env.toolset.name == PYQL.name
+    return state.readings[:READINGS] if is_shown and not is_sure(state.readings, env.context) else ()
+
+
+def toolset_of(state: State, env: Environment) -> Toolset:
+    """Return the actions that may be taken in this step: a model that is shown readings may take one."""
+    return env.toolset.extended(take) if shown_readings(state, env) else env.toolset
 
 
 def settings_of(env: Environment) -> PlanSettings:

@@ -15,7 +15,7 @@ from typing import Any
 
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.hints import nearest_examples
-from triplewise.nodes.plan import rule_service
+from triplewise.nodes.plan import rule_service, shown_readings
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.sql import rank_names
 from triplewise.nodes.state import State, Step
@@ -41,6 +41,7 @@ def action_context(state: State, env: Environment) -> ActionContext:
     context, is_full = env.context, env.context.history == "full"
     services: dict[str, Any] = {"rules": rule_service(state, env)}
     services["queries"] = {str(s.number): s.feedback.program for s in state.standing if s.feedback.program}
+    services["readings"] = [r.program for r in shown_readings(state, env)]
     if context.db is not None:
         services["database"] = env.database
         services["rank_names"] = lambda named: rank_names(state.question, named, env)
