@@ -17,6 +17,7 @@ TURTLE = """
 @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
 :Lead p:density 11.3 ; p:price "2.1" ; p:block :block_p ; p:found "1000"^^xsd:gYear ;
     rdfs:label "Lead" .
+:Lead p:melted "10:00:00"^^xsd:time . :Iron p:melted "15:30:00"^^xsd:time .
 :Mercury p:density 13.534 ; p:price "30" ; p:block :block_d ; rdfs:label "Mercury" .
 :Iron p:density 7.874 ; p:price "0.1" ; p:block :block_d ; p:found "1200-01-01"^^xsd:date ;
     rdfs:label "Iron" .
@@ -42,7 +43,7 @@ def asked(graph: Path, question: str, *calls: str, shown: bool = True) -> Trajec
     ends = IRI("http://elements.example/resource/Lead"), IRI("http://elements.example/resource/Iron")
     hints = tuple(
         ScoredTriple(Triple(ends[0], IRI(f"http://elements.example/property/{relation}"), ends[1]), 1.0)
-        for relation in ("density", "price", "block", "found")
+        for relation in ("density", "price", "block", "found", "melted")
     )
     trajectory.state = trajectory.state.model_copy(update={"observation": hints if shown else ()})
     for call in calls:
@@ -107,3 +108,12 @@ def test_two_new_variables_are_only_objected_to_where_no_relation_was_shown(grap
     assert asked(graph, "Which elements?", *BLOCKS).state.program
     blind = asked(graph, "Which elements?", shown=False)
     assert blind.call(BLOCKS[0]).guideline == "two_new_variables_before_lookup"
+
+
+@pytest.mark.parametrize(("operator", "expected"), [("=", "Lead"), (">", "Iron")])
+def test_times_of_day_compare_with_a_plain_text(graph: Path, operator: str, expected: str) -> None:
+    filtered = f'add_filter(?time, {operator}, "10:00:00")'
+    run = asked(
+        graph, "Which elements?", "add_fact(?e, melted, ?time)", filtered, "set_answer(?e)", "execute()"
+    )
+    assert run.state.last.feedback.answers == (expected,)

@@ -18,6 +18,7 @@ SAMPLE, NEAREST = 200, 3
 _NUMBER = re.compile(r"\s*[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\s*")
 _DATE = re.compile(r"-?\d{4}-\d\d(?:-\d\d)?(?:T.*|Z|[+-]\d\d:\d\d)?")
 _DATES = pyql.TEMPORAL | {"date"}
+_PLAIN = {"", XSD + "string", XSD + "boolean"}
 # The only date types that every engine compares among themselves.
 _COMPARABLE = {XSD + "date", XSD + "dateTime"}
 _Clauses = tuple[pyql.Clause, ...]
@@ -172,7 +173,7 @@ def _trait(literal: Literal) -> str:
         return "number" if is_computable(literal) else "digits"
     if literal.datatype in pyql.TEMPORAL:
         return literal.datatype
-    if literal.language:
+    if literal.language or literal.datatype not in _PLAIN:  # such as xsd:time, written as a text
         return "tagged"
     if _DATE.fullmatch(literal.value):
         return "date"
