@@ -8,7 +8,8 @@ alias, in the context of the question; a name that the graph does not know stays
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -221,6 +222,15 @@ def conclude(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with the result of the last step; nothing in a run whose budget was spent before."""
     last = answer_of(state.last if state.steps else None)
     return {"answer": make_answer(state, runtime.context, *last)}
+
+
+def majority(state: State, keys: Mapping[int, Hashable], what: str) -> tuple[int | None, str]:
+    """Return the first step that says what most say (`keys`: place -> what), and how many agree."""
+    if not keys:
+        last = state.last.feedback.message if state.steps else ""
+        return None, f"none of {len(state.steps)} {what} finds an answer; the last: {last}"
+    ((best, votes),) = Counter(keys.values()).most_common(1)  # of equals the first
+    return next(i for i, key in keys.items() if key == best), f"{votes} of {len(state.steps)} {what} agree"
 
 
 def make_answer(state: State, context: Context, named: Sequence[Named], reason: str = "") -> Answer:

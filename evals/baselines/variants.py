@@ -1,13 +1,15 @@
 """Baselines that are a few lines beside the loop they share.
 
-Direct answers, chains of thought (Wei et al. 2022) and passages that are read (SymAgent, table 1) take only
-ids from the graph. ReAct (Yao et al. 2023): thought, action and observation in turn, with the agent's own
-actions. RoG (Luo et al. 2024): relation paths are planned, their instances retrieved, the answer is read
-off these alone; its planner is trained, here a model is shown questions with paths.
+Direct answers, chains of thought (Wei et al. 2022), the majority of several (Wang et al. 2023) and passages
+that are read (SymAgent, table 1) take only ids from the graph. ReAct (Yao et al. 2023): thought, action and
+observation in turn, with the agent's own actions. RoG (Luo et al. 2024): relation paths are planned, their
+instances retrieved, the answer is read off these alone; its planner is trained, here a model is shown
+questions with paths.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
@@ -26,6 +28,7 @@ from triplewise.nodes.state import State
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError, ConfigurationError
 from triplewise.tools.core.names import normalise
+from triplewise.tools.core.overlap import normal_text
 from triplewise.tools.core.rules import path_text
 from triplewise.tools.core.terms import Triple
 from triplewise.tools.kg import KnowledgeGraph
@@ -49,8 +52,20 @@ def cot(*, link: str = "index") -> Graph:
     return _reply("cot", "reasoned", link)
 
 
-def _reply(name: str, part: str, link: str) -> Graph:
-    """Compile a baseline of one step: the reply to a part of the prompt."""
+def self_consistency(*, samples: int = 10, temperature: float = 0.7, link: str = "index") -> Graph:
+    """The answer that most of `samples` chains of thought give."""
+    loop.check_numbers(samples=samples)
+    if not isinstance(temperature, int | float) or temperature <= 0:
+        raise ConfigurationError(
+            f"temperature must be above 0, got {temperature!r}: without it all samples are the same"
+        )
+    return _reply("self-consistency", "reasoned", link, samples, {"temperature": float(temperature)})
+
+
+def _reply(
+    name: str, part: str, link: str, samples: int = 1, settings: Mapping[str, float] | None = None
+) -> Graph:
+    """Compile a baseline whose steps are replies to a part of the prompt: one, or several that vote."""
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
         env, reasoned = environment(runtime), part == "reasoned"
@@ -58,9 +73,21 @@ def _reply(name: str, part: str, link: str) -> Graph:
         named, why = loop.name_reply(reply.text, state, env, reasoned=reasoned)
         if reasoned and reply.truncated and not named:
             why = f"the chain of thought was cut at {env.context.max_reply_tokens} tokens (max_reply_tokens)"
-        return {"steps": (loop.answer_step(state, reply.text if reasoned else "", named, why),)}
+        step = loop.answer_step(state, reply.text if reasoned else "", named, why)
+        if samples > 1:  # each a call of its own: that all say the same is no loop
+            feedback = replace(step.feedback, finished=step.number >= samples)
+            step = replace(step, call=f"sample({step.number})", feedback=feedback)
+        return {"steps": (step,)}
 
-    return loop.build_loop(name, act, loop.conclude, link=link)
+    def vote(state: State, runtime: Runtime[Context]) -> Update:
+        """Answer what most samples say, in whatever order; those without an answer have no vote."""
+        given = {i: named for i, s in enumerate(state.steps) if (named := loop.answer_of(s)[0])}
+        keys = {i: frozenset(normal_text(n.value) for n in named) for i, named in given.items()}
+        best, why = loop.majority(state, keys, "samples")
+        return {"answer": loop.make_answer(state, runtime.context, () if best is None else given[best], why)}
+
+    answer = vote if name == "self-consistency" else loop.conclude
+    return loop.build_loop(name, act, answer, link=link, settings=settings)
 
 
 def documents(*, passages: int = 10, link: str = "index") -> Graph:

@@ -1,4 +1,4 @@
-"""Direct answers and chains of thought, over a server that speaks the OpenAI API."""
+"""Direct answers, chains of thought and their majority, over a server that speaks the OpenAI API."""
 
 from __future__ import annotations
 
@@ -89,6 +89,45 @@ def test_a_cut_chain_of_thought_names_the_setting(tmp_path: Path, openai_server:
     assert "max_reply_tokens" in run("cot", "Who?", asking(tmp_path, server)).reason
 
 
+def test_the_majority_wins_whatever_the_order_within_an_answer(tmp_path: Path, openai_server: Server) -> None:
+    server = openai_server(
+        ["Answer: [Jaws, Duel]", "Answer: Jaws", "Answer: [duel, jaws]", "no idea", "Answer: Godzilla"]
+    )
+    answer = run("self-consistency", "What?", asking(tmp_path, server), {"samples": 5})
+    assert (answer.status, answer.values) == ("answered", ("Jaws", "Duel"))
+    assert answer.reason == "2 of 5 samples agree"
+    assert answer.usage.calls == 5
+    assert {request.body["temperature"] for request in server.chats} == {0.7}
+
+
+def test_samples_that_all_agree_are_all_drawn(tmp_path: Path, openai_server: Server) -> None:
+    context = asking(tmp_path, openai_server(lambda messages: "Answer: Ran"))
+    answer = run("self-consistency", "What?", context)
+    assert (answer.status, answer.reason) == ("answered", "10 of 10 samples agree")
+
+
+@pytest.mark.parametrize("first", ["Alien", "Ran"])
+def test_a_tie_goes_to_the_answer_that_came_first(tmp_path: Path, openai_server: Server, first: str) -> None:
+    second = "Ran" if first == "Alien" else "Alien"
+    replies = ["hm", *(f"Answer: {name}" for name in (first, second, second, first))]
+    answer = run("self-consistency", "What?", asking(tmp_path, openai_server(replies)), {"samples": 5})
+    assert answer.values == (first,)
+
+
+@pytest.mark.parametrize(
+    ("budget", "calls"),
+    [({"max_model_calls": 2}, 2), ({"max_tokens": 1}, 1), ({"max_steps": 3}, 3), ({"max_seconds": 1e-9}, 0)],
+)
+def test_samples_stop_where_a_budget_is_spent(
+    tmp_path: Path, openai_server: Server, budget: dict[str, Any], calls: int
+) -> None:
+    server = openai_server(lambda messages: "Answer: Ran")
+    answer = run("self-consistency", "What?", asking(tmp_path, server, **budget), {"samples": 5})
+    assert (answer.status, len(server.chats), answer.usage.calls) == ("budget_spent", calls, calls)
+    assert answer.values == (("Ran",) if calls else ())
+    assert "the budget of" in answer.reason
+
+
 def test_the_words_of_a_prompt_can_be_ones_own(tmp_path: Path, openai_server: Server) -> None:
     prompt = tmp_path / "mine.yaml"
     prompt.write_text("parts: {direct: 'Say it: {{ question }}'}", encoding="utf-8")
@@ -101,7 +140,7 @@ def test_the_words_of_a_prompt_can_be_ones_own(tmp_path: Path, openai_server: Se
         run("cot", "What?", asking(tmp_path, server, prompt=str(prompt)))
 
 
-@pytest.mark.parametrize("name", ["direct", "cot"])
+@pytest.mark.parametrize("name", ["direct", "cot", "self-consistency"])
 def test_without_a_model_they_say_what_they_need(tmp_path: Path, name: str) -> None:
     context = film_context(tmp_path)
     for ask in (lambda: run(name, "What?", context), lambda: check_model(name, context)):

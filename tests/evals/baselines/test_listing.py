@@ -26,10 +26,15 @@ def test_every_system_can_be_compiled(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "parts", "words"),
     [
+        ("self-consistency", {"samples": 0}, "samples must be a whole number above 0"),
+        ("self-consistency", {"samples": 2.5}, "samples must be a whole number above 0"),
+        ("self-consistency", {"temperature": 0}, "temperature must be above 0"),
         *(("rog", {"plans": plans}, "plans must be a whole number above 0") for plans in (0, -1, "many")),
         *(("documents", {"passages": n}, "passages must be a whole number above 0") for n in (0, 1.5)),
         *(("tog", {name: 0}, f"{name} must be a whole number above 0") for name in ("width", "depth")),
-        ("tog", {"link": "magic"}, "unknown variant of phase link"),
+        *(("kb-binder", {name: 0}, f"{name} must be a whole number above 0") for name in ("drafts", "beam")),
+        ("kb-binder", {"shots": -1}, "shots must be a whole number above -1"),
+        *((name, {"link": "magic"}, "unknown variant of phase link") for name in ("tog", "kb-binder")),
         ("tog", {"beams": 3}, "unknown parameter of baseline tog 'beams'.*width"),
     ],
 )
