@@ -15,7 +15,6 @@ import pyoxigraph as ox
 from triplewise.tools.core.addresses import hide_secrets, host_of, whole_url
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.federation.bridges import BRIDGE, find_bridges
-from triplewise.tools.federation.direct_mapping import is_database, open_database_graph
 from triplewise.tools.federation.federated import LOCAL, SOURCE, FederatedKG
 from triplewise.tools.kg import KnowledgeGraph, load_profile, open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
@@ -75,6 +74,8 @@ def open_sources(text: str, *, profile: Any = None, **settings: Any) -> Knowledg
         raise ConfigurationError.unknown("source of a profile (NAME=PROFILE)", min(unknown), sources)
 
     def open_one(name: str) -> KnowledgeGraph:
+        from triplewise.tools.federation.direct_mapping import is_database, open_database_graph
+
         if is_database(sources[name]):
             return open_database_graph(sources[name], name)
         return open_kg(sources[name], profile=profiles.get(name), **settings)
