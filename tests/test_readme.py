@@ -98,7 +98,8 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         monkeypatch.chdir(tmp_path)
         stand_ins = {"https://dbpedia.org/sparql": endpoint.url, "http://localhost:8890/sparql": endpoint.url}
         stand_ins |= {"http://localhost:8000/v1": model.url, "...": "Who directed Alien?"}
-        yield lambda word: stand_ins.get(word, word)
+        named = {f"dbp={address}": f"dbp={stand_in}" for address, stand_in in stand_ins.items()}
+        yield lambda word: (stand_ins | named).get(word, word)
 
 
 @pages_with("sh")
