@@ -16,7 +16,6 @@ import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.parsing.confidence import FEATURES, MODEL_FEATURES, Calibration, Tree
-from triplewise.tools.parsing.learn import balance
 
 PRECISION = 0.92
 """What share of the answers shown as answered shall be right."""
@@ -165,6 +164,14 @@ def discrimination(confidence: np.ndarray, right: np.ndarray) -> float:
     """Return how probable it is that a right answer is surer than a wrong one; nan where there are none."""
     higher = confidence[right][:, None] - confidence[~right][None, :]
     return round(float((np.sign(higher).mean() + 1) / 2), 4) if higher.size else math.nan
+
+
+def balance(groups: Sequence[str]) -> np.ndarray:
+    """Return a weight for each question, 1 on average, so that no large set drowns a small one: a group of n
+    questions weighs as the root of n in all."""
+    _, place, sizes = np.unique(np.array(groups), return_inverse=True, return_counts=True)
+    weights = sizes[place] ** -0.5
+    return np.asarray(weights * len(weights) / weights.sum()) if len(weights) else weights
 
 
 def _weights(rows: Sequence[Row]) -> np.ndarray:

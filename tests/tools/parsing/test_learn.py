@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.kg import open_kg
+from triplewise.tools.learning.calibration import balance
 from triplewise.tools.parsing import learn
-from triplewise.tools.parsing.learn import Vocabulary, balance, example, shares, train, weights_for
+from triplewise.tools.parsing.learn import Vocabulary, example, shares, train, weights_for
 
 
 @given(st.lists(st.tuples(st.floats(-50, 50), st.integers(0, 4)), min_size=1, max_size=20))
