@@ -85,7 +85,7 @@ PRESETS: dict[str, Preset] = {
         {"toolset": "select", "prompt": "select", "max_steps": 20, "max_actions": 4},
     ),
     "sql-paper": Preset(
-        "QueryAgent on a relational database: columns, conditions and an answer, joined along foreign keys",
+        "QueryAgent on a relational database: columns, conditions and an answer, of one table a question",
         _SQL,
         {"toolset": "sql", "prompt": "sql", "max_steps": 20},
     ),

@@ -71,7 +71,7 @@ def prompt_values(state: State, env: Environment) -> dict[str, Any]:
         "memory": cache(lambda: memory_texts(kg, state)),
         "history": cache(lambda: encode(state.steps, "short" if context.history == "short" else "full")),
         "tables": cache(lambda: table_lines(state.question, env)),
-        "dialect": lambda: env.database.engine.dialect if context.db is not None else "",
+        "dialect": lambda: env.database.engine.name if context.db is not None else "",
         "candidates": cache(candidates),
         "examples": cache(lambda: nearest_examples(state, env)),
         "language": labels_language(state.question, kg.profile),

@@ -11,14 +11,13 @@ from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.link import given
 from triplewise.nodes.result import YES_NO, sentence
 from triplewise.nodes.state import Answer, AnswerStatus, State
-from triplewise.tools.actions.select import answer_values
-from triplewise.tools.actions.sql import table_line, table_text
+from triplewise.tools.actions.sql import answer_values, table_line, table_text
 from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.parsing.statements import decides
 from triplewise.tools.retrieval.ranking import rank_relations
-from triplewise.tools.sql.query import Rows, SqlQuery
+from triplewise.tools.sql.query import Rows
 
 PROOF_ROWS, CELL = 20, 60  # Most rows shown as proof, and most characters of a cell of one
 SHOWN_TABLES = 12  # Tables offered at once, those most like the question
@@ -41,14 +40,11 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     sql, values, rows = "", tuple[str, ...](), Rows(Outcome.EMPTY)
     if state.program and (finished or over):
         database = env.database
-        if env.toolset.name == "select":
-            sql, rows = state.program, database.select(database.read_select(state.program))
-            values = answer_values(rows)
-        elif (query := SqlQuery.parse(state.program, database.schema)).answer is not None:
-            sql, rows, values = database.sql(query), database.rows(query, PROOF_ROWS), last.answers
-            if not finished:
-                first = (row[0] for row in database.run(query).rows)
-                values = tuple(dict.fromkeys(str(cell) for cell in first if cell is not None))
+        query = database.query(state.program) if env.toolset.name == "sql" else None
+        select = query or database.read_select(state.program)
+        if query is None or query.has_answer:
+            sql, values = select.text, answer_values(database.select(select))
+            rows = database.select(query.rows(), PROOF_ROWS) if query else database.select(select)
     if decides(state.question) and values in (("1",), ("0",), ("True",), ("False",)):
         values = ("true" if values[0] in ("1", "True") else "false",)
     status: AnswerStatus = "budget_spent" if over else "answered" if values else "not_found"

@@ -60,19 +60,17 @@ def test_a_scripted_model_is_corrected(db: str, openai_server: Server) -> None:
         "Thought: look\nAction: get_column(person.name)",
         "Thought: filter\nAction: add_condition(person.name, =, jose nunez)",
         "Thought: as told\nAction: add_condition(person.name, =, José Núñez)",
-        "Thought: count\nAction: set_answer(title, COUNT)",
+        "Thought: its number\nAction: set_answer(person.id)",
         "Thought: done\nAction: execute()",
     ]
     server = openai_server(says)
     context = Context(db=db, model="openai:scripted", base_url=server.url, api_key_env="")
     answer = build_graph("sql-paper").invoke(
-        {"question": "How many films did Jose Nunez direct?"}, context=context
+        {"question": "What is the number of Jose Nunez?"}, context=context
     )["answer"]
-    assert (answer.status, answer.values, answer.text) == ("answered", ("2",), "2.")
-    assert "JOIN person ON film.director = person.id" in answer.sql
-    assert "person.name = 'José Núñez'" in answer.sql
-    assert len(answer.rows) == 2
-    assert "title: Red River" in answer.rows[0]
+    assert (answer.status, answer.values, answer.text) == ("answered", ("1",), "1.")
+    assert answer.sql == "SELECT id FROM person WHERE name = 'José Núñez'"
+    assert answer.rows == ("id: 1; name: José Núñez",)
     (correction,) = answer.corrections
     assert correction.guideline == "sql_other_spelling"
     assert answer.sparql == ""

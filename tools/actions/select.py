@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from triplewise.tools.actions.sql import get_column, get_columns, get_tables, open_database_of
+from triplewise.tools.actions.sql import (
+    answer_values,
+    finish,
+    get_column,
+    get_columns,
+    get_tables,
+    open_database_of,
+    run_select,
+)
 from triplewise.tools.actions.toolset import ActionContext, Feedback, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.sql.query import Rows
 from triplewise.tools.sql.values import nearest
 
 if TYPE_CHECKING:
@@ -28,7 +35,7 @@ def query(
     """Run a SELECT and see its first rows. It becomes the answer when execute() follows."""
     database = open_database_of(context)
     statement = database.read_select(", ".join(select))
-    rows = _run(statement, database)
+    rows = run_select(statement, database)
     shown = rows.rows[:SHOWN_ROWS] if answer_values(rows) else ()  # nothing but NULL is no result
     lines = [" | ".join(rows.columns)]
     for row in shown:
@@ -47,14 +54,6 @@ def query(
         # A count of nothing, or EXISTS, is a row too.
         detail=_missing(statement, database) if len(shown) < 2 else {},
     )
-
-
-def _run(select: Select, database: RelationalDatabase) -> Rows:
-    """The rows of a SELECT. Raises `ActionError` for one that the engine refuses."""
-    rows = database.select(select)
-    if rows.outcome is Outcome.SYNTAX:
-        raise ActionError("bad_sql", rows.message, given=select.text)
-    return rows
 
 
 def _missing(select: Select, database: RelationalDatabase) -> dict[str, object]:
@@ -92,23 +91,7 @@ def execute(context: ActionContext) -> Feedback:
     """Finish: what the last query finds is the answer."""
     if not context.program:
         raise ActionError("execute_before_answer", "no query was made yet: use query(SELECT ...)")
-    database = open_database_of(context)
-    rows = _run(database.read_select(context.program), database)
-    values = answer_values(rows)
-    shown = ", ".join(values[:SHOWN_ROWS]) + (", ..." if len(values) > SHOWN_ROWS else "")
-    return Feedback(
-        outcome=rows.outcome,
-        message=rows.message,
-        observation=f"The answer is {shown}." if values else "The query has no result.",
-        answers=values,
-        finished=rows.outcome.ok,
-    )
-
-
-def answer_values(rows: Rows) -> tuple[str, ...]:
-    """Return each distinct row as text, its cells joined by commas; rows of NULL are none."""
-    full = (row for row in rows.rows if any(cell is not None for cell in row))
-    return tuple(dict.fromkeys(", ".join(str(cell) for cell in row if cell is not None) for row in full))
+    return finish(open_database_of(context).read_select(context.program), context)
 
 
 SELECT = Toolset("select", (query, search, get_tables, get_columns, get_column, execute, unknown))

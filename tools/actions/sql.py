@@ -1,6 +1,6 @@
 """QueryAgent's actions on a relational database (section 5.4, appendix E, table 10, SQL version).
 
-The paper stops at one table; here several are joined along their foreign keys.
+As in the paper a query reads one table.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from triplewise.tools.actions.terms import list_values
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset, action
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.sql.query import Rows, SqlQuery, read_aggregation, read_condition
+from triplewise.tools.sql.query import Rows, read_aggregation, read_condition
 from triplewise.tools.sql.schema import Schema, Table
 from triplewise.tools.sql.values import fold
 
 if TYPE_CHECKING:
     from triplewise.tools.sql.database import RelationalDatabase
+    from triplewise.tools.sql.select import Select
+    from triplewise.tools.sql.table_query import TableQuery
 
 NameRanker: TypeAlias = Callable[[Sequence[tuple[str, str]]], list[str]]
 """`services["rank_names"]`: (id, text) pairs -> ids, cut and ordered for the question."""
@@ -33,9 +35,9 @@ def open_database_of(context: ActionContext) -> RelationalDatabase:
     return database
 
 
-def _begun(context: ActionContext) -> tuple[RelationalDatabase, SqlQuery]:
+def _begun(context: ActionContext) -> tuple[RelationalDatabase, TableQuery | None]:
     database = open_database_of(context)
-    return database, SqlQuery.parse(context.program, database.schema)
+    return database, database.query(context.program)
 
 
 @action("get_tables()")
@@ -83,7 +85,7 @@ def table_line(schema: Schema, table: Table, bare: bool = False) -> str:
 def get_column(context: ActionContext, *column: Name) -> Feedback:
     """Get the values stored in a column. Do this before a condition on it."""
     database, query = _begun(context)
-    found = database.schema.find_column(", ".join(column), query.tables)
+    found = database.schema.find_column(", ".join(column), query.table if query else "")
     name, result = database.schema.name_of(found), database.values(found, context.preview * 2)
     values = [str(row[0]) for row in result.rows]
     # A preview is cut on purpose: that is no truncation to warn of.
@@ -108,24 +110,23 @@ def add_condition(
 ) -> Feedback:
     """Keep only the rows where the column compares with the value in this way."""
     database, query = _begun(context)
-    condition = read_condition(database.schema, (column, op, value, *more), query.tables)
-    added = () if condition in query.conditions else (condition,)
-    after = replace(query, conditions=(*query.conditions, *added))
-    result = database.run(replace(after, answer=None), context.preview)
+    condition = read_condition(database.schema, (column, op, value, *more), query.table if query else "")
     compared, name = condition.column, database.schema.name_of(condition.column)
+    query = query or database.query_of(compared)
+    after = query.where(condition)
+    result = database.select(after.rows(), context.preview)
     looked_up, calls = Call("get_column", (name,)).text(), set(context.memory.calls) - context.memory.failed
     detail: dict[str, Any] = {  # what guidelines need to know
         "column": name,
         "inspected": compared.kind in ("number", "date") or looked_up in calls,
-        "second_equality": condition.operator == "="
-        and any(c.column == compared and c.operator == "=" and c != condition for c in query.conditions),
+        "second_equality": query.is_other_equality(condition),
         "before": len(query.conditions),
     }
     if result.outcome is Outcome.EMPTY:
-        text, near = str(condition.value), [str(v) for v in database.find(compared, str(condition.value))]
+        text, near = condition.value, [str(v) for v in database.find(compared, condition.value)]
         folded = [v for v in near if fold(v) == fold(text)]
         detail |= {"nearest": near, "in_column": text in near, "folded": folded}
-    arguments = (name, condition.operator, str(condition.value))
+    arguments = (name, condition.operator, condition.value)
     return replace(_preview(after, result), arguments=arguments, detail=detail)
 
 
@@ -139,30 +140,30 @@ def set_answer(
     database, query = _begun(context)
     *names, last = (column, *aggregation)
     function = read_aggregation(last) if names else ""
-    found = database.schema.find_column(", ".join(names or [last]), query.tables)
+    found = database.schema.find_column(", ".join(names or [last]), query.table if query else "")
     name = database.schema.name_of(found)
     if function in ("SUM", "AVG") and found.kind != "number":
         message = f"{function} needs numbers; {name} holds {found.kind}"
         raise ActionError("sum_of_text", message, column=name, given=function)
-    after = replace(query, answer=found, aggregation=function)
-    feedback = _preview(after, database.run(after, context.preview))
-    return replace(feedback, arguments=(name, function or "None"))
+    after = (query or database.query_of(found)).returning(found, function)
+    result = database.select(after, context.preview)
+    result = replace(result, columns=(f"{function}({found.name})" if function else found.name,))
+    return replace(_preview(after, result), arguments=(name, function or "None"))
 
 
-def _preview(query: SqlQuery, result: Rows) -> Feedback:
+def _preview(query: TableQuery, result: Rows) -> Feedback:
     """What a query finds so far: the first values of each column."""
     if result.outcome is Outcome.SYNTAX:
         raise ActionError("bad_query", result.message)
     cells = {c: list(dict.fromkeys(str(row[i]) for row in result.rows)) for i, c in enumerate(result.columns)}
-    more = result.outcome is Outcome.TRUNCATED
-    listed = " ".join(f"{c}: {list_values(v, more)}." for c, v in cells.items())
-    observation = listed if result.rows else "No row is left."
-    observation += f" ({result.message})" if result.message else ""
+    more, rows = result.outcome is Outcome.TRUNCATED, answer_values(result)
+    observation = " ".join(f"{c}: {list_values(v, more)}." for c, v in cells.items())
+    outcome = Outcome.ROWS if more else result.outcome
     return Feedback(
-        outcome=Outcome.ROWS if more else result.outcome,
+        outcome=Outcome.EMPTY if outcome.ok and not rows else outcome,
         message=result.message,
-        observation=observation if result.outcome.ok else "",
-        program=query.text(),
+        observation=(observation if rows else "No row is left.") if result.outcome.ok else "",
+        program=query.text,
         values=cells,
     )
 
@@ -170,26 +171,38 @@ def _preview(query: SqlQuery, result: Rows) -> Feedback:
 @action("execute()")
 def execute(context: ActionContext) -> Feedback:
     """Execute the query and finish with its answer."""
-    database, query = _begun(context)
-    if query.answer is None:
+    query = open_database_of(context).query(context.program)
+    if query is None or not query.has_answer:
         raise ActionError("execute_before_answer", "no answer is set: use set_answer")
-    result = database.run(query)
-    if result.outcome is Outcome.SYNTAX:
-        raise ActionError("bad_query", result.message)
-    values = tuple(dict.fromkeys(str(row[0]) for row in result.rows if row[0] is not None))
-    shown = list(values[: context.preview])
-    observation = "The query has no result."
-    if values:
-        observation = f"The answer is {list_values(shown, len(values) > len(shown))}."
+    return replace(finish(query, context), detail={"aggregation": query.is_aggregated})
+
+
+def run_select(select: Select, database: RelationalDatabase) -> Rows:
+    """The rows of a SELECT. Raises `ActionError` for one that the engine refuses."""
+    rows = database.select(select)
+    if rows.outcome is Outcome.SYNTAX:
+        raise ActionError("bad_sql", rows.message, given=select.text)
+    return rows
+
+
+def finish(select: Select, context: ActionContext) -> Feedback:
+    """Finish with what a SELECT finds."""
+    rows = run_select(select, open_database_of(context))
+    values = answer_values(rows)
+    shown = ", ".join(values[: context.preview]) + (", ..." if len(values) > context.preview else "")
     return Feedback(
-        outcome=result.outcome,
-        message=result.message,
-        observation=observation if result.outcome.ok else "",
-        values={result.columns[0] if result.columns else query.answer.name: shown},
+        outcome=rows.outcome if values or not rows.outcome.ok else Outcome.EMPTY,
+        message=rows.message,
+        observation=f"The answer is {shown}." if values else "The query has no result.",
         answers=values,
-        detail={"aggregation": query.aggregation},
-        finished=result.outcome.ok,
+        finished=rows.outcome.ok,
     )
+
+
+def answer_values(rows: Rows) -> tuple[str, ...]:
+    """Return each distinct row as text, its cells joined by commas; rows of NULL are none."""
+    full = (row for row in rows.rows if any(cell is not None for cell in row))
+    return tuple(dict.fromkeys(", ".join(str(cell) for cell in row if cell is not None) for row in full))
 
 
 SQL = Toolset("sql", (get_tables, get_columns, get_column, add_condition, set_answer, execute))

@@ -6,24 +6,25 @@ The connection cannot write, and nothing but a SELECT that is built here or chec
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL
+from sqlglot import exp
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.kg.protocol import Meter, Outcome
 from triplewise.tools.sql.engines import SERVERS, Engine, Fetched, QueryError, open_engine
-from triplewise.tools.sql.query import Rows, SqlQuery
+from triplewise.tools.sql.query import Rows
 from triplewise.tools.sql.schema import Column, reflect_schema
 from triplewise.tools.sql.select import Select, read_select
-from triplewise.tools.sql.statements import Statement, Writer
+from triplewise.tools.sql.table_query import TableQuery
 from triplewise.tools.sql.values import Value, nearest, plain, read_number
 
 DISTINCT = 20_000
@@ -106,9 +107,8 @@ class RelationalDatabase:
     def __init__(self, engine: Engine, *, timeout: float, limit: int) -> None:
         self.engine, self.timeout, self.limit = engine, timeout, limit
         self.schema, self.close = reflect_schema(engine, timeout), engine.close
-        self._writer = Writer(self.schema, engine.dialect)
         self._distinct: dict[Column, tuple[Value, ...]] = {}
-        self._selected: dict[str, Rows] | None = None
+        self._selected: dict[tuple[str, int | None], Rows] | None = None
         self.meter = Meter()
 
     def session(self, meter: Meter, timeout: float, limit: int) -> Self:
@@ -117,45 +117,34 @@ class RelationalDatabase:
         session.meter, session.timeout, session.limit, session._selected = meter, timeout, limit, {}
         return session
 
-    def run(self, query: SqlQuery, limit: int | None = None) -> Rows:
-        """The answer of a query; without `answer`, the matching rows. Never raises for what a model wrote.
-
-        The maximum of nothing is `empty`. The message says which of several joins was taken.
-        """
-        result = self._rows(lambda: self._writer.answer(query), limit)
-        is_null = query.aggregation and result.rows == ((None,),)
-        return replace(result, outcome=Outcome.EMPTY, rows=()) if is_null else result
-
-    def rows(self, query: SqlQuery, limit: int | None = None) -> Rows:
-        """The rows that a query's answer is taken from; see `Writer.rows`."""
-        return self._rows(lambda: self._writer.rows(query), limit)
-
-    def sql(self, query: SqlQuery) -> str:
-        """The query as it is run; "" where there is none yet."""
-        try:
-            return self._writer.answer(query).select.text
-        except QueryError:
-            return ""
-
     def values(self, column: Column, limit: int = 20) -> Rows:
         """Distinct values of a column, most frequent first, one a row."""
-        return self._rows(lambda: self._writer.values(column), limit)
+        return self._rows(self._values_select(column), limit)
+
+    def query(self, program: str) -> TableQuery | None:
+        """The query that a run's state holds, checked; None where it holds none yet."""
+        select = self.read_select(program) if program else None
+        return TableQuery(cast(exp.Select, select.tree), self.engine.dialect, self.schema) if select else None
+
+    def query_of(self, column: Column) -> TableQuery:
+        """All rows of a column's table, to which conditions and the answer are added."""
+        return TableQuery.of(column.table, self.schema, self.engine.dialect)
 
     def read_select(self, text: str) -> Select:
         """The SELECT that a model wrote, checked. Raises `ActionError`, see `triplewise.tools.sql.select`."""
         return read_select(text, self.schema, self.engine.dialect)
 
-    def select(self, select: Select) -> Rows:
+    def select(self, select: Select, limit: int | None = None) -> Rows:
         """The rows of a checked SELECT, cut at the limit."""
-        if self._selected is not None and select.text in self._selected:
-            return self._selected[select.text]
-        rows = self._rows(lambda: Statement(select), None)
+        if self._selected is not None and (select.text, limit) in self._selected:
+            return self._selected[select.text, limit]
+        rows = self._rows(select, limit)
         if rows.outcome is Outcome.UNAVAILABLE:
             # Drivers report unknown functions like a lost connection: is the database there?
-            there = self._rows(lambda: Statement(self.read_select("SELECT 1")), 1)
+            there = self._rows(self.read_select("SELECT 1"), 1)
             rows = replace(rows, outcome=Outcome.SYNTAX) if there.rows else rows
         if self._selected is not None and rows.outcome.ok:
-            self._selected[select.text] = rows
+            self._selected[select.text, limit] = rows
         return rows
 
     def find(self, column: Column, text: str, limit: int = 5) -> Sequence[Value]:
@@ -176,28 +165,41 @@ class RelationalDatabase:
         if len(values) < DISTINCT:
             return values
         words = sorted((w for w in text.split() if len(w) > 2), key=len, reverse=True)[:2]
-        selects = (self._writer.values(column, word).select for word in words or [text])
+        selects = (self._values_select(column, word) for word in words or [text])
         cells = (row[0] for select in selects for row in self._fetch(select.limited(200)).rows)
         return tuple(dict.fromkeys(map(plain, cells)))
 
     def _values_of(self, column: Column) -> tuple[Value, ...]:
         """The distinct values of a column, at most `DISTINCT`; asked once."""
         if column not in self._distinct:
-            cells = self._fetch(self._writer.values(column).select.limited(DISTINCT)).rows
+            cells = self._fetch(self._values_select(column).limited(DISTINCT)).rows
             self._distinct[column] = tuple(dict.fromkeys(plain(cell) for (cell,) in cells))
         return self._distinct[column]
 
-    def _rows(self, write: Callable[[], Statement], limit: int | None) -> Rows:
-        """What a statement gives, cut at the limit; why not, where it cannot be written or run."""
+    def _values_select(self, column: Column, word: str = "") -> Select:
+        """Distinct values of a column, most frequent first; with a word, those that hold it."""
+        dialect, identifier = self.engine.dialect, self.schema.identifier
+        cell, is_text = exp.column(identifier(column.name)), column.kind in ("text", "other")
+        shown = (
+            exp.cast(cell, "text") if is_text and not (column.kind == "text" and column.is_native) else cell
+        )
+        select = exp.select(shown).from_(exp.Table(this=identifier(column.table)))
+        select = select.where(cell.is_(exp.null()).not_())
+        if word:
+            lowered, part = exp.Lower(this=exp.cast(cell, "text")), exp.Literal.string(word.lower())
+            select = select.where(exp.StrPosition(this=lowered, substr=part) > 0)
+        return Select(select.group_by("1").order_by("COUNT(*) DESC", "1", dialect=dialect), dialect)
+
+    def _rows(self, select: Select, limit: int | None) -> Rows:
+        """What a statement gives, cut at the limit; why not, where it cannot be run."""
         most = max(1, min(limit, self.limit) if limit is not None else self.limit)
         try:
-            select, columns, note = write()
             names, cells = self._fetch(select.limited(most + 1), most + 1)
         except QueryError as error:
             return Rows(error.outcome, message=error.message)
         rows = tuple(tuple(plain(cell) for cell in row) for row in cells[:most])
         outcome = Outcome.TRUNCATED if len(cells) > most else Outcome.ROWS if rows else Outcome.EMPTY
-        return Rows(outcome, rows, columns or names, note)
+        return Rows(outcome, rows, names)
 
     def _fetch(self, statement: str, most: int | None = None) -> Fetched:
         """Ask the engine, counted by the meter. Raises `QueryError`."""

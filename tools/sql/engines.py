@@ -113,10 +113,10 @@ class SqlAlchemyEngine:
     """A SQLite file, or a server. `dialect`: sqlglot's name of its SQL; `ignores_case`: see `Server`."""
 
     def __init__(self, url: URL, timeout: float) -> None:
-        kind = url.get_backend_name()
+        self.name = kind = url.get_backend_name()
         self._server = server = SERVERS.get(kind)
         self.ignores_case = server is not None and server.ignores_case
-        self.dialect = {"postgresql": "postgres", "mariadb": "mysql"}.get(kind, kind)
+        self.dialect = {"postgresql": "postgres", "mysql": "mariadb"}.get(kind, kind)
         if server is None:
             path = Path(url.database or "")
             self._engine = sa.create_engine(
@@ -233,7 +233,8 @@ def _first_line(error: Exception) -> str:
 class DuckDB:
     """A DuckDB file, or a CSV file as a table; methods are those of `SqlAlchemyEngine`."""
 
-    dialect, ignores_case = "duckdb", False
+    name = dialect = "duckdb"
+    ignores_case = False
 
     def __init__(self, path: Path) -> None:
         self._calls = IsolatedCalls(f"{__name__}:answerer", lambda: (str(path.resolve()),))

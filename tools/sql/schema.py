@@ -67,23 +67,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A foreign key, as a join of a table with the one it refers to, or the other way round.
-
-    `pairs`: columns of both that are equal. `to_one`: each row of `source` has at most one partner.
-    """
+    """A foreign key: a table, the one it refers to, and the columns of both that are equal."""
 
     source: str
     target: str
     pairs: tuple[tuple[str, str], ...]
-    to_one: bool = True
-
-    def back(self) -> Join:
-        """The same join from the table referred to."""
-        return Join(self.target, self.source, tuple((b, a) for a, b in self.pairs), not self.to_one)
-
-    def text(self) -> str:
-        """E.g. `film.director_id = person.id`."""
-        return " and ".join(f"{self.source}.{a} = {self.target}.{b}" for a, b in self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +98,10 @@ class Schema:
 
         return exp.to_identifier(name, quoted=not _PLAIN.fullmatch(name) or name in self.reserved)
 
-    def find_column(self, form: str, near: Iterable[str] = ()) -> Column:
+    def find_column(self, form: str, near: str = "") -> Column:
         """The column that a form means: by name, or `table.name`; case, accents and spaces do not matter.
 
-        near: tables of the query so far; of columns with one name theirs is meant. Raises `unknown_column`
+        near: the table of the query so far: of columns with one name its own. Raises `unknown_column`
         with the nearest names, or `ambiguous_column` with all that fit.
         """
         given, columns = bare(form), self.columns
@@ -121,7 +109,7 @@ class Schema:
             fitting = [c for c in columns if reading(given) in (reading(c.id), reading(c.name))]
             fitting = [c for c in fitting if c.id == given] or fitting
             if len(fitting) > 1:
-                fitting = [c for c in fitting if c.table in set(near)] or fitting
+                fitting = [c for c in fitting if c.table == near] or fitting
             if len(fitting) == 1:
                 return fitting[0]
             if fitting:

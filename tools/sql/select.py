@@ -11,7 +11,9 @@ from functools import cached_property
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.mysql import MySQL
 from sqlglot.errors import OptimizeError, ParseError, TokenError
+from sqlglot.generators.mysql import MySQLGenerator
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
@@ -25,9 +27,21 @@ _FORBIDDEN = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Lock, exp.Set, exp.Pr
 _FILE_READERS = ("read_", "glob", "pg_read", "pg_ls", "lo_", "dblink", "load_", "readfile")
 
 
+class MariaDB(MySQL):
+    """MySQL's SQL as MariaDB runs it too, which has no REGEXP_LIKE."""
+
+    class Generator(MySQLGenerator):
+        """Writes regular expressions as operators."""
+
+        TRANSFORMS = {  # noqa: RUF012  # as sqlglot declares it
+            **MySQLGenerator.TRANSFORMS,
+            exp.RegexpLike: lambda self, node: self.binary(node, "RLIKE"),
+        }
+
+
 @dataclass(frozen=True)
 class Select:
-    """A SELECT that may be run: what was parsed, or built (`Writer`), and sqlglot's name of its dialect."""
+    """A SELECT that may be run: what was parsed, or built, and sqlglot's name of its dialect."""
 
     tree: exp.Query
     dialect: str

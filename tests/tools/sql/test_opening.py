@@ -10,7 +10,6 @@ import pytest
 from triplewise.tools.actions.sql import table_line
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.sql.database import open_database
-from triplewise.tools.sql.query import SqlQuery
 
 
 @pytest.mark.parametrize(
@@ -67,7 +66,8 @@ def test_a_csv_file_is_a_table(tmp_path: Path) -> None:
     database = open_database(str(tmp_path / "my films.csv"))
     columns = {c.name: c for c in database.schema.tables[0].columns}
     assert database.schema.tables[0].name == "my films"
-    assert database.run(SqlQuery((), columns["box office"], "MAX")).rows == ((1200,),)
+    most = database.query_of(columns["box office"]).returning(columns["box office"], "MAX")
+    assert database.select(most).rows == ((1200,),)
 
 
 def test_a_table_says_how_its_columns_are_written_and_what_they_are_likely_joined_by(tmp_path: Path) -> None:
@@ -90,7 +90,8 @@ def test_a_table_says_how_its_columns_are_written_and_what_they_are_likely_joine
     joins = "[isan -> film.isan]"
     assert prize == f"prize: id (number), prize (text, e.g. 'Oscar'), isan (text, e.g. 'f1') {joins}"
     columns = {c.id: c for t in database.schema.tables for c in t.columns}
-    assert database.run(SqlQuery((), columns["film.gross"], "MAX")).rows == ((1200,),)
+    most = database.query_of(columns["film.gross"]).returning(columns["film.gross"], "MAX")
+    assert database.select(most).rows == ((1200,),)
 
 
 def test_keys_that_only_names_imply_join_too(tmp_path: Path) -> None:
@@ -105,11 +106,3 @@ def test_keys_that_only_names_imply_join_too(tmp_path: Path) -> None:
     connection.close()
     keys = [(k.pairs[0][0], f"{k.target}.{k.pairs[0][1]}") for k in open_database(str(path)).schema.keys]
     assert set(keys) == {("home", "teams.id"), ("away", "teams.id"), ("team_id", "teams.id")}
-    database = open_database(str(path))
-    columns = {c.id: c for t in database.schema.tables for c in t.columns}
-    found = database.run(SqlQuery((), columns["game.day"]))
-    assert found.message == ""
-    from triplewise.tools.sql.statements import join_tree
-
-    tree = join_tree(database.schema, ["game", "teams"])
-    assert "equally short" in tree.note
