@@ -17,7 +17,7 @@ from rich.text import Text
 from triplewise.graphs.around import Held, ServedGraph
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.console import columns, pairs, say
-from triplewise.graphs.page import Page, Question, RunBlock, write_page
+from triplewise.graphs.page import write_page
 from triplewise.graphs.runs import RunRequest
 from triplewise.graphs.trace import DOING, Labels, in_words, trace_of
 from triplewise.nodes.state import Answer, ProofTriple, State, Step, Usage
@@ -91,11 +91,9 @@ class Run:
         request, context = self.request, self.served.context
         source = "db" if context.db else "kg"
         trace = trace_of(self.state, None if context.db else self.served.kg)
-        result = {"answer": trace["labels"], "status": trace["status"], "trace": trace}
         about = {name: getattr(context, name) for name in dict.fromkeys((source, "model", *request.context))}
         about |= {"preset": request.preset, "triplewise": version("triplewise")}
-        block = RunBlock("run", about, [Question(request.thread, request.question, **result)])
-        write_page(path, Page(request.question, runs=[block]))
+        write_page(path, trace, about)
         say(f"the run as a page: {path}")
 
 

@@ -1,4 +1,4 @@
-// What everything below is made of: elements, blocks of data, links within the page.
+// What everything below is made of: elements, sections, lists that fold.
 // Text of graphs and models is only ever set as text; nothing here takes a string for HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -17,30 +17,6 @@ const el = (tag, properties, ...children) => fill(document.createElement(tag), p
 const svg = (tag, properties, ...children) => fill(document.createElementNS(SVG, tag), properties, children);
 const byId = (id) => document.getElementById(id);
 const count = (number, one, many) => `${number.toLocaleString("en")} ${number === 1 ? one : many || one + "s"}`;
-
-async function unpack(id) {
-  const bytes = Uint8Array.from(atob(byId(id).textContent.trim()), (c) => c.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).text();
-}
-
-const opened = new Map();
-function block(id) {
-  if (!opened.has(id)) opened.set(id, unpack(id).then(JSON.parse));
-  return opened.get(id);
-}
-
-const linkTo = (run, question) =>
-  "#" + encodeURIComponent(run) + (question === undefined ? "" : "/" + encodeURIComponent(question));
-
-function placeOf(hash) {
-  try {
-    const [run, question] = hash.replace(/^#/, "").split("/", 2).map(decodeURIComponent);
-    return { run, question };
-  } catch {
-    return { run: "", question: undefined };
-  }
-}
 
 function say(text) {
   byId("said").textContent = text;

@@ -1,85 +1,41 @@
 // One question: answer, cost, plan, steps, memory, query, proof.
 
-const OUTCOMES = {
-  right: { sign: "✓", word: "right" },
-  partly: { sign: "◐", word: "partly right" },
-  wrong: { sign: "✗", word: "wrong" },
-  open: { sign: "·", word: "not judged" },
-};
-const STATUS = { answered: "answered", unsure: "not sure", not_found: "not found", budget_spent: "budget spent", crashed: "crashed" };
-
-function outcomeOf(question) {
-  if (question.score === null || question.score === undefined) return "open";
-  if (question.score >= 0.9995) return "right";
-  return question.score > 0 ? "partly" : "wrong";
-}
+const STATUS = { answered: "answered", unsure: "not sure", not_found: "not found", budget_spent: "budget spent" };
 
 const badge = (kind, ...text) => el("span", { class: `badge ${kind}` }, ...text);
 
-function outcomeBadge(question, metric) {
-  const { sign, word } = OUTCOMES[outcomeOf(question)];
-  const score = typeof question.score === "number" ? ` · ${metric} ${question.score.toFixed(2)}` : "";
-  return badge(outcomeOf(question), el("span", { "aria-hidden": "true" }, sign + " "), word + score);
-}
-
-function questionView(question, run, trace) {
+function questionView(trace) {
   const terms = new Terms(trace);
   const found = [graphCard, proofCard, queryCard, documentsCard, observationCard];
   const way = [planCard, stepsCard];
-  const parts = (cards) => cards.map((card) => card(trace, terms, question)).filter(Boolean);
+  const parts = (cards) => cards.map((card) => card(trace, terms)).filter(Boolean);
   const [left, right] = [parts(way), parts(found)];
   return [
-    answerCard(question, run, trace, terms),
-    left.length + right.length ? null : el("p", { class: "notice" }, "No record of this run was kept."),
+    answerCard(trace, terms),
     el("div", { class: left.length && right.length ? "columns two" : "columns" }, el("div", { class: "way" }, left), el("div", { class: "found" }, right)),
   ];
 }
 
-function answerCard(question, run, trace, terms) {
-  const status = STATUS[trace.status || question.status] || question.status;
+function answerCard(trace, terms) {
   return el(
     "header",
     { class: "answer-head" },
-    el("h1", { tabindex: "-1" }, question.question),
-    el(
-      "p",
-      { class: "badges" },
-      question.score === null ? null : outcomeBadge(question, run.metric),
-      status && status !== question.error && badge(status === "answered" ? "plain" : "warn", status),
-      question.error ? badge("bad", question.error) : null,
-      question.tags.map((tag) => badge("plain", tag)),
-    ),
-    el(
-      "div",
-      { class: "answers" },
-      el("div", { class: "card" }, el("h2", {}, "Answer"), answerChips(question, trace), reason(trace), sureness(trace)),
-      question.gold.length ? el("div", { class: "card" }, el("h2", {}, "Right answer"), chips(question.gold.map((text) => el("li", {}, terms.names.get(text) || text, terms.names.has(text) ? el("span", { class: "id" }, " ", text) : null)))) : null,
-    ),
+    el("h1", { tabindex: "-1" }, trace.question),
+    el("p", { class: "badges" }, badge(trace.status === "answered" ? "plain" : "warn", STATUS[trace.status])),
+    el("div", { class: "answers" }, el("div", { class: "card" }, el("h2", {}, "Answer"), answerChips(trace), reason(trace), sureness(trace))),
     entities(trace, terms),
-    cost(trace.usage, trace.steps || []),
+    cost(trace.usage, trace.steps),
   );
 }
 
-const chips = (items) => el("ul", { class: "chips" }, folded(items, 24, "answer"));
-
-function answerChips(question, trace) {
-  const values = trace.answer || [];
-  if (!values.length && !question.answer.length) return el("p", { class: "none" }, "none");
-  const labels = values.length ? trace.labels : question.answer;
-  const items = labels.map((label, i) => {
-    const id = values[i] && values[i] !== label.replaceAll(",", "") && !["true", "false"].includes(values[i]) ? el("span", { class: "id" }, " ", values[i]) : null;
-    const mark = trace.status === "unsure" && outcomeOf(question) === "open" ? "unsure" : judged(question, label, values[i]);
-    return el("li", { class: mark }, label, id);
+function answerChips(trace) {
+  if (!trace.answer.length) return el("p", { class: "none" }, "none");
+  const items = trace.labels.map((label, i) => {
+    const value = trace.answer[i];
+    const id = value !== label.replaceAll(",", "") && !["true", "false"].includes(value) ? el("span", { class: "id" }, " ", value) : null;
+    return el("li", { class: trace.status === "unsure" ? "unsure" : "" }, label, id);
   });
-  return [chips(items), leftOut((trace.cut || {}).answer, "answer")];
-}
-
-// Whether one answer is among the right ones, as far as texts and ids tell.
-function judged(question, label, id) {
-  if (outcomeOf(question) === "open" || outcomeOf(question) === "right") return "";
-  const gold = question.gold.map((text) => text.toLowerCase());
-  if ([label, id].some((text) => text && gold.includes(text.toLowerCase()))) return "";
-  return outcomeOf(question) === "wrong" ? "wrong" : "miss";
+  return [el("ul", { class: "chips" }, folded(items, 24, "answer")), leftOut((trace.cut || {}).answer, "answer")];
 }
 
 function reason(trace) {
@@ -102,7 +58,6 @@ function entities(trace, terms) {
 }
 
 function cost(usage, steps) {
-  if (!usage) return null;
   const money = usage.cost === null ? "unknown" : usage.cost === 0 ? "$0" : `$${usage.cost.toFixed(4)}`;
   const about = usage.estimated ? "about " : "";
   const tokens = usage.input_tokens + usage.output_tokens;
@@ -239,7 +194,7 @@ function distinct(facts) {
 const proofFact = (p) => p.ids || [p.subject, p.relation, p.object];
 
 // The memory of the run; where it kept none, the proof.
-function graphCard(trace, terms, question) {
+function graphCard(trace, terms) {
   // That a member is of its class says nothing that the answer does not.
   const types = new Set(trace.types || []), drawn = (facts) => distinct(facts).filter(([, relation]) => !types.has(relation));
   const memory = drawn((trace.memory || []).flat());
@@ -247,7 +202,7 @@ function graphCard(trace, terms, question) {
   if (!facts.length) return null;
   const place = el("div", {});
   const topics = new Set((trace.entities || []).map((e) => e.id));
-  const answers = new Set([...(trace.answer || []), ...(trace.labels || []), ...question.answer]);
+  const answers = new Set([...(trace.answer || []), ...(trace.labels || [])]);
   const bare = new Set([...topics].filter((t) => facts.some(([s, , o]) => s === t || o === t)));
   // Without short ids the entities of the question are known by the end of their IRI.
   for (const [s, , o] of bare.size ? [] : facts) for (const n of [s, o]) if (topics.has(terms.read(n).label)) bare.add(n);

@@ -66,8 +66,7 @@ function showFailure({ error }) {
 function showAnswer({ run, trace, choices, held, asked, teaches }, isPicked) {
   // Memory and steps are of the reading that was followed first: the facts of the proof are drawn.
   if (isPicked) Object.assign(trace, { memory: [], steps: [], picked: true });
-  const question = { question: trace.question, answer: trace.labels, status: trace.status, score: null, gold: [], tags: [], error: "" };
-  const [head, ...rest] = questionView(question, {}, choices ? { ...trace, rivals: [] } : trace).filter(Boolean);
+  const [head, ...rest] = questionView(choices ? { ...trace, rivals: [] } : trace).filter(Boolean);
   head.querySelector(".answers").append(choices ? choiceCard(run, choices, new Terms(trace)) : "");
   if (held) head.querySelector(".answers").append(heldCard(held, trace.question, teaches));
   const isRewritten = asked && asked.trim() !== trace.question;

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.graphs.conftest import Cli
-from tests.graphs.test_page import blocks
+from tests.graphs.test_page import run_in
 from tests.support.openai_server import OpenAIServer
 from triplewise.nodes.context import Context
 
@@ -18,9 +18,8 @@ QUESTION = "Where was Goethe's unmarried partner born?"
 
 def the_question(path: Path) -> dict[str, object]:
     """The one question of a page, its trace in it."""
-    found = blocks(path.read_text(encoding="utf-8"))
-    (question,), (trace,) = found["run-0"]["questions"], found["run-0-0"]
-    return {**question, **trace, "about": dict(found["run-0"]["about"])}
+    run = run_in(path.read_text(encoding="utf-8"))
+    return {**run["trace"], "about": run["about"]}
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])

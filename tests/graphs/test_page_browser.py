@@ -6,10 +6,8 @@ Screenshots go into the folder that TRIPLEWISE_SCREENSHOTS names, where it is se
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from typing import Any
 import pytest
 
 from triplewise.graphs import Context, State, build_graph
-from triplewise.graphs.page import Cell, Page, Question, RunBlock, Table, write_page
+from triplewise.graphs.page import write_page
 from triplewise.graphs.trace import trace_of
 from triplewise.tools.kg import open_kg
 
@@ -28,9 +26,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
 
 SIZES = {"laptop": (1280, 800), "phone": (390, 844)}
 GOETHE = "Where was Goethe's unmarried partner born?"
-KUBRICK = "Which films were directed by Stanley Kubrick?"
 HOSTILE = '</script><img src=x onerror="window.hacked=1"><b>bold</b>'
-MANY = 1_200
 
 
 @lru_cache(maxsize=8)
@@ -40,15 +36,8 @@ def asked(question: str, preset: str) -> dict[str, Any]:
     return trace_of(State.model_validate(found), open_kg("demo"))
 
 
-def question(id: str, text: str, preset: str, gold: list[str], score: float | None) -> Question:
-    trace = asked(text, preset)
-    wrong = "reasoning error" if score == 0 else ""
-    tags = [preset, "2-hop" if text == GOETHE else "1-hop"]
-    return Question(id, text, gold, trace["labels"], trace["status"], score, wrong, tags, trace)
-
-
-def corrected() -> Question:
-    """A question with a step that was rolled back, and a fact from a document; with hostile labels."""
+def corrected() -> dict[str, Any]:
+    """A run with a step that was rolled back, and a fact from a document; with hostile labels."""
     trace = asked(GOETHE, "agent")
     step = {"guideline": "fact_empty", "rolled_back": True, "outcome": "empty", "observation": "told"}
     told = {
@@ -58,8 +47,11 @@ def corrected() -> Question:
         "fixes": ["add_fact(Q5879, P19, ?x)"],
     }
     read = {"id": "0a1b", "document": HOSTILE, "source": "https://example.org/a", "sentence": "She was born."}
-    trace = {
+    return {
         **trace,
+        "question": HOSTILE,
+        "answer": ["Q1", "Q3042"],
+        "labels": [HOSTILE, "Offenbach am Main"],
         "steps": [trace["steps"][0], trace["steps"][1] | step, *trace["steps"][2:]],
         "corrections": [{"step": 2, "call": "add_fact()", **told}],
         "proof": [trace["proof"][0], trace["proof"][1] | {"from_document": read}],
@@ -67,53 +59,21 @@ def corrected() -> Question:
         "reason": HOSTILE,
         "sparql": trace["sparql"] + "# " + HOSTILE,
     }
-    labels = [HOSTILE, "Offenbach am Main"]
-    return Question(HOSTILE, HOSTILE, [HOSTILE], labels, "answered", 0.5, HOSTILE, [HOSTILE], trace)
 
 
-def crowded() -> Question:
-    """A question whose memory is as large as it gets."""
+def crowded() -> dict[str, Any]:
+    """A run whose memory is as large as it gets."""
     facts = [[f"Q{n % 9}", f"P{n % 4}", f"Q{10 + n}"] for n in range(60)]
     names = {f"Q{n}": f"Entity number {n} with a name" for n in range(70)}
-    trace = {
+    return {
+        **asked(GOETHE, "agent"),
+        "question": "What is near it?",
         "memory": [[f] for f in facts],
         "names": {**names, **{f"P{n}": f"relation {n}" for n in range(4)}},
         "entities": [{"mention": "it", "id": "Q0", "label": names["Q0"], "score": 1.0}],
         "answer": ["Q10"],
         "labels": [names["Q10"]],
     }
-    return Question(
-        "crowded", "What is near it?", [], [names["Q10"]], "answered", None, "", ["crowded"], trace
-    )
-
-
-def evaluation() -> Page:
-    """Tables, and three runs, one of them large."""
-    some = [
-        question("goethe", GOETHE, "agent", ["Offenbach am Main"], 1.0),
-        question("kubrick", KUBRICK, "agent", ["The Shining"], 0.14),
-        question("nobody", "Who wrote Xyzzyplugh?", "agent", ["Nobody"], 0.0),
-    ]
-    large = [replace(some[n % 3], id=f"q{n}", question=f"{some[n % 3].question} ({n})") for n in range(MANY)]
-    oda = [question("goethe", GOETHE, "oda", ["Q3042"], 1.0), crowded(), corrected()]
-    published = Cell("60.5", detail="gpt-3.5-turbo, 2024", published=True)
-    rows = [
-        [Cell("QueryAgent"), published, Cell("–")],
-        [Cell("agent", link="demo/agent"), Cell("58.2", low=52.1, high=64.0, best=True), Cell("0.4")],
-        [Cell("direct answer"), Cell("8.2", low=4.9, high=12.0, note="3 questions failed"), Cell("0.1")],
-        [Cell(HOSTILE), Cell(HOSTILE, detail=HOSTILE, note=HOSTILE), Cell("0.2")],
-    ]
-    return Page(
-        "Evaluation",
-        "A page of everything",
-        ["The graph is partial.", HOSTILE],
-        [Table("F1 by system", ["System", "F1", "Seconds"], rows, "Intervals are 95 % bootstrap.")],
-        [
-            RunBlock("demo/agent", {"commit": "0123abc", "seeds": [1, 2]}, some, "F1"),
-            RunBlock("oda", {}, oda, "F1"),
-            RunBlock("large", {}, large, "F1"),
-        ],
-    )
 
 
 @pytest.fixture(scope="module")
@@ -126,12 +86,17 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Addresses of the two pages."""
+    """Addresses of pages."""
     folder = tmp_path_factory.mktemp("pages")
-    one = Question("1", GOETHE, answer=["Offenbach am Main"], status="answered", trace=asked(GOETHE, "agent"))
-    run = Page(GOETHE, runs=[RunBlock("run", {"graph": "demo", "preset": "agent"}, [one])])
-    written = {"run": run, "evaluation": evaluation()}
-    return {name: write_page(folder / f"{name}.html", page).as_uri() for name, page in written.items()}
+    runs = {
+        "run": asked(GOETHE, "agent"),
+        "oda": asked(GOETHE, "oda"),
+        "nothing": asked("Who wrote Xyzzyplugh?", "agent"),
+        "crowded": crowded(),
+        "corrected": corrected(),
+    }
+    about = {"graph": "demo", "seeds": [1, 2]}
+    return {name: write_page(folder / f"{name}.html", run, about).as_uri() for name, run in runs.items()}
 
 
 class Watched:
@@ -179,20 +144,13 @@ def tab(browser: Any) -> Iterator[Watched]:
 
 
 @pytest.mark.parametrize(("size", "scheme"), [("laptop", "light"), ("phone", "dark")])
-def test_both_pages_look_right(
+def test_pages_look_right(
     browser: Any, pages: dict[str, str], size: str, scheme: str, tmp_path: Path
 ) -> None:
     folder = Path(os.environ.get("TRIPLEWISE_SCREENSHOTS") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
     tab = Watched(browser, size, scheme)
-    places = {
-        "run": pages["run"],
-        "evaluation": pages["evaluation"],
-        "question": pages["evaluation"] + "#oda/goethe",
-        "crowded": pages["evaluation"] + "#oda/crowded",
-        "corrected": pages["evaluation"] + "#oda/" + re.sub(r"\W", lambda m: f"%{ord(m[0]):02X}", HOSTILE),
-    }
-    for name, url in places.items():
+    for name, url in pages.items():
         tab.open(url).wait_for_timeout(100)
         tab.check()
         path = folder / f"{name}-{size}-{scheme}.png"
@@ -204,7 +162,6 @@ def test_both_pages_look_right(
 def test_a_run_opens_with_all_that_happened(tab: Watched, pages: dict[str, str]) -> None:
     page = tab.open(pages["run"])
     assert page.title() == GOETHE
-    assert page.locator("#overview").is_hidden()
     said = page.locator("#question").inner_text()
     for part in (
         "Offenbach am Main",
@@ -258,7 +215,7 @@ def test_memory_is_drawn_from_the_question_to_the_answer(tab: Watched, pages: di
 @pytest.mark.parametrize("size", SIZES)
 def test_no_boxes_of_a_crowded_graph_overlap(browser: Any, pages: dict[str, str], size: str) -> None:
     tab = Watched(browser, size)
-    drawn = boxes(tab.open(pages["evaluation"] + "#oda/crowded"))
+    drawn = boxes(tab.open(pages["crowded"]))
     assert len(drawn) >= 70
     for number, (_, a) in enumerate(drawn):
         for _, b in drawn[:number]:
@@ -268,57 +225,8 @@ def test_no_boxes_of_a_crowded_graph_overlap(browser: Any, pages: dict[str, str]
     tab.context.close()
 
 
-def test_from_the_list_to_a_question_and_back(tab: Watched, pages: dict[str, str]) -> None:
-    page = tab.open(pages["evaluation"])
-    page.get_by_label("Search").fill("kubrick")
-    assert page.locator(".rows .row").count() == 1
-    page.locator(".rows .row").click()
-    page.locator("#question h1", has_text=KUBRICK).wait_for()
-    assert page.url.endswith("#demo%2Fagent/kubrick")
-    assert page.title() == KUBRICK
-    assert page.locator(".chips .miss").count() > 5
-    page.go_back()
-    page.locator("#overview").wait_for()
-    assert page.get_by_label("Search").input_value() == "kubrick"
-    assert page.evaluate("document.activeElement.getAttribute('href')") == "#demo%2Fagent/kubrick"
-    page.go_forward()
-    page.locator("#question h1", has_text=KUBRICK).wait_for()
-    page.get_by_role("link", name="← Questions").click()
-    page.locator("#overview").wait_for()
-
-
-def test_filters_narrow_the_list(tab: Watched, pages: dict[str, str]) -> None:
-    page = tab.open(pages["evaluation"])
-    count = page.locator(".count")
-    page.get_by_label("Outcome").select_option("wrong")
-    assert count.inner_text() == "1 of 3 questions"
-    page.get_by_label("Outcome").select_option("")
-    page.get_by_label("Tag").select_option("2-hop")
-    assert page.locator(".rows").inner_text().count(GOETHE) == 1
-    page.get_by_label("Tag").select_option("")
-    page.get_by_label("What went wrong").select_option("reasoning error")
-    assert "Xyzzyplugh" in page.locator(".rows").inner_text()
-    page.get_by_label("Outcome").select_option("right")
-    assert count.inner_text() == "0 of 3 questions"
-
-
-def test_a_large_run_opens_fast_and_shows_its_questions_in_parts(tab: Watched, pages: dict[str, str]) -> None:
-    page = tab.open(pages["evaluation"])
-    page.locator("#run").select_option(label="large")
-    page.locator(".count", has_text=f"{MANY:,} questions").wait_for()
-    assert page.locator(".rows .row").count() == 100
-    page.get_by_role("button", name="Show more").click()
-    assert page.locator(".rows .row").count() == 200
-    tab.open(pages["evaluation"] + f"#large/q{MANY - 3}")
-    page.locator("#question h1", has_text=f"{GOETHE} ({MANY - 3})").wait_for()
-    assert page.locator(".step").count() == 4
-
-
 def test_hostile_labels_are_text(tab: Watched, pages: dict[str, str]) -> None:
-    page = tab.open(pages["evaluation"])
-    assert HOSTILE in page.locator("table").inner_text()
-    page.locator("#run").select_option(label="oda")
-    page.locator(".rows .row", has_text="onerror").click()
+    page = tab.open(pages["corrected"])
     page.locator("#question h1", has_text=HOSTILE).wait_for()
     page.wait_for_selector(".network")
     assert page.locator("#question img, #question b").count() == 0
@@ -331,21 +239,3 @@ def test_hostile_labels_are_text(tab: Watched, pages: dict[str, str]) -> None:
     ):
         assert part in page.locator("#question").inner_text()
     assert page.locator("blockquote a").get_attribute("href") == "https://example.org/a"
-
-
-def test_tables_are_sorted_and_published_figures_set_apart(tab: Watched, pages: dict[str, str]) -> None:
-    page = tab.open(pages["evaluation"])
-    first = page.locator("tbody th").first
-    page.get_by_role("button", name="F1").click()
-    assert "QueryAgent" in first.inner_text()
-    page.get_by_role("button", name="F1").click()
-    assert "direct answer" in first.inner_text()
-    page.get_by_role("button", name="F1").click()
-    assert "QueryAgent" in first.inner_text()
-    published = page.locator("td.published")
-    assert "PUBLISHED" in published.inner_text()
-    assert "gpt-3.5-turbo, 2024" in published.inner_text()
-    assert "52.1–64.0" in page.locator("td.best").inner_text()
-    page.locator("tbody a", has_text="agent").click()
-    assert page.url.endswith("#demo%2Fagent")
-    playwright.expect(page.locator("#runs")).to_be_in_viewport(ratio=0.1)
