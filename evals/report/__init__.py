@@ -1,1 +1,1 @@
-"""Reports: tables, intervals and tests of evaluations, as one HTML page or Markdown."""
+"""Reports: tables, intervals and tests of evaluations, as Markdown."""

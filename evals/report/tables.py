@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -17,11 +16,12 @@ from triplewise.evals import statistics
 from triplewise.evals.data import read_data
 from triplewise.evals.logs import QUALITY, Log
 from triplewise.evals.statistics import Scores
-from triplewise.graphs.page import Cell, Table, footnotes, interval
 from triplewise.guidelines import load_guidelines
 
 TITLE, NOTHING = "Evaluation report", "–"
 TURNED = 3  # tables of so many rows or fewer are turned: their columns become rows
+_FIGURE = re.compile(r"\**[-+<]? ?[\d.,]+\**(?: \(|$)")
+"""How the cells of columns begin that stand right."""
 _MARKS = re.compile(r"[\\|*`\[\]]|(?<!\w)_|_(?!\w)")
 """What Markdown would take for a mark; an underscore within a word it does not."""
 INTERVALS = (
@@ -32,14 +32,37 @@ SHOWN, TOP_GUIDELINES = 160, 10
 ENVIRONMENTS = {"kb": "KB", "interpreter": "Python", "memory": "RM"}  # ours -> QueryAgent's (table 8)
 
 
+class Table(NamedTuple):
+    """A table whose heads and cells are Markdown; `note` stands under it."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+    @property
+    def rule(self) -> str:
+        """The line under its heads: columns of figures stand right."""
+        columns = zip(*self.rows, strict=True)
+        return "|".join("---:" if any(map(_FIGURE.match, column)) else "---" for column in columns)
+
+
 class PublishedRow(NamedTuple):
-    """A row as printed, unique in its table; `values`: column -> metric -> value, in the table's unit."""
+    """A row as printed, unique in its table, with its model and paper (`origin`).
+
+    `values`: column -> metric -> value, in the table's unit.
+    """
 
     row: str
-    model: str
+    origin: str
     values: Mapping[str, Mapping[str, float]]
     group: str = ""
     note: str = ""
+
+    def figure(self, column: str, metric: str) -> str:
+        """Return one of its figures as a cell."""
+        value = self.values.get(column, {}).get(metric)
+        return NOTHING if value is None else _cell(f"{value:g}", mark="*")
 
 
 class PublishedTable(NamedTuple):
@@ -61,14 +84,15 @@ def published() -> Mapping[str, PublishedTable]:
     """Return all published tables by key."""
     content, tables = read_data("report/published.yaml"), {}
     for key, table in content["tables"].items():
-        metrics, rows = table["metrics"], {}
+        metrics, rows, source = table["metrics"], {}, content["sources"][table["source"]]
         for row in table["rows"]:
             plain = {c: v if isinstance(v, dict) else {metrics[0]: v} for c, v in row["values"].items()}
-            rows[row["row"]] = PublishedRow(**{"model": table["model"], **row, "values": plain})
+            about = f"{row.pop('model', table['model'])}, {source['venue']}, {source['date']}"
+            own = {**row, "origin": _cell("published", about, mark="*"), "values": plain}
+            rows[row["row"]] = PublishedRow(**own)
         columns = {
             c["column"]: {**c, "ours": {m: m for m in metrics} | c.get("ours", {})} for c in table["columns"]
         }
-        source = content["sources"][table["source"]]
         tables[key] = PublishedTable(**{**table, "source": source, "columns": columns, "rows": rows})
     return tables
 
@@ -85,12 +109,11 @@ class Measure(NamedTuple):
         """Return a value in the unit of its heading; percent from a share."""
         return NOTHING if math.isnan(value) else f"{self.scale * value:,.{self.digits if value else 0}f}"
 
-    def cell(self, scores: Scores, *details: str) -> Cell:
-        """Return the average of some scores with its interval and `details` below it."""
-        value, detail = statistics.interval(scores), ", ".join(filter(None, details))
-        low, high = (end * self.scale if value.known else None for end in (value.low, value.high))
-        number, text = value.mean * self.scale, self.text(value.mean)
-        return Cell(text, detail, low=low, high=high, number=number) if value.n else Cell(NOTHING)
+    def cell(self, scores: Scores, *details: str) -> str:
+        """Return the average of some scores with its interval and `details` behind it."""
+        found = statistics.interval(scores)
+        ends = f"{self.text(found.low)}–{self.text(found.high)}" if found.known else ""
+        return _cell(self.text(found.mean), ends, *details) if found.n else NOTHING
 
 
 COST = (
@@ -131,7 +154,7 @@ def markdown(
     environment.filters["escaped"] = _escaped
     template = files("triplewise.evals.report") / "report.md.jinja"
     return environment.from_string(template.read_text(encoding="utf-8")).render(
-        title=title, lead=[about, *lead, *notes(ordered)], footnotes=footnotes, interval=interval,
+        title=title, lead=[about, *lead, *notes(ordered)],
         tables=[table if len(table.rows) > TURNED else _turned(table) for table in report_tables(ordered)],
         tasks={log.name: log for log in reversed(ordered)} if tasks else {},
     )  # fmt: skip
@@ -143,12 +166,20 @@ def _escaped(text: object) -> str:
     return _MARKS.sub(r"\\\g<0>", line)
 
 
+def _cell(text: object, *details: str, mark: str = "") -> str:
+    """Return a cell: a text, set off by `mark` where there is one, and details in brackets."""
+    marked, more = f"{mark}{_escaped(text)}{mark}", ", ".join(filter(None, details))
+    return f"{marked} ({_escaped(more)})" if more else marked
+
+
+def _cells(*texts: object, mark: str = "") -> list[str]:
+    return [_cell(text, mark=mark) for text in texts]
+
+
 def _turned(table: Table) -> Table:
     """Return a table with its columns as rows: one of few rows is wider than most terminals."""
-    lines = [list(map(Cell, table.columns)), *table.rows]
-    head, *rows = zip(*lines, strict=True)
-    heads = [f"{cell.text} ({cell.detail})" if cell.detail else cell.text for cell in head]
-    return replace(table, columns=heads, rows=list(map(list, rows)))
+    head, *rows = zip(table.columns, *table.rows, strict=True)
+    return table._replace(columns=head, rows=rows)
 
 
 def report_tables(logs: Sequence[Log]) -> list[Table]:
@@ -174,17 +205,16 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
     scored = [measure(name) for name in QUALITY if any(name in log.questions for log in logs)]
     for log in logs:
         main, count, whole = measure(log.metric), len(log.questions), log.about.get("drawn_from") or 0
-        head = [Cell(log.name, mark(log)), Cell(labels[log.path]), Cell(log.model)]
+        head = [_cell(log.name, mark(log)), *_cells(labels[log.path], log.model)]
         judged, part = log.about.get("asked") or 0, log.scores(main.name, answerable=True)
         answers.append([
             *head,
-            _number(count, detail=f"of {whole:,}" if count < whole else "all"),
+            _cell(f"{count:,}", f"of {whole:,}" if count < whole else "all"),
             *(m.cell(log.scores(m.name)) for m in scored),
             main.cell(part, f"{main.heading}, n = {len(part):,}"),
-            _number(100 * log.about["answerable"] / judged if judged else math.nan, 1, f"of {judged:,}"),
+            _cell(f"{100 * log.about['answerable'] / judged:.1f}", f"of {judged:,}") if judged else NOTHING,
         ])  # fmt: skip
-        means = (_number(log.mean(of.name) * of.scale, of.digits) for of in COST)
-        costs.append([*head, *means, _number(len(log.crashed))])
+        costs.append([*head, *(of.text(log.mean(of.name)) for of in COST), f"{len(log.crashed):,}"])
     note = (
         f"Percent, averaged over questions; a question that crashed counts as wrong. {INTERVALS} Answerable "
         "only: the main score over those whose gold answers the graph holds, with their share of the task's "
@@ -220,13 +250,13 @@ def comparison_table(title: str, where: str, families: Iterable[Family]) -> Tabl
         corrected = statistics.holm([p for _, p in tested])
         for (label, own), (found, p), p_holm in zip(paired, tested, corrected, strict=True):
             mean, low, high = (end * of.scale for end in found[:3])
-            unpaired, best = len(set(base.index) ^ set(own.index)), p_holm < 1 - statistics.LEVEL
-            ps = [("< 0.001" if value < 0.001 else f"{value:.3f}", value) for value in (p, p_holm)]
+            unpaired, mark = len(set(base.index) ^ set(own.index)), "**" * (p_holm < 1 - statistics.LEVEL)
+            ps = ["< 0.001" if value < 0.001 else f"{value:.3f}" for value in (p, p_holm)]
             rows.append([
-                *map(Cell, (name, first, label, of.heading)),
-                _number(found.n, detail=f"{unpaired} asked of one only" if unpaired else ""),
-                Cell(f"{mean:+.1f}", f"{low:+.1f} to {high:+.1f}" * found.known, number=mean, best=best),
-                *(Cell(text, number=value, best=best) for text, value in ps),
+                *_cells(name, first, label, of.heading),
+                _cell(f"{found.n:,}", f"{unpaired} asked of one only" if unpaired else ""),
+                _cell(f"{mean:+.1f}", f"{low:+.1f} to {high:+.1f}" * found.known, mark=mark),
+                *_cells(*ps, mark=mark),
             ])  # fmt: skip
     columns = [where, "First", "Second", "Measure", "Pairs", "First minus second", "p", "p (Holm)"]
     note = (
@@ -251,22 +281,26 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -
         columns += [(name, measure(m), theirs.get(m, "")) for m in dict.fromkeys([*theirs, *ours])]
     ran = sorted(dict.fromkeys(place for place, _ in runs), key=lambda place: place[1])
     order = [*(table.rows if table else ()), *(cell.get("rows") or ()), *(row for row, _ in ran)]
-    rows: list[list[Cell]] = []
+    rows, remarks = list[list[str]](), dict[str, None]()
     for row in dict.fromkeys(order):
         for place in (place for place in ran if place[0] == row):
             own = {name: log for (at, name), log in runs.items() if at == place}
-            one, figures = next(iter(own.values())), list[Cell]()
+            one, figures = next(iter(own.values())), list[str]()
             for name, of, _ in columns:
-                scores = own[name].scores(of.name) if name in own else None
-                details = () if scores is None else (f"n = {len(scores):,}", mark(own[name]))
-                figures.append(Cell(NOTHING) if scores is None else of.cell(scores, *details))
-            head = Cell(row, one.cell.get("group") or "", note=one.cell.get("note") or "")
-            rows.append([head, Cell("ours", f"{one.system}, {one.model}"), *figures])
+                if name in own:
+                    scores = own[name].scores(of.name)
+                    figures.append(of.cell(scores, f"n = {len(scores):,}", mark(own[name])))
+                else:
+                    figures.append(NOTHING)
+            head = _cell(row, one.cell.get("group") or "")
+            rows.append([head, _cell("ours", f"{one.system}, {one.model}"), *figures])
+            remarks |= {f"{row}, ours: {one.cell['note']}.": None} if one.cell.get("note") else {}
         if table and row in table.rows:
-            theirs_ = table.rows[row]
-            head = Cell(row, theirs_.group, published=True, note=theirs_.note)
-            values = (theirs_.values.get(name, {}).get(metric) for name, _, metric in columns)
-            rows.append([head, _origin(table, theirs_.model), *map(_printed, values)])
+            printed_row = table.rows[row]
+            figures = [printed_row.figure(name, metric) for name, _, metric in columns]
+            head = _cell(row, printed_row.group, mark="*")
+            rows.append([head, printed_row.origin, *figures])
+            remarks |= {f"{row}, published: {printed_row.note}.": None} if printed_row.note else {}
     families: list[Family] = []
     for name, of in {name: of for name, of, _ in reversed(columns)}.items():  # its first measure
         scored = [(place, runs[place, name].scores(of.name)) for place in ran if (place, name) in runs]
@@ -275,8 +309,8 @@ def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -
         named = [(f"{row}, {model}" if several else row, own) for (row, model), own in scored if len(own)]
         families[:0] = [(name, of, named)] if named else []
     single = len({of for _, of, _ in columns}) == 1
-    heads = [name if single else f"{name} {of.heading}" for name, of, _ in columns]
-    note = f"{_grid_note(logs, table)} Ours: {INTERVALS}"
+    heads = _cells(*(name if single else f"{name} {of.heading}" for name, of, _ in columns))
+    note = " ".join([_grid_note(logs, table), f"Ours: {INTERVALS}", *remarks])
     compared = comparison_table(f"{title}: differences between rows", "Column", families)
     return [Table(title, ["Method", "Figures", *heads], rows, note), compared]
 
@@ -292,16 +326,11 @@ def guideline_table(title: str, logs: Sequence[Log], table: PublishedTable | Non
     if not top:
         of = {source: [name for name in sources if sources[name] == source] for source in sources.values()}
         ours = [(source, source, len(own), sum(fired[name] for name in own)) for source, own in of.items()]
-    rows = [
-        [Cell(name), Cell("ours"), Cell(source), _number(number), _number(times)]
-        for name, source, number, times in ours
-    ]
-    if table:
-        for row in table.rows.values():
-            (values,) = row.values.values()
-            first, last = (Cell(text, published=True) for text in (row.row, row.group or row.row))
-            figures = (_printed(values.get(metric)) for metric in ("number", "triggers"))
-            rows.append([first, _origin(table, row.model), last, *figures])
+    rows = [_cells(name, "ours", source, f"{number:,}", f"{times:,}") for name, source, number, times in ours]
+    for row in table.rows.values() if table is not None else ():
+        (column,), (name, source) = row.values, _cells(row.row, row.group or row.row, mark="*")
+        figures = (row.figure(column, metric) for metric in ("number", "triggers"))
+        rows.append([name, row.origin, source, *figures])
     note = f"{_grid_note(logs, table)} Corrections of {sum(len(log.questions) for log in logs):,} questions."
     return Table(title, ["Guideline", "Whose", "Feedback from", "Guidelines", "Triggered"], rows, note)
 
@@ -313,24 +342,10 @@ def _grid_note(logs: Sequence[Log], table: PublishedTable | None) -> str:
         return lines
     about, of = " ".join(table.note.split()).rstrip("."), table.source
     return (
-        f"Rows marked published are figures of {of['title']} ({of['venue']}, {of['date']}), {table.place}, "
+        f"Rows in italics are figures of {of['title']} ({of['venue']}, {of['date']}), {table.place}, "
         f"in {table.unit}: {about}. They are other models, other samples and other graphs than ours: no "
         f"comparison of systems. {lines}"
     )
-
-
-def _origin(table: PublishedTable, model: str) -> Cell:
-    return Cell("published", f"{model}, {table.source['venue']}, {table.source['date']}", published=True)
-
-
-def _printed(value: float | None) -> Cell:
-    return Cell(NOTHING if value is None else f"{value:g}", published=True, number=value)
-
-
-def _number(value: float, digits: int = 0, detail: str = "") -> Cell:
-    if math.isnan(value):
-        return Cell(NOTHING)
-    return Cell(f"{value:,.{digits if value else 0}f}", detail, number=value)
 
 
 def _groups(logs: Sequence[Log], key: Callable[[Log], Any]) -> list[tuple[Any, list[Log]]]:

@@ -19,7 +19,7 @@ GRIDS = (
 def test_every_table_says_where_when_and_how_it_was_measured(key: str) -> None:
     table = published()[key]
     assert table.source["date"][:2] == "20"
-    assert all([table.source["title"], table.place, table.note, *(row.model for row in table.rows.values())])
+    assert all([table.source["title"], table.place, table.note, *(row.origin for row in table.rows.values())])
 
 
 def test_every_figure_is_of_a_column_and_a_metric_of_its_table() -> None:
