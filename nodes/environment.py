@@ -31,9 +31,9 @@ from triplewise.tools.federation.sources import open_sources
 from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.open import open_rdflib
-from triplewise.tools.kg.overlay.overlay import overlaid
-from triplewise.tools.kg.overlay.store import FactStore, open_facts
 from triplewise.tools.kg.protocol import AnswerCache, Deadline
+from triplewise.tools.overlay.overlay import overlaid
+from triplewise.tools.overlay.store import FactStore, open_facts
 from triplewise.tools.planning.examples import examples_for
 from triplewise.tools.planning.seed_store import seeds_for
 from triplewise.tools.planning.seeds import FOLDER, Seed, SeedIndex

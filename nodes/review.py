@@ -22,8 +22,8 @@ from triplewise.nodes.result import UNSURE
 from triplewise.nodes.state import Rival, State, Step
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.vocabulary import triple_text
+from triplewise.tools.overlay.overlay import overlaid
 
 QUESTION = 'Which facts may be used? "all", "none", or {"id": true | false}.'
 CHOICE = "Which reading is meant, or which other meaning of a mention? Its number, or 0 for none of them."

@@ -13,7 +13,7 @@ from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.facts import FactStatus
 
 if TYPE_CHECKING:
-    from triplewise.tools.kg.overlay.store import FactStore
+    from triplewise.tools.overlay.store import FactStore
 
 _IDS = "Ids as `triplewise facts list` shows them, or how they begin."
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help=_IDS)]
@@ -34,7 +34,7 @@ class Facts(o.GraphOptions):
 
     def store(self) -> FactStore:
         """Return the store. Raises `DataError` where the file is another's."""
-        from triplewise.tools.kg.overlay.store import open_facts
+        from triplewise.tools.overlay.store import open_facts
 
         return open_facts(self.source, self.facts)
 
@@ -55,9 +55,9 @@ def list_facts(options: Facts, as_json: Json = False) -> None:
     """
     from rich.text import Text
 
-    from triplewise.tools.kg.overlay.overlay import overlaid
-    from triplewise.tools.kg.overlay.store import as_json as plain
     from triplewise.tools.kg.vocabulary import triple_text
+    from triplewise.tools.overlay.overlay import overlaid
+    from triplewise.tools.overlay.store import as_json as plain
 
     facts = (store := options.store()).facts()
     if as_json:

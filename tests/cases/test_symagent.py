@@ -11,8 +11,8 @@ from tests.support.cases import graph_path, load_case, replay, replies
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
 from triplewise.tools.kg import open_kg
-from triplewise.tools.kg.overlay.store import FactStore
 from triplewise.tools.kg.vocabulary import triple_text
+from triplewise.tools.overlay.store import FactStore
 
 
 @pytest.fixture

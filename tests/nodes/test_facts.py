@@ -19,7 +19,7 @@ from triplewise.nodes.environment import Environment
 from triplewise.nodes.review import read_decisions
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Triple
-from triplewise.tools.kg.overlay.store import FactStore
+from triplewise.tools.overlay.store import FactStore
 
 GIVEN = {"question": QUESTION, "entities": {"Early Frost": f"<{EX}f5>"}}
 

@@ -32,7 +32,7 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.hints import memory_lines
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.kg.overlay.overlay import overlaid
+from triplewise.tools.overlay.overlay import overlaid
 
 CASES = Path(__file__).parent.parent / "cases"
 

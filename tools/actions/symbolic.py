@@ -14,8 +14,8 @@ from triplewise.tools.actions.toolset import ActionContext, Feedback, Toolset, a
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Term, one_line
-from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.protocol import Deadline, Outcome
+from triplewise.tools.overlay.overlay import overlaid
 from triplewise.tools.retrieval.observation import Bundle, read_bundles
 
 RuleService: TypeAlias = Callable[[str], Sequence[str]]

@@ -9,7 +9,7 @@ a bridge joins have one id, an endpoint's where one has it.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,6 +35,7 @@ ROWS, BOUND, MOST_BOUND = 20_000, 300, 3_000
 _STARTS = ("FILTER", "BIND", "VALUES", "OPTIONAL", "MINUS", "GRAPH", "SERVICE", "UNION")
 _HEADS = ("SELECT", "ASK", "WHERE")
 _NO_TRIPLE = re.compile(r"(?:FILTER|BIND|VALUES|GROUP|ORDER|HAVING|LIMIT|OFFSET)\b", re.IGNORECASE)
+_COUNTED = re.compile(r"\*|SELECT(?!\s+DISTINCT)|\b(?:COUNT|SUM|AVG|MIN|MAX|SAMPLE|GROUP)\b", re.IGNORECASE)
 _SELECT, _GRAPH = re.compile("SELECT", re.IGNORECASE), re.compile(f"GRAPH <{SOURCE}(.*?)>")
 _VARIABLE = re.compile(r"(?<!\w)\?(\w+)")
 _TRIPLE = re.compile(r"\S+ ([^?\s].*) (?:<[^<>\s]*>|\?\w+|\".*)")  # with its relation
@@ -42,11 +43,15 @@ _LINE = re.compile(r"( *)(?!FILTER|VALUES|BIND|OPTIONAL)[^ {}][^{}]* \.")
 
 
 class _Run(NamedTuple):
-    """What holds for all parts of a query: who wrote it, its time, and where there is more than was read."""
+    """What holds for all parts of a query: who wrote it, its time, and where there is more than was read.
+
+    `once`: variables that occur once where only distinct solutions count: their values are never needed.
+    """
 
     foreign: bool
     deadline: Deadline
     cut: list[str]
+    once: set[str]
 
 
 class FederatedKG(KnowledgeGraph):
@@ -109,7 +114,9 @@ class FederatedKG(KnowledgeGraph):
         self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
     ) -> Result:
         """Run one SELECT or ASK over all sources; `SERVICE <NAME>` asks a part of it of one alone."""
-        run = _Run(foreign, Deadline(self._seconds(timeout)), [])
+        names = Counter(() if _COUNTED.search(sparql) else _VARIABLE.findall(sparql))
+        once = {name for name, times in names.items() if times == 1}
+        run = _Run(foreign, Deadline(self._seconds(timeout)), [], once)
         limit = self.limit if limit is None else max(limit, 0)
         try:
             items = self._read(sparql)
@@ -133,6 +140,8 @@ class FederatedKG(KnowledgeGraph):
         for i, token in enumerate(tokens):
             prefix, _, local = token.text.partition(":")
             iri = token.text[1:-1] if token.kind == "iri" else prefixes.get(prefix, "") + local
+            if token.keyword in ("GRAPH", "FROM"):
+                raise Refused(f"{token.keyword} is refused here: SERVICE <NAME> asks one source alone.")
             if token.kind == "iri" and i > 1 and tokens[i - 2].keyword == "PREFIX":
                 prefixes[tokens[i - 1].text[:-1]], pieces = iri, []
             elif token.kind != "iri" and (token.kind != "name" or prefix not in prefixes):
@@ -219,7 +228,7 @@ class FederatedKG(KnowledgeGraph):
 
     def _asked(self, name: str, text: str, known: Known, run: _Run) -> str:
         """What an endpoint holds of some patterns, as VALUES; `known` is used, and learns."""
-        member, names = self.members[name], sorted(_named(text))
+        member, names = self.members[name], sorted(_named(text) - run.once)
         bound = min((n for n in names if n in known), key=lambda n: len(known[n]), default="")
         parts = protocol.batches(known.get(bound, ()), BOUND)
         handed = [f"VALUES ?{bound} {{ {' '.join(part)} }}" for part in parts] if bound else [""]

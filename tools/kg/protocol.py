@@ -625,8 +625,8 @@ def relations_query(node: Term | Variable, where: str) -> str:
     """Both directions in one query: outgoing relations in the first column, incoming in the second."""
     n = node.n3()
     bound = f"{{ SELECT DISTINCT {n} WHERE {{ {where} }} }}" if isinstance(node, Variable) else ""
-    branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} ?out__ ?other__ }}"]
-    branches.append(f"{{ {bound} ?other__ ?into__ {n} }}")
+    branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} ?out__ ?to__ }}"]
+    branches.append(f"{{ {bound} ?from__ ?into__ {n} }}")
     return f"SELECT DISTINCT ?out__ ?into__ WHERE {{ {' UNION '.join(branches)} }}"
 
 

@@ -12,10 +12,10 @@ from tests.support.virtuoso import Virtuoso
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
-from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.rdf import read_triple
+from triplewise.tools.overlay.overlay import overlaid
 
 GRAPH = "http://example.org/graph"
 EX = "http://example.org/"

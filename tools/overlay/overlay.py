@@ -6,7 +6,6 @@ A store in this process is copied, which takes no room on disk, and the copy hol
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 import weakref
@@ -19,29 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import pyoxigraph as ox
-from rdflib.paths import Path as PropertyPath
-from rdflib.plugins.sparql.algebra import translateQuery
-from rdflib.plugins.sparql.parser import parseQuery
-from rdflib.plugins.sparql.parserutils import CompValue
-from rdflib.term import Literal as Value
-from rdflib.term import URIRef
 
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.files import is_writable, writing
 from triplewise.tools.core.terms import IRI, Term, Triple, text, whole_number
+from triplewise.tools.federation.federated import LOCAL, FederatedKG
 from triplewise.tools.kg import protocol
 from triplewise.tools.kg.embedded import EmbeddedKG
-from triplewise.tools.kg.engine import ReadQuery
+from triplewise.tools.kg.engine import ReadQuery, Refused, tokenize
 from triplewise.tools.kg.labels import Name
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, LRUCache, Outcome, Result
 
 OVERLAYS = 16  # kept open; the least recently used leave first
 BATCH = 100  # facts that an endpoint is asked for by one query
-# Parts of a query under which further facts can take rows away, or put other ones in their places.
-_OBSTACLES = frozenset(
-    ["LeftJoin", "Minus", "OrderBy", "Slice", "Graph", "AggregateJoin", "Builtin_NOTEXISTS", "Builtin_EXISTS"]
-)
-_Pattern = tuple[str | None, frozenset[str] | None, str | None]  # subject, relations, object; None for any
+THERE = "endpoint"
 
 
 class OverlaidKG(protocol.Layer):
@@ -145,72 +135,51 @@ def _copy_of(kg: EmbeddedKG) -> tuple[ox.Store, Path | None]:
 
 
 class RemoteOverlay(OverlaidKG):
-    """Facts over an endpoint, whose answers are completed by what a query finds among the facts alone.
+    """Facts over an endpoint, as the second source of each query (see `FederatedKG`).
 
-    Where that is not enough (patterns that are joined, OPTIONAL, aggregates, an order), the answer is the
-    endpoint's, with outcome `truncated` and a message that says so.
+    Where that is not enough (named graphs, paths over relations of the facts), the answer is the endpoint's,
+    with outcome `truncated` and a message that says so.
     """
+
+    def __init__(self, origin: KnowledgeGraph, facts: Sequence[ExtractedFact]) -> None:
+        super().__init__(origin, facts)
+        store = ox.Store()
+        store.load(_ntriples(self.new), format=ox.RdfFormat.N_TRIPLES)
+        self._both = _WithFacts({LOCAL: EmbeddedKG(store, self.profile, self.name), THERE: origin}, (), {})
+
+    def session(self, **settings: Any) -> RemoteOverlay:
+        """The same over sessions of the KG below and of the facts."""
+        session = super().session(**settings)
+        assert isinstance(session, RemoteOverlay)
+        session._both = self._both.session(**settings)
+        session.origin, session.meter = session._both.members[THERE], session._both.meter
+        return session
 
     def query(
         self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
     ) -> Result:
         """Run one SELECT or ASK over KG and facts; see `KnowledgeGraph.query`."""
-        deadline, limit = Deadline(self._seconds(timeout)), self.limit if limit is None else limit
-        result = self.origin.query(sparql, timeout=deadline.left, limit=limit, foreign=foreign)
-        if not result.outcome.ok or not self.new:
+        result = self._both.query(sparql, timeout=timeout, limit=limit, foreign=foreign)
+        if result.outcome is not Outcome.SYNTAX:
             return result
-        own, patterns, kinds = Result(Outcome.SYNTAX), list[_Pattern](), set[str]()
-        try:
-            algebra = translateQuery(parseQuery(sparql)).algebra
-        except Exception:  # noqa: BLE001 - rdflib raises whatever its grammar meets
-            algebra = None
-        size = _size(algebra, patterns, kinds)
-        if size and not any(_matches(t, *pattern) for t in self.new for pattern in patterns):
-            return result
-        if size == 1 and kinds.isdisjoint(_OBSTACLES):
-            store = ox.Store()
-            store.load(_ntriples(self.new), format=ox.RdfFormat.N_TRIPLES)
-            local = EmbeddedKG(store, self.profile, self.name)
-            own = local.query(sparql, timeout=deadline.left, limit=limit, foreign=foreign)
-        if own.outcome not in (Outcome.ROWS, Outcome.EMPTY):
-            lack = f"{len(self.new)} facts read from documents are not in this answer"
-            message = "; ".join(filter(None, (result.message, lack)))
-            return replace(result, outcome=Outcome.TRUNCATED, message=message)
-        if result.boolean is not None:
-            return replace(result, _boolean=result.boolean or own.boolean)
-        seen = set(result.rows)
-        rows = (*result.rows, *(row for row in own.rows if row not in seen))
-        if result.outcome is Outcome.TRUNCATED:
-            return replace(result, _rows=rows[:limit])
-        return Result.capped(result.variables or own.variables, rows, limit)
+        result = self.origin.query(sparql, timeout=timeout, limit=limit, foreign=foreign)
+        lack = f"{len(self.new)} facts read from documents are not in this answer"
+        message = "; ".join(filter(None, (result.message, lack)))
+        return replace(result, outcome=Outcome.TRUNCATED, message=message) if result.outcome.ok else result
 
 
-def _size(part: Any, patterns: list[_Pattern], kinds: set[str]) -> int:
-    """The most triples of a solution of a part of rdflib's algebra; notes its patterns and operators."""
-    if isinstance(part, list):
-        return sum(_size(each, patterns, kinds) for each in part)
-    if not isinstance(part, CompValue):
-        return 0
-    kinds |= {part.name, *(["Graph"] if part.datasetClause else [])}
-    size = 0
-    for block in part.triples or ():  # inside of EXISTS rdflib leaves them as flat lists
-        for subject, relation, value in zip(*[iter(block)] * 3, strict=False):
-            is_path, written = isinstance(relation, PropertyPath), relation.n3()
-            named = frozenset() if "!" in written else frozenset(re.findall(r"<([^<>]*)>", written))
-            ends = (None, None) if is_path else (subject, value)
-            first, last = (str(end) if isinstance(end, URIRef | Value) else None for end in ends)
-            patterns.append((first, named or None, last))
-            size += 1 + is_path
-    sizes = [_size(v, patterns, kinds) for k, v in part.items() if k not in ("_vars", "triples")]
-    return size + (max if part.name == "Union" else sum)(sizes)
+class _WithFacts(FederatedKG):
+    """An endpoint, and facts that it does not hold: which of them matter is found out without asking it."""
 
-
-def _matches(
-    triple: Triple, subject: str | None, relations: frozenset[str] | None, value: str | None
-) -> bool:
-    """Whether a triple may be what a pattern looks for."""
-    is_relation = relations is None or triple.relation.value in relations
-    return is_relation and subject in (None, triple.subject.value) and value in (None, triple.object.value)
+    def holders(self, triple: str, foreign: bool = False) -> tuple[str, ...]:
+        """The endpoint, and the facts where one matches. Raises `Refused` for a path that one may be on."""
+        facts, parts = self.members[LOCAL], tokenize(triple)
+        if len(parts) > 3:  # its steps may lie in both
+            relations = [f"{{ ?s {t.text} ?o }}" for t in parts[1:-1] if t.kind == "iri"]
+            if "!" in triple or facts.query(f"ASK {{ {' UNION '.join(relations)} }}").boolean:
+                raise Refused("a path may lead from facts of the endpoint to facts read from documents.")
+            return (THERE,)
+        return (LOCAL, THERE) if facts.query(f"ASK {{ {triple} }}").boolean else (THERE,)
 
 
 def _ntriples(triples: Iterable[Triple]) -> bytes:

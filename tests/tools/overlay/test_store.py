@@ -16,7 +16,7 @@ import pytest
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, XSD, Literal, Triple, text
-from triplewise.tools.kg.overlay.store import FactStore, default_path
+from triplewise.tools.overlay.store import FactStore, default_path
 
 EX = "http://example.org/"
 FACT = ExtractedFact(
@@ -82,7 +82,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from triplewise.tools.core.facts import ExtractedFact
-from triplewise.tools.kg.overlay.store import FactStore
+from triplewise.tools.overlay.store import FactStore
 from triplewise.tools.core.terms import IRI, Triple
 store, name = FactStore(Path(sys.argv[1])), sys.argv[2]
 print("ready", flush=True)
