@@ -41,9 +41,9 @@ NAMES: Final[Mapping[str, str]] = parse_yaml(text_of("names.yaml"), "names.yaml"
 """Every name an expression or template may use, and what it holds."""
 FIELDS: Final[Mapping[str, list[str]]] = {
     "feedback": [f.name for f in fields(Feedback)],
-    "memory": [f.name for f in fields(ReasoningMemory)],
+    "memory": [name for name in dir(ReasoningMemory) if not name.startswith("_")],
 }
-"""The fields of feedback and memory."""
+"""What may be read of feedback and memory."""
 
 
 def situation(

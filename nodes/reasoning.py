@@ -9,7 +9,6 @@ support of its reply is aligned to the KG (SymAgent 4.2.1, extractTriples).
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,14 +22,13 @@ from triplewise.tools.actions.symbolic import Extraction, ExtractService
 from triplewise.tools.actions.toolset import ActionContext, Call, Ranker, ReasoningMemory
 from triplewise.tools.core.errors import DocumentsUnavailableError
 from triplewise.tools.core.facts import Passage
-from triplewise.tools.core.terms import IRI, Node
+from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.extraction.alignment import align
 from triplewise.tools.extraction.triples import fact_request, supported_triples
-from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.pyql.program import AnyOf, PyQL, Typed, all_facts
 from triplewise.tools.retrieval.ranking import rank_relations
 
+_NAME = re.compile(r"[^\s(),;{}]+")  # In a query: an id, a variable or a literal
 LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")
 PASSAGES, CHARACTERS = 40, 12_000
 """Passages found for one entity and relation, and characters of passages that a model is shown at once."""
@@ -62,45 +60,32 @@ def action_context(state: State, env: Environment) -> ActionContext:
 
 def reasoning_memory(state: State, env: Environment) -> ReasoningMemory:
     """Return what was linked, looked up, bound and tried before (QueryAgent, algorithm 1, RM)."""
-    calls, standing = [_call_text(s) for s in state.steps], state.standing
     # A call is doubtful on the program on which it failed; the same words on another program, such as the
     # next rule's, are another call. The last one is doubtful too, if it had failed on its program.
-    failed = [(s.program_before, _call_text(s)) for s in state.steps if s.rolled_back]
-    last = {(s.program_before, _call_text(s)) for s in state.steps[-1:]}
-    nodes, relations = _planned(state, env.kg.profile)
-    seen, shown = _shown(state, env)
-    bound = dict.fromkeys(n if n.startswith("#") else f"?{n}" for s in standing for n in s.feedback.values)
-    if any(s.feedback.action == "undo" for s in standing):
-        bound = {v: None for v in bound if v in re.findall(r"\?\w+", state.program)}
+    made = [(step.program_before, _call_text(step)) for step in state.steps]
+    failed = {call for call, step in zip(made, state.steps, strict=True) if step.rolled_back}
+    here = {(program, call) for program, call in made if program == state.program}
     return ReasoningMemory(
-        # The plan names more than the linked entities, such as the class that a question wants.
-        linked={**{node: node for node in nodes}, **{e.id: e.label for e in state.linked}},
-        looked_up=_looked_up(standing),
-        bound=tuple(bound),
-        seen=seen,
-        shown=shown.union(relations),
-        tried=dict(Counter(calls)),
+        linked={entity.id: entity.label for entity in state.linked},
+        looked_up=_looked_up(state.standing),
+        bound=_bound(state),
+        seen=_seen(state, env),
+        shown=_shown(state, env),
+        calls=tuple(call for _, call in made),
         failed=frozenset(call for _, call in failed),
-        doubted=frozenset(call for at, call in failed if at == state.program or (at, call) in last),
-        last=calls[-1] if calls else "",
+        doubted=frozenset(call for _, call in failed & {*here, *made[-1:]}),
         steps=len(state.steps),
         budget=env.context.max_steps or 0,
-        calls=tuple(calls),
-        planned=tuple(dict.fromkeys(relations)),
     )
 
 
-def _planned(state: State, profile: Profile) -> tuple[list[str], list[str]]:
-    """Return the nodes and the relations of the followed reading and of the rules."""
-    followed = PyQL.parse(state.followed.program if state.followed else "", profile)
-    facts = list(all_facts(followed.clauses))
-    nodes: list[Node] = [n for f in facts for n in (f.subject, f.object)]
-    for clause in followed.clauses:
-        nodes += [clause.type] if isinstance(clause, Typed) else []
-        nodes += clause.nodes if isinstance(clause, AnyOf) else []
-    named = [profile.short(n) for n in nodes if isinstance(n, IRI)]
-    relations = [*(profile.short(f.relation) for f in facts), *(r for x in state.rules for r in x.relations)]
-    return [*named, *(rule.anchor for rule in state.rules)], relations
+def _bound(state: State) -> tuple[str, ...]:
+    """Return the variables that steps bound; after an `undo` those that the program still has."""
+    named = dict.fromkeys(name for step in state.standing for name in step.feedback.values)
+    variables = [name if name.startswith("#") else f"?{name}" for name in named]
+    if any(step.feedback.action == "undo" for step in state.standing):
+        variables = [v for v in variables if v in re.findall(r"\?\w+", state.program)]
+    return tuple(variables)
 
 
 def _looked_up(standing: Sequence[Step]) -> dict[str, dict[str, list[str]]]:
@@ -113,18 +98,33 @@ def _looked_up(standing: Sequence[Step]) -> dict[str, dict[str, list[str]]]:
     return looked_up
 
 
-def _shown(state: State, env: Environment) -> tuple[frozenset[str], frozenset[str]]:
-    """Return nodes that steps and hints show, other meanings of a mention too, and relations."""
-    short = env.kg.profile.short
-    hinted = [t for s in state.observation for t in (s.triple, s.through) if t is not None]
-    ends = (short(n) for t in hinted for n in (t.subject, t.object) if isinstance(n, IRI))
-    values = (i for s in state.standing for ids in s.feedback.ids.values() for i in ids)
-    meanings = (c.id for e in state.linked for c in e.candidates)
-    searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))
-    examples = " ".join(example.answers[0] for example in nearest_examples(state, env))
-    solved = re.findall(r"[^\s(),;{}]+", examples)  # what it names may be used, as what a search gave may
-    seen = frozenset((*values, *state.focus, *ends, *meanings))
-    return seen, frozenset((*(short(t.relation) for t in hinted), *searched, *solved))
+def _seen(state: State, env: Environment) -> frozenset[str]:
+    """Return nodes that steps, hints and the plan show, other meanings of a mention too."""
+    ends = (node for triple in _hinted(state) for node in (triple.subject, triple.object))
+    values = (id for step in state.standing for ids in step.feedback.ids.values() for id in ids)
+    meanings = (candidate.id for entity in state.linked for candidate in entity.candidates)
+    hinted = (env.kg.profile.short(node) for node in ends if isinstance(node, IRI))
+    anchors = (rule.anchor for rule in state.rules)
+    return frozenset((*values, *state.focus, *hinted, *meanings, *anchors, *_planned(state)))
+
+
+def _shown(state: State, env: Environment) -> frozenset[str]:
+    """Return relations that hints, searches, the plan and solved questions show."""
+    hinted = (env.kg.profile.short(triple.relation) for triple in _hinted(state))
+    searched = (id for step in state.steps for id in step.feedback.ids.get("search", ()))
+    ruled = (relation for rule in state.rules for relation in rule.relations)
+    solved = _NAME.findall(" ".join(example.answers[0] for example in nearest_examples(state, env)))
+    return frozenset((*hinted, *searched, *ruled, *solved, *_planned(state)))
+
+
+def _hinted(state: State) -> list[Triple]:
+    return [t for seen in state.observation for t in (seen.triple, seen.through) if t is not None]
+
+
+def _planned(state: State) -> list[str]:
+    """Return the nodes and relations of the followed reading, such as the class that a question wants."""
+    lines = state.followed.program.splitlines() if state.followed else []
+    return [name for line in lines for name in _NAME.findall(line.partition("(")[2]) if name[0] != "?"]
 
 
 def _call_text(step: Step) -> str:

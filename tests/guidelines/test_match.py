@@ -56,7 +56,6 @@ memories = st.builds(
     calls=st.lists(
         st.sampled_from(["", *(Call(f.action, f.arguments).text() for f in CALLS)]), max_size=4
     ).map(tuple),
-    planned=st.lists(WORDS, max_size=2).map(tuple),
 )
 
 

@@ -15,7 +15,7 @@ MEMORY = ReasoningMemory(
     linked={"m.1": "Alien"},
     looked_up={"m.1": {"forward": ["r.a", "r.plan"], "backward": ["r.c"]}},
     bound=("?x",),
-    last="get_relation(?x)",
+    calls=("get_relation(?x)",),
 )
 DOUBTS = (
     "answer_type_who",
@@ -74,7 +74,7 @@ def test_a_doubted_answer_may_be_insisted_on(id: str) -> None:
     example = GUIDELINES[id].example
     given, call = GUIDELINES[id].given, Call(example.feedback.action, example.feedback.arguments).text()
     assert GUIDELINES.triggered(example.feedback, example.memory, **given)[0] == id
-    again = replace(example.memory, doubted=frozenset({call}), last=call, calls=(call,))
+    again = replace(example.memory, doubted=frozenset({call}), calls=(call,))
     assert id not in GUIDELINES.triggered(example.feedback, again, **given)
     # Nor is the finished run held up for it: the doubt was answered when the variable was set again.
     done = replace(example.feedback, action="execute", arguments=(), finished=True)
@@ -82,7 +82,7 @@ def test_a_doubted_answer_may_be_insisted_on(id: str) -> None:
 
 
 def calls(*texts: str) -> ReasoningMemory:
-    return replace(MEMORY, calls=texts, last=texts[-1], steps=len(texts))
+    return replace(MEMORY, calls=texts, steps=len(texts))
 
 
 def test_a_loop_is_two_calls_by_turns() -> None:

@@ -71,8 +71,6 @@ def _remembered(memory: ReasoningMemory, feedback: Feedback) -> ReasoningMemory:
         looked_up=memory.looked_up | offered,
         bound=tuple(dict.fromkeys((*memory.bound, *feedback.values))),
         seen=memory.seen.union(*feedback.ids.values()),
-        tried={**memory.tried, call: memory.tried.get(call, 0) + 1},
-        last=call,
         steps=memory.steps + 1,
         budget=memory.budget,
         calls=(*memory.calls, call),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -85,11 +86,9 @@ class ReasoningMemory:
         bound: `?variable` names of the current program, in order of appearance.
         seen: short ids seen in any observation.
         shown: short ids of relations that were shown without a look-up, by hints or a search.
-        tried: call text -> number of times tried; failed: the ones that ended in an error.
+        calls: texts of all calls in order; failed: the ones that ended in an error.
         doubted: those of them that failed on the very program that is there now (or, for `last`, was then).
-        last: text of the last call; steps, budget: how many steps were used, and how many there are.
-        calls: texts of all calls in order, failed ones too.
-        planned: short ids of the relations that the plan's verified rules use.
+        steps, budget: how many steps were used, and how many there are.
     """
 
     linked: dict[str, str] = field(default_factory=dict)
@@ -97,14 +96,21 @@ class ReasoningMemory:
     bound: tuple[str, ...] = ()
     seen: frozenset[str] = frozenset()
     shown: frozenset[str] = frozenset()
-    tried: dict[str, int] = field(default_factory=dict)
+    calls: tuple[str, ...] = ()
     failed: frozenset[str] = frozenset()
     doubted: frozenset[str] = frozenset()
-    last: str = ""
     steps: int = 0
     budget: int = 0
-    calls: tuple[str, ...] = ()
-    planned: tuple[str, ...] = ()
+
+    @property
+    def last(self) -> str:
+        """The last call."""
+        return self.calls[-1] if self.calls else ""
+
+    @property
+    def tried(self) -> Counter[str]:
+        """How many times each call was tried."""
+        return Counter(self.calls)
 
     @property
     def names(self) -> set[str]:

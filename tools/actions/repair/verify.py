@@ -1,9 +1,8 @@
 """Corrections of a failed step: what may have been meant, tried on the KG before it is offered.
 
-Four kinds, as measured on gold steps that were broken on purpose: the fact turned around, another relation of
-the same node, a bound variable for an unbound one, the id of a node for its name. One query tests many facts;
-those that hold are then really carried out, on the program before the failed step. A time-out, or an engine
-that cannot be reached, says nothing of a fix: it stays untried.
+Three kinds, as measured on gold steps that were broken on purpose: the fact turned around, another relation
+of the same node, the id of a node for its name. One query tests many facts; those that hold are carried out
+on the program before the failed step. A time-out, or an engine that is not reached, says nothing of a fix.
 """
 
 from __future__ import annotations
@@ -25,24 +24,22 @@ from triplewise.tools.kg.protocol import KnowledgeGraph, Layer, Outcome, Result
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.parsing.similarity import thresholds_of
 from triplewise.tools.pyql.program import PyQL, fresh
-from triplewise.tools.pyql.text import Reader, apply, read_iri, read_term, read_variable, write_iri
+from triplewise.tools.pyql.text import Reader, apply, read_term, read_variable, write_iri
 from triplewise.tools.retrieval.encoder import Encoder
 
-SURE, GAP, PLANNED = 0.5, 0.35, 0.15
+SURE, GAP = 0.5, 0.35
 """Prior of a turned fact: one that finds something is nearly always right. Behind a fix of such a prior that
-finds something, what is `GAP` less likely is not worth a query. What a verified rule of the plan adds."""
-LEAST, INDEXED, SEEN = 0.6, 3, 200
-"""Names less alike are not taken for slips of one another. Nodes that the label index may offer for one name,
-and nodes of past observations whose names are compared with it."""
+finds something, what is `GAP` less likely is not worth a query."""
+LEAST, INDEXED = 0.6, 3
+"""Names less alike are not taken for slips of one another. Nodes that are offered for one name."""
 TO_QUESTION, TO_FAILED, FITTING = 0.6, 0.4, 5
 """Weights of a relation's similarity to the question and to the relation that failed; how many of the most
 alike relations fixes may use besides that one."""
-PROBED, PATIENCE, TIMEOUTS = 24, 5.0, 2
-"""Facts that one query tests at once, seconds that it may take; so many time-outs end the trying."""
+PROBED, PATIENCE = 24, 5.0
+"""Facts that one query tests at once, and seconds that it may take."""
 SHOWN = 3
 """Values shown of what a fix finds."""
 _NAMED = {Outcome.EMPTY, "bad_subject", "bad_object", "unknown_entity", "bad_type"}
-_UNBOUND = {"unknown_variable", "bad_variable", "max_not_variable"}
 _QUOTES = ('"', "'")
 
 
@@ -51,47 +48,32 @@ class SpentError(Exception):
 
 
 class QueryBudget(Layer):
-    """A KG that asks the one below at most `budget` queries, each once; one more raises `SpentError`.
+    """A KG that asks the one below at most `left` queries: none once it is lost, or has timed out twice."""
 
-    Corrections must stay cheap and may never hang a run. Queries count for the meter of the KG below too.
-    """
-
-    def __init__(self, origin: KnowledgeGraph, budget: int) -> None:
+    def __init__(self, origin: KnowledgeGraph, left: int) -> None:
         super().__init__(origin)
-        self.budget, self.used = budget, 0
+        self.left, self._timed_out = left, False
         self.timeout = min(origin.timeout, PATIENCE)
         self._labels = origin._labels
-        self._failures: list[Outcome] = []
-        self._results: dict[tuple[str, int | None], Result] = {}
 
     @property
     def shared(self) -> KnowledgeGraph:  # type: ignore[override]
         """The KG below: what is kept for it (texts of relations) holds for this one too."""
         return self.origin.shared
 
-    @property
-    def left(self) -> int:
-        """Queries left; 0 once the KG has stopped answering."""
-        failed = self._failures
-        lost = Outcome.UNAVAILABLE in failed or failed.count(Outcome.TIMEOUT) >= TIMEOUTS
-        return 0 if lost else self.budget - self.used
-
     def query(
         self, sparql: str, *, timeout: float | None = None, limit: int | None = None, foreign: bool = False
     ) -> Result:
-        """Run one query, or return the result it had before. Raises `SpentError` where none is left."""
-        key = (sparql, limit)
-        if key not in self._results:
-            if self.left < 1:
-                raise SpentError(f"no query is left of {self.budget}")
-            seconds = self.timeout if timeout is None else min(timeout, self.timeout)
-            with self.origin.meter.block() as meter:
-                result = self.origin.query(sparql, timeout=seconds, limit=limit, foreign=foreign)
-            self._results[key] = result
-            self.used += meter.queries
-            if not result.outcome.ok:
-                self._failures.append(result.outcome)
-        return self._results[key]
+        """Run one query. Raises `SpentError` where none is left."""
+        if self.left < 1:
+            raise SpentError
+        seconds = self.timeout if timeout is None else min(timeout, self.timeout)
+        with self.origin.meter.block() as meter:
+            result = self.origin.query(sparql, timeout=seconds, limit=limit, foreign=foreign)
+        is_late = result.outcome is Outcome.TIMEOUT
+        is_lost = result.outcome is Outcome.UNAVAILABLE or (is_late and self._timed_out)
+        self.left, self._timed_out = 0 if is_lost else self.left - meter.queries, self._timed_out or is_late
+        return result
 
     def close(self) -> None:
         """The KG below belongs to others: nothing is closed."""
@@ -193,17 +175,13 @@ class _FailedStep:
         """Return all fixes of any kind, each once, without what failed on this program or changes nothing."""
         failed = {*self.memory.doubted, Call(self.action, self.args).text()}
         fixes: dict[Call, Fix] = {}
-        for make in (self._facts, self._variables, self._nodes):
+        for make in (self._facts, self._nodes):
             # A kind that would need more queries than are left gives way to the ones that need none.
             with suppress(SpentError, QueryFailedError):
                 for fix in make():
                     if fix.call.text() not in failed and self._after(fix) != self.program:
                         fixes.setdefault(fix.call, fix)
         return list(fixes.values())
-
-    def _with(self, place: int, value: str, relation: str = "", prior: float = 0.0) -> Fix:
-        arguments = (*self.args[:place], value, *self.args[place + 1 :])
-        return Fix(Call(self.action, arguments), relation, prior)
 
     def _facts(self) -> Iterator[Fix]:
         """The fact turned around; another relation of either end, in the direction in which it is there."""
@@ -222,47 +200,27 @@ class _FailedStep:
                     same = relation == failed and forward == (node == subject)
                     if not same and (forward or not other.startswith(_QUOTES)):
                         ends = (node, relation, other) if forward else (other, relation, node)
-                        prior = PLANNED * (relation in self.memory.planned)
-                        yield Fix(Call(self.action, ends), relation, prior)
+                        yield Fix(Call(self.action, ends), relation)
             if self._is_new(other):
                 return
 
-    def _variables(self) -> Iterator[Fix]:
-        """A bound variable in place of one that nothing binds, the most alike first."""
-        if self.cause not in _UNBOUND or self.action not in self.toolset:
-            return
-        kinds = [p.kind for p in self.toolset.action(self.action).parameters] or ["text"]
-        for place, form in enumerate(self.args):
-            is_due = kinds[min(place, len(kinds) - 1)] == "variable" and not form.startswith("?")
-            if is_due or self._is_new(form):
-                newest_first = self.bound[::-1]
-                for age, (variable, alike) in enumerate(
-                    zip(newest_first, _similarities(form, newest_first), strict=True)
-                ):
-                    yield self._with(place, variable, prior=0.5 * alike + 0.05 / (age + 1))
-
     def _nodes(self) -> Iterator[Fix]:
-        """The id of the known or indexed node whose name was written, or was written with a slip."""
+        """The id of the linked or indexed node whose name was written, or was written with a slip."""
         if self.cause not in _NAMED or (self.action == "add_filter" and self.cause == Outcome.EMPTY):
             return
-        known = dict(self.memory.linked)
-        seen = sorted(i for i in self.memory.seen if i not in known)[:SEEN]
-        terms = {i: iri for i in seen if (iri := read_iri(i, self.profile)) is not None}
-        labels = self.kg.labels(terms.values()) if terms else {}
-        known |= {i: labels.get(iri, i) for i, iri in terms.items()}
-        relation = self.fact[1] if self.fact else ""
+        linked, relation = self.memory.linked, self.fact[1] if self.fact else ""
         for place, form in enumerate(self.args):
-            if form.startswith("?") or form in known or (relation and place == 1):
+            if form.startswith("?") or form in linked or (relation and place == 1):
                 continue
             name = form.strip("'\"")
-            alike = map(max, _similarities(name, list(known)), _similarities(name, list(known.values())))
-            nodes = [(n, s) for n, s in zip(known, alike, strict=True) if s >= LEAST]
-            nodes.sort(key=lambda s: (-s[1], s[0]))
+            alike = map(max, _similarities(name, [*linked]), _similarities(name, [*linked.values()]))
+            nodes = [(n, s) for n, s in zip(linked, alike, strict=True) if s >= LEAST]
             if not nodes:
                 indexed = self.kg.names.search(name, INDEXED)
                 nodes = [(write_iri(c.iri, self.profile), c.score * 0.8) for c in indexed]
-            for node, score in nodes[:INDEXED]:
-                yield self._with(place, node, relation, 0.3 + 0.5 * score)
+            for node, score in sorted(nodes, key=lambda n: -n[1])[:INDEXED]:
+                arguments = (*self.args[:place], node, *self.args[place + 1 :])
+                yield Fix(Call(self.action, arguments), relation, 0.3 + 0.5 * score)
 
     def _is_new(self, form: str) -> bool:
         return form.startswith("?") and form not in self.bound
@@ -300,7 +258,7 @@ class _FailedStep:
         both = dict(zip(relations, zip(question, wrong, strict=True), strict=True))
         alike = {r: TO_QUESTION * q + TO_FAILED * f for r, (q, f) in both.items()}
         fitting = sorted((r for r in relations if max(both[r]) >= least), key=lambda r: -alike[r])
-        allowed = {"", failed, *self.memory.planned, *fitting[:FITTING]}
+        allowed = {"", failed, *fitting[:FITTING]}
         scored = [
             (fix.prior + alike.get(fix.relation, 0.0), fix)
             for fix in fixes
