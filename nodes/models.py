@@ -12,9 +12,8 @@ import re
 import threading
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
-from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -36,7 +35,6 @@ from triplewise.tools.retrieval.encoder import Encoder
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from langchain_openai import OpenAIEmbeddings
 T = TypeVar("T")
 Messages = Sequence[Mapping[str, str]] | str
 """Chat messages in OpenAI's form, `{"role": "user", "content": "..."}`, or the text of one."""
@@ -76,10 +74,9 @@ class Reply:
 
 
 @cache
-def _prices() -> dict[str, dict[str, float]]:
+def _prices() -> Any:
     text = (files("triplewise.nodes") / "pricing.yaml").read_text(encoding="utf-8")
-    prices: dict[str, dict[str, float]] = parse_yaml(text, "pricing.yaml").value["models"]
-    return prices
+    return parse_yaml(text, "pricing.yaml").value["models"]
 
 
 def cost(model: str, input_tokens: int, output_tokens: int) -> float | None:
@@ -87,7 +84,7 @@ def cost(model: str, input_tokens: int, output_tokens: int) -> float | None:
     undated = re.sub(r"-(\d{4}-\d{2}-\d{2}|\d{4})$", "", model)
     if (price := _prices().get(model) or _prices().get(undated)) is None:
         return None
-    return (input_tokens * price["input"] + output_tokens * price["output"]) / 1e6
+    return float(input_tokens * price["input"] + output_tokens * price["output"]) / 1e6
 
 
 class ReplyTooLongError(Exception):
@@ -128,11 +125,6 @@ class Server:
         parts = urlsplit(self.base_url)
         return f"the model server at {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}"
 
-    @property
-    def is_openai(self) -> bool:
-        """Whether it is OpenAI's own, in whatever region."""
-        return f".{urlsplit(self.base_url).hostname}".endswith(".api.openai.com")
-
     def client_settings(self, most_bytes: int) -> dict[str, Any]:
         """Return settings of langchain-openai's asynchronous clients, which read `most_bytes` of a reply."""
 
@@ -160,7 +152,7 @@ def find_server(model: str, base_url: str | None, api_key_env: str, **settings: 
         raise ConfigurationError(f"the key in {api_key_env} holds characters no key has; copy it again")
     secrets.remember(key)
     server = Server(model, url, key or "no-key", api_key_env, **settings)
-    if not key and server.is_openai:
+    if not key and f".{urlsplit(url).hostname}".endswith(".api.openai.com"):  # in whatever region
         others = 'give base_url of a server that needs none, or use model="embedded"'
         raise ConfigurationError(f"no key for {url}: set environment variable {api_key_env}, or {others}")
     return server
@@ -180,10 +172,8 @@ def open_model(
 ) -> ChatModel:
     """Return a language model, opened once per settings. Nothing is sent before the first call.
 
-    Args:
-        model: `openai:NAME`, for any server that speaks the OpenAI API, or `provider:NAME`, through the
-            LangChain package of the provider, which finds its key itself.
-        settings: timeout, max_retries, temperature, max_tokens and the like; None leaves one out.
+    `model` is `openai:NAME`, for any server that speaks the OpenAI API, or `provider:NAME`, through the
+    LangChain package of the provider, which finds its key itself. A setting that is None is left out.
     """
     provider, name = split_model(model)
     secrets.remember_environment()
@@ -247,24 +237,14 @@ class ChatModel:
         time where they may be `parallel`. Raises `ConfigurationError` where the person must set something
         right, `ModelUnavailableError` after all retries, and `OutOfTimeError` where the seconds are over.
         """
-        seconds = deadline.left if deadline is not None else None
-        if seconds is not None and seconds <= 0:
+        if deadline is not None and deadline.passed:
             raise OutOfTimeError("the budget of seconds is spent")
         tools = [dict(s) if "function" in s else {"type": "function", "function": s} for s in schemas]
         request: dict[str, Any] = {"stop": list(stop)} if stop else {}
         if tools and self.server is not None and not parallel:
             request["parallel_tool_calls"] = False
-
-        async def message() -> AIMessage:
-            async with asyncio.timeout(seconds):
-                return await self._message(messages, request, tools)
-
-        try:
-            received = wait_for(message(), deadline)
-        except TimeoutError:
-            words = f"{self!r} did not answer within the {seconds:.1f} s left to the run"
-            raise OutOfTimeError(words) from None
-        return self._read(received, [messages] if isinstance(messages, str) else messages, tools, stop)
+        message = wait_for(self._message(messages, request, tools), deadline)
+        return self._read(message, [messages] if isinstance(messages, str) else messages, tools, stop)
 
     async def _message(
         self, messages: Messages, request: dict[str, Any], tools: Sequence[dict[str, Any]]
@@ -276,9 +256,9 @@ class ChatModel:
             if "max_tokens" in self._left_out and self.server is not None:
                 sent["max_completion_tokens"] = self._max_tokens
             chat = self.chat
-            asked: Any = chat.bind_tools(tools) if tools else chat
+            bound: Any = chat.bind_tools(tools) if tools else chat
             try:
-                message: AIMessage = await asked.ainvoke(messages, **sent)
+                message: AIMessage = await bound.ainvoke(messages, **sent)
             except ReplyTooLongError:
                 return AIMessage("", response_metadata={"finish_reason": "length"})
             except Exception as error:  # every provider's package has errors of its own
@@ -339,7 +319,11 @@ class OpenAIEncoder(Encoder):
     def __init__(self, server: Server) -> None:
         # The server is part of the name: it keeps vectors apart from those of others.
         super().__init__(f"openai:{server.model}@{server.where.rpartition(' ')[2]}", 0, CACHED_TEXTS)
+        from langchain_openai import OpenAIEmbeddings
+
+        settings = server.client_settings(LONGEST_VECTORS)
         self.server = server
+        self._client = OpenAIEmbeddings(check_embedding_ctx_length=False, chunk_size=BATCH, **settings)
 
     @property
     def dimension(self) -> int:
@@ -347,13 +331,6 @@ class OpenAIEncoder(Encoder):
         if not self._dimension:
             self.encode(["dimension"])
         return self._dimension
-
-    @cached_property
-    def _client(self) -> OpenAIEmbeddings:
-        from langchain_openai import OpenAIEmbeddings
-
-        settings = self.server.client_settings(LONGEST_VECTORS)
-        return OpenAIEmbeddings(check_embedding_ctx_length=False, chunk_size=BATCH, **settings)
 
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
         sent = [text if text.strip() else " " for text in texts]  # servers refuse an empty text
@@ -369,9 +346,7 @@ class OpenAIEncoder(Encoder):
         return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
 
 
-@lru_cache(maxsize=8)
-def _encoder(server: Server) -> OpenAIEncoder:
-    return OpenAIEncoder(server)
+_encoder = lru_cache(maxsize=8)(OpenAIEncoder)
 
 
 def open_embeddings(
@@ -400,14 +375,19 @@ if hasattr(os, "register_at_fork"):  # a child has neither the thread nor the co
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T], deadline: Deadline | None = None) -> T:
-    """Run a coroutine on that loop and wait here; `OutOfTimeError` when the deadline is cancelled."""
+    """Run a coroutine on that loop and wait here; `OutOfTimeError` when the deadline ends."""
+    deadline = deadline or Deadline(threading.TIMEOUT_MAX)
     with _STARTING:  # two first calls at a time would start one loop each
         future = asyncio.run_coroutine_threadsafe(coroutine, _loop())
     try:
-        with deadline.waking(future.cancel) if deadline is not None else nullcontext():
-            return future.result()
+        with deadline.waking(future.cancel):
+            return future.result(min(seconds := deadline.left, threading.TIMEOUT_MAX))
     except CancelledError:
         raise OutOfTimeError("the run was cancelled") from None
+    except TimeoutError:
+        if not deadline.passed:
+            raise
+        raise OutOfTimeError(f"no answer within the {seconds:.1f} s left to the run") from None
     finally:
         future.cancel()
 
@@ -462,20 +442,20 @@ def explained(
         is_unread = is_malformed(error) or isinstance(error, ReplyTooLongError)
         problem = f"sent a reply that is no {due} ({type(error).__name__}: {words})" if is_unread else words
         return ModelUnavailableError(f"{where} {problem}")
-    told, advice = f"{code} {words}".lower(), ""
+    about, advice = f"{code} {words}".lower(), ""
     kind: type[errors.TriplewiseError] = ConfigurationError
     if status == 429 and code == "insufficient_quota":
         advice = ": top up this key's account, or use another key"
     elif status in (408, 409, 425, 429) or status >= 500:
         kind, advice = ModelUnavailableError, f"; {tries}"
-    elif re.search(r"context[ _](length|window|size)", told):
+    elif re.search(r"context[ _](length|window|size)", about):
         kind = ModelUnavailableError
         advice = "; use a model with a longer context, fewer steps, or a smaller observation"
     elif status in (401, 403):
         advice = f": check the key in environment variable {server.api_key_env}, and its rights to this model"
     elif status == 404:
         advice = f": check model {server.model!r} and the base URL, which usually ends in /v1"
-    elif re.search(r"\btools?\b|tool[_ -](choice|call)|function call", told):
+    elif re.search(r"\btools?\b|tool[_ -](choice|call)|function call", about):
         advice = '; if this model has no tool calls, use calling="react"'
     return kind(f"{where} refused the request (HTTP {status}: {words}){advice}")
 
