@@ -18,6 +18,7 @@ VALUES, CHARACTERS = 10, 4_000
 """Values of a relation that are shown, and characters of all relations around one or two entities."""
 SHOWN_NEIGHBORS, SHOWN_PATHS = 50, 20
 """Neighbors under one relation that are shown on a page, and paths that are shown."""
+HOPS, PATHS = 3, 100  # Triples of a path, and paths that are looked for
 DIRECTIONS: Sequence[Direction] = ("forward", "backward")
 ALL_VALUES = "or entity, relation, all: all values of that relation"
 Page = Annotated[str, "text", "2, 3, ... to see what the first page left out"]
@@ -124,9 +125,7 @@ def get_path(
     if source == target:
         message = f"{entity1} is both ends: get_path needs two entities"
         raise ActionError("same_entity", message, given=entity1)
-    result = kg.paths(
-        source, target, context.path_hops, timeout=context.path_seconds, limit=context.path_limit
-    )
+    result = kg.paths(source, target, HOPS, limit=PATHS)
     triples = tuple(dict.fromkeys(hop.triple for path in result.paths for hop in path))
     ends, hops = short_ids(kg, (source, target)), [[hop.triple for hop in path] for path in result.paths]
     flat = [triple for path in hops[:SHOWN_PATHS] for triple in path]
@@ -141,7 +140,7 @@ def get_path(
         arguments=tuple(ends),
         outcome=outcome,
         message=result.message,
-        observation="\n".join(lines) or f"No path of up to {context.path_hops} hops joins the two.",
+        observation="\n".join(lines) or f"No path of up to {HOPS} hops joins the two.",
         ids={"neighbors": entity_ids(kg, triples)},
         triples=triples,
         detail=resolver.detail(),

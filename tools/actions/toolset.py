@@ -44,19 +44,11 @@ class Call:
 class Feedback:
     """What the environment says about one action: the raw material of ERASER (QueryAgent 3.3).
 
-    Attributes:
-        action, arguments: what was attempted ("" when the reply could not be parsed).
-        error: interpreter error code, "" if the action could be carried out.
-        message: the interpreter's or engine's own words.
-        detail: plain JSON facts about the error, for guideline templates.
-        outcome: KB outcome of the query run, see `Outcome` ("" if none was run).
-        observation: what the agent sees when nothing is wrong.
-        program: PyQL text after the action (before it, if the action failed).
-        relations: short ids offered: {"forward": [...], "backward": [...]}.
-        values, ids: preview of each variable: name -> labels (or `UnName_Entity`), and as short ids.
-        triples: facts that the action brought up, for reflection.
-        answers: final values as short ids or literals, when `finished`: the agent says it is done.
-        facts: those of the triples that were read from documents just now, with their provenance.
+    Of the interpreter: `error` code, `message`, and facts about it as plain JSON (`detail`). Of the KB: the
+    `outcome` of the query (see `Outcome`), `relations` offered by direction, a preview of each variable as
+    names (`values`) and as short `ids`. `observation` is what the agent sees when nothing is wrong, `program`
+    the PyQL text after the action, or before a failed one, `triples` what reflection chooses from, `facts`
+    those of them just read from documents, `answers` the final values of an agent that has `finished`.
     """
 
     action: str = ""
@@ -81,11 +73,10 @@ class ReasoningMemory:
     """What was linked, looked up, bound and tried so far (the RM of QueryAgent, Algorithm 1).
 
     Attributes:
-        linked: short id -> label of every linked entity.
+        linked: short id -> label.
         looked_up: entity or `?variable` -> its relations as last offered, as in `Feedback.relations`.
         bound: `?variable` names of the current program, in order of appearance.
-        seen: short ids seen in any observation.
-        shown: short ids of relations that were shown without a look-up, by hints or a search.
+        seen, shown: short ids of nodes seen in any observation, and of relations shown without a look-up.
         calls: texts of all calls in order; failed: the ones that ended in an error.
         doubted: those of them that failed on the very program that is there now (or, for `last`, was then).
         steps, budget: how many steps were used, and how many there are.
@@ -126,9 +117,8 @@ Ranker = Callable[[list[str], list[str]], tuple[list[str], list[str]]]
 class ActionContext:
     """All that an action may use in one step.
 
-    `preview` is how many values are shown; `published` shows them as the papers do, without their number or
-    a way to see the rest. `path_hops`, `path_limit` and `path_seconds` bound one search for paths: triples a
-    path, paths, and seconds (None leaves those to the KG). `encoder` lets a search compare meanings too.
+    `preview` values are shown; where `published`, as the papers do, without their number or a way to see the
+    rest. `encoder` lets a search compare meanings too.
     """
 
     kg: KnowledgeGraph
@@ -139,9 +129,6 @@ class ActionContext:
     preview: int = 5
     published: bool = False
     services: Mapping[str, Any] = field(default_factory=dict)
-    path_hops: int = 3
-    path_limit: int = 100
-    path_seconds: float | None = None
     encoder: Encoder | None = None
 
 
@@ -160,14 +147,10 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action by its name, made by `action`.
+    """An action by its name, made by `action`; where it is `variadic`, its last parameter may repeat.
 
-    Attributes:
-        doc: one or two sentences for the prompt.
-        parameters: in order. `variadic`: the last one may repeat.
-        run: context, arguments -> feedback; may raise `ActionError`. A program that is left out stays as it
-            is, unless the detail says `emptied`; without an observation, the message is shown.
-        example: a legal call, for documentation and tests.
+    `run` takes the context and the arguments, and may raise `ActionError`. A program that its feedback leaves
+    out stays as it is, unless the detail says `emptied`; without an observation, the message is shown.
     """
 
     name: str
@@ -253,11 +236,8 @@ def join_names(arguments: Iterable[str], due: int, names: Collection[str]) -> li
 class Toolset(Collection[str]):
     """The actions an agent may take. As a collection it holds all names they may be called by.
 
-    Attributes:
-        name: as in `TOOLSETS`.
-        declared: its actions, in the order they are documented.
-        to_pyql: the program of a run's state (`ActionContext.program`): what gives SPARQL and proof.
-        spelled: a model's reply, with the toolset's own ways to write an action made `Action: name(...)`.
+    `to_pyql` reads the program of a run's state, which gives SPARQL and proof; `spelled` turns a toolset's
+    own ways to write an action in a model's reply into `Action: name(...)`.
     """
 
     name: str
@@ -292,20 +272,15 @@ class Toolset(Collection[str]):
         return self._by_name[name]
 
     def extended(self, *actions: Action) -> Toolset:
-        """Return the toolset with more actions, which go before its own of the same name."""
-        names = {action.name for action in actions}
-        return replace(self, declared=(*self.without(*names).declared, *actions))
+        """Return the toolset with more actions, in place of its own of the same name."""
+        return replace(self, declared=(*self.without(*(a.name for a in actions)).declared, *actions))
 
     def without(self, *names: str) -> Toolset:
         """Return the toolset without some of its actions."""
         return replace(self, declared=tuple(a for a in self.declared if a.name not in names))
 
     def execute(self, context: ActionContext, call: Call) -> Feedback:
-        """Carry out a call. What is wrong with the call comes back as feedback with an `error`.
-
-        Raises:
-            RunError: if the KG is lost for good. Never for anything that a model wrote.
-        """
+        """Carry out a call; what is wrong with it comes back as feedback. `RunError` if the KG is lost."""
         name, arguments = whole(call.name), tuple(map(whole, call.arguments))
         try:
             action = self.action(name)

@@ -17,6 +17,7 @@ from triplewise.tools.actions import (
     Feedback,
     ReasoningMemory,
     Toolset,
+    explore,
     parse_call,
 )
 from triplewise.tools.actions.symbolic import Extraction
@@ -388,16 +389,22 @@ def test_all_values_of_a_relation_are_the_answer(
     assert ask(bench, "Q1490", "Q17", "P36").answers == ("Q1490", "Q17", "P36")
 
 
-def test_paths_are_as_long_and_as_many_as_allowed(bench: ActionContext) -> None:
+def test_paths_are_as_long_and_as_many_as_allowed(
+    bench: ActionContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     call = Call("get_path", ("Q17", "Q142"))
-    near, far = (EXPLORE.execute(replace(bench, path_hops=n), call) for n in (2, 3))
-    assert near.observation == "No path of up to 2 hops joins the two."
+    far = EXPLORE.execute(bench, call)
     assert (far.outcome, len(far.triples)) == ("rows", 3)
-    cut = EXPLORE.execute(replace(bench, path_limit=1), Call("get_path", ("Q17", "Q1490")))
+    monkeypatch.setattr(bench.kg, "path_seconds", 0.0)
+    late = EXPLORE.execute(bench, call)
+    assert (late.outcome, late.triples) == ("timeout", ())
+    monkeypatch.undo()
+    monkeypatch.setattr(explore, "HOPS", 2)
+    assert EXPLORE.execute(bench, call).observation == "No path of up to 2 hops joins the two."
+    monkeypatch.setattr(explore, "PATHS", 1)
+    cut = EXPLORE.execute(bench, Call("get_path", ("Q17", "Q1490")))
     assert (cut.outcome, len(cut.triples)) == ("truncated", 1)
     assert "There may be more: cut at the limit of 1 paths" in cut.observation
-    late = EXPLORE.execute(replace(bench, path_seconds=0.0), call)
-    assert (late.outcome, late.triples) == ("timeout", ())
 
 
 def test_following_rules(bench: ActionContext) -> None:
