@@ -42,8 +42,15 @@ from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
 Source = OneOf["kb", "interpreter", "memory", "kb+memory", "interpreter+memory"]
 Severity = OneOf["error", "note"]
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
-TOOLSETS: Final = ("pyql", "explore", "symbolic", "agentbench", "sql", "select", "sparql")
-"""The package's own toolsets; the first is the one taken where none is named."""
+TOOLSETS: Final = (
+    "pyql",
+    "explore",
+    "symbolic",
+    "agentbench",
+    "sql",
+    "select",
+    "sparql",
+)  # the package's own
 SHIPPED: Final = (
     *("sql.yaml", "sparql.yaml", "agentbench.yaml", "interpreter.yaml", "interpreter_memory.yaml"),
     *("memory.yaml", "kb_memory.yaml", "kb.yaml", "fallback.yaml"),
@@ -112,10 +119,7 @@ class _Entry(BaseModel):
 
 
 class Guideline(_Entry):
-    """One situation that ERASER recognises, and what to do about it; `own` if it is the user's.
-
-    `trigger` and `text` are `when` and `guideline` compiled, when first used: most texts of a run never are.
-    """
+    """One situation that ERASER recognises, and what to do about it; `own` if it is the user's."""
 
     path: str
     line: int
@@ -129,12 +133,12 @@ class Guideline(_Entry):
 
     @cached_property
     def trigger(self) -> TemplateExpression:
-        """The expression that is true where the situation is present."""
+        """`when`, compiled."""
         return environment().compile_expression(self.when, undefined_to_none=False)
 
     @cached_property
     def text(self) -> Template:
-        """The template of the text."""
+        """`guideline`, compiled when first used: most texts of a run never are."""
         return environment().from_string(self.guideline)
 
 
@@ -175,7 +179,6 @@ class Guidelines:
         self._reported: set[str] = set()
 
     def __iter__(self) -> Iterator[Guideline]:
-        """In the order of the files."""
         return iter(self._all)
 
     def __getitem__(self, id: str) -> Guideline:
@@ -183,7 +186,7 @@ class Guidelines:
         return {guideline.id: guideline for guideline in self._all}[id]
 
     def match(
-        self, feedback: Feedback, memory: ReasoningMemory, *, toolset: str = TOOLSETS[0], **given: Any
+        self, feedback: Feedback, memory: ReasoningMemory, *, toolset: str = "pyql", **given: Any
     ) -> Match | None:
         """Return the first guideline whose situation is present, with its text; None if nothing is wrong.
 
@@ -191,8 +194,7 @@ class Guidelines:
         """
         values = situation(feedback, memory, **given)
         triggered = self._triggered(values, toolset)
-        first = next(triggered, None)
-        if first is None:
+        if (first := next(triggered, None)) is None:
             return None
         # Errors come first, so that all others are notes too; a step that stands may deserve several.
         fitting = [first, *triggered] if first.severity == "note" else [first]
@@ -202,7 +204,7 @@ class Guidelines:
         return Match(first.id, first.source, first.severity, text, reason, first.own)
 
     def triggered(
-        self, feedback: Feedback, memory: ReasoningMemory, *, toolset: str = TOOLSETS[0], **given: Any
+        self, feedback: Feedback, memory: ReasoningMemory, *, toolset: str = "pyql", **given: Any
     ) -> tuple[str, ...]:
         """Return the ids of all guidelines whose situation is present, the winner first; see `match`."""
         return tuple(g.id for g in self._triggered(situation(feedback, memory, **given), toolset))
@@ -258,10 +260,8 @@ def load_guidelines(paths: Sequence[Path | str] = (), *, instead: bool = False) 
         if (other := first.setdefault(guideline.id, guideline)) is not guideline:
             # Between files the earlier one is the user's, and theirs to fix.
             late, early = (guideline, other) if guideline.path == other.path else (other, guideline)
-            also = f"id: {late.id!r} is also the id of {early.path}:{early.line}"
-            raise DataError(
-                f"{also}; give one of them another name (the first that matches wins)", late.path, late.line
-            )
+            problem = f"id: {late.id!r} is also the id of {early.path}:{early.line}; give one another name"
+            raise DataError(f"{problem} (the first that matches wins)", late.path, late.line)
     return Guidelines(guidelines)
 
 

@@ -29,7 +29,7 @@ from triplewise.tools.language.lexicon import lexicon, word_list
 
 _VARIABLE = re.compile(r"\?\w+")
 _BARE = ("most", "least", "fewest")  # superlatives without an adjective
-_SIGNATURE = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
+_SIGNATURE, _PARAMETER = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL), re.compile(r"[^\s,][^,]*")
 
 
 def text_of(name: str) -> str:
@@ -137,9 +137,7 @@ def check_guideline(document: YamlDocument, index: int, key: str, source: str) -
 
 def unquoted(argument: str) -> str:
     """An argument without surrounding space and one pair of outer quotes."""
-    argument = argument.strip()
-    quoted = re.fullmatch(r"""(["'])(.*)\1""", argument, re.DOTALL)
-    return quoted[2].strip() if quoted else argument
+    return re.sub(r"""(?s)^(["'])(.*)\1$""", r"\2", argument.strip()).strip()
 
 
 def _find(form: object, ids: Iterable[str]) -> str | None:
@@ -162,11 +160,10 @@ def asking_words(
     text = question.casefold()
     folded = [label.casefold() for label in labels if label]
     places = {*spans, *((at, at + len(label)) for label in folded if (at := text.find(label)) >= 0)}
-    letters = list(text)
     for start, end in places:
         if 0 <= start < end <= len(text):
-            letters[start:end] = " " * (end - start)
-    return re.findall(r"[^\W_]+(?:['’][^\W_]+)*", "".join(letters))
+            text = text[:start] + " " * (end - start) + text[end:]
+    return re.findall(r"[^\W_]+(?:['’][^\W_]+)*", text)
 
 
 def extreme_of(words: Sequence[str]) -> OneOf["", "most", "least"]:
@@ -183,15 +180,16 @@ def wanted_kind(
     """The kind of answer that a question asks for; "" where it does not tell, or tells two kinds."""
     words = asking_words(question, labels, spans)
     asking, begins = word_list("asking") & set(words), words[0] if words else ""
-    if begins in word_list("verbs") and not asking and "or" not in words and "you" not in words[:2]:
-        return "yes_no"  # "can you name ..." asks for no yes
-    if len(asking) != 1:
-        return ""
-    if asking <= {"who", "whom"}:
-        return "who"
-    if asking == {"when"} and begins == "when":
-        return "when"
-    return "count" if ("how", "many") in pairwise(words) else ""
+    match [*asking]:
+        case [] if begins in word_list("verbs") and "or" not in words and "you" not in words[:2]:
+            return "yes_no"  # "can you name ..." asks for no yes
+        case ["who" | "whom"]:
+            return "who"
+        case ["when"] if begins == "when":
+            return "when"
+        case [_] if ("how", "many") in pairwise(words):
+            return "count"
+    return ""
 
 
 def is_variable(value: object) -> bool:
@@ -206,7 +204,7 @@ def _quote_list(items: Iterable[object]) -> str:
 
 def _preview(items: Iterable[object], n: int = 40) -> list[object]:
     listed = list(items)
-    return listed if len(listed) <= n else [*listed[:n], f"... ({len(listed) - n} more)"]
+    return [*listed[:n], f"... ({len(listed) - n} more)"] if len(listed) > n else listed
 
 
 def _offered(context: Context, node: object) -> Mapping[str, Sequence[str]]:
@@ -248,11 +246,6 @@ def _is_stranger(context: Context, value: object) -> bool:
     return is_id and not _is_known(context, text) and text.casefold() not in context["question"].casefold()
 
 
-def _arity(context: Context, action: object) -> int | None:
-    match = _signature(context, action)
-    return len([p for p in match[2].split(",") if p.strip()]) if match else None
-
-
 _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "names": lambda items: ", ".join(map(str, items)),
     "quote_list": _quote_list,  # a list of quoted names: ['?x', 'Q42']
@@ -268,7 +261,7 @@ _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "values_of": pass_context(_values_of),  # the previewed values of a variable after this step
     # The signature of an action, e.g. `add_max(max_var)`, or its bare name; and how many parameters it takes.
     "signature": pass_context(lambda c, action: m[0] if (m := _signature(c, action)) else str(action)),
-    "arity": pass_context(_arity),
+    "arity": pass_context(lambda c, action: (m := _signature(c, action)) and len(_PARAMETER.findall(m[2]))),
     # What was written as a name and read as an id, e.g. `Tokyo -> Q1490`; quotes alone are no name.
     "repairs": pass_context(_repairs),
     # The id of the linked entity with this label (case does not matter), or an empty string.

@@ -50,11 +50,9 @@ def get_relation(
     resolver, program, kg = terms.Resolver(context), _program(context), context.kg
     shown = form = entity_or_variable.strip()
     if form.startswith("?"):
-        variable = read_variable(form)
+        variable, existing = read_variable(form), [v.n3() for v in program.variables]
         if variable not in program.variables:
-            existing = [v.n3() for v in program.variables]
-            listed = ", ".join(existing) or "none"
-            message = f"{form} is not a created variable; existing variables: {listed}"
+            message = f"{form} is not a created variable; existing variables: {', '.join(existing) or 'none'}"
             raise ActionError("unknown_variable", message, given=form, existing=existing)
         result, schema = _around(context, variable, program.where(kg.profile))
     else:
@@ -155,15 +153,15 @@ def _replace_earlier_fact(context: ActionContext, before: PyQL, after: PyQL) -> 
         case [Fact(newest.subject, relation, newest.object) as earlier]:
             if set(preview(context, before).values.get(variable.name, [])) != {terms.UNNAMED}:
                 return None
-            feedback = preview(
-                context, replace(after, clauses=tuple(c for c in after.clauses if c != earlier))
+            kept = tuple(clause for clause in after.clauses if clause != earlier)
+            feedback, short = (
+                preview(context, replace(after, clauses=kept)),
+                context.kg.profile.short(relation),
             )
-            if feedback.outcome not in (Outcome.ROWS, Outcome.TRUNCATED):
-                return None
-            short = context.kg.profile.short(relation)
             led = f"{short}, which led {variable.n3()} only to nodes without a name"
             text = f"{feedback.observation} (The fact over {led}, was left out.)"
-            return replace(feedback, observation=text)
+            is_found = feedback.outcome in (Outcome.ROWS, Outcome.TRUNCATED)
+            return replace(feedback, observation=text) if is_found else None
     return None
 
 
@@ -191,7 +189,7 @@ def _truth(holds: bool) -> Feedback:
 def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bool = False) -> Feedback:
     """The values of each variable in a result, in the words of the paper (figure 4), and what they tell.
 
-    is_sample: whether the result holds only the first solutions that there are.
+    `is_sample`: the result holds only the first solutions that there are.
     """
     kg, limit = context.kg, context.preview
     if not result.rows:
@@ -305,7 +303,7 @@ def _declared() -> list[toolset.Action]:
 PYQL = Toolset("pyql", (get_relation, search, *_declared(), undo, execute, unknown))
 
 
-_LOOKED_AT, _BESIDE = 20, 1_000
+_LOOKED_AT, _FACTS = 20, 1_000
 """Nodes without a name that are looked at, and facts about them that are read."""
 _WRITTEN = {
     "year": re.compile(r"1\d{3}|20\d\d"),
@@ -340,28 +338,22 @@ def kind_of_value(term: Term, name: str | None) -> str:
 def _result_facts(
     context: ActionContext, program: PyQL, columns: _Columns, named: Mapping[Term, str]
 ) -> dict[str, Any]:
-    """Return facts about a result with rows, all plain JSON, for guidelines.
+    """Return facts about a result with rows, for guidelines.
 
-    Keys:
-        answer_kinds: kind -> how many distinct values of the answer variables, where they are set.
-        ends: variables of the answer, or else of the newest fact, whose values have no name and nothing else
-            beside them: no mediators, though they look like ones.
+    `answer_kinds`: kind -> how many distinct values of the answer variables. `ends`: variables of the answer,
+    or else of the newest fact, whose values have no name and lead nowhere, as mediators would.
     """
-    kg = context.kg
+    kg, newest = context.kg, program.clauses[-1]
     if kg.profile.percent_names:  # the name of such a term is known without a query
         named = {t: kg.profile.short(t) for column in columns.values() for t in column} | dict(named)
     kinds = {v: Counter(kind_of_value(t, named.get(t)) for t in c) for v, c in columns.items()}
-    facts: dict[str, Any] = {}
     answers = [v.name for v in program.answer if v.name in columns]
-    if answers:
-        facts["answer_kinds"] = dict(sum((kinds[v] for v in answers), Counter[str]()))
-    newest = program.clauses[-1]
-    mentioned = newest.mentions if isinstance(newest, Fact) else ()
-    facts["ends"] = [
-        v
-        for v in answers or [v.name for v in mentioned if v.name in columns]
-        if {"unnamed"} <= set(kinds[v]) <= {"unnamed", "unseen"} and _are_ends(kg, columns[v])
-    ]
+    latest = [v.name for v in newest.mentions if v.name in columns] if isinstance(newest, Fact) else []
+    nameless = (v for v in answers or latest if {"unnamed"} <= set(kinds[v]) <= {"unnamed", "unseen"})
+    facts = {
+        "answer_kinds": dict(sum((kinds[v] for v in answers), Counter[str]())),
+        "ends": [v for v in nameless if _are_ends(kg, columns[v])],
+    }
     return {key: value for key, value in facts.items() if value}
 
 
@@ -372,37 +364,33 @@ def _are_ends(kg: KnowledgeGraph, nodes: Sequence[Term]) -> bool:
     result = kg.query(
         f"SELECT DISTINCT ?node ?relation ?other WHERE {{ VALUES ?node {{ {values} }} "
         "{ ?node ?relation ?other } UNION { ?other ?relation ?node } }",
-        limit=_BESIDE,
+        limit=_FACTS,
     )
     if result.outcome != Outcome.ROWS:
         return False
-    types, beside = set(kg.profile.type_predicates), dict[Term, set[Term]]()
+    joined = dict[Term | None, set[Term | None]]()
     for node, relation, other in result.rows:
-        if not isinstance(relation, IRI) or relation.value in types or kg.profile.excludes(relation):
-            continue
-        if node is not None and other is not None:
-            beside.setdefault(node, set()).add(other)
-    return 2 * sum(len(others) < 2 for others in beside.values()) > len(beside)
+        is_type = isinstance(relation, IRI) and relation.value in kg.profile.type_predicates
+        if isinstance(relation, IRI) and not (is_type or kg.profile.excludes(relation)):
+            joined.setdefault(node, set()).add(other)
+    return 2 * sum(len(others) < 2 for others in joined.values()) > len(joined)
 
 
 def _empty_facts(context: ActionContext, before: PyQL, after: PyQL) -> dict[str, Any]:
     """Return what explains that the newest clause finds nothing.
 
-    Keys:
-        values: for a comparison, `?variable` -> what it holds.
-        lacking: for a fact of a known node, `node` and `other`, where that other one has the same relation.
-        has: for a fact or type, `?variable` -> relations with values that it has before, best first.
+    `values`: of a comparison, what each variable holds. `lacking`: of a fact of a known node, that node and
+    one that has the relation. `has`: of a fact or type, the relations, with values, that the variable has.
     """
     kg, short, facts = context.kg, context.kg.profile.short, dict[str, Any]()
     match after.clauses[-1:]:
         case (Filter() as comparison,):
             return {"values": describe_values(kg, after.clauses[:-1], comparison)}
         case (Fact(IRI() as node, relation, Variable()),):
-            known = [
-                f.subject for f in before.facts() if f.relation == relation and isinstance(f.subject, IRI)
-            ]
-            if known and node not in known:
-                facts["lacking"] = {"node": short(node), "other": short(known[0])}
+            known = [f.subject for f in before.facts() if f.relation == relation]
+            others = [subject for subject in known if isinstance(subject, IRI)]
+            if others and node not in others:
+                facts["lacking"] = {"node": short(node), "other": short(others[0])}
         case (Fact() | Typed() as newest,) if not context.published:
             for variable in [v for v in newest.mentions if v in before.variables][:1]:
                 schema = held_by(kg, variable.n3(), before.where(kg.profile))
@@ -419,21 +407,19 @@ def _empty_facts(context: ActionContext, before: PyQL, after: PyQL) -> dict[str,
 def _hierarchy_facts(program: PyQL, profile: Profile, empty: bool) -> dict[str, Any]:
     """Return what the newest fact has to do with the hierarchy of classes.
 
-    Keys:
-        hierarchy: `type` or `subclass`, if its relation is an instance-of or a subclass-of relation.
-        class_relations: for a fact that finds nothing, short ids of the relations that lead to classes.
+    `hierarchy`: `type` or `subclass`, if its relation is of that kind. `class_relations`: where it finds
+    nothing, the relations that lead to classes.
     """
     newest = program.clauses[-1] if program.clauses else None
     if not isinstance(newest, Fact):
         return {}
-    levels = {**dict.fromkeys(profile.subclass_predicates, "subclass")}
-    levels |= dict.fromkeys(profile.type_predicates, "type")
+    subclass, type_ = profile.subclass_predicates, profile.type_predicates
+    levels = {**dict.fromkeys(subclass, "subclass"), **dict.fromkeys(type_, "type")}
     facts: dict[str, Any] = {}
     if level := levels.get(newest.relation.value):
         facts["hierarchy"] = level
     if empty:
-        leading = (*profile.type_predicates, *profile.subclass_predicates)
-        facts["class_relations"] = [profile.short(IRI(p)) for p in leading]
+        facts["class_relations"] = [profile.short(IRI(p)) for p in (*type_, *subclass)]
     return facts
 
 
