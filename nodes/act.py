@@ -21,7 +21,7 @@ from triplewise.nodes.plan import is_sure, toolset_of
 from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.sql import require_model
 from triplewise.nodes.state import State, Step
-from triplewise.tools.actions import MODEL_TOOLSETS, Toolset, parse_actions, parse_call, parse_react
+from triplewise.tools.actions import MODEL_TOOLSETS, Toolset, parse_reply
 from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.kg.protocol import Outcome
@@ -31,8 +31,8 @@ from triplewise.tools.pyql.text import scan_arguments
 if TYPE_CHECKING:
     from triplewise.nodes.models import Reply
 
-Read: TypeAlias = tuple[str, str, Sequence[Call] | ActionError]
-"""Of a reply: the thought, the action as written, and the calls that it means, or what is wrong."""
+Read: TypeAlias = tuple[str, Sequence[Call] | ActionError]
+"""Of a reply: the thought, and the calls that it means, or what is wrong."""
 ANSWERS = ("set_answer", "ask", "take")  # Actions that set what a query returns
 EXECUTE = "execute"  # The action that executes the finished query
 
@@ -52,19 +52,19 @@ def ask_model(state: State, runtime: Runtime[Context]) -> Update:
     is_noted = state.verdict is not None and bool(state.verdict.note)
     if state.pending and not (is_noted and state.pending[0].name == EXECUTE):
         call, *rest = state.pending
-        return {**carry_out(state, env, "", call, ""), "pending": tuple(rest)}
+        return {**carry_out(state, env, "", call), "pending": tuple(rest)}
     # Line 6: thought, action <- LLM(prompt)
     values, native = prompt_values(state, env), context.calling == "tools"
     toolset = toolset_of(state, env)
     messages = messages_for(state, env, values, native)
     if native:
         reply = env.ask(messages, schemas=toolset.schemas(), parallel=most > 1)
-        thought, written, calls = read_tool_calls(reply, toolset, most)
+        thought, calls = read_tool_calls(reply, toolset, most)
     else:
         reply = env.ask(messages, stop=("\nObservation",), parallel=most > 1)
-        thought, written, calls = read_reply(reply.text, toolset, most)
+        thought, calls = read_reply(reply.text, toolset, most)
     if isinstance(calls, ActionError):
-        return carry_out(state, env, thought, unusable(reply, context) or calls, written)
+        return carry_out(state, env, thought, unusable(reply, context) or calls)
     name = calls[0].name
     is_bare = name in toolset and toolset.action(name).name == "answer" and not calls[0].arguments
     if is_bare and "answer" in env.prompt:
@@ -77,7 +77,7 @@ def ask_model(state: State, runtime: Runtime[Context]) -> Update:
     if most > 1 and has_query and calls[-1].name in ANSWERS and EXECUTE in toolset:
         pending.append(Call(EXECUTE))
     # Line 7: KB_fb, Python_fb <- Execute(action)
-    return {**carry_out(state, env, thought, calls[0], written), "pending": tuple(pending)}
+    return {**carry_out(state, env, thought, calls[0]), "pending": tuple(pending)}
 
 
 def messages_for(state: State, env: Environment, values: Mapping[str, Any], native: bool) -> list[Any]:
@@ -85,12 +85,8 @@ def messages_for(state: State, env: Environment, values: Mapping[str, Any], nati
     if env.context.history == "chat" and not native:
         messages = conversation(opening(env.prompt, values), turns_of(state.steps))
     else:
-        parts = (
-            {"system": "system_tools", "user": "turn_tools"}
-            if native
-            else {"system": "system", "user": "turn"}
-        )
-        messages = [{"role": r, "content": env.prompt.render(p, **values)} for r, p in parts.items()]
+        parts, form = {"system": "system", "user": "turn"}, "_tools" * native
+        messages = [{"role": r, "content": env.prompt.render(p + form, **values)} for r, p in parts.items()]
     if env.context.earlier:  # an attempt to improve on
         messages[1] = {**messages[1], "content": f"{env.context.earlier}\n\n{messages[1]['content']}"}
     return messages
@@ -103,25 +99,23 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
         require_model(runtime.context, f"the toolset {env.toolset.name}")
     choice = decide(state, env.kg, env.toolset.name)
     state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
-    if choice.call == GIVE_UP:
-        feedback = Feedback(action=GIVE_UP.name, observation=choice.thought, finished=True)
-    else:
+    feedback = Feedback(action=GIVE_UP.name, observation=choice.thought, finished=True)
+    if choice.call != GIVE_UP:
         feedback = env.toolset.execute(action_context(state, env), choice.call)
-        if feedback.outcome and not Outcome(feedback.outcome).ok and not feedback.error:
-            # The query failed technically (a time-out, say): going on with the next reading would answer
-            # another question without a word.
-            raise QueryFailedError(feedback.outcome, feedback.message)
+    if feedback.outcome and not Outcome(feedback.outcome).ok and not feedback.error:
+        # A query that failed (a time-out, say) tells nothing: the next reading would be another question.
+        raise QueryFailedError(feedback.outcome, feedback.message)
     return {"attempt": choice.attempt, **_recorded(state, choice.thought, choice.call.text(), feedback)}
 
 
 VARIANTS = {"auto": auto}
 
 
-def carry_out(state: State, env: Environment, thought: str, call: Call | ActionError, written: str) -> Update:
+def carry_out(state: State, env: Environment, thought: str, call: Call | ActionError) -> Update:
     """Execute one call (or record why there is none) as the next step."""
     if isinstance(call, ActionError):
-        error: dict[str, Any] = {"error": call.code, "message": call.message, "detail": dict(call.detail)}
-        return _recorded(state, thought, written, Feedback(program=state.program, **error))
+        feedback = Feedback(error=call.code, message=call.message, program=state.program)
+        return _recorded(state, thought, call.detail.get("written", ""), feedback)
     feedback = toolset_of(state, env).execute(action_context(state, env), call)
     return _recorded(state, thought, call.text(), feedback)
 
@@ -130,28 +124,18 @@ def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> U
     """Return one more step, the program after it, and the facts that it read."""
     # Outcomes are words of an enum, which strict checkpoints would refuse to read back.
     feedback = replace(feedback, outcome=str(feedback.outcome))
-    number, before = len(state.steps) + 1, state.program
-    step = Step(number, thought, written, feedback, feedback.observation, program_before=before)
-    update: Update = {"steps": (step,), "program": feedback.program}
-    if feedback.facts:
-        # Each triple once: the first reading stays, and so does its status.
-        known = {fact.triple for fact in state.facts}
-        update["facts"] = tuple(fact for fact in feedback.facts if fact.triple not in known)
-    return update
+    step = Step(len(state.steps) + 1, thought, written, feedback, feedback.observation, state.program)
+    known = {fact.triple for fact in state.facts}  # what was read first stays, and so does its status
+    facts = tuple(fact for fact in feedback.facts if fact.triple not in known)
+    return {"steps": (step,), "program": feedback.program, "facts": facts}
 
 
 def read_reply(text: str, toolset: Toolset, most: int = 1) -> Read:
     """Read a reply with at most `most` actions as text."""
-    thought, written = "", ""
     try:
-        if most > 1:
-            thought, calls = parse_actions(toolset.spelled(text), toolset)
-            return thought, "; ".join(call.text() for call in calls), calls[:most]
-        thought, written = parse_react(toolset.spelled(text))
-        return thought, written, [parse_call(written, toolset)]
+        return parse_reply(toolset.spelled(text), toolset, most)
     except ActionError as error:
-        actions = error.detail.get("actions") or [error.detail.get("action", written)]
-        return str(error.detail.get("thought", thought)), "; ".join(actions), error
+        return error.detail["thought"], error
 
 
 def read_tool_calls(reply: Reply, toolset: Toolset, most: int) -> Read:
@@ -161,11 +145,11 @@ def read_tool_calls(reply: Reply, toolset: Toolset, most: int) -> Read:
     if reply.invalid_calls:
         name, arguments = reply.invalid_calls[0]
         message = f"the arguments of {name} are not a JSON object: {arguments}"
-        return thought, written, ActionError("bad_arguments", message)
+        return thought, ActionError("bad_arguments", message, written=written)
     if not calls or (len(calls) > 1 and most == 1):
-        message = f"{len(calls)} tool calls in one reply; exactly one is due"
-        return thought, written, ActionError("several_actions" if calls else "no_action", message)
-    return thought, written, calls[:most]
+        code, message = "several_actions" if calls else "no_action", f"{len(calls)} tool calls in one reply"
+        return thought, ActionError(code, f"{message}; exactly one is due", written=written)
+    return thought, calls[:most]
 
 
 def unusable(reply: Reply, context: Context) -> ActionError | None:

@@ -26,11 +26,10 @@ READ_ONLY = frozenset({"search", "get_relation"})  # Actions that only show some
 def eraser(state: State, runtime: Runtime[Context]) -> Update:
     """Show the tailored guideline (lines 13 and 14), and the fixes that find something on the KG."""
     assert state.verdict is not None
-    fixes = verified_fixes(state, environment(runtime))
-    observation = f"ERROR_INFO: {state.verdict.text}"
+    observation, fixes = f"ERROR_INFO: {state.verdict.text}", verified_fixes(state, environment(runtime))
     if fixes:
-        values = [{"calls": f.call.text(), "finds": f.finds} for f in fixes]
-        observation = f"{observation} {load_prompt('_correction').render('fixes', fixes=values)}"
+        shown = [{"calls": fix.call.text(), "finds": fix.finds} for fix in fixes]
+        observation = f"{observation} {load_prompt('_correction').render('fixes', fixes=shown)}"
     return _roll_back(state, observation, fixes)
 
 
@@ -76,7 +75,7 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix] = ()
 
 
 def verified_fixes(state: State, env: Environment) -> Sequence[VerifiedFix]:
-    """Return fixes that find something on the KG; () without a model, since only a model reads them."""
+    """Return fixes that find something on the KG; () without a model: only a model reads them."""
     context, step = env.context, state.last
     if not context.verify_corrections or context.embedded or context.db is not None:
         return ()

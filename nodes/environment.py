@@ -51,9 +51,8 @@ UNUSABLE = REPLY_CUT, REPLY_EMPTY = "reply_cut", "reply_empty"
 class Environment:
     """What a run works with. Parts are opened on first use, and raise `ConfigurationError` or `DataError`.
 
-    `meter` counts its queries; `facts` were read from documents and are laid over the KG as far as they may
-    be used; `usage` is what model calls took since the phase at work began; `deadline` ends and is cancelled
-    with the run; `restored`: it goes on from a checkpoint (see `State.restored`).
+    `usage` is what model calls took since the phase at work began; `deadline` ends and is cancelled with the
+    run; `restored`: it goes on from a checkpoint (see `State.restored`).
     """
 
     def __init__(self, context: Context, restored: bool = False) -> None:
@@ -93,8 +92,8 @@ class Environment:
                 stored = [k.fact for k in kept if k.fact.triple not in hidden]
                 base = overlaid(base, stored) if stored else base
             own = [f for f in self.facts if f.triple not in hidden]
-            limits: dict[str, Any] = {"timeout": context.query_timeout, "limit": context.row_limit}
-            session = base.session(meter=self.meter, answers=self._answers, deadline=self.deadline, **limits)
+            own_parts = {"meter": self.meter, "answers": self._answers, "deadline": self.deadline}
+            session = base.session(**own_parts, timeout=context.query_timeout, limit=context.row_limit)
             self._kg = self.facts, overlaid(session, own) if own else session
         return self._kg[1]
 
@@ -144,23 +143,18 @@ class Environment:
 
     @property
     def _server(self) -> dict[str, Any]:
-        context = self.context
-        limits = {"timeout": context.model_timeout, "max_retries": context.model_retries}
-        return {"base_url": context.base_url, "api_key_env": context.api_key_env, **limits}
+        own = self.context
+        limits = {"timeout": own.model_timeout, "max_retries": own.model_retries}
+        return {"base_url": own.base_url, "api_key_env": own.api_key_env, **limits}
 
     @cached_property
     def model(self) -> models.ChatModel:
         """The language model."""
-        context = self.context
-        if not isinstance(context.model, str):
-            return models.ChatModel(context.model)
-        return models.open_model(
-            context.model,
-            temperature=context.temperature,
-            reasoning_effort=context.reasoning_effort,
-            max_tokens=context.max_reply_tokens,
-            **self._server,
-        )
+        own = self.context
+        if not isinstance(own.model, str):
+            return models.ChatModel(own.model)
+        sampling = {"temperature": own.temperature, "reasoning_effort": own.reasoning_effort}
+        return models.open_model(own.model, **sampling, max_tokens=own.max_reply_tokens, **self._server)
 
     @cached_property
     def toolset(self) -> Toolset:
@@ -236,7 +230,5 @@ def spent(state: State, context: Context, failed: bool = False) -> str:
         (usage.queries, context.max_queries, "KG queries"),
         (usage.seconds, context.max_seconds, "seconds"),
     )
-    over = (
-        f"the budget of {limit:g} {what} is spent" for used, limit, what in limits if limit and used >= limit
-    )
-    return next(over, "")
+    over = (f"{limit:g} {what}" for used, limit, what in limits if limit and used >= limit)
+    return next((f"the budget of {budget} is spent" for budget in over), "")

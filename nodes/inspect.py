@@ -74,10 +74,9 @@ def _verdict(state: State, context: Context, match: Match | None) -> Verdict:
     if match is not None and failed:
         status: VerdictStatus = "spent" if over else "error"
         return Verdict(status, match.id, match.source, match.text, note=over, reason=match.reason)
-    is_last = state.last.feedback.finished
-    if over and not is_last:
+    if over and not state.last.feedback.finished:
         return Verdict("spent", note=over)
-    status = "finished" if is_last else "ok"
+    status = "finished" if state.last.feedback.finished else "ok"
     if match is None:
         return Verdict(status)
     return Verdict(status, match.id, match.source, note=match.text, reason=match.reason)

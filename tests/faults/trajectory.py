@@ -69,9 +69,9 @@ class Trajectory:
 
     def step(self, reply: str) -> Verdict:
         """Carry out one reply and inspect it; an error is rolled back, as the machine does."""
-        thought, written, calls = read_reply(reply, Environment(self.context).toolset)
+        thought, calls = read_reply(reply, Environment(self.context).toolset)
         call = calls if isinstance(calls, ActionError) else calls[0]
-        self._update(carry_out(self.state, Environment(self.context), thought, call, written))
+        self._update(carry_out(self.state, Environment(self.context), thought, call))
         self._update(inspect.eraser(self.state, self.runtime))
         verdict = self.state.verdict
         assert verdict is not None

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.actions import DATABASE_TOOLSETS, TOOLSETS, parse_call, parse_react
+from triplewise.tools.actions import DATABASE_TOOLSETS, TOOLSETS, parse_call, parse_reply
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, ReasoningMemory
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import RDFS
@@ -184,11 +184,7 @@ def calls(draw: st.DrawFn, toolset: str, target: Target) -> str:
 def attempt(toolset: str, context: ActionContext, reply: str) -> Feedback | None:
     """What comes of a reply, as the agent reads it; None where the parser refuses it, as it may."""
     try:
-        action = parse_react(reply)[1]
-    except ActionError as error:
-        action = str(error.detail.get("action", ""))
-    try:
-        call = parse_call(action or reply, TOOLSETS[toolset])
+        _, (call, *_) = parse_reply(reply, TOOLSETS[toolset], most=8)
     except ActionError:
         return None
     feedback = TOOLSETS[toolset].execute(context, call)
@@ -226,7 +222,7 @@ def test_a_payload_stays_a_value_in_every_place(toolset: str, target: Target) ->
 @settings(max_examples=300, deadline=None)
 @given(st.text(st.characters(), max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    for read in (parse_react, parse_call):
+    for read in (parse_reply, parse_call):
         with suppress(ActionError):
             read(text)
 

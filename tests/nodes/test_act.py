@@ -28,8 +28,8 @@ Make = Callable[[str, str, str], Triple]
 
 
 def test_a_reply_gives_its_thought_and_its_call() -> None:
-    thought, written, call = read_reply("Thought 3: look\nAction 3: get_relation(Q64)", PYQL)
-    assert (thought, written, call) == ("look", "get_relation(Q64)", [Call("get_relation", ("Q64",))])
+    thought, calls = read_reply("Thought 3: look\nAction 3: get_relation(Q64)", PYQL)
+    assert (thought, calls) == ("look", [Call("get_relation", ("Q64",))])
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_a_reply_gives_its_thought_and_its_call() -> None:
     ],
 )
 def test_what_cannot_be_read_keeps_its_thought(reply: str, code: str, thought: str, written: str) -> None:
-    said, shown, error = read_reply(reply, PYQL)
+    kept, error = read_reply(reply, PYQL)
     assert isinstance(error, ActionError)
-    assert (error.code, said, shown) == (code, thought, written)
+    assert (error.code, kept, error.detail["written"]) == (code, thought, written)
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,7 @@ def test_values_of_an_answer(reply: str, values: tuple[str, ...]) -> None:
 
 def test_a_step_holds_all_that_a_correction_needs(context: Context, state: Callable[..., State]) -> None:
     before = state(GOETHE, program="add_fact(Q5879, P451, ?partner)")
-    update = carry_out(
-        before, Environment(context), "why", Call("add_fact", ("?partner", "P19", "?place")), ""
-    )
+    update = carry_out(before, Environment(context), "why", Call("add_fact", ("?partner", "P19", "?place")))
     (step,) = update["steps"]
     assert (step.number, step.thought, step.program_before) == (1, "why", before.program)
     assert step.feedback.program == update["program"] != before.program
@@ -83,14 +81,12 @@ def test_a_step_holds_all_that_a_correction_needs(context: Context, state: Calla
 
 def test_a_failed_call_leaves_the_program(context: Context, state: Callable[..., State]) -> None:
     before = state(GOETHE, program="add_fact(Q5879, P451, ?partner)")
-    unread = ActionError("no_action", "nothing to do", thought="hm")
+    unread = ActionError("no_action", "nothing to do", written="as written")
     for call in (unread, Call("add_fact", ("?partner",)), Call("dance")):
-        update = carry_out(before, Environment(context), "hm", call, "as written")
+        update = carry_out(before, Environment(context), "hm", call)
         assert update["program"] == before.program
         assert update["steps"][-1].feedback.error
-    assert (
-        carry_out(before, Environment(context), "hm", unread, "as written")["steps"][0].call == "as written"
-    )
+    assert carry_out(before, Environment(context), "hm", unread)["steps"][0].call == "as written"
 
 
 def test_the_prompt_shows_what_is_around_and_history(
@@ -98,7 +94,7 @@ def test_the_prompt_shows_what_is_around_and_history(
 ) -> None:
     fact = triple(GOETHE, "P451", "Q78495")
     seen = state(GOETHE, observation=(ScoredTriple(fact, 0.9),), observed=(GOETHE,))
-    seen = seen.after(carry_out(seen, Environment(context), "look", Call("get_relation", (GOETHE,)), ""))
+    seen = seen.after(carry_out(seen, Environment(context), "look", Call("get_relation", (GOETHE,))))
     values = prompt_values(seen, Environment(context))
     turn = Environment(context).prompt.render("turn", **values)
     assert turn.count("-> P451 (unmarried partner): Lili Schöneman [Q78495]") == 1

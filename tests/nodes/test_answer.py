@@ -32,7 +32,7 @@ def ran(state: State, context: Context, *calls: str) -> State:
     """The state after some calls."""
     for text in calls:
         call = parse_call(text, TOOLSETS[context.toolset or "pyql"])
-        state = state.after(carry_out(state, Environment(context), "", call, text))
+        state = state.after(carry_out(state, Environment(context), "", call))
     return state
 
 

@@ -24,7 +24,7 @@ def taken(state: State, context: Context, *calls: str) -> State:
     for text in calls:
         call = parse_call(text, ())
         assert isinstance(call, Call)
-        state = state.after(carry_out(state, Environment(context), "", call, text))
+        state = state.after(carry_out(state, Environment(context), "", call))
         state = state.after(eraser(state, Runtime(context=context)))
     return state
 

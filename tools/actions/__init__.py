@@ -10,7 +10,7 @@ from __future__ import annotations
 from triplewise.tools.actions.agentbench import AGENTBENCH
 from triplewise.tools.actions.explore import EXPLORE
 from triplewise.tools.actions.pyql import PYQL
-from triplewise.tools.actions.replies import parse_actions, parse_call, parse_react
+from triplewise.tools.actions.replies import parse_call, parse_reply
 from triplewise.tools.actions.select import SELECT
 from triplewise.tools.actions.sparql import SPARQL
 from triplewise.tools.actions.sql import SQL
@@ -36,9 +36,8 @@ __all__ = [
     "ReasoningMemory",
     "Toolset",
     "action",
-    "parse_actions",
     "parse_call",
-    "parse_react",
+    "parse_reply",
 ]
 
 

@@ -7,8 +7,8 @@ become interpreter feedback (QueryAgent, table 12).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from triplewise.tools.actions.toolset import Call, whole
 from triplewise.tools.core.errors import ActionError
@@ -28,7 +28,6 @@ _HEAD = re.compile(
     + r"|(?<=\s)\**(?P<inline>Thought|Action)[ \t]*(?P<m>\d+)\**[ \t]*[:：]\**[ \t]*"
 )
 _KEYWORD = re.compile(r"^[a-z]\w*\s*=\s*(?=[?\"'<\w(])")
-_NO_ACTION = "the reply has no action: write Action: name(argument, ...)"
 _FIELD = re.compile(r"(?m)^\s*[A-Za-z][A-Za-z_ ]*?\d*\s*:\s*(\S.*)$")
 
 
@@ -39,21 +38,49 @@ class _Part(NamedTuple):
 
 
 def parse_call(text: str, legal: Collection[str] = ()) -> Call:
-    """The one call in a text; fences, quotes and words around it are ignored.
+    """The one call in a text; fences, quotes and words around it are ignored. See `parse_reply`."""
+    return _due(_calls(_bare(whole(text)), legal), "", [], is_one=True)[0]
 
-    legal: action names, for telling calls from words before a bracket; empty takes any name. Raises
-    `ActionError`: `no_action`, or `several_actions` (detail `first`: the first call).
+
+def parse_reply(text: str, legal: Collection[str] = (), most: int = 1) -> tuple[str, list[Call]]:
+    """The thought of a reply, `Thought n: … Action n: …` in the forms models write, and its calls in order.
+
+    A made-up observation, and all after it, is cut off. `legal` action names tell calls from words before a
+    bracket; without any, each name will do. Where `most` is 1, exactly one thought and one action are due.
+    Raises `ActionError`: `no_action`, `several_thoughts` or `several_actions`; its detail holds the `thought`
+    and the actions as `written`.
     """
-    plain = _FENCE.sub("", whole(text)).strip().strip("`").strip()
-    calls = _calls(plain, legal)
+    parts = _parts(whole(text))
+    thoughts = [part for part in parts if part.kind == "thought"]
+    actions = [part.text for part in parts if part.kind == "action" and part.text]
+    of_first = (part.text for part in thoughts if most > 1 or part.number == thoughts[0].number)
+    thought = " ".join(of_first).strip() or " ".join(m.strip() for m in _THINKING.findall(text))
+    if most == 1:
+        actions = list(dict.fromkeys(actions))
+        if len(actions) < 2 and len({part.number for part in thoughts}) > 1:
+            about = {"thought": thought, "written": "; ".join(actions)}
+            raise ActionError(
+                "several_thoughts", "several thoughts in one reply, one is due", **about
+            )
+    calls = [call for action in actions for call in _calls(_bare(action), legal)]
+    return thought, _due(calls, thought, actions, most == 1)[:most]
+
+
+def _due(calls: list[Call], thought: str, actions: Sequence[str], is_one: bool) -> list[Call]:
+    """Return the calls of a reply. Raises `ActionError` where there is none, or more than the one due."""
+    texts = [call.text() for call in calls]
     if not calls:
-        message = f"no action in {plain[:120]!r}: write name(argument, ...)"
-        raise ActionError("no_action", message, legal=sorted(legal))
-    if len(calls) > 1:
-        names = [c.text() for c in calls]
-        message = f"{len(calls)} actions in one reply, exactly one is due: {'; '.join(names)}"
-        raise ActionError("several_actions", message, first=names[0], actions=names)
-    return calls[0]
+        about = {"thought": thought, "written": "; ".join(actions)}
+        raise ActionError("no_action", "the reply has no action: write Action: name(argument, ...)", **about)
+    if is_one and max(len(calls), len(actions)) > 1:
+        message = f"{len(calls)} actions in one reply, exactly one is due: {'; '.join(texts)}"
+        raise ActionError("several_actions", message, thought=thought, written="; ".join(texts))
+    return calls
+
+
+def _bare(text: str) -> str:
+    """An action without fences and backticks around it."""
+    return _FENCE.sub("", text).strip().strip("`").strip()
 
 
 def _calls(text: str, legal: Collection[str]) -> list[Call]:
@@ -90,40 +117,6 @@ def _calls(text: str, legal: Collection[str]) -> list[Call]:
     after = first[name.end() :].strip(" .")
     values = _FIELD.findall(f"{after}\n{rest}")
     return [] if after and not values else [Call(name[0], tuple(v.strip() for v in values))]
-
-
-def parse_react(text: str) -> tuple[str, str]:
-    """Thought and action of a ReAct reply, `Thought n: … Action n: …` in the forms models produce.
-
-    A made-up observation, and all after it, is cut off. Raises `ActionError`: `no_action`, `several_thoughts`
-    or `several_actions`; detail `thought` and `action` hold the first ones.
-    """
-    text = whole(text)
-    parts = _parts(text)
-    thoughts = [p for p in parts if p.kind == "thought"]
-    actions = [p.text for p in parts if p.kind == "action" and p.text]
-    thought = " ".join(p.text for p in thoughts if p.number == thoughts[0].number).strip()
-    thought = thought or " ".join(m.strip() for m in _THINKING.findall(text))
-    detail: dict[str, Any] = {"thought": thought, "action": actions[0] if actions else ""}
-    if not actions:
-        raise ActionError("no_action", _NO_ACTION, **detail)
-    if len(set(actions)) > 1:
-        message = f"{len(actions)} actions in one reply, exactly one is due"
-        raise ActionError("several_actions", message, **detail, first=actions[0], actions=actions)
-    if len({p.number for p in thoughts}) > 1:
-        message = f"{len(thoughts)} thoughts in one reply, exactly one is due"
-        raise ActionError("several_thoughts", message, **detail)
-    return thought, actions[0]
-
-
-def parse_actions(text: str, legal: Collection[str] = ()) -> tuple[str, list[Call]]:
-    """The thought of a reply that may hold several actions, and its calls in order; raises `no_action`."""
-    parts = _parts(whole(text))
-    thought = " ".join(p.text for p in parts if p.kind == "thought").strip()
-    calls = [c for p in parts if p.kind == "action" for c in _calls(p.text.strip("`"), legal)]
-    if not calls:
-        raise ActionError("no_action", _NO_ACTION, thought=thought)
-    return thought, calls
 
 
 def _parts(text: str) -> list[_Part]:

@@ -144,7 +144,7 @@ def test_each_mistake_has_its_own_guideline(kg: EmbeddedKG, calls: tuple[str, ..
     ],
 )
 def test_a_final_answer_is_read_in_every_form(reply: str) -> None:
-    _, _, (call,) = read_reply(reply, AGENTBENCH)  # type: ignore[misc]
+    _, (call,) = read_reply(reply, AGENTBENCH)  # type: ignore[misc]
     assert isinstance(call, Call)
     assert AGENTBENCH.action(call.name).name == "answer"
     assert number_of((Call("count", ("#0",)),) * 4, *call.arguments) == 3

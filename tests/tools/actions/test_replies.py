@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.tools.actions import TOOLSETS, parse_actions, parse_call, parse_react
+from triplewise.tools.actions import TOOLSETS, parse_call, parse_reply
 from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.errors import ActionError
 
@@ -76,7 +76,7 @@ def test_arguments_on_their_own_lines() -> None:
     ],
 )  # fmt: skip
 def test_react(reply: str, thought: str, call: str) -> None:
-    assert parse_react(reply) == (thought, call)
+    assert parse_reply(reply, LEGAL) == (thought, [parse_call(call, LEGAL)])
 
 
 @pytest.mark.parametrize(
@@ -89,14 +89,14 @@ def test_react(reply: str, thought: str, call: str) -> None:
 )
 def test_react_that_breaks_the_form(reply: str, code: str) -> None:
     with pytest.raises(ActionError) as caught:
-        parse_react(reply)
+        parse_reply(reply)
     assert caught.value.code == code
-    assert {"thought", "action"} <= caught.value.detail.keys()
+    assert {"thought", "written"} <= caught.value.detail.keys()
 
 
 @given(st.text(max_size=80) | st.text(alphabet="abc_(),\"'<>?: \n&\\Tthoughacin1", max_size=80))
 def test_any_text_is_a_call_or_an_action_error(reply: str) -> None:
-    for parse in (parse_react, lambda text: parse_call(text, LEGAL)):
+    for parse in (parse_reply, lambda text: parse_call(text, LEGAL)):
         try:
             parse(reply)
         except ActionError as error:
@@ -113,6 +113,6 @@ def test_any_text_is_a_call_or_an_action_error(reply: str) -> None:
     ],
 )
 def test_several_actions_of_a_reply_are_read_in_order(reply: str, calls: list[str]) -> None:
-    thought, parsed = parse_actions(reply, LEGAL)
+    thought, parsed = parse_reply(reply, LEGAL, most=9)
     assert [call.text() for call in parsed] == calls
     assert thought.startswith("so")
