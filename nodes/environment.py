@@ -92,8 +92,8 @@ class Environment:
                 stored = [k.fact for k in kept if k.fact.triple not in hidden]
                 base = overlaid(base, stored) if stored else base
             own = [f for f in self.facts if f.triple not in hidden]
-            own_parts = {"meter": self.meter, "answers": self._answers, "deadline": self.deadline}
-            session = base.session(**own_parts, timeout=context.query_timeout, limit=context.row_limit)
+            limits: dict[str, Any] = {"timeout": context.query_timeout, "limit": context.row_limit}
+            session = base.session(meter=self.meter, answers=self._answers, deadline=self.deadline, **limits)
             self._kg = self.facts, overlaid(session, own) if own else session
         return self._kg[1]
 
@@ -153,8 +153,8 @@ class Environment:
         own = self.context
         if not isinstance(own.model, str):
             return models.ChatModel(own.model)
-        sampling = {"temperature": own.temperature, "reasoning_effort": own.reasoning_effort}
-        return models.open_model(own.model, **sampling, max_tokens=own.max_reply_tokens, **self._server)
+        sampling: dict[str, Any] = {"temperature": own.temperature, "reasoning_effort": own.reasoning_effort}
+        return models.open_model(own.model, max_tokens=own.max_reply_tokens, **sampling, **self._server)
 
     @cached_property
     def toolset(self) -> Toolset:

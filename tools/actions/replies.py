@@ -59,9 +59,7 @@ def parse_reply(text: str, legal: Collection[str] = (), most: int = 1) -> tuple[
         actions = list(dict.fromkeys(actions))
         if len(actions) < 2 and len({part.number for part in thoughts}) > 1:
             about = {"thought": thought, "written": "; ".join(actions)}
-            raise ActionError(
-                "several_thoughts", "several thoughts in one reply, one is due", **about
-            )
+            raise ActionError("several_thoughts", "several thoughts in one reply, one is due", **about)
     calls = [call for action in actions for call in _calls(_bare(action), legal)]
     return thought, _due(calls, thought, actions, most == 1)[:most]
 
