@@ -75,7 +75,7 @@ def tear(number: int) -> None:
     def torn(self: Journal, trajectory: Trajectory) -> None:
         count[0] += 1
         if count[0] == number:
-            line = write_line(trajectory).encode()
+            line = write_line(trajectory)
             os.write(self._file.fileno(), line[: len(line) // 2])
             die()
         append(self, trajectory)

@@ -1,13 +1,14 @@
 """Training of the confidence: from answered questions to a `Calibration`, and its figures.
 
-Gradient boosting of small regression trees (Friedman 2001) that are monotone in every feature whose direction
-is known: what contradicts it has learned the ways of one graph. Every figure is of questions of graphs that
-it was not trained on; where there is one graph only, of tenths left out.
+Gradient boosting of small regression trees (Friedman 2001), monotone in every feature whose direction is
+known. Every figure is of graphs that were left out of training; where there is one graph only, of tenths left
+out.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,14 +30,9 @@ FOLDS, BINS, LEAST = 10, 10, 40
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of a training question.
+    """What came of a training question of a graph (`group`); `features` are {} where nothing was answered.
 
-    Attributes:
-        group: its graph. is_right: whether the answer was exactly right.
-        features: the evidence; {} where nothing was answered.
-        is_answerable: whether the graph holds an answer.
-        is_clean: whether gold answers are reliable enough to choose the threshold by.
-        weight: what it counts among the rows of its graph.
+    `is_clean`: gold answers are reliable enough to choose the threshold by. `weight`: among its graph's rows.
     """
 
     group: str
@@ -117,19 +113,20 @@ def cross_validated(rows: Sequence[Row], asked: Sequence[Row] | None = None) -> 
 
 
 def figures(rows: Sequence[Row], confidence: np.ndarray, least: float) -> dict[str, float]:
-    """Return the figures of some questions: how many, and how many of them are answerable.
+    """Return the figures of some questions.
 
-    `right` is the share of answerable questions that are answered rightly whatever the confidence, `answered`
-    of those answered at `least`, rightly or not, `precision` the share of right ones among all answers at
-    `least`, `refused` the share of unanswerable questions that get none, `ece` the expected calibration
-    error, `aurc` the area under the risk-coverage curve, `auc` that under the ROC curve.
+    Of the answerable: `right`, answered rightly at any confidence, and `answered`, at `least`, rightly or
+    not. `precision`: of all answers at `least`. `refused`: of unanswerable questions. `ece`: expected
+    calibration error, `aurc`: area under the risk-coverage curve, `auc`: under the ROC curve.
     """
-    right, given = (
-        np.array([r.is_right for r in rows], bool),
-        np.array([bool(r.features) for r in rows], bool),
-    )
+    from sklearn.metrics import roc_auc_score
+
+    right = np.array([row.is_right for row in rows], bool)
+    given = np.array([bool(row.features) for row in rows], bool)
     answerable = np.array([row.is_answerable for row in rows], bool)
     sure = given & (confidence >= least)
+
+    mixed = len(set(right[given])) > 1
 
     def share(values: np.ndarray, among: np.ndarray) -> float:
         return round(float(values[among].mean()), 4) if among.any() else 1.0
@@ -143,7 +140,7 @@ def figures(rows: Sequence[Row], confidence: np.ndarray, least: float) -> dict[s
         "refused": share(~sure, ~answerable),
         "ece": calibration_error(confidence[given], right[given]),
         "aurc": risk_coverage(confidence[given], right[given]),
-        "auc": discrimination(confidence[given], right[given]),
+        "auc": round(float(roc_auc_score(right[given], confidence[given])), 4) if mixed else math.nan,
     }
 
 
@@ -160,23 +157,11 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> float:
     return round(float(np.mean(np.cumsum(wrong) / np.arange(1, len(wrong) + 1))), 4) if len(wrong) else 0.0
 
 
-def discrimination(confidence: np.ndarray, right: np.ndarray) -> float:
-    """Return how probable it is that a right answer is surer than a wrong one; nan where there are none."""
-    higher = confidence[right][:, None] - confidence[~right][None, :]
-    return round(float((np.sign(higher).mean() + 1) / 2), 4) if higher.size else math.nan
-
-
-def balance(groups: Sequence[str]) -> np.ndarray:
-    """Return a weight for each question, 1 on average, so that no large set drowns a small one: a group of n
-    questions weighs as the root of n in all."""
-    _, place, sizes = np.unique(np.array(groups), return_inverse=True, return_counts=True)
-    weights = sizes[place] ** -0.5
-    return np.asarray(weights * len(weights) / weights.sum()) if len(weights) else weights
-
-
 def _weights(rows: Sequence[Row]) -> np.ndarray:
-    """Return what each row counts: large graphs do not drown small ones."""
-    return np.asarray(balance([row.group for row in rows]) * np.array([row.weight for row in rows]))
+    """Return what each row counts: n rows of a graph as the root of n in all, so that none drowns another."""
+    sizes = Counter(row.group for row in rows)
+    balance = np.array([sizes[row.group] ** -0.5 for row in rows])
+    return np.asarray(balance / balance.mean() * np.array([row.weight for row in rows]))
 
 
 def _fit(rows: Sequence[Row], weights: np.ndarray) -> tuple[float, list[Tree]]:

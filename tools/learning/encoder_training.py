@@ -1,9 +1,8 @@
 """Updating the embedded policy: the encoder learns which path a question asks for (SymAgent 4.3.2).
 
-Equation 8 fits a language model to the actions of the merged trajectories. The action of the embedded policy
-is the choice of a relation path, so its loss is that of a choice: softmax over the similarity of the question
-with the path taken and with others. A path is a negative if it was offered on the way and not taken, if it
-stops early, or if it goes on too far. Gradients reach a LoRA adapter only; the base weights stay.
+The action of the embedded policy is the choice of a relation path, so the loss of equation 8 is that of a
+choice: softmax over the similarity of the question with the path taken and with others, which were offered on
+the way and not taken, stop early, or go on too far. Gradients reach a LoRA adapter only.
 """
 
 from __future__ import annotations
@@ -71,8 +70,7 @@ def train_encoder(
     """Train the embedded encoder on relation choices: a `Learner`; minutes on two cores.
 
     Learning goes on from the `encoder` of the settings, which was learned before, else from `base`. The
-    folder appears complete or not at all, always with the same weights. Raises `ConfigurationError` on too
-    few trajectories with choices and answers.
+    folder appears complete or not at all. Raises `ConfigurationError` on too few trajectories.
     """
     base = str((settings or {}).get("encoder", base))
     if into.is_dir():
@@ -144,9 +142,8 @@ def training_rows(
 ) -> list[dict[str, Any]]:
     """Return trajectories as texts: the masked `question`, the chosen `path`, `negative_1` ... and `label`.
 
-    The label is the weight, the F1 of the answers. Two thirds of the negatives are those nearest to the
-    question by the encoder as it is now, the others are drawn; a question with fewer has its own path in
-    their place, which gives no loss.
+    The label is the weight, the F1 of the answers. Two thirds of the negatives are nearest to the question by
+    the encoder as it is now, the others are drawn; where there are fewer, its own path gives no loss.
     """
 
     def chain(*choices: str) -> Chain:
@@ -201,8 +198,7 @@ def model_with_adapter(learned: Path | None = None) -> SentenceTransformer:
 class ChoiceLoss(torch.nn.Module):
     """The loss of choosing a path: mean cross-entropy over questions, weighed by their labels.
 
-    A row of a batch is a question, its path, and negatives. Every path of the batch that reads otherwise than
-    the chosen one is a negative, once.
+    Every path of the batch that reads otherwise than the chosen one is a negative, once.
     """
 
     def __init__(self, model: SentenceTransformer) -> None:

@@ -1,9 +1,8 @@
 """Questions with answers, all that self-learning is given, and the embedded policy's attempts at them.
 
-The agent's loop adds nothing where a rule is one query, so exploring thousands of questions (SymAgent 4.3.1)
-grows chains and runs them as rules directly. Refinement is given the attempt and its reward, never the
-answers: the next best chains are run, and the one rewarded best is kept. Recall alone (equation 6) would
-prefer paths that reach everything, so among attempts it is recall plus F1 that decides.
+Exploring thousands of questions (SymAgent 4.3.1) grows chains and runs them as rules, without the agent's
+loop. Refinement sees the attempt and its reward, never the answers: the next best chains are run, and the
+best is kept by recall plus F1, since recall alone (equation 6) prefers paths that reach everything.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ class Question:
 def read_questions(path: Path) -> list[Question]:
     """Read the questions of a JSON-lines file (plain or .gz), with lines as `question_parts` reads them.
 
-    A line without an `id` is named by its number. Questions without answers are left out. Raises `DataError`
-    where a line is not such a record, an id occurs twice, or no question has answers.
+    A line without an `id` is named by its number; questions without answers are left out. Raises `DataError`.
     """
     questions: dict[str, Question] = {}
     for number, record in json_lines(path):
@@ -65,10 +63,7 @@ def read_questions(path: Path) -> list[Question]:
 
 
 def split(questions: Sequence[Question], share: float) -> tuple[list[Question], list[Question]]:
-    """Questions to learn from, and a random share held out for validation, always the same, in file order.
-
-    Raises `ConfigurationError` where the share leaves nothing on either side.
-    """
+    """Questions to learn from, and a random share held out for validation, always the same, in file order."""
     count = max(round(len(questions) * share), 1) if share > 0 else 0
     if not 0 < count < len(questions):
         raise ConfigurationError(
@@ -87,9 +82,9 @@ def short_answers(kg: KnowledgeGraph, answers: Sequence[str]) -> list[str]:
 def rewarded(
     kg: KnowledgeGraph, attempt: Trajectory, values: Sequence[str], labels: Sequence[str]
 ) -> Trajectory:
-    """Return an attempt with its answers (ids or literals, and names in the same order) and their reward.
+    """Return an attempt with its answers (ids or literals, and their names) and their recall (equation 6).
 
-    The reward is their recall (equation 6), compared as ids or as names, whichever agree better with gold.
+    They are compared as ids or as names, whichever agree better with gold.
     """
     gold = short_answers(kg, attempt.answers)
     by_id, by_name = overlap(values, gold), overlap(labels, gold, "names")
@@ -119,10 +114,7 @@ def refine(kg: KnowledgeGraph, encoder: Encoder, question: Question, explored: T
 
 
 def rules_for(kg: KnowledgeGraph, encoder: Encoder, question: Question) -> list[Rule]:
-    """Return the chains around the entities of a question as rules, those that fit its words best first.
-
-    Raises `ConfigurationError` for an entity that the graph lacks.
-    """
+    """Return the chains around the entities of a question as rules, those that fit its words best first."""
     read, _ = derive(question.question, kg, encoder, question.entities or None)
     topics, found, short = topics_of(read), list[tuple[float, Rule]](), kg.profile.short
     grower = ChainGrower(read, topics, kg, encoder)
@@ -148,11 +140,7 @@ def follow(kg: KnowledgeGraph, rule: Rule, attempt: Trajectory) -> Trajectory:
 
 
 def choices_of(kg: KnowledgeGraph, rule: Rule) -> tuple[Choice, ...]:
-    """Return the choices behind a rule: at each hop, what was taken and what was offered.
-
-    The embedded policy learns from them, as a language model learns from thoughts and actions. One query a
-    hop. A hop whose relation the KG does not offer there (a gap) is left out.
-    """
+    """Return the choices behind a rule: at each hop, what was taken and what was offered; none over a gap."""
 
     def text(atom: Atom) -> str:
         iri = kg.profile.expand(atom.relation, relation=True)

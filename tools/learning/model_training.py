@@ -59,8 +59,7 @@ def train_adapter(
 
     Each update trains on the adapter of the one before (SymAgent 4.3.2); one that was killed goes on from its
     last checkpoint. When it is done, a `ConfigurationError` says how to serve the adapter; called again, it
-    returns the settings that use it. Raises `ConfigurationError` too where a model cannot be loaded, and
-    `DataError` where no trajectory has anything to learn.
+    returns the settings that use it.
     """
     if (into / REPORT).is_file():
         return {"model": f"openai:{into.name}"}
@@ -85,10 +84,7 @@ def train_adapter(
 def make_trainer(
     trajectories: Sequence[Trajectory], into: Path, base: str, previous: Path | None, progress: Progress
 ) -> Any:
-    """Make the `SFTTrainer` of an adapter, with its checkpoints in a folder of `into`.
-
-    Each action is one record, a prompt and its completion; the loss is on the completion alone (equation 8).
-    """
+    """Make the `SFTTrainer` of an adapter: a record an action, with loss on the completion (equation 8)."""
     records = [record for t in trajectories for record in training_records(t)]
     if not records:
         raise DataError("no trajectory has a thought or an action to learn from", into)
@@ -141,9 +137,8 @@ def make_trainer(
 def training_records(trajectory: Trajectory, observation_limit: int = MAX_TOKENS) -> list[dict[str, Any]]:
     """Return each action with what led to it, as trl learns: `prompt` (messages) and `completion` (one).
 
-    Replies without an action are left out with their observation, since a trajectory does not keep them
-    word for word. An observation is cut to `observation_limit` characters, about a quarter of an example: it
-    may list thousands of values, and cutting one costs less than losing the steps behind it.
+    Replies without an action are left out with their observation. An observation, which may list thousands of
+    values, is cut to `observation_limit` characters, about a quarter of an example.
     """
     messages = conversation(Opening(trajectory.system, trajectory.prompt), trajectory.turns)
     shown, records = messages[:2], []

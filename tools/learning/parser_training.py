@@ -48,7 +48,7 @@ def improved_weights(
 ) -> tuple[dict[str, float], float, float]:
     """Return weights for one graph, learned from every other question and drawn to those it has now.
 
-    With the share of the other questions whose first answer is right: by the prior, and by these weights.
+    And the shares of the other questions whose first answer is right, by the prior and by these weights.
     """
     vocabulary, examples = Vocabulary(), list[Example]()
     for question in questions:
@@ -73,11 +73,7 @@ def labelled_example(
     vocabulary: Vocabulary,
     least: float = 1.0,
 ) -> Example:
-    """Return the derivations of a question with what is right of them.
-
-    Args:
-        group: name of the graph. found: the derivations. least: F1 from which an answer counts as right.
-    """
+    """Return the derivations `found` of a question of a graph (`group`), those right whose F1 is `least`."""
     answers = [candidate.answer for candidate in found]
     golds = [short_answers(kg, gold) for gold in question.answers]
     right = {answer: is_right(answer, golds, index, kg.profile, least) for answer in set(answers)}
@@ -92,10 +88,7 @@ def is_right(
     profile: Profile,
     least: float = 1.0,
 ) -> bool:
-    """Whether an answer of the parser is right: its F1 with the gold answers, as ids or as names.
-
-    Where there is no gold answer, no answer is right.
-    """
+    """Whether an answer of the parser has this F1 with the gold answers, or is none where there are none."""
     (gold, *_), is_empty = golds, answer == frozenset()
     if is_empty or not gold:
         return is_empty and not gold

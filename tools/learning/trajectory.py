@@ -5,10 +5,9 @@ On disk they are JSON lines, with the attributes of `Trajectory` as keys; what i
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import ClassVar, Literal, NamedTuple
@@ -79,8 +78,8 @@ _ADAPTER = TypeAdapter(Trajectory)
 def merge_pair(explored: Trajectory, refined: Trajectory) -> Trajectory | None:
     """Return the better of two attempts at one question; None is `filtered` (equation 7).
 
-    The higher reward; of equal rewards above 0 the shorter trajectory, or if they are as long, which the
-    equation leaves open, the one of higher F1: answering everything has a recall of 1, too.
+    The higher reward; of equal rewards above 0 the shorter trajectory; of equally long ones, which the
+    equation leaves open, that of the higher F1.
     """
     if explored.reward == refined.reward:
         pair = (explored, refined)
@@ -88,9 +87,9 @@ def merge_pair(explored: Trajectory, refined: Trajectory) -> Trajectory | None:
     return explored if explored.reward > refined.reward else refined
 
 
-def write_line(trajectory: Trajectory) -> str:
-    """Return a trajectory as a line of JSON, its end included."""
-    return json.dumps(asdict(trajectory), ensure_ascii=False) + "\n"
+def write_line(trajectory: Trajectory) -> bytes:
+    """Return a trajectory as a line of JSON."""
+    return _ADAPTER.dump_json(trajectory) + b"\n"
 
 
 def read_trajectories(path: Path) -> list[Trajectory]:
@@ -111,14 +110,13 @@ def read_trajectories(path: Path) -> list[Trajectory]:
 def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
     """Write a file of trajectories as a whole: it is there complete or not at all."""
     with whole_file(path) as file:
-        file.writelines(write_line(trajectory).encode() for trajectory in trajectories)
+        file.writelines(map(write_line, trajectories))
 
 
 class Journal:
     """A file of trajectories, one of each question, iteration and origin, each on disk before the next.
 
-    A last line that was cut short by a kill is taken off when the file is opened. Safe to use from threads.
-    Raises `DataError` where a line is broken, or the file cannot be written.
+    A last line that a kill cut short is taken off at opening. Safe to use from threads. Raises `DataError`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -136,7 +134,7 @@ class Journal:
         with self._lock:
             if key in self._trajectories:
                 raise ValueError(f"there is a trajectory {key} already")
-            self._file.write(write_line(trajectory).encode())
+            self._file.write(write_line(trajectory))
             os.fsync(self._file.fileno())
             self._trajectories[key] = trajectory
 
@@ -154,10 +152,7 @@ class Opening(NamedTuple):
 
 
 def conversation(opening: Opening, turns: Sequence[Turn]) -> Messages:
-    """Return a trajectory as chat messages, up to the turn that is to be written next.
-
-    A model is trained on this form, and acts in it afterwards.
-    """
+    """Return a trajectory as chat messages, the form that a model is trained on and acts in afterwards."""
     texts = [("system", opening.system), ("user", opening.prompt)]
     for number, turn in enumerate(turns, 1):
         texts.append(("assistant", f"Thought {number}: {turn.thought}\nAction {number}: {turn.call}"))

@@ -76,13 +76,13 @@ def test_what_is_appended_is_there_for_the_next_process(journal: Journal, tmp_pa
 def test_every_cut_loses_the_last_line_only(tmp_path: Path) -> None:
     """Wherever in the last line a kill falls, the lines before it stay and the next one is whole."""
     path = tmp_path / "j.jsonl"
-    whole, last = write_line(made("a")).encode(), write_line(made("é")).encode()
+    whole, last = write_line(made("a")), write_line(made("é"))
     for length in range(len(last)):
         path.write_bytes(whole + last[:length])
         with closing(Journal(path)) as journal:
             assert list(journal.of(0, "explored")) == ["a"]
             journal.append(made("c"))
-        assert path.read_bytes() == whole + write_line(made("c")).encode()
+        assert path.read_bytes() == whole + write_line(made("c"))
 
 
 def test_no_question_is_explored_twice(journal: Journal) -> None:
@@ -110,7 +110,7 @@ def test_threads_do_not_mix_lines(journal: Journal, tmp_path: Path) -> None:
 )
 def test_a_broken_line_is_named(tmp_path: Path, line: str, place: str) -> None:
     path = tmp_path / "t.jsonl"
-    path.write_text(write_line(made("a")) + line + "\n")
+    path.write_bytes(write_line(made("a")) + line.encode() + b"\n")
     with pytest.raises(DataError, match=f"t.jsonl:2: not a trajectory: {place}"):
         read_trajectories(path)
 
