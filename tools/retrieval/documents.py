@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
 HTML = (".html", ".htm")
 ENDINGS = (".txt", ".md", *HTML)
-PASSAGE, LONGEST = 600, 1200
-"""Characters up to which paragraphs are joined, and no passage has more of: encoders read no further."""
+PASSAGE = 600  # characters that a passage has at most: encoders read little more
 MOST_BYTES = 16 * 2**20
 """Bytes read of one file."""
 COMPARED = 50
@@ -49,8 +48,6 @@ REQUEST_SECONDS, PAGES, CHARACTERS, REMEMBERED = 8.0, 3, 30_000, 256
 AGENT = "triplewise (https://github.com/triplewise/triplewise)"
 
 _UNREAD = ("script", "style", "noscript", "template", "svg", "head", "iframe", "form", "nav")
-_PARAGRAPH = re.compile(r"\n\s*\n\s*")
-_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n")
 _HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$", re.MULTILINE)
 _log = logging.getLogger(__name__)
 
@@ -287,21 +284,12 @@ def read_file(file: Path) -> list[str]:
 
 def passages(text: str) -> Iterator[str]:
     """Split a text into passages: paragraphs, short ones joined, long ones cut where sentences end."""
-    passage, glue = "", "\n"
-    for paragraph in _PARAGRAPH.split(text):
-        parts, sign = [paragraph], "\n"
-        if len(paragraph) > PASSAGE:
-            parts, sign = _SENTENCE_END.split(paragraph), " "
-        for part in parts:
-            piece = " ".join(part.split())
-            for cut in (piece[at : at + LONGEST] for at in range(0, len(piece), LONGEST)):
-                # Paragraphs are joined by line ends, so that headings end there; long ones stand alone.
-                if passage and (sign != glue or len(passage) + len(cut) >= PASSAGE):
-                    yield passage
-                    passage = ""
-                passage, glue = f"{passage}{sign}{cut}" if passage else cut, sign
-        if sign == " " and passage:
-            yield passage
-            passage = ""
-    if passage:
-        yield passage
+    from langchain_classic.text_splitter import RecursiveCharacterTextSplitter
+
+    paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
+    ends = ["\n", r"(?<=[.!?;]) ", " ", ""]
+    splitter = RecursiveCharacterTextSplitter(
+        ends, is_separator_regex=True, chunk_size=PASSAGE, chunk_overlap=0
+    )
+    for chunk in splitter.split_text("\n".join(filter(None, paragraphs))):
+        yield "\n".join(map(str.strip, chunk.split("\n")))

@@ -17,7 +17,7 @@ from langchain_core.retrievers import BaseRetriever
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.facts import Passage
 from triplewise.tools.retrieval import documents as documents_module
-from triplewise.tools.retrieval.documents import LONGEST, Documents, open_documents, passages, read_file
+from triplewise.tools.retrieval.documents import PASSAGE, Documents, open_documents, passages, read_file
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 
@@ -130,7 +130,7 @@ def test_huge_files_are_cut_and_long_lines_too(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "huge.txt").write_bytes("é".encode() * 100_001)
     _, *texts = read_file(tmp_path / "huge.txt")
     assert sum(map(len, texts)) <= 100_000
-    assert max(map(len, texts)) <= LONGEST
+    assert max(map(len, texts)) <= PASSAGE
 
 
 @settings(max_examples=60, deadline=None)
@@ -139,7 +139,7 @@ def test_passages_hold_the_words_of_the_text_in_order(text: str) -> None:
     found = list(passages(text))
     assert "".join("".join(found).split()) == "".join(text.split())
     assert all(
-        p == "\n".join(" ".join(line.split()) for line in p.split("\n")) and 0 < len(p) <= 2 * LONGEST
+        p == "\n".join(" ".join(line.split()) for line in p.split("\n")) and 0 < len(p) <= PASSAGE
         for p in found
     )
 
