@@ -12,8 +12,7 @@ import calendar
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 Compare = Literal["ids", "names"]
@@ -22,8 +21,6 @@ Names = Mapping[str, Collection[str]]
 """Entity id -> the names it is known by; what is a key is an entity, also without any name."""
 TOLERANCE = 1e-6
 """Relative difference at which two numbers are still the same, unless both are whole."""
-NOT_A_NUMBER = "not a number"
-"""The key of NaN, which is the same as nothing, not even itself."""
 
 _LONGEST = 60  # Characters of a text that is still read as a number
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
@@ -56,23 +53,15 @@ NOTHING = Overlap(0.0, 0.0, 0.0, 0.0, 0.0)
 """The overlap of a question that crashed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """An answer value as it is compared.
+class Value(NamedTuple):
+    """A value as it is compared: an answer is right where one of its `given` forms is `wanted` of a gold one.
 
-    Attributes:
-        key: equal for values that are written differently but are the same beyond doubt ("2" and "2.0").
-        names: normalised texts that it goes by, its own among them.
-        entity: whether it is known to be the id of something: two ids are compared as such, never by name.
-        number: what it reads as, if a number; an int for a whole one.
-        date: year, month, day, time, second, as far as it goes, if a date.
+    `key` is equal for values that are written differently but are the same beyond doubt ("2" and "2.0").
     """
 
     key: str
-    names: frozenset[str] = frozenset()
-    entity: bool = False
-    number: float | None = None
-    date: tuple[str, ...] = ()
+    given: frozenset[str] = frozenset()
+    wanted: frozenset[str] = frozenset()
 
 
 def overlap(
@@ -83,8 +72,10 @@ def overlap(
     given, expected = (list({value.key: value for value in values}.values()) for values in read)
     if not given or not expected:
         return Overlap(1.0, 1.0, 1.0, 1.0, 1.0) if not given and not expected else NOTHING
-    right = _members(given, expected)
-    reached = _members(expected, given, turned=True)
+    sought = frozenset[str]().union(*(value.wanted for value in expected))
+    found = frozenset[str]().union(*(value.given for value in given))
+    right = [not sought.isdisjoint(value.given) for value in given]
+    reached = [not found.isdisjoint(value.wanted) for value in expected]
     precision, recall = sum(right) / len(given), sum(reached) / len(expected)
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
     return Overlap(precision, recall, f1, float(right[0]), float(all(right) and all(reached)))
@@ -107,76 +98,48 @@ def best_overlap(
     )
 
 
-def _members(values: Sequence[Value], others: Sequence[Value], turned: bool = False) -> list[bool]:
-    """Return for each value whether it is the same as any of the others (`turned`: the values are gold).
-
-    Sets of answers may have many thousands: a value is compared with those alone that share a handle with it.
-    """
-    by_handle: dict[str, list[Value]] = {}
-    for other in others:
-        for handle in _handles(other):
-            by_handle.setdefault(handle, []).append(other)
-    return [
-        any(
-            same(other, value) if turned else same(value, other)
-            for handle in _handles(value)
-            for other in by_handle.get(handle, ())
-        )
-        for value in values
-    ]
-
-
-def _handles(value: Value) -> list[str]:
-    """Return texts of which two values that are the same share one at least, the surest first."""
-    handles = [value.key, *(f"name {name}" for name in value.names)]
-    if value.number is not None:
-        # Two roundings, wider apart than the tolerance: no limit between rounded values separates both.
-        handles += [f"number {value.number * (1 + way * TOLERANCE):.5g}" for way in (-2, 2)]
-    return [*handles, *(f"year {year}" for year in value.date[:1])]
-
-
-def same(answer: Value, gold: Value) -> bool:
-    """Whether an answer means what the gold value means.
-
-    Two ids: if they are the same id; an id and a name: if it is one of the id's names. Whole numbers exactly,
-    others within `TOLERANCE`. A date must have at least the gold one's precision; time zones are not looked
-    at. True is yes, but not 1; NaN is never right.
-    """
-    if NOT_A_NUMBER in (answer.key, gold.key):
-        return False
-    if answer.key == gold.key:
-        return True
-    if answer.entity and gold.entity:
-        return False
-    is_date = bool(gold.date) and answer.date[: len(gold.date)] == gold.date
-    if is_date or not answer.names.isdisjoint(gold.names):
-        return True
-    if answer.number is None or gold.number is None:
-        return False
-    if isinstance(answer.number, int) and isinstance(gold.number, int):
-        return answer.number == gold.number
-    return math.isclose(answer.number, gold.number, rel_tol=TOLERANCE)
-
-
 def read_value(value: Any, compare: Compare = "ids", names: Names | None = None) -> Value:
-    """An answer or gold value (text, number or boolean) in the form in which it is compared.
+    """An answer or gold value (text, number or boolean) with the forms by which it is compared.
+
+    Two ids are the same if they are one; an id and a name if it is one of the id's names. Whole numbers are
+    compared exactly, others within `TOLERANCE`. A date must have at least the gold one's precision; time
+    zones are not looked at. True is yes, but not 1; NaN is never right.
 
     Args:
         value: a text as SPARQL results, N-Triples ("2"^^xsd:integer) or people write it.
         compare: whether it is read by its form. names: other names of entities; in them it is an entity.
     """
     text = str(value)
-    if isinstance(value, float) and math.isnan(value):
-        return Value(NOT_A_NUMBER)
     if names is not None and text in names:
-        normal_names = frozenset(normal_text(name) for name in (text, *names[text]))
-        return Value(f"text {normal_text(text)}", normal_names, entity=compare == "ids")
+        key = f"text {normal_text(text)}"
+        called = {f"is {normal_text(name)}" for name in (text, *names[text])}
+        given = {f"known: {name}" for name in called} if compare == "ids" else called
+        return Value(key, frozenset((key, *given)), frozenset((key, *called)))
     text = text.strip()
     if compare == "ids" and text.startswith('"') and (term := _TERM.fullmatch(text)):
         text = term["text"]
-    own_name = frozenset({normal_text(text)})
-    by_form = _by_form(text, own_name) if compare == "ids" else None
-    return by_form or Value(f"text {normal_text(text)}", own_name)
+    name, number, date = f"is {normal_text(text)}", None, tuple[str, ...]()
+    key = f"text {normal_text(text)}"
+    if compare == "ids":
+        if text in ("NaN", "nan"):
+            return Value("not a number")
+        number, date = _number(text), read_date(text)
+        if (boolean := _BOOLEANS.get(text.casefold())) is not None:
+            key = f"boolean {boolean}"
+        elif number is not None:
+            key = f"number {number!r}"
+        elif date:
+            key = f"date {date!r}"
+    given = {key, name, *(f"date {date[:i]!r}" for i in range(1, len(date) + 1))}
+    wanted = {key, name, f"known: {name}", *([f"date {date!r}"] if date else [])}
+    if number is not None:
+        is_whole, cell = isinstance(number, int), 0
+        if number:  # numbers within the tolerance are in cells next to each other
+            cell = math.floor(math.log(abs(number)) / TOLERANCE)
+        sign = (number > 0) - (number < 0)
+        given |= {f"{'whole ' if is_whole else ''}about {sign} {cell + i}" for i in (-1, 0, 1)}
+        wanted |= {f"about {sign} {cell}"} | ({f"whole about {sign} {cell}"} if not is_whole else set())
+    return Value(key, frozenset(given), frozenset(wanted))
 
 
 def normal_text(text: str) -> str:
@@ -184,30 +147,25 @@ def normal_text(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).split())
 
 
-def _by_form(text: str, names: frozenset[str]) -> Value | None:
-    """A boolean, number or date; None for any other text."""
-    if text in ("NaN", "nan"):
-        return Value(NOT_A_NUMBER)
-    if (boolean := _BOOLEANS.get(text.casefold())) is not None:
-        return Value(f"boolean {boolean}", names)
-    if (number := _number(text)) is not None:
-        year = (str(int(text)),) if _YEAR.fullmatch(text) else ()
-        return Value(f"number {number!r}", names, number=number, date=year)
+def read_date(text: str) -> tuple[str, ...]:
+    """Year, month, day, time and second of a date, as far as it goes; () for any other text."""
+    if len(text) > _LONGEST:
+        return ()
+    if _YEAR.fullmatch(text):
+        return (str(int(text)),)
     if (match := _DATE.fullmatch(text)) and (match["month"] or match["zone"]):
         # Midnight is what engines add to a day, "00" what some dumps write for what is not known.
         days = [part for part in (match["month"], match["day"]) if part and part != "00"]
         clock = match["time"] or ""
         hours, second = clock[:5], clock[6:].removeprefix("00")
         times = [hours, *([second] if second else [])] if hours.strip("0:") or second else []
-        date = (str(int(match["year"])), *days, *times)
-        return Value(f"date {date!r}", names, date=date)
+        return (str(int(match["year"])), *days, *times)
     # An English date: "1 May 1980", "May 1st, 1980", "May 1980".
     if (match := _WORDED.fullmatch(text)) and not (match["day"] and match["second"]):
         month, day = _MONTHS.get(match["month"].lower()), match["day"] or match["second"]
         if month is not None and (day is None or 1 <= int(day) <= 31):
-            date = (str(int(match["year"])), f"{month:02}", *([f"{int(day):02}"] if day else []))
-            return Value(f"date {date!r}", names, date=date)
-    return None
+            return (str(int(match["year"])), f"{month:02}", *([f"{int(day):02}"] if day else []))
+    return ()
 
 
 def _number(text: str) -> float | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
 
-from triplewise.tools.core.overlap import read_value
+from triplewise.tools.core import overlap
+from triplewise.tools.language import text as language
 
 ColumnKind = Literal["text", "number", "date", "boolean", "other"]
 Value = str | int | float | bool | None
@@ -29,7 +29,6 @@ PLACEHOLDERS = frozenset({"", "-", "--", "–", "—", "?", "n/a", "na", "none",
 """Texts that stand for no value; they do not make a column of numbers one of text."""
 
 _NUMBER, _DATE = re.compile(NUMBER_PATTERN), re.compile(DATE_PATTERN)
-_SPACES = re.compile(r"\s+")
 _YEAR = re.compile(r"[0-9]{4}")
 
 
@@ -45,17 +44,13 @@ def read_number(value: Value) -> float | None:
 
 def read_date(text: str) -> str | None:
     """An ISO date as exact as it was written (`1990`, `1990-05`, `1990-05-17`), None if it is none."""
-    bare = text.strip()
-    parts = (bare,) if _YEAR.fullmatch(bare) else read_value(bare).date[:3]
-    iso = "-".join(parts)
-    return iso if _YEAR.fullmatch(bare) or (len(parts) > 1 and _DATE.fullmatch(iso)) else None
+    iso = "-".join(overlap.read_date(text.strip())[:3])
+    return iso if _YEAR.fullmatch(iso) or _DATE.fullmatch(iso) else None
 
 
 def fold(text: str) -> str:
     """Text without case, accents, and outer or repeated spaces."""
-    parts = unicodedata.normalize("NFD", text.lower().replace("ß", "ss"))
-    bare = "".join(c for c in parts if not unicodedata.combining(c))
-    return _SPACES.sub(" ", unicodedata.normalize("NFC", bare)).strip()
+    return " ".join(language.fold(text).split())
 
 
 def kind_of(cells: Iterable[Value]) -> ColumnKind | None:
