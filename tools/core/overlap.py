@@ -30,9 +30,9 @@ _DATE = re.compile(
     r"(?P<year>[+-]?\d{4,})(-(?P<month>\d{2})(-(?P<day>\d{2})"
     r"([T ](?P<time>\d{2}:\d{2}(:\d{2})?)(\.\d+)?)?)?)?(?P<zone>Z|[+-]\d{2}:\d{2})?"
 )
-_MONTHS = {name.lower(): number for number, name in enumerate(calendar.month_name) if name}
+_MONTHS = {form.lower(): i for i, name in enumerate(calendar.month_name) if name for form in (name, name[:3])}
 _WORDED = re.compile(
-    r"(?:(?P<day>\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?)?(?P<month>[A-Za-z]+)"
+    r"(?:(?P<day>\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?)?(?P<month>[A-Za-z]+)\.?"
     r"(?:\s+(?P<second>\d{1,2})(?:st|nd|rd|th)?)?,?\s+(?P<year>\d{4})"
 )
 _TERM = re.compile(r'"(?P<text>.*)"(@[A-Za-z0-9-]+|\^\^\S+)', re.DOTALL)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from triplewise.tools.core.names import normalise
+from triplewise.tools.core.overlap import read_date
 from triplewise.tools.core.terms import IRI, RDF, XSD, Literal
 from triplewise.tools.kg.literals import INTEGERS, MONTHS
 from triplewise.tools.kg.protocol import KnowledgeGraph
@@ -18,15 +19,12 @@ NEAR_NAME = 0.92
 """Similarity of letters from which a name is taken for a misspelling of another: a safeguard, not tuned."""
 NODES_PER_NAME = 8  # Nodes of one name that are looked at, best known first
 
-_MONTH = "|".join(f"{m}|{m[:3]}\\.?" for m in MONTHS)
+_MONTH = f"(?:{'|'.join(rf'{month}|{month[:3]}[.]?' for month in MONTHS)})"
 _YEAR = r"(?:1[0-9]{3}|20[0-9]{2})"
 _DAY = r"(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?"
 _DATE = re.compile(
-    rf"\b(?:(?P<d1>{_DAY})\s+(?:of\s+)?(?P<m1>{_MONTH}),?\s+(?P<y1>{_YEAR})"
-    rf"|(?P<m2>{_MONTH})\s+(?P<d2>{_DAY}),?\s+(?P<y2>{_YEAR})"
-    rf"|(?P<m3>{_MONTH}),?\s+(?P<y3>{_YEAR})"
-    rf"|(?P<y4>{_YEAR})-(?P<m4>[01][0-9])-(?P<d4>[0-3][0-9])"
-    rf"|(?P<y5>{_YEAR}))\b(?!%|,[0-9]{{3}})",
+    rf"\b(?:(?:{_DAY}\s+(?:of\s+)?)?{_MONTH}(?:\s+{_DAY})?,?\s+{_YEAR}|{_YEAR}-(?:0[0-9]|1[0-2])-[0-3][0-9]|{_YEAR})"
+    r"\b(?!%|,[0-9]{3})",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(
@@ -106,19 +104,13 @@ def literal(text: str, datatype: str, language: str = "en") -> Literal | None:
     name = datatype.removeprefix(XSD)
     if datatype in (XSD + "string", RDF + "langString"):
         return Literal(text, datatype, language if datatype == RDF + "langString" else "")
-    if name in _DATES and (match := _DATE.fullmatch(text.strip())):
-        parts = {k[0]: v for k, v in match.groupdict().items() if v}
-        year, written = parts["y"], parts.get("m", "0")
-        if written.isdigit():
-            month = min(max(int(written), 1), 12) if "m" in parts else 0
-        else:
-            month = next(i for i, m in enumerate(MONTHS, 1) if m.lower().startswith(written.lower()[:3]))
-        day = int(re.sub(r"\D", "", parts.get("d", "0")))
+    if name in _DATES and _DATE.fullmatch(text.strip()):
+        year, month, day = [*read_date(text.strip()), "", ""][:3]
         if name == "gYear" or not month:
             return Literal(year, XSD + "gYear")
         if name == "gYearMonth" or not day:
-            return Literal(f"{year}-{month:02}", XSD + "gYearMonth")
-        return Literal(f"{year}-{month:02}-{day:02}{'' if name == 'date' else 'T00:00:00Z'}", datatype)
+            return Literal(f"{year}-{month}", XSD + "gYearMonth")
+        return Literal(f"{year}-{month}-{day}{'' if name == 'date' else 'T00:00:00Z'}", datatype)
     match = _NUMBER.fullmatch(text.strip())
     if match is None or not (datatype in INTEGERS or name in ("decimal", "double", "float")):
         return None

@@ -57,7 +57,7 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
             f"{len(answered)} questions were answered, {int(right.sum())} of them rightly; a calibration "
             f"takes {LEAST} answers at least, 5 of them right and 5 wrong"
         )
-    weights, estimates = _weights(answered), cross_validated(answered)
+    weights, estimates = weights_of(answered), cross_validated(answered)
     clean = np.array([row.is_clean for row in answered])
     clean = clean if clean.any() else ~clean
     least = threshold(estimates[clean], right[clean], weights[clean])
@@ -102,7 +102,7 @@ def cross_validated(rows: Sequence[Row], asked: Sequence[Row] | None = None) -> 
     is_one = len({row.group for row in rows}) == 1 and asked is None
     names = [f"{i % FOLDS}" if is_one else row.group for i, row in enumerate(rows)]
     folds = names if asked is None else [row.group for row in asked]
-    weights, estimates = _weights(rows), np.zeros(len(given))
+    weights, estimates = weights_of(rows), np.zeros(len(given))
     for fold in dict.fromkeys(folds):
         kept = [i for i, name in enumerate(names) if name != fold]
         bias, trees = _fit([rows[i] for i in kept], weights[kept])
@@ -157,7 +157,7 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> float:
     return round(float(np.mean(np.cumsum(wrong) / np.arange(1, len(wrong) + 1))), 4) if len(wrong) else 0.0
 
 
-def _weights(rows: Sequence[Row]) -> np.ndarray:
+def weights_of(rows: Sequence[Row]) -> np.ndarray:
     """Return what each row counts: n rows of a graph as the root of n in all, so that none drowns another."""
     sizes = Counter(row.group for row in rows)
     balance = np.array([sizes[row.group] ** -0.5 for row in rows])

@@ -15,6 +15,7 @@ from triplewise.tools.learning.calibration import (
     risk_coverage,
     threshold,
     train,
+    weights_of,
 )
 from triplewise.tools.parsing.confidence import FEATURES
 
@@ -74,3 +75,9 @@ def test_figures_stay_in_their_bounds(answers: list[tuple[float, bool]]) -> None
     best = risk_coverage(right.astype(float), right)
     assert best - 1e-3 <= risk_coverage(confidence, right) <= 1.0
     assert calibration_error(right.astype(float), right) == 0.0
+
+
+def test_small_graphs_are_not_drowned() -> None:
+    weights = weights_of([row("large", 0.5, True)] * 16 + [row("small", 0.5, True)] * 4)
+    assert weights.mean() == pytest.approx(1.0)
+    assert weights[-1] == pytest.approx(2 * weights[0])

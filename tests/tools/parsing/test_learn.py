@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.kg import open_kg
-from triplewise.tools.learning.calibration import balance
 from triplewise.tools.parsing import learn
 from triplewise.tools.parsing.learn import Vocabulary, example, shares, train, weights_for
 
@@ -62,12 +61,6 @@ def test_examples_keep_features_and_score_them() -> None:
     assert kept.answers.tolist() == [0, 0, 1]
     assert kept.scores(np.array([1.0, 2.0])).tolist() == [2.0, 0.0, 4.0]
     assert kept.scores(np.array([1.0, 2.0, 5.0])).tolist() == [2.0, 0.0, 4.0]  # a name that came later
-
-
-def test_small_graphs_are_not_drowned() -> None:
-    weights = balance(["large"] * 16 + ["small"] * 4)
-    assert weights.mean() == pytest.approx(1.0)
-    assert weights[-1] == pytest.approx(2 * weights[0])
 
 
 def test_a_graph_without_weights_of_its_own_has_the_shipped_ones() -> None:
