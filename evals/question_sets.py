@@ -8,18 +8,15 @@ from __future__ import annotations
 import random
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from platformdirs import user_cache_path
-
-from triplewise.evals.data import benchmark, data_folder, graph, prepared, read_data, read_records
+from triplewise.evals.data import benchmark, data_folder, graph, prepared, read_records
 from triplewise.evals.training import seeds_of
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.files import Record, write_text
+from triplewise.tools.core.files import Record
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.learning.parser_training import Labelled
 from triplewise.tools.linking.linker import without_brackets
@@ -35,10 +32,9 @@ FILES = {
 OWN = ("company", "library", "league", "university", "airline", "festival", "clinic", "ferries")
 """Sets that come with the package, in `own`: a small graph each, and what somebody asked of it."""
 PAIRS = ("staff", "rivers", "artists")
+"""Sets there too, made up: relations within one class, asked for either end, and bare aggregates."""
 CLEAN = ("geoquery", "cars", "elements", "units", *OWN, "metaqa")
 SETS = (*FILES, *OWN, *PAIRS, "demo", "metaqa", "webqsp", "wikiwebquestions", "qald10")
-_ASKED = 2  # things that each phrase of a made-up graph is filled in with
-_PREFIXES = "@prefix : <http://{}.example/> .\n@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
 UNRELIABLE = re.compile(
     r"(MAX|MIN)\( \S*ELEVATION|ELEVATION [<>]|COUNT\( (1|\S+\.(RIVER_NAME|TRAVERSE|CITY_NAME))"
 )
@@ -77,6 +73,8 @@ def question_sets(names: Iterable[str] = ()) -> Iterator[QuestionSet]:
 def _load(name: str) -> QuestionSet:
     """Small complete graphs and MetaQA are asked for all answers, benchmarks over partial graphs for most."""
     of, least, asked = name, 1.0, list[tuple[str, Labelled]]()
+    here = Path(str(files("triplewise.evals")))
+    own_files = here / "own" / name
     if name in FILES:
         folder, file = FILES[name]
         records = read_records(data_folder() / folder / f"{file}.jsonl.gz", "question", "answers")
@@ -84,21 +82,10 @@ def _load(name: str) -> QuestionSet:
         is_geo = name == "geoquery"
         asked = _plain(r for r in plain if not (is_geo and UNRELIABLE.search(str(r.get("query", "")))))
         source = str(data_folder() / folder / f"{name}.ttl.gz")
-    elif name in OWN:
-        own_files = Path(str(files("triplewise.evals"))) / "own"
-        source, asked = str(own_files / f"{name}.ttl"), _plain(read_records(own_files / f"{name}.jsonl"))
-    elif name in PAIRS:
-        turtle, questions = pair_graph(name)
-        key = f"pairs-{name}-{zlib.crc32(turtle.encode()):08x}.ttl"
-        kept = user_cache_path("triplewise") / "evals" / key
-        source = str(kept)
-        if not kept.is_file():
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            write_text(kept, turtle)
-        asked = [(question.question, question) for question in questions]
+    elif name in (*OWN, *PAIRS):
+        source, asked = f"{own_files}.ttl", _plain(read_records(own_files.with_suffix(".jsonl")))
     elif name == "demo":  # questions that come with the graph are no part of them
-        source, path = "demo", Path(str(files("triplewise.evals"))) / "demo_training.jsonl"
-        asked = _plain(read_records(path))
+        source, asked = name, _plain(read_records(here / "demo_training.jsonl"))
     elif name == "metaqa":  # development questions of all hops, their topic named in them
         source = prepared(graph("metaqa")).path
         for hops in (1, 2, 3):
@@ -126,38 +113,3 @@ def _plain(records: Iterable[Record]) -> list[tuple[str, Labelled]]:
         golds = (tuple(map(str, r["answers"])), *(tuple(map(str, gold)) for gold in r.get("also", ())))
         asked.append((str(r.get("id", r["question"])), Labelled(r["question"], {}, golds)))
     return asked
-
-
-def pair_graph(name: str) -> tuple[str, list[Labelled]]:
-    """Return a made-up graph of `pairs.yaml` in Turtle, and its questions. The same every time."""
-    data = read_data("pairs.yaml")
-    made, rng = data["graphs"][name], random.Random(name)
-    names: list[str] = made["members"]
-    count = len(names)
-    numbers = [made["least"] + made["least"] // 10 * rank for rank in rng.sample(range(count), count)]
-    lines = [f':C rdfs:label "{made["kind"]}" .', f':n rdfs:label "{made["number"]}" .']
-    lines += [f':e{i} a :C ; rdfs:label "{names[i]}" ; :n {numbers[i]} .' for i in range(count)]
-    questions = [*_aggregates(data["aggregates"], made, dict(zip(names, numbers, strict=True)))]
-    for relation, (label, phrases) in enumerate(made["relations"].items()):
-        order = rng.sample(range(count), count)
-        # A forest: each thing but the first leads to an earlier one.
-        facts = [(order[i], order[rng.randrange(i)]) for i in range(1, count)]
-        lines += [f':r{relation} rdfs:label "{label}" .', *(f":e{a} :r{relation} :e{b} ." for a, b in facts)]
-        for phrase, end in [(phrase, side) for side in (0, 1) for phrase in phrases[side]]:
-            both = sorted({a for a, _ in facts} & {b for _, b in facts})
-            for thing in rng.sample(both, min(_ASKED, len(both))):
-                answers = tuple(names[fact[end]] for fact in facts if fact[1 - end] == thing)
-                questions.append(Labelled(phrase.format(names[thing]), {}, (answers,)))
-    return _PREFIXES.format(name) + "\n".join(lines), questions
-
-
-def _aggregates(
-    phrases: Mapping[str, list[str]], made: Mapping[str, Any], numbers: Mapping[str, int]
-) -> Iterator[Labelled]:
-    """Questions for an average, a sum, and the ends of the scale."""
-    ranked = sorted(numbers, key=lambda name: numbers[name])
-    total = sum(numbers.values())
-    values = {"average": total / len(numbers), "sum": total, "maximum": numbers[ranked[-1]]}
-    answers = {"highest": ranked[-1], "lowest": ranked[0], **{kind: str(v) for kind, v in values.items()}}
-    for kind, phrase in ((kind, p) for kind, own in phrases.items() for p in own):
-        yield Labelled(phrase.format(kind=made["kind"], number=made["number"]), {}, ((answers[kind],),))

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from triplewise.evals import question_sets, train_parser
-from triplewise.evals.question_sets import pair_graph
 from triplewise.evals.train_parser import Taken, chosen, needed, without
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import IRI
@@ -37,16 +36,6 @@ def test_a_fifth_of_every_set_is_held_out_and_never_the_same(
     assert not {q.question for q in first.questions} & {q.question for q in first.held_out}
     with pytest.raises(ConfigurationError, match="unknown set"):
         list(question_sets.question_sets(["nonsense"]))
-
-
-def test_pairs_ask_for_both_ends_of_a_relation() -> None:
-    turtle, questions = pair_graph("staff")
-    assert (turtle, questions) == pair_graph("staff")
-    asked = {q.question: q.answers[0] for q in questions}
-    up = next(q for q in asked if q.startswith("who does"))
-    name = up.removeprefix("who does ").removesuffix(" report to")
-    assert len(asked[up]) == 1
-    assert name in asked.get(f"who reports to {asked[up][0]}", (name,))
 
 
 def test_what_a_query_needs_is_taken_from_the_graph() -> None:
