@@ -81,7 +81,7 @@ class Service:
                 Route("/api/rate", self._rate, methods=["POST"]),
                 Route("/api/name", self._name, methods=["POST"]),
                 Route("/text2sparql", self._text2sparql),
-                Route("/openapi.json", lambda request: JSONResponse(openapi())),
+                Route("/openapi.json", lambda request: JSONResponse(described())),
                 Route("/docs", lambda request: docs),
             ],
             middleware=[Middleware(SameOrigin, hosts=LOOPBACK if local else ())],
@@ -331,27 +331,9 @@ async def _given(request: Request) -> Mapping[str, Any]:
 
 @cache
 def described() -> dict[str, Any]:
-    """Return what the API is, as `api.yaml` has it, and the version of triplewise."""
+    """Return what the API is by OpenAPI 3.1, as `api.yaml` has it, with the version of triplewise."""
     api: dict[str, Any] = yaml.safe_load((files("triplewise.graphs.page") / "api.yaml").read_text("utf-8"))
     return {**api, "info": {**api["info"], "version": version("triplewise")}}
-
-
-def openapi() -> dict[str, Any]:
-    """Return the description of the API by OpenAPI 3.1: a POST has its parameters as a JSON object."""
-    api, paths = described(), dict[str, Any]()
-    replies = {code: {"description": text} for code, text in api["replies"].items()}
-    for path, does in api["paths"].items():
-        given = does.get("parameters", {})
-        texts = {name: does[name] for name in ("summary", "description") if name in does}
-        names = {name: {**p["schema"], "description": p["description"]} for name, p in given.items()}
-        needed = [name for name, p in given.items() if p.get("required")]
-        body = {"schema": {"type": "object", "properties": names, "required": needed}}
-        methods: dict[str, dict[str, Any]] = {
-            "get": {"parameters": [{"name": name, "in": "query", **p} for name, p in given.items()]},
-            "post": {"requestBody": {"content": {"application/json": body}}},
-        }
-        paths[path] = {m: {**texts, **methods[m], "responses": replies} for m in does["methods"]}
-    return {"openapi": "3.1.0", "info": api["info"], "paths": paths}
 
 
 def _failure(request: Request, error: Exception) -> Response:

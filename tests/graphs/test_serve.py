@@ -232,7 +232,8 @@ def test_the_api_is_described(office: Any) -> None:
     described = office.get("/openapi.json").json()
     routes = {r.path: {m.lower() for m in r.methods - {"HEAD"}} for r in office.app.routes}
     own = {path: methods for path, methods in routes.items() if path not in ("/", "/docs", "/openapi.json")}
-    assert {path: set(methods) for path, methods in described["paths"].items()} == own
+    found = {path: does.keys() & {"get", "post"} for path, does in described["paths"].items()}
+    assert found == own
     page = office.get("/docs")
     assert all(path in page.text for path in own)
 
