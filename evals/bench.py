@@ -141,7 +141,7 @@ def inflight(jobs: int = 64, waves: int = 20, latency: float = 0.5) -> list[dict
                 given = {"hops": 1, "seeds": False, "n": questions, "preset": "queryagent"}
                 task = make_task("metaqa", {**given, "model": MODEL, "base_url": url})
                 start, busy = time.perf_counter(), time.process_time()
-                log = run(task, jobs=count, log_dir=Path(folder), fresh=True)
+                log = run(task, jobs=count, log_dir=Path(folder, f"{count} {questions}"))
                 seconds, busy = time.perf_counter() - start, time.process_time() - busy
                 counts = scripted_model.counts(url)
             done = log.results.completed_samples if log.results else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -17,7 +16,6 @@ from typer.core import TyperGroup
 
 from triplewise.evals import evaluation
 from triplewise.evals.baselines import BASELINES
-from triplewise.evals.data import catalog
 from triplewise.evals.grids.grid import Cell, Grid, Outcome, cells_of, load_grid, run_grid, shipped
 from triplewise.evals.logs import read_logs
 from triplewise.evals.report import tables
@@ -94,7 +92,6 @@ def run_task(
     sets: Settings = None,
     jobs: Jobs = 1,
     log_dir: LogDir = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, whatever an earlier run left.")] = False,
     retry_crashed: Annotated[
         bool, typer.Option("--retry-crashed", help="Keep earlier results; ask only what crashed again.")
     ] = False,
@@ -105,7 +102,7 @@ def run_task(
     settings = evaluation.parse_settings(sets or ())
     made = evaluation.make_task(task, settings | {n: v for n, v in options.items() if v is not None})
     log = evaluation.run(
-        made, jobs=jobs, log_dir=log_dir, display="none" if as_json else _display(), fresh=fresh,
+        made, jobs=jobs, log_dir=log_dir, display="none" if as_json else _display(),
         retry_crashed=retry_crashed, notify=say,
     )  # fmt: skip
     if log.status != "success":
@@ -168,28 +165,21 @@ def report(
     _show(tables.markdown(read_logs(logs)), markdown)
 
 
-@app.command("tasks", epilog=examples("triplewise eval tasks", "triplewise eval tasks webqsp --json"))
-def list_tasks(
-    name: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Show one task alone.")] = None,
-    as_json: Json = False,
-) -> None:
-    """List the benchmarks: questions, graph, and which share of them the graph can answer."""
-    tasks = [describe(task) for task in (TASKS if name is None else [name])]
+@app.command("tasks")
+def list_tasks(as_json: Json = False) -> None:
+    """List the benchmarks: questions, graph, and which share of them the graph can answer; --json has all.
+
+    Observed are those answerable without the facts that were made from gold answers.
+    """
+    tasks = [describe(task) for task in TASKS]
     if as_json:
-        echo_json(tasks)
-        return
+        return echo_json(tasks)
     rows = []
     for task in tasks:
         for which, asked in task["asked"].items():
             counts = ", ".join(f"{count:,} {key}" for key, count in asked.items())
             rows.append((f"{task['name']} {which}".strip(), f"{counts}\n{task['title']}; {task['graph']}"))
-    out().print(columns(("task", "what it asks, over what"), rows, whole=True))
-    sets = [
-        f"--set {n}={json.dumps(v)}: {catalog().parameters[n]}" for n, v in tasks[0]["parameters"].items()
-    ]
-    shown = [tasks[0]["about"], f"Answerable if {tasks[0]['answerable_if']}.", tasks[0]["citation"], *sets]
-    observed = ["observed: answerable without the facts that were made from gold answers."]
-    out().print("\n".join(observed if name is None else shown), markup=False)
+    return out().print(columns(("task", "what it asks, over what"), rows, whole=True))
 
 
 @app.command(

@@ -105,21 +105,17 @@ def run(
     *,
     jobs: int = 1,
     log_dir: Path | str | None = None,
-    fresh: bool = False,
     retry_crashed: bool = False,
     display: Literal["rich", "none"] = "none",
     notify: Callable[[str], None] = lambda line: None,
 ) -> EvalLog:
     """Run one task to its end and return its log without the questions (`read_eval_log` has them).
 
-    One that was killed goes on where it was; one that is finished is not run again, but `fresh` puts it aside
-    and `retry_crashed` asks again what crashed. Raises `ConfigurationError` where another process runs it,
+    One that was killed goes on where it was; one that is finished is not run again, but `retry_crashed` asks
+    again what crashed. Raises `ConfigurationError` where another process runs it,
     and KeyboardInterrupt where it was interrupted; what is done is kept.
     """
     folder = folder_of(Path(log_dir or state_folder() / "evals"), task)
-    if fresh and folder.is_dir():
-        number = 1 + len(list(folder.parent.glob(f"{folder.name}.*")))
-        folder.rename(folder.with_name(f"{folder.name}.{number}"))
     folder.mkdir(parents=True, exist_ok=True)
     busy = f"another process is running this evaluation (in {folder}); wait for it, or give another --log-dir"
     with exclusive(folder / ".lock", ConfigurationError(busy)):
@@ -130,7 +126,7 @@ def run(
             asked = logs.read_eval_log_sample_summaries(log.location) if retry_crashed else []
             failed = [summary.uuid for summary in asked if summary.error and summary.uuid]
             if not failed:
-                notify("this evaluation is finished, its results follow; --fresh runs it anew")
+                notify("this evaluation is finished, its results follow; another --log-dir runs it anew")
                 return log
             author = logs.ProvenanceData(author="triplewise eval --retry-crashed", reason="crashed")
             whole = logs.invalidate_samples(logs.read_eval_log(log.location), failed, author)

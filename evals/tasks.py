@@ -102,13 +102,8 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
     seeds = seeds_of(of, kg, options.get("seeds", False))
     if file in seeds.files:
         raise ConfigurationError(f"{file.name} holds seeds: pass seeds=false to be asked its questions")
-    of_task = {
-        "kg": kg.path or None,
-        "profile": kg.profile or None if kg.checksum else None,
-        "seeds": seeds.setting,
-        **of.settings,
-    }
-    settings = {name: value for name, value in of_task.items() if value is not None} | settings
+    of_task = {"kg": kg.path, "profile": kg.profile if kg.checksum else "", "seeds": seeds.setting}
+    settings = {**{name: value for name, value in of_task.items() if value}, **of.settings, **settings}
     known = options.get("linking") == "gold" and of.link_known
     phases = {**({"link": "known"} if known else {}), **(options["phases"] or {})}
     # The same seed gives the same order whatever n is: a smaller draw is the start of a larger one.
@@ -116,17 +111,14 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
     files = [file, *(of.files[name] for name in of.more_files), *seeds.files]
     kg_files = [kg_file for part in kg.parts for kg_file in data.graph(kg_name).facts[part]]
     kg_files += data.graph(kg_name).labels if kg_files else ()
-    kept = ("triples", "checksum", "partial", "gold_derived")
-    of_graph = {"kg_graph": kg_name, "kg_profile": kg.profile or "inferred", "kg_parts": list(kg.parts)}
-    of_graph = {**of_graph, **{f"kg_{name}": getattr(kg, name) for name in kept}} if kg.path else {}
+    kept = ("parts", "triples", "checksum", "partial", "gold_derived") if kg.path else ()
     about = {
-        "citation": of.citation,
-        **{key: getattr(of, key) for key in ("licence", "published")},
+        **{key: getattr(of, key) for key in ("citation", "licence", "published")},
         "data_files": {file.name: data.checksum(data.locate(file)) for file in files},
         "changed_files": data.changed_files([*files, *kg_files]),
         "seed_questions": seeds.note,
         **about_samples,
-        **of_graph,
+        **{f"kg_{name}": getattr(kg, name) for name in kept},
         "sample_seed": options["sample_seed"],
     }
     scored = [getattr(scorers, name)(**arguments) for name, arguments in of.scorers.items()]
@@ -403,21 +395,14 @@ TASKS: Mapping[str, Callable[..., Task]] = {n: task_function(of) for n, of in ca
 
 
 def describe(name: str) -> dict[str, Any]:
-    """Return all of one task, as plain JSON; it stands in the catalog, so that no data is read.
-
-    Raises `ConfigurationError` on an unknown task.
-    """
-    if name not in TASKS:
-        raise ConfigurationError.unknown("task", name, TASKS)
+    """Return all of one task, as plain JSON; it stands in the catalog, so that no data is read."""
     of = data.benchmark(name)
     kg = data.graph(of.graph.format(**of.defaults)) if of.graph else None
-    shown = ("name", "title", "version", "about", "note", "licence", "published", "citation")
+    shown = ("name", "title", "version", "about", "note", "licence", "published", "citation", "answerable_if")
     return {
         **{key: getattr(of, key) for key in shown},
         "asked": {which: dict(asked) for which, asked in of.counts.items()},
-        "answerable_if": of.answerable_if,
         "graph": kg.title if kg else OWN_TABLES,
-        "graph licence": kg.licence if kg else of.licence,
         "system": of.preset,
         "parameters": {key: value for key, value in of.defaults.items() if key not in AGENT},
         "keys": list(of.keys),

@@ -381,13 +381,6 @@ def test_tasks_are_listed_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
     assert listed.exit_code == 0, listed.output
     assert [info["name"] for info in json.loads(listed.stdout)] == list(TASKS)
     assert "863 questions, 644 answerable, 0 observed" in CliRunner().invoke(app, ["tasks"]).stdout
-    one = " ".join(CliRunner().invoke(app, ["tasks", "cwq"]).stdout.split())
-    for words in (
-        "3,106 questions, 170 answerable, 127 observed",
-        "--set kg_exact=false: ask only questions whose gold query gives the gold answers on the graph.",
-    ):
-        assert words in one
-    assert CliRunner().invoke(app, ["tasks", "cqw"]).exit_code != 0
 
 
 @pytest.mark.skipif(not os.environ.get("TRIPLEWISE_DATA"), reason="TRIPLEWISE_DATA is not set")
