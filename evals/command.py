@@ -6,104 +6,92 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.markdown import Markdown as RichMarkdown
-from typer.core import TyperGroup
 
 from triplewise.evals import evaluation
 from triplewise.evals.baselines import BASELINES
-from triplewise.evals.grids.grid import Cell, Grid, Outcome, cells_of, load_grid, run_grid, shipped
+from triplewise.evals.grids.grid import EMBEDDED, Cell, Grid, Outcome, cells_of, load_grid, run_grid, shipped
 from triplewise.evals.logs import read_logs
 from triplewise.evals.report import tables
 from triplewise.evals.tasks import TASKS, describe
-from triplewise.graphs.console import Json, columns, echo_json, examples, out, say
+from triplewise.graphs.commands import argument, command, flag, option, with_default
+from triplewise.graphs.console import Json, columns, echo_json, out, say
 from triplewise.graphs.page import check_place
 from triplewise.tools.core.files import writing
 
-HELP = ("-h", "--help")
 FAILED, INTERRUPTED = 3, 130
 WIDTH = 180  # columns of tables that go to no terminal
-
-BaseURL = Annotated[str | None, typer.Option(metavar="URL", help="OpenAI-compatible server of the model.")]
 _SET = "A parameter of the task, a phase of the system, or a setting of a run. Repeatable."
-Settings = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=_SET)]
-Jobs = Annotated[int, typer.Option(min=1, help="Questions in flight; more than 1 stretches the seconds.")]
+_JOBS = "Questions in flight; more than 1 stretches the seconds."
 Markdown = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")]
-_LOGS = "Folder of logs. [dim](the user's state folder)[/dim]"
-LogDir = Annotated[Path | None, typer.Option(metavar="DIR", help=_LOGS)]
-
-
-class TaskOrCommand(TyperGroup):
-    """Takes anything but a sub-command for the task to run: `eval metaqa` is `eval run metaqa`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put `run` before anything but a sub-command and a call for help."""
-        if args and args[0] not in self.commands and args[0] not in HELP:
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
-
 
 app = typer.Typer(
-    cls=TaskOrCommand,
+    cls=with_default("run"),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    context_settings={"help_option_names": list(HELP)},
-    epilog=examples("triplewise eval metaqa --set hops=2 --limit 200", "triplewise eval run --help"),
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-@app.callback()
+@dataclass(frozen=True)
+class RunOptions:
+    """The model, settings, and how it is run."""
+
+    model: str | None = option("M", "Language model: openai:NAME.", shown="embedded")
+    base_url: str | None = option("URL", "OpenAI-compatible server of the model.")
+    sets: list[str] | None = option("NAME=VALUE", _SET, None, "--set")
+    jobs: int = option("N", _JOBS, 1, min=1)
+    log_dir: Path | None = option("DIR", "Folder of logs.", shown="the user's state folder")
+
+    def given(self) -> dict[str, Any]:
+        """Return what --set and --base-url give, by name."""
+        server = {"base_url": self.base_url} if self.base_url else {}
+        return evaluation.parse_settings(self.sets or ()) | server
+
+
+@command(app, add="callback")
 def about() -> None:
     """Run a benchmark with the agent or a baseline: `triplewise eval TASK`, options as in `eval run --help`.
 
     An evaluation that was killed or interrupted goes on where it was when the same command is run again.
+
+    Examples:
+        triplewise eval metaqa --set hops=2 --limit 200
+        triplewise eval run --help
     """
 
 
-@app.command(
-    "run",
-    epilog=examples(
-        "triplewise eval trex --set observe=one-hop --set reflect=random",
-        "triplewise eval webqsp --system oda --jobs 4 --log-dir runs",
-        "triplewise eval metaqa --model openai:M --base-url http://localhost:8000/v1",
-    ),
-)
+@command(app, "run")
 def run_task(
-    task: Annotated[str, typer.Argument(metavar="TASK", help=f"Benchmark: {', '.join(TASKS)}.")],
-    limit: Annotated[
-        int | None, typer.Option(min=0, help="Questions, drawn at random (default 1,000; 0 for all).")
-    ] = None,
-    system: Annotated[
-        str | None,
-        typer.Option(
-            "--system", "--preset", metavar="NAME", help=f"Preset, or baseline: {', '.join(BASELINES)}."
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="M", help="embedded (no key, no network) or openai:NAME.")
-    ] = None,
-    base_url: BaseURL = None,
-    sets: Settings = None,
-    jobs: Jobs = 1,
-    log_dir: LogDir = None,
-    retry_crashed: Annotated[
-        bool, typer.Option("--retry-crashed", help="Keep earlier results; ask only what crashed again.")
-    ] = False,
+    options: RunOptions,
+    task: str = argument("TASK", f"Benchmark: {', '.join(TASKS)}."),
+    limit: int | None = option("N", "Questions, drawn at random; 0 for all.", min=0, shown="1,000"),
+    system: str | None = option(
+        "NAME", f"Preset, or baseline: {', '.join(BASELINES)}.", None, "--system", "--preset"
+    ),
+    retry_crashed: bool = flag("Keep earlier results; ask only what crashed again.", "--retry-crashed"),
     as_json: Json = False,
 ) -> None:
-    """Run a benchmark and print its scores. The log opens with `inspect view`."""
-    options = {"n": limit, "preset": system, "model": model, "base_url": base_url}
-    settings = evaluation.parse_settings(sets or ())
-    made = evaluation.make_task(task, settings | {n: v for n, v in options.items() if v is not None})
+    """Run a benchmark and print its scores. The log opens with `inspect view`.
+
+    Examples:
+        triplewise eval trex --set observe=one-hop --set reflect=random
+        triplewise eval webqsp --system oda --jobs 4 --log-dir runs
+        triplewise eval metaqa --model openai:M --base-url http://localhost:8000/v1
+    """
+    named = {"n": limit, "preset": system, "model": options.model}
+    given = options.given() | {name: value for name, value in named.items() if value is not None}
     log = evaluation.run(
-        made, jobs=jobs, log_dir=log_dir, display="none" if as_json else _display(),
-        retry_crashed=retry_crashed, notify=say,
+        evaluation.make_task(task, given), jobs=options.jobs, log_dir=options.log_dir,
+        display="none" if as_json else _display(), retry_crashed=retry_crashed, notify=say,
     )  # fmt: skip
     if log.status != "success":
         reason = log.error.message if log.error else log.status
@@ -150,22 +138,24 @@ def wide_console() -> Console:
     return console
 
 
-@app.command("report", epilog=examples("triplewise eval report runs --markdown report.md"))
+@command(app)
 def report(
-    logs: Annotated[list[Path], typer.Argument(metavar="LOGS...", help="Logs, or folders with logs.")],
-    markdown: Markdown = None,
+    logs: list[Path] = argument("LOGS...", "Logs, or folders with logs."), markdown: Markdown = None
 ) -> None:
     """Make tables and tests between systems from logs of `triplewise eval` and `eval grid`.
 
     Logs of a grid become its table, with the published figures next to ours; all others a table of task by
     system. Every figure has its confidence interval. `inspect view` shows every question of a log.
+
+    Examples:
+        triplewise eval report runs --markdown report.md
     """
     if markdown:  # before logs are read
         check_place(markdown)
     _show(tables.markdown(read_logs(logs)), markdown)
 
 
-@app.command("tasks")
+@command(app, "tasks")
 def list_tasks(as_json: Json = False) -> None:
     """List the benchmarks: questions, graph, and which share of them the graph can answer; --json has all.
 
@@ -182,33 +172,14 @@ def list_tasks(as_json: Json = False) -> None:
     return out().print(columns(("task", "what it asks, over what"), rows, whole=True))
 
 
-@app.command(
-    "grid",
-    epilog=examples(
-        "triplewise eval grid queryagent-table-3 --dry-run",
-        "triplewise eval grid oda-table-4 --model openai:gpt-4o --jobs 8",
-        "triplewise eval grid mine.yaml --only 'w*/GrailQA' --set plan_hops=2",
-        "triplewise eval grid results --limit 200 --markdown RESULTS.md",
-    ),
-)
+@command(app)
 def grid(
-    file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="A YAML file, or the name of a shipped grid.")
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=0, help="Most questions a cell, 0 for all. [dim](as in the grid)[/dim]")
-    ] = None,
-    model: Annotated[str, typer.Option(metavar="M", help="embedded, or openai:NAME.")] = "embedded",
-    base_url: BaseURL = None,
-    sets: Settings = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ROW/COLUMN", help="Only these cells; patterns with * and ?. Repeatable."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the cells and run nothing.")] = False,
+    options: RunOptions,
+    file: str | None = argument("[FILE]", "A YAML file, or the name of a shipped grid.", None),
+    limit: int | None = option("N", "Most questions a cell, 0 for all.", min=0, shown="as in the grid"),
+    only: list[str] | None = option("ROW/COLUMN", "Only these cells; patterns with * and ?. Repeatable."),
+    dry_run: bool = flag("Show the cells and run nothing.", "--dry-run"),
     markdown: Markdown = None,
-    jobs: Jobs = 1,
-    log_dir: LogDir = None,
 ) -> None:
     """Run a grid of ablations: rows (a system and what is swapped in it) on columns (benchmarks).
 
@@ -216,20 +187,24 @@ def grid(
     ones are listed. What --set gives goes to all cells that have such a name. Each cell leaves one log for
     each model. Run again, the grid goes on: cells whose log is complete with the same configuration, data and
     code are not run again, one that was interrupted goes on where it was. A cell that fails is listed.
+
+    Examples:
+        triplewise eval grid queryagent-table-3 --dry-run
+        triplewise eval grid oda-table-4 --model openai:gpt-4o --jobs 8
+        triplewise eval grid mine.yaml --only 'w*/GrailQA' --set plan_hops=2
+        triplewise eval grid results --limit 200 --markdown RESULTS.md
     """
     if markdown:
         check_place(markdown)
     if file is None:
         grids = [load_grid(name)[0] for name in shipped()]
         rows = [(one.name, str(len(one.rows)), str(len(one.columns)), one.title) for one in grids]
-        wide_console().print(columns(("name", "rows", "columns", "what"), rows, "Shipped grids", whole=True))
-        return
-    given = evaluation.parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {})
+        shown = columns(("name", "rows", "columns", "what"), rows, "Shipped grids", whole=True)
+        return wide_console().print(shown)
     loaded, _ = found = load_grid(file)
-    cells = cells_of(found, model, limit=limit, given=given, only=only or ())
+    cells = cells_of(found, options.model or EMBEDDED, limit=limit, given=options.given(), only=only or ())
     if not dry_run:
-        _run_cells(loaded, cells, log_dir, jobs, markdown)
-        return
+        return _run_cells(loaded, cells, options, markdown)
     plan = []
     for cell in cells:
         swapped = [f"{name}={value}" for name, value in cell.spec.set.items()]
@@ -237,16 +212,15 @@ def grid(
         system = f"{cell.spec.system or 'its own'} on {cell.spec.task}"
         plan.append((cell.name, system, ", ".join(swapped), f"no: {cell.why_not}" if cell.why_not else "yes"))
     title = f"{loaded.title}: {sum(not cell.why_not for cell in cells)} of {len(cells)} cells to run"
-    wide_console().print(columns(("cell", "system", "with", "runs"), plan, title))
+    return wide_console().print(columns(("cell", "system", "with", "runs"), plan, title))
 
 
-def _run_cells(
-    grid: Grid, cells: Sequence[Cell], log_dir: Path | None, jobs: int, markdown: Path | None
-) -> None:
+def _run_cells(grid: Grid, cells: Sequence[Cell], options: RunOptions, markdown: Path | None) -> None:
     """Run the cells until an interrupt, then show what was measured; exits where something is wrong."""
     outcomes: list[Outcome] = []
+    how: Any = {"log_dir": options.log_dir, "jobs": options.jobs, "display": _display(), "notify": say}
     with suppress(KeyboardInterrupt):
-        for outcome in run_grid(grid, cells, log_dir=log_dir, jobs=jobs, display=_display(), notify=say):
+        for outcome in run_grid(grid, cells, **how):
             outcomes.append(outcome)
             if outcome.state != "skipped":
                 say(f"{len(outcomes)}/{len(cells)} {outcome.line()}")

@@ -113,7 +113,8 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
     kg_files += data.graph(kg_name).labels if kg_files else ()
     kept = ("parts", "triples", "checksum", "partial", "gold_derived") if kg.path else ()
     about = {
-        **{key: getattr(of, key) for key in ("citation", "licence", "published")},
+        "citation": of.citation,
+        **{key: getattr(of, key) for key in ("licence", "published")},
         "data_files": {file.name: data.checksum(data.locate(file)) for file in files},
         "changed_files": data.changed_files([*files, *kg_files]),
         "seed_questions": seeds.note,
@@ -398,10 +399,11 @@ def describe(name: str) -> dict[str, Any]:
     """Return all of one task, as plain JSON; it stands in the catalog, so that no data is read."""
     of = data.benchmark(name)
     kg = data.graph(of.graph.format(**of.defaults)) if of.graph else None
-    shown = ("name", "title", "version", "about", "note", "licence", "published", "citation", "answerable_if")
+    shown = ("name", "title", "version", "about", "note", "licence", "published", "citation")
     return {
         **{key: getattr(of, key) for key in shown},
         "asked": {which: dict(asked) for which, asked in of.counts.items()},
+        "answerable_if": of.answerable_if,
         "graph": kg.title if kg else OWN_TABLES,
         "system": of.preset,
         "parameters": {key: value for key, value in of.defaults.items() if key not in AGENT},

@@ -78,12 +78,6 @@ def say(message: str, kind: Literal["error", "notice", ""] = "") -> None:
     out(stderr=True).print(Text.assemble(prefix, message), soft_wrap=True)
 
 
-def examples(*commands: str) -> str:
-    """Return the examples under a command's `--help`."""
-    lines = "\n  ".join(commands).replace("[", r"\[")
-    return f"Examples:\n\n[cyan]  {lines}[/cyan]" if commands else ""
-
-
 def columns(
     heads: Sequence[str],
     rows: Iterable[Sequence[Any]],

@@ -1,27 +1,27 @@
-"""How a command and its options are declared, and the options that several commands share."""
+"""The options that several commands share."""
 
 # ruff: noqa: RUF009 - an option stands for the default of a field
 
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from triplewise.graphs.console import examples
+from triplewise.graphs.commands import argument as argument
+from triplewise.graphs.commands import command as command
+from triplewise.graphs.commands import flag as flag
+from triplewise.graphs.commands import option as option
 from triplewise.tools.core.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
     from triplewise.graphs.runs import RunRequest
     from triplewise.tools.kg import KnowledgeGraph
-
-Function = TypeVar("Function", bound=Callable[..., None])
 
 DEFAULT_PRESET = "agent"
 KG_FORMS = "demo, an RDF file, a folder of them or of `triplewise kg load`, or the URL of a SPARQL endpoint"
@@ -32,65 +32,7 @@ _MENTION = "An entity you know; without id it is linked. Repeatable."
 Entities = Annotated[list[str] | None, typer.Option(metavar='"mention=id"', help=_MENTION)]
 
 
-def option(metavar: str, help: str, default: Any = None, *names: str, **more: Any) -> Any:
-    """Return an option, for the default of a parameter; `shown` is what its help gives as default."""
-    shown = more.pop("shown", True)
-    return typer.Option(default, *names, metavar=metavar or None, help=help, show_default=shown, **more)
-
-
 _common = functools.partial(option, rich_help_panel="Graph, model and settings")
-
-
-def flag(help: str, *names: str) -> Any:
-    """Return an option without a value, False unless it is given."""
-    return typer.Option(False, *names, metavar="", help=help)
-
-
-def argument(metavar: str, help: str, default: Any = ...) -> Any:
-    """Return an argument, for the default of a parameter; without a default it must be given."""
-    return typer.Argument(default, metavar=metavar, help=help, show_default=False)
-
-
-def command(
-    group: typer.Typer, name: str | None = None, add: str = "command", after: str = "", **settings: Any
-) -> Callable[[Function], Function]:
-    """Add a function to a group as a command (`add="callback"`: as the group itself), its docstring as help.
-
-    A parameter that is a dataclass becomes the options that are its fields. The lines under `Examples:`, last
-    in the docstring, stand below the help, and `after` below them.
-    """
-
-    def decorate(function: Function) -> Function:
-        text, _, lines = inspect.cleandoc(function.__doc__ or "").partition("\n\nExamples:\n")
-        settings["help"] = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
-        settings["epilog"] = f"{examples(*map(str.strip, lines.splitlines()))}\n\n{after}".strip()
-        if name:
-            settings["name"] = name
-        getattr(group, add)(**settings)(_unfold(function))
-        return function
-
-    return decorate
-
-
-def _unfold(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a function for Typer, which takes the fields of a parameter that is a dataclass as options."""
-    signature = inspect.signature(function, eval_str=True)
-    groups, parameters = dict[str, Any](), list[inspect.Parameter]()
-    for p in signature.parameters.values():
-        options = [(p.name, p.default, p.annotation)]
-        if is_dataclass(p.annotation):
-            groups[p.name], hints = p.annotation, get_type_hints(p.annotation, include_extras=True)
-            options = [(f.name, f.default, hints[f.name]) for f in fields(p.annotation)]
-        parameters += [inspect.Parameter(n, p.KEYWORD_ONLY, default=d, annotation=t) for n, d, t in options]
-
-    @functools.wraps(function)
-    def unfolded(**values: Any) -> None:
-        for name, kind in groups.items():
-            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
-        function(**values)
-
-    vars(unfolded).update(__signature__=signature.replace(parameters=parameters), __annotations__={})
-    return unfolded
 
 
 def given(context: typer.Context, *besides: str) -> list[str]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from triplewise.graphs.cli import options as o
+from triplewise.graphs.commands import with_default
 from triplewise.graphs.console import Json, echo_json, out, pairs, progress_bars, say
 
 SHOWN = 8
@@ -18,15 +17,9 @@ SHOWN = 8
 SEEDS = "JSON lines with `question`, `answers`, and `topic_entity`, `entities` or `entity`: names or ids."
 
 
-class QuestionOrCommand(TyperGroup):
-    """What begins with no command of this group is a question."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the command in that a question leaves out."""
-        return super().parse_args(ctx, args if args[:1] == ["index"] else ["question", *args])
-
-
-commands = typer.Typer(cls=QuestionOrCommand, help="Show what a question may mean, without running it.")
+commands = typer.Typer(
+    cls=with_default("question"), help="Show what a question may mean, without running it."
+)
 
 
 @o.command(commands, "question", after="See also: triplewise plan index --help")

@@ -79,7 +79,7 @@ def test_an_index_serves_later_questions(cli: Cli, films: str, seeds: str) -> No
 @pytest.mark.parametrize(
     ("command", "part"),
     [
-        ("plan", "Missing argument"),
+        ("plan", "Missing command"),
         ("plan index none.jsonl", "none.jsonl"),
         ("plan who --kg none.ttl", "none.ttl"),
         ("kg thin --kg none.ttl --questions none.jsonl --into x --drop 0.5", "none"),
