@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 import typer
@@ -25,6 +25,7 @@ from triplewise.evals.data import benchmark, catalog, locate, read_records
 from triplewise.evals.question_sets import QuestionSet, question_sets
 from triplewise.evals.scripted_model import MODEL, Messages, OpenAIServer
 from triplewise.graphs import Context, State, build_graph
+from triplewise.graphs.commands import argument, option
 from triplewise.nodes.correct import READ_ONLY, VARIANTS
 from triplewise.nodes.environment import Environment
 from triplewise.nodes.result import labels_of, reading_of_query
@@ -46,11 +47,8 @@ from triplewise.tools.retrieval.encoder import open_encoder
 SETS = ("cars", "elements", "units", "geoquery", "metaqa", "webqsp")
 RANK, STEPS = 5, 24  # readings among which right ones are looked for, and steps of a run
 TRIES, REPLIES = 3, 12  # of one action, and in one run
-WEIGHTS = {
-    "misread": 0.1,
-    "none": 0.1,
-    "eraser": 0.3,
-}  # of runs in training: of five answers of a model four are right
+WEIGHTS = {"misread": 0.1, "none": 0.1, "eraser": 0.3}
+"""Of runs in training: of five answers of a model four are right."""
 EXECUTE = Call("execute")
 PLACEHOLDERS = {p.name for a in PYQL.declared for p in a.parameters} | {"relation", "reason", "name"}
 FAILED = re.compile("ERROR_INFO|Please check again|was undone|Read your last action|Here are examples")
@@ -261,14 +259,12 @@ def fitted(runs: pd.DataFrame) -> Calibration:
 
 
 def main(
-    names: Annotated[list[str] | None, typer.Argument(help="Sets of questions.")] = None,
-    out: Annotated[Path, typer.Option(help="JSON lines, a run each, to which runs are added.")] = Path(
-        "runs.jsonl"
-    ),
-    count: Annotated[int, typer.Option(help="Questions of each set.")] = 20,
-    modes: Annotated[str, typer.Option(help="Ways of correcting.")] = ",".join(VARIANTS),
-    seed: Annotated[int, typer.Option(help="Of the mistakes.")] = 0,
-    fit: Annotated[Path | None, typer.Option(help="Only train on the runs, and write it here.")] = None,
+    names: list[str] | None = argument("[SET...]", "Sets of questions.", None),
+    out: Path = option("FILE", "JSON lines, a run each, to which runs are added.", Path("runs.jsonl")),
+    count: int = option("N", "Questions of each set.", 20),
+    modes: str = option("NAME,...", "Ways of correcting.", ",".join(VARIANTS)),
+    seed: int = option("N", "Of the mistakes.", 0),
+    fit: Path | None = option("FILE", "Only train on the runs, and write it here."),
 ) -> None:
     """Play wrong replies, correct them in each way, and print a table."""
     if fit is None:

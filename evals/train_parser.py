@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyoxigraph as ox
@@ -23,6 +23,7 @@ import typer
 
 from triplewise.evals.data import read_data
 from triplewise.evals.question_sets import FILES, OWN, QuestionSet, question_sets
+from triplewise.graphs.commands import flag, option
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.embedded import EmbeddedKG
@@ -225,13 +226,11 @@ app = typer.Typer()
 
 @app.command()
 def main(
-    sets: Annotated[str, typer.Option(help="Names of sets, with commas; all by default.")] = "",
-    questions: Annotated[int, typer.Option(help="Questions of each set.")] = 200,
-    rounds: Annotated[int, typer.Option(help="How often all questions are parsed.")] = 2,
-    report: Annotated[bool, typer.Option("--report", help="Only measure; write nothing.")] = False,
-    held_out: Annotated[
-        bool, typer.Option("--held-out", help="Measure the held-out questions too, in the same way.")
-    ] = False,
+    sets: str = option("NAME,...", "Sets of questions; all by default.", ""),
+    questions: int = option("N", "Questions of each set.", 200),
+    rounds: int = option("N", "How often all questions are parsed.", 2),
+    report: bool = flag("Only measure; write nothing.", "--report"),
+    held_out: bool = flag("Measure the held-out questions too, in the same way.", "--held-out"),
 ) -> None:
     """Parse, train, report, write."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")

@@ -1,13 +1,8 @@
 """Self-learning (SymAgent 4.3): explore, refine, merge, update, validate, until nothing is gained.
 
-The policy answers every question and is rewarded (explore), and makes each attempt anew (refine, 4.3.1). The
-better ones become the training set (merge, equation 7), the policy is trained on it (update, equation 8), and
-learning ends where it no longer gains on questions held out (validate, 4.3.2).
-
-A run is its folder: `learn.json` (the configuration), `trajectories.jsonl` (explored and refined ones),
-`validated.jsonl` (attempts at validation questions), `training-N.jsonl` (what iteration N trained on),
-`policy-N-*` (what came of it), `report.json` (the state after each phase) and, in the end, `settings.yaml`.
-A run that was killed goes on from it: every phase finds there what it has done already.
+A run is its folder, in which every phase finds what it has done already: `learn.json` (the configuration),
+`trajectories.jsonl`, `validated.jsonl` (attempts at validation questions), `training-N.jsonl` and
+`policy-N-*` of iteration N, `report.json` (the state after each phase) and, in the end, `settings.yaml`.
 """
 
 from __future__ import annotations
@@ -38,7 +33,7 @@ from triplewise.tools.core.errors import ConfigurationError, QuestionError, RunE
 from triplewise.tools.core.files import exclusive, read_text, write_json, write_text
 from triplewise.tools.learning import exploration, trajectory
 from triplewise.tools.learning.exploration import Question
-from triplewise.tools.learning.trajectory import Journal, Opening, Origin, Trajectory
+from triplewise.tools.learning.trajectory import Journal, Origin, Trajectory
 
 CONFIG, REPORT, SETTINGS = "learn.json", "report.json", "settings.yaml"
 TRAJECTORIES, VALIDATED = "trajectories.jsonl", "validated.jsonl"
@@ -49,10 +44,9 @@ Learner: TypeAlias = Callable[
     [Sequence[Trajectory], Path, Mapping[str, Any], Callable[[str, int, int | None], object]],
     dict[str, Any],
 ]
-"""Updates a policy from trajectories (SymAgent 4.3.2), and returns the settings that use what was learned.
+"""Updates a policy from trajectories, in a folder of its own; returns the settings that use what was learned.
 
-Called with the training set, the update's own folder, the settings that earlier updates have changed, and
-what reports progress. After a kill it goes on, and trains nothing twice.
+It is given the settings that earlier updates have changed, and what reports progress.
 """
 Report: TypeAlias = Callable[[str, int, int, int | None, str], object]
 """Called with the phase, the iteration, how much is done, of how much, and a note, e.g. the mean reward."""
@@ -61,12 +55,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LearningConfig:
-    """What is to be learned, all plain JSON.
+    """What is to be learned, plain JSON: from `questions`, of which a `share` is held out to validate.
 
-    Attributes:
-        questions: JSON lines. share: of them that is held out for validation; the others are explored.
-        policy: what learns. preset, context: the agent, as `build_graph` and `Context` take them.
-        iterations: most rounds (table 6: 2). epsilon: a gain in validation F1 below this ends the run.
+    It ends after `iterations` (table 6: 2), or where the gain in validation F1 is below `epsilon`.
     """
 
     questions: str
@@ -79,10 +70,9 @@ class LearningConfig:
 
 
 class LearningState(BaseModel):
-    """How far a run is: updates of the policy so far, and why the run ended, in words ("" while it goes on).
+    """How far a run is: updates so far, settings of the newest and of the best policy, and why it ended.
 
-    `settings` are of an agent that has the newest policy, `best` of the one that validated best; `scores` are
-    the validations, the one before learning first; `rounds` the figures of each iteration.
+    `scores` are the validations, the one before learning first; `rounds` the figures of each iteration.
     """
 
     iteration: int = 0
@@ -102,9 +92,8 @@ def learn(
 ) -> LearningState:
     """Run self-learning to its end, or go on with what the folder holds of this run; return how it ended.
 
-    `learner` updates the policy in place of its own. Raises `ConfigurationError` on a configuration that
-    cannot work, or a folder that holds another one, `DataError` on a file that cannot be read, and `RunError`
-    where a service failed; the run can then be gone on with.
+    Raises `ConfigurationError` on a configuration that cannot work, or a folder that holds another one,
+    `DataError` on a file that cannot be read, and `RunError` where a service failed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path, text = folder / CONFIG, json.dumps(asdict(config), indent=1, ensure_ascii=False)
@@ -185,20 +174,16 @@ class SelfLearning:
         self.env = Environment(self.context)
 
     def explore(self, journal: Journal) -> dict[str, Trajectory]:
-        """Return self-explored trajectories with their rewards (equation 6), one a question.
-
-        The embedded policy follows its first rule; a language model runs as the agent.
-        """
+        """Return trajectories with rewards (equation 6): the embedded policy follows its first rule."""
         policy = partial(exploration.explore, self.env.kg, self.env.encoder)
         attempt = policy if self.context.embedded else self.run
         return self.attempt_all("explored", attempt, journal, self.questions)
 
     def refine(self, journal: Journal, explored: Mapping[str, Trajectory]) -> dict[str, Trajectory]:
-        """Return refined trajectories, one for every explored one, given that one and its reward.
+        """Return trajectories made anew (4.3.1), given earlier ones and their rewards, never a gold answer.
 
-        The policy is never shown a gold answer. A language model reads its earlier attempt in the prompt. The
-        embedded policy has no words to reflect on, so it does what they would come to: it follows rules that
-        it had not chosen.
+        A language model reads its earlier attempt in the prompt; the embedded policy follows rules that it
+        had not chosen.
         """
         prompt = load_prompt("_refine")
 
@@ -240,10 +225,7 @@ class SelfLearning:
         self._use_policy()
 
     def validate(self, journal: Journal) -> None:
-        """Score the present policy on questions held out, remember the best, and see whether to stop.
-
-        It is run before anything was learned too: that score is what the first gain is measured by.
-        """
+        """Score the policy on questions held out (4.3.2), also before it learned, and see whether to stop."""
         state = self.state
         found = figures(self.attempt_all("validated", self.run, journal, self.validation))
         if all(found["f1"] > earlier["f1"] for earlier in state.scores):
@@ -253,17 +235,18 @@ class SelfLearning:
 
     def run(self, question: Question, blank: Trajectory, earlier: str | None = None) -> Trajectory:
         """Run the agent on a question; a model is shown `earlier`, an attempt to improve on."""
-        # Without checkpoints: what is done is in the journal.
         agent = build_graph(self.config.preset, checkpointer=False)
         request = {"question": question.question, "entities": dict(question.entities)}
         state = State.model_validate(agent.invoke(request, context=replace(self.context, earlier=earlier)))
-        answer: Answer = state.answer or Answer("not_found")
-        shown = Opening("", "")
+        answer = state.answer or Answer("not_found")
+        acted = replace(
+            blank,
+            status=answer.status,
+            entities={e.mention or e.label: e.id for e in state.linked},
+            turns=turns_of(state.steps),
+        )
         if not self.context.embedded:  # what the model was shown first, without any earlier attempt
-            shown = opening(self.env.prompt, prompt_values(state, self.env))
-        entities = {e.mention or e.label: e.id for e in state.linked}
-        acted = replace(blank, status=answer.status, entities=entities, turns=turns_of(state.steps))
-        acted = replace(acted, system=shown.system, prompt=shown.prompt)
+            acted = replace(acted, **opening(self.env.prompt, prompt_values(state, self.env))._asdict())
         return exploration.rewarded(self.env.kg, acted, answer.values, answer.labels)
 
     def attempt_all(
@@ -275,9 +258,8 @@ class SelfLearning:
     ) -> dict[str, Trajectory]:
         """Attempt every question that the journal has no trajectory of, and return those of all, by id.
 
-        Every trajectory is in the journal before it counts as done. An error is kept as the status of a
-        trajectory without reward, so that one question does not end the learning of thousands; but one that
-        any question would meet (`RunError`, `UserError`) is raised once the attempts under way have ended.
+        An error is the status of a trajectory without reward, but one that any question would meet
+        (`RunError`, `UserError`) is raised.
         """
         iteration, done = self.state.iteration, journal.of(self.state.iteration, origin)
         policy = self.context.encoder if self.context.embedded else self.context.model

@@ -234,8 +234,8 @@ def test_interrupts_and_bugs_end_in_a_line(
         assert "Traceback" in cli("graph", "--debug").err
 
 
-COMMANDS = "ask|search|learn|graph|plan question|plan index|kg load|kg index|kg info|kg name|kg profile|kg cut|kg thin"
-COMMANDS += "|facts list|facts accept|facts reject|guidelines check"
+COMMANDS = "ask|search|learn|graph|plan question|plan index|kg load|kg index|kg info|kg name"
+COMMANDS += "|kg profile|kg cut|kg thin|facts list|facts accept|facts reject|guidelines check"
 
 
 @pytest.mark.parametrize("command", COMMANDS.split("|"))
