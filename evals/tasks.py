@@ -114,7 +114,8 @@ def make_task(of: Benchmark, given: Mapping[str, Any]) -> Task:
     kept = ("parts", "triples", "checksum", "partial", "gold_derived") if kg.path else ()
     about = {
         "citation": of.citation,
-        **{key: getattr(of, key) for key in ("licence", "published")},
+        "licence": of.licence,
+        "published": of.published,
         "data_files": {file.name: data.checksum(data.locate(file)) for file in files},
         "changed_files": data.changed_files([*files, *kg_files]),
         "seed_questions": seeds.note,
