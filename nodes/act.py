@@ -21,8 +21,7 @@ from triplewise.nodes.plan import is_sure, toolset_of
 from triplewise.nodes.reasoning import action_context
 from triplewise.nodes.sql import require_model
 from triplewise.nodes.state import State, Step
-from triplewise.tools.actions import MODEL_TOOLSETS, Toolset, parse_reply
-from triplewise.tools.actions.toolset import Call, Feedback
+from triplewise.tools.actions import MODEL_TOOLSETS, Call, Feedback, Toolset, parse_reply
 from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.learning.trajectory import conversation

@@ -21,8 +21,7 @@ from triplewise.tools.actions.explore import CHARACTERS
 from triplewise.tools.actions.terms import as_written, names, relation_names, with_id
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Triple
-from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.kg import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 from triplewise.tools.learning.trajectory import Opening, Turn
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity

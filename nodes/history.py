@@ -65,9 +65,8 @@ def _failures(attempts: list[Entry]) -> list[Entry]:
     """Return one entry for attempts that failed alike; the entries themselves where that is not shorter."""
     if not attempts:
         return []
-    newest = attempts[-1]
+    newest, times = attempts[-1], f" {len(attempts)} times" if len(attempts) > 1 else ""
     others = dict.fromkeys(e["action"] for e in attempts[:-1] if e["action"] != newest["action"])
-    times = f" {len(attempts)} times" if len(attempts) > 1 else ""
     also = f" So did {'; '.join(others)}." if others else ""
     reason = what_is_wrong(newest["observation"].removeprefix("ERROR_INFO: "))
     reason = reason if len(reason) <= LONG else f"{reason[: LONG - 3]}..."

@@ -13,17 +13,14 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 
 from triplewise.nodes.state import State
-from triplewise.tools.actions import Toolset
+from triplewise.tools.actions import ActionContext, Call, Feedback, Toolset
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.pyql import execute_program, script
 from triplewise.tools.actions.terms import UNNAMED
-from triplewise.tools.actions.toolset import ActionContext, Call, Feedback
 from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.files import parse_yaml
 from triplewise.tools.core.terms import IRI, Node, Term, Variable
-from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.kg import KnowledgeGraph, Outcome, Profile
 from triplewise.tools.parsing.reading import Reading
 from triplewise.tools.pyql import program as pyql
 from triplewise.tools.pyql.program import PyQL
@@ -63,11 +60,6 @@ def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
             is_query = toolset == "pyql"
             calls = script(program, kg.profile) if is_query else walk(program, kg, toolset, state.question)
         except ActionError as error:
-            # Only this path excludes nodes, as simple paths do: the question asks for nothing of the kind.
-            others = [c for c in program.clauses if not isinstance(c, pyql.Fact)]
-            only_excludes = all(isinstance(c, pyql.Filter) and c.operator == "!=" for c in others)
-            if only_excludes and reading is not state.readings[-1]:
-                continue
             obstacle = f"The question needs {error.message}, which takes a query."
             return Choice(obstacle, GIVE_UP, state.program, attempt)
         if (choice := _next_call(state, reading, calls, attempt)) is not None:

@@ -46,17 +46,10 @@ class PhaseNode(Runnable[State, Update]):
         self.phase, self.settings, self.place = phase, settings, place
         self.name = getattr(phase, "__name__", type(phase).__name__)
         self._is_async = iscoroutinefunction(phase) or iscoroutinefunction(type(phase).__call__)
-        self._takes_runtime = True
-        try:
-            taken = signature(phase)
-        except (TypeError, ValueError):  # some callables do not say
-            return
-        for arguments in ((None, None), (None,)):
-            with suppress(TypeError):
-                taken.bind(*arguments)
-                self._takes_runtime = len(arguments) == 2
-                return
-        raise ConfigurationError(f"phase {self.name}{taken}: a phase takes (state, runtime) or (state)")
+        self._takes_runtime = _takes(phase, 2)
+        if not (self._takes_runtime or _takes(phase, 1)):
+            form = f"{self.name}{signature(phase)}"
+            raise ConfigurationError(f"phase {form}: a phase takes (state, runtime) or (state)")
 
     def invoke(
         self, input: State, config: RunnableConfig | None = None, *, runtime: Any = None, **kwargs: Any
@@ -133,13 +126,22 @@ class PhaseNode(Runnable[State, Update]):
         if unknown := sorted(set(update) - set(State.model_fields)):
             keys = f"{', '.join(unknown)}; legal keys: {', '.join(State.model_fields)}"
             raise ConfigurationError(f"phase {self.name} returned unknown state keys: {keys}")
-        usage = update.get("usage", state.usage) + env.cost()
-        added: Update = {"usage": usage}
+        added: Update = {"usage": (usage := update.get("usage", state.usage) + env.cost())}
         if (answer := update.get("answer")) is not None:
             added["answer"] = replace(answer, usage=usage)
         if isinstance(state, Working) and state.env is None:
             added["env"] = env
         return {**update, **added}
+
+
+def _takes(phase: Phase, count: int) -> bool:
+    """Whether a phase can be called with so many arguments; some callables do not say."""
+    with suppress(ValueError):
+        try:
+            signature(phase).bind(*[None] * count)
+        except TypeError:
+            return False
+    return True
 
 
 @cache

@@ -46,12 +46,11 @@ def auto(state: State, runtime: Runtime[Context]) -> Update:
     rules cost a model more than they gave: see docs/results.md.
     """
     env, context = environment(runtime), runtime.context
-    if context.cascade is not None and not context.embedded and env.toolset.name == "pyql":
+    if context.cascade is not None and not context.embedded and env.toolset.name == PYQL.name:
         readings = readings_of(state, env)
         if is_sure(readings, context):
             return {"readings": readings, "rules": ()}
-    is_guided = context.embedded or env.seeds is not None
-    return mined(state, runtime) if is_guided else {"rules": ()}
+    return mined(state, runtime) if context.embedded or env.seeds is not None else {"rules": ()}
 
 
 def mined(state: State, runtime: Runtime[Context]) -> Update:
@@ -157,7 +156,7 @@ def readings_of(state: State, env: Environment) -> tuple[Reading, ...]:
 
 
 def _mined_plan(state: State, env: Environment) -> Plan:
-    """Return the rules of seed questions that lead somewhere."""
+    """Return the rules of seed questions that lead somewhere (SymAgent, equation 1)."""
     if env.seeds is None or not state.linked:
         return Plan()
     return seed_plan(state.question, state.linked, env.kg, env.seeds, settings_of(env))

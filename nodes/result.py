@@ -50,7 +50,7 @@ def build_answer(
 
     `note` may be its reason. `is_table`: each value is a row, its cells joined by commas.
     """
-    kg, (status, reason) = env.kg, _ending(state, values)
+    kg, (status, reason) = env.kg, ending(state, values)
     if status == "not_found":
         reason = next((r.missing for r in state.readings if r.missing), "") or reason
     answer = Answer(status, values, sparql=sparql, reason=reason or note, corrections=state.corrections)
@@ -85,8 +85,8 @@ def build_answer(
     return replace(answer, labels=labels, text=f"{UNSURE if answer.status == 'unsure' else ''}{text}")
 
 
-def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
-    """Return how the run ended, and why, in words."""
+def ending(state: State, values: tuple[str, ...], over_tables: bool = False) -> tuple[AnswerStatus, str]:
+    """Return how the run ended, and why, in words; `over_tables` nothing is linked."""
     if state.verdict is not None and state.is_spent:
         so_far = "the answer is what was proven so far" if values else "nothing was proven so far"
         return "budget_spent", f"{state.verdict.note}; {so_far}"
@@ -96,7 +96,7 @@ def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
     last = state.last.feedback.action if state.steps else ""
     if last == "unknown":
         reason = ", ".join(state.last.feedback.arguments)
-    elif not state.linked:
+    elif not (state.linked or over_tables):
         reason = UNKNOWN
     elif not state.steps:
         reason = "no action was taken"
@@ -125,9 +125,7 @@ def _judged(answer: Answer, state: State, env: Environment) -> Answer:
         if not is_judged or form_of(state.question) != "question":
             return answer
         try:
-            state = (
-                state if state.readings else state.model_copy(update={"readings": readings_of(state, env)})
-            )
+            state = state.model_copy(update={"readings": state.readings or readings_of(state, env)})
             calibration, reading = shipped(MODEL_FILE), reading_of_query(state, env, answer.values)
         except KGUnavailableError:
             return answer  # which stands: only how sure it is cannot be told
@@ -147,17 +145,15 @@ def _judged(answer: Answer, state: State, env: Environment) -> Answer:
 
 def reading_of_query(state: State, env: Environment, values: Sequence[str]) -> Reading:
     """Return the answer of a model's own query as a reading, not calibrated."""
-    readings = state.readings or readings_of(state, env)
     wrong = [s for s in state.steps if s.rolled_back or s.feedback.error or s.feedback.outcome == "empty"]
-    same = next((r for r in readings if frozenset(r.values) == frozenset(values)), None)
+    same = next((r for r in state.readings if frozenset(r.values) == frozenset(values)), None)
     program = PyQL() if env.toolset.name == "sparql" else env.toolset.to_pyql(state.program, env.kg.profile)
     used = [e for e in state.linked if e.id in state.program]
     asked = asking_words(state.question, [e.label for e in used], [(e.start, e.end) for e in used])
     others = {**coverage(asked, program, env.kg, env.encoder), "size": math.log1p(len(values))}
-    features = query_features(same, next(iter(readings), None), values, len(wrong), others)
-    uncovered = same.uncovered if same is not None else ()
-    words = "the query of the model"
-    return Reading("", words, 0.0, 0.0, "a model", tuple(values), uncovered, features=features)
+    features = query_features(same, next(iter(state.readings), None), values, len(wrong), others)
+    uncovered, about = same.uncovered if same is not None else (), ("", "the query of the model", 0.0, 0.0)
+    return Reading(*about, "a model", tuple(values), uncovered, features=features)
 
 
 def doubts(reading: Reading, reason: str = "") -> str:

@@ -37,20 +37,22 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
         return {}
     decisions, store = ask(waiting, env.kg), env.fact_store
     store.add(waiting)
-    status: dict[bool, FactStatus] = {True: "accepted", False: "rejected"}
-    for word in (True, False):
-        store.decide([f.id for f in waiting if decisions[f.id] is word], status[word])
-    facts = tuple(replace(f, status=status[decisions[f.id]]) for f in waiting)
+    statuses: tuple[FactStatus, ...] = ("rejected", "accepted")
+    facts = tuple(replace(f, status=statuses[decisions[f.id]]) for f in waiting)
+    for status in statuses:
+        store.decide([f.id for f in facts if f.status == status], status)
     if not (rejected := [f for f in facts if f.status == "rejected"]):
         return {"facts": facts}
-    dropped, steps = {f.triple for f in rejected}, list[Step]()
-    for step in state.steps:
+    dropped = {f.triple for f in rejected}
+
+    def without(step: Step) -> Step:
         triples = tuple(t for t in step.feedback.triples if t not in dropped)
-        steps.append(replace(step, feedback=replace(step.feedback, triples=triples)))
+        return replace(step, feedback=replace(step.feedback, triples=triples))
+
+    *steps, last = map(without, state.steps)
     sources = "; ".join(f.sentence for f in rejected)
     note = f"A person rejected {len(rejected)} of these triples, do not use what was read from: {sources}"
-    steps[-1] = replace(steps[-1], observation=f"{steps[-1].observation}\n{note}")
-    return {"facts": facts, "steps": tuple(steps)}
+    return {"facts": facts, "steps": (*steps, replace(last, observation=f"{last.observation}\n{note}"))}
 
 
 def ask(facts: Sequence[ExtractedFact], kg: KnowledgeGraph) -> dict[str, bool]:

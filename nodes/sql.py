@@ -9,8 +9,8 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.link import given
-from triplewise.nodes.result import YES_NO, sentence
-from triplewise.nodes.state import Answer, AnswerStatus, State
+from triplewise.nodes.result import YES_NO, ending, sentence
+from triplewise.nodes.state import Answer, State
 from triplewise.tools.actions.sql import answer_values, table_line, table_text
 from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.errors import ConfigurationError
@@ -35,10 +35,9 @@ def start(state: State, runtime: Runtime[Context]) -> Update:
 def answer(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with the values, the SQL that gives them, and the rows that prove them."""
     env, last = environment(runtime), state.last.feedback if state.steps else Feedback()
-    over = state.verdict.note if state.verdict is not None and state.is_spent else ""
     finished = last.finished and last.action == "execute"
     sql, values, rows = "", tuple[str, ...](), Rows(Outcome.EMPTY)
-    if state.program and (finished or over):
+    if state.program and (finished or state.is_spent):
         database = env.database
         query = database.query(state.program) if env.toolset.name == "sql" else None
         select = query or database.read_select(state.program)
@@ -47,14 +46,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
             rows = database.select(query.rows(), PROOF_ROWS) if query else database.select(select)
     if decides(state.question) and values in (("1",), ("0",), ("True",), ("False",)):
         values = ("true" if values[0] in ("1", "True") else "false",)
-    status: AnswerStatus = "budget_spent" if over else "answered" if values else "not_found"
-    reason = "" if values else f"every way tried gave no result ({len(state.steps)} steps)"
-    if over:
-        reason = f"{over}; {'the answer is what was' if values else 'nothing was'} found so far"
-    elif last.action == "unknown":
-        reason = ", ".join(last.arguments)
-    elif not state.steps:
-        reason = "no action was taken"
+    status, reason = ending(state, values, over_tables=True)
     labels, lines = tuple(YES_NO.get(value, value) for value in values), list[str]()
     for row in rows.rows[:PROOF_ROWS]:  # as `column: value; ...`, long values cut, empty ones left out
         cells = [(name, str(cell)) for name, cell in zip(rows.columns, row, strict=True) if cell is not None]
