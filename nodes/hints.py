@@ -36,10 +36,8 @@ from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, t
 if TYPE_CHECKING:
     from triplewise.nodes.prompting import Prompt
 
-HINTS, LATER = 2_400, 3
-"""Letters that the hints of a prompt may take together, and what divides them once there are steps."""
-RIVALS, BEHIND = 3, 0.25
-"""Most other meanings of a mention that are shown, and how far below the best one's score they may be."""
+HINTS, LATER = 2_400, 3  # Letters that the hints of a prompt may take, and what divides them after a step
+RIVALS, BEHIND = 3, 0.25  # Most other meanings of a mention, and how far below the best one they may be
 LONG = 80  # Characters above which a description is clipped
 RULES, EXAMPLES, SEARCHED = 3, 3, 10  # Rules and solved questions shown; wordings that are looked at
 ALIKE = 100  # Nodes of memory that one line names at most

@@ -27,10 +27,10 @@ VerdictStatus = Literal["ok", "error", "finished", "spent"]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was used so far; usages add up, and `Usage()` is nothing.
+    """What was used so far; usages add up.
 
-    `calls` are replies of a language model; tokens are `estimated` where a server reports none; `cost` is USD
-    at list price, None once any model without a price took part; `queries` reached a KG.
+    `calls` are replies of a model; tokens are `estimated` where a server reports none; `cost` is USD at list
+    price, None once any model without a price took part; `queries` reached a KG.
     """
 
     calls: int = 0
@@ -82,9 +82,8 @@ class Step:
 class Verdict:
     """What the inspector says of the last step, in `reason` for a person.
 
-    `guideline` is the id of the one that fits ("" for none), `source` whose feedback shows it (`kb`,
-    `interpreter`, `memory`, or several joined by `+`), `text` what a correction shows the agent, and `note`
-    what is appended to the observation of a step that stands, or which budget is spent.
+    `guideline` is the id of the one that fits, `source` whose feedback shows it, `text` what a correction
+    shows the agent, and `note` what is appended to a step that stands, or which budget is spent.
     """
 
     status: VerdictStatus
@@ -140,14 +139,11 @@ class Rival:
 class Answer:
     """The result of a run.
 
-    `values` are short ids, literals, or "true"/"false"; `labels` are in the same order. Of a query for
-    several variables each row is a value, its cells joined by commas. A relational database gives `sql` in
-    place of `sparql`, and `rows` (as text) in place of `proof`.
-
-    `confidence` is the calibrated probability that the answer is exactly right, None where nothing could
-    calibrate it; below the setting `min_confidence` the status is `unsure`. `unaccounted` are the words of
-    the question that the query does not account for, `rivals` other readings with other answers, likeliest
-    first, `note` is what guidelines of severity `note` say of the step that gave it.
+    `values` are short ids, literals, or "true"/"false", `labels` in the same order; of several variables each
+    row is a value, its cells joined by commas. A database gives `sql` and `rows` in place of `sparql` and
+    `proof`. `confidence` is the calibrated probability that the answer is exactly right, None where nothing
+    could calibrate it; `unaccounted` are the words of the question that the query does not account for,
+    `rivals` other readings, likeliest first, `note` is what guidelines say of the step that gave it.
     """
 
     status: AnswerStatus
@@ -259,7 +255,7 @@ class State(BaseModel):
     @property
     def closing_note(self) -> str:
         """What guidelines of severity `note` say of the step that finished the run."""
-        return self.verdict.reason if self.verdict is not None and self.verdict.status == "finished" else ""
+        return self.verdict.reason if self.verdict and self.verdict.status == "finished" else ""
 
     @property
     def followed(self) -> Reading | None:

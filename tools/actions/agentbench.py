@@ -33,12 +33,10 @@ from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.pyql import program as pyql
 from triplewise.tools.pyql.text import read_relation, read_term, scan_arguments, write_iri, write_node
 
-BACKWARD = "^"
-"""Before a relation: it is followed from object to subject, as in SPARQL."""
+BACKWARD = "^"  # Before a relation: it is followed from object to subject, as in SPARQL
 _MAKERS = {"get_neighbors": 2, "intersection": 2, "union": 2, "argmax": 2, "argmin": 2, "count": 1}
 """Actions that make a set, and how many arguments they have at least."""
-Calls = tuple[Call, ...]
-"""Those that made the sets of a run, its `answer` last. Nodes and relations stand in them as in PyQL."""
+Calls = tuple[Call, ...]  # Those that made the sets of a run, its `answer` last, with terms as in PyQL
 _LINE = re.compile(r"\s*([a-z]+(?:_[a-z]+)*)\s*\(")
 _SET = re.compile(r"#(\d+)")
 _SET_FORM = re.compile(r"(?i)[\[(]?(?:variable|var)?\s*#\s*(\d+)[\])]?\.?")

@@ -14,10 +14,8 @@ from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome
 from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, topics_of, within
 
-VALUES, CHARACTERS = 10, 4_000
-"""Values of a relation that are shown, and characters of all relations around one or two entities."""
-SHOWN_NEIGHBORS, SHOWN_PATHS = 50, 20
-"""Neighbors under one relation that are shown on a page, and paths that are shown."""
+VALUES, CHARACTERS = 10, 4_000  # Values shown of a relation; characters of all relations around entities
+SHOWN_NEIGHBORS, SHOWN_PATHS = 50, 20  # Neighbors under one relation on a page, and paths that are shown
 HOPS, PATHS = 3, 100  # Triples of a path, and paths that are looked for
 DIRECTIONS: Sequence[Direction] = ("forward", "backward")
 ALL_VALUES = "or entity, relation, all: all values of that relation"

@@ -26,12 +26,9 @@ from triplewise.tools.pyql.program import TEMPORAL, Aggregate, Extreme, Fact, Fi
 from triplewise.tools.pyql.sparql import instantiate
 from triplewise.tools.pyql.text import NUMERIC, apply, read_variable, scan_arguments
 
-VALUED, HAVING = 10, 6
-"""Relations of each side that are shown with a value, and of values of which a step finds nothing."""
-ROWS = 5
-"""Solutions shown with the values that belong together."""
-ROWS_A_VALUE = 10
-"""Rows fetched for each value that a preview shows, so that every variable gets its share."""
+VALUED, HAVING = 10, 6  # Relations of a side shown with a value; of values of which a step finds nothing
+ROWS = 5  # Solutions shown with the values that belong together
+ROWS_A_VALUE = 10  # Rows fetched for each value that a preview shows: every variable gets its share
 _NO = "Nothing meets this, so the answer would be no."
 _Columns = Mapping[str, Sequence[Term]]
 
@@ -303,8 +300,7 @@ def _declared() -> list[toolset.Action]:
 PYQL = Toolset("pyql", (get_relation, search, *_declared(), undo, execute, unknown))
 
 
-_LOOKED_AT, _FACTS = 20, 1_000
-"""Nodes without a name that are looked at, and facts about them that are read."""
+_LOOKED_AT, _FACTS = 20, 1_000  # Nodes without a name that are looked at, and facts read about them
 _WRITTEN = {
     "year": re.compile(r"1\d{3}|20\d\d"),
     "date": re.compile(r"-?\d{4}-\d\d(?:-\d\d)?(?:T.*|Z)?"),

@@ -14,10 +14,8 @@ _KINDS: dict[str, MatchKind] = {
     **dict.fromkeys(("class", "classes", "type"), "class"),
     **dict.fromkeys(("relation", "relations", "property"), "relation"),
 }
-FAR = 3
-"""How many matches are shown where none or few are close."""
-SHOWN, SHOWN_OF_ALL = 10, 5
-"""Matches shown of one kind that was asked for; of each kind where none was named."""
+FAR = 3  # Matches shown where none or few are close
+SHOWN, SHOWN_OF_ALL = 10, 5  # Matches shown of the kind that was named; of each kind where none was
 
 
 @action("search(Kobe Bryant, entity)", "lookup", "find_entity", "search_entity")
@@ -35,13 +33,11 @@ def search(
     matches = search_kg(context.kg, text, kinds, context.encoder, shown)
     lines = []
     for each in KINDS:
-        of_kind, head = [m for m in matches if m.kind == each], str(each)
-        if of_kind and not any(m.close for m in of_kind):
-            of_kind, head = of_kind[:FAR], f"{each} (none is close; the nearest)"
-        near = [m for m in of_kind if m.close]  # what is not near fills up where that is little
-        of_kind = [*near, *(m for m in of_kind if not m.close)][: max(FAR, len(near))]
+        of_kind = sorted((m for m in matches if m.kind == each), key=lambda m: not m.close)
+        near = sum(m.close for m in of_kind)  # what is not near fills up where that is little
         if of_kind:
-            lines.append(f"{head}: {' | '.join(m.text() for m in of_kind)}")
+            head = each if near else f"{each} (none is close; the nearest)"
+            lines.append(f"{head}: {' | '.join(m.text() for m in of_kind[: max(FAR, near)])}")
     language = labels_language(context.question, context.kg.profile)
     if language and not any(m.close for m in matches):
         lines.append(f"Names in this graph are {language}.")

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from triplewise.tools.sql.database import RelationalDatabase
     from triplewise.tools.sql.select import Select
 
-SHOWN_ROWS, CELL = 10, 80
-"""Rows of a result, and characters of a cell, that the model is shown."""
-VALUES, COLUMNS = 8, 5
-"""Values and columns of a search that are shown."""
+SHOWN_ROWS, CELL = 10, 80  # Rows of a result, and characters of a cell, that the model is shown
+VALUES, COLUMNS = 8, 5  # Values and columns of a search that are shown
 
 
 @action("query(SELECT name FROM film WHERE year < 1950 ORDER BY year LIMIT 3)", "sql", "run_query")

@@ -6,6 +6,7 @@ Of one that finds nothing, the patterns that do so are named.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -16,12 +17,11 @@ from triplewise.tools.actions.toolset import ActionContext, Feedback, Toolset, a
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
-from triplewise.tools.pyql.program import PyQL
+from triplewise.tools.pyql.program import Fact, PyQL
 from triplewise.tools.pyql.raw_sparql import parts_of, proof_sparql, read_sparql
 from triplewise.tools.pyql.sparql import instantiate
 
-SHOWN_ROWS, PATTERNS = 10, 6
-"""Rows of a result that the model is shown; patterns of a query without result that are looked at."""
+SHOWN_ROWS, PATTERNS = 10, 6  # Rows that the model is shown; patterns looked at of a query without result
 
 
 @action("get_relation(Q1490)", "get_relations")
@@ -39,7 +39,10 @@ def query(context: ActionContext, *select: Annotated[str, "text", "one SELECT or
     if result.boolean is not None:
         answer = "yes" if result.boolean else "no"
         return Feedback(arguments=(text,), outcome=Outcome.ROWS, observation=answer, program=text)
-    rows = Result(result.outcome, result.variables, result.rows[:SHOWN_ROWS])
+    rows, patterns = (
+        Result(result.outcome, result.variables, result.rows[:SHOWN_ROWS]),
+        parts_of(text).patterns,
+    )
     values = {v: short_ids(kg, rows.column(v)) for v in rows.variables} if rows.rows else {}
     named = names(kg, (term for row in rows.rows for term in row))
     lines = [" | ".join(f"?{v}" for v in rows.variables)]
@@ -47,14 +50,6 @@ def query(context: ActionContext, *select: Annotated[str, "text", "one SELECT or
         lines.append(" | ".join("" if t is None else with_id(kg, t, named[t]) for t in row))
     if len(result.rows) > SHOWN_ROWS:
         lines.append(f"... {len(result.rows)} rows in all")
-    patterns, missing = parts_of(text).patterns, list[str]()
-    for n in range(1, 1 + min(len(patterns), PATTERNS) * (not rows.rows)):
-        # The first patterns that nothing meets together: those before the last one find something.
-        if kg.query(proof_sparql(patterns[:n]), limit=1, foreign=True).outcome is Outcome.EMPTY:
-            ends = [(t.subject, t.relation, t.object) for t in patterns[:n]]
-            short = kg.profile.short
-            missing = [" ".join(short(t) if isinstance(t, IRI) else t.n3() for t in e) for e in ends]
-            break
     return Feedback(
         arguments=(text,),
         outcome=result.outcome,
@@ -64,8 +59,17 @@ def query(context: ActionContext, *select: Annotated[str, "text", "one SELECT or
         values=values,
         ids=values,
         triples=instantiate(patterns, rows),
-        detail={} if rows.rows else {"missing": missing},
+        detail={} if rows.rows else {"missing": _missing(kg, patterns[:PATTERNS])},
     )
+
+
+def _missing(kg: KnowledgeGraph, patterns: Sequence[Fact]) -> list[str]:
+    """Return the first patterns that nothing meets together: those before the last one find something."""
+    for n in range(1, 1 + len(patterns)):
+        if kg.query(proof_sparql(patterns[:n]), limit=1, foreign=True).outcome is Outcome.EMPTY:
+            ends = [(t.subject, t.relation, t.object) for t in patterns[:n]]
+            return [" ".join(kg.profile.short(t) if isinstance(t, IRI) else t.n3() for t in e) for e in ends]
+    return []
 
 
 def _run(kg: KnowledgeGraph, text: str) -> Result:

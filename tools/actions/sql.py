@@ -44,13 +44,11 @@ def _begun(context: ActionContext) -> tuple[RelationalDatabase, TableQuery | Non
 def get_tables(context: ActionContext) -> Feedback:
     """See the tables with their columns, the ones that fit the question first."""
     schema = open_database_of(context).schema
-    rank: NameRanker | None = context.services.get("rank_names")
+    rank: NameRanker = context.services.get("rank_names") or (lambda named: [name for name, _ in named])
     tables = {t.name: t for t in schema.tables}
-    ids = rank([(name, table_text(t)) for name, t in tables.items()]) if rank else list(tables)
-    listed = [table_line(schema, tables[i]) for i in ids]
-    left = len(tables) - len(listed)
-    more = f"\n... and {left} more tables" if left > 0 else ""
-    return Feedback(outcome=Outcome.ROWS, observation="\n".join(listed) + more)
+    lines = [table_line(schema, tables[i]) for i in rank([(n, table_text(t)) for n, t in tables.items()])]
+    lines += [f"... and {left} more tables"] if (left := len(tables) - len(lines)) > 0 else []
+    return Feedback(outcome=Outcome.ROWS, observation="\n".join(lines))
 
 
 @action("get_columns(match)")

@@ -37,12 +37,9 @@ class Extraction:
 ExtractService: TypeAlias = Callable[[str, str], Extraction]
 """`services["extract"]`: id or name of an entity, id of a relation -> what documents say (extractTriples)."""
 
-SHOWN_RELATIONS = 8
-"""Relations of either direction that are named where the one asked for leads nowhere."""
-SHOWN_PASSAGES, SHOWN_CHARACTERS = 5, 3_000
-"""Passages, and characters of them, that an observation holds at most."""
-FACTS_OF_EACH = 1_000
-"""Facts of one entity that a search for several reads at most."""
+SHOWN_RELATIONS = 8  # Relations of either direction that are named where the one that was meant leads nowhere
+SHOWN_PASSAGES, SHOWN_CHARACTERS = 5, 3_000  # Passages, and characters of them, in an observation
+FACTS_OF_EACH = 1_000  # Facts of one entity that a search for several reads at most
 
 
 @action(

@@ -15,10 +15,8 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql import text as pyql
 from triplewise.tools.pyql.program import Pattern
 
-UNNAMED = "UnName_Entity"
-"""What a mediator (CVT, statement) is shown as (QueryAgent, table 11)."""
-LONG = 80
-"""Characters above which a literal is cut."""
+UNNAMED = "UnName_Entity"  # What a mediator (CVT, statement) is shown as (QueryAgent, table 11)
+LONG = 80  # Characters above which a literal is cut
 _DATELIKE = re.compile(r"-?\d{4,}-[\d:.T+Z-]*")
 _WITH_NOTE = re.compile(r"(?s)(\S+) [(\[](.+)[)\]]")
 
@@ -76,15 +74,12 @@ def told_apart(names: Sequence[str], ids: Sequence[str]) -> list[str]:
     """Return names, those that several nodes share with their ids: what a model needs to mean one of them."""
     if len(ids) != len(names):
         return list(names)
-    pairs, counts = zip(names, ids, strict=True), Counter(names)
-    return [f"{n} [{id}]" if counts[n] > 1 and n not in (UNNAMED, id) else n for n, id in pairs]
+    pairs, shared = zip(names, ids, strict=True), Counter(names)
+    return [f"{n} [{id}]" if shared[n] > 1 and n not in (UNNAMED, id) else n for n, id in pairs]
 
 
 def page_number(form: str) -> int:
-    """Return which page of a long list is asked for: a number, or `more` for the second; 1 for "".
-
-    Raises `ActionError` with code `bad_number`.
-    """
+    """Return which page of a long list is meant: a number, or `more` for the second; 1 for ""."""
     form = form.strip().strip("'\"").lower() or "1"
     if form in ("more", "next"):
         return 2
@@ -114,10 +109,7 @@ def triple_lines(kg: KnowledgeGraph, triples: Sequence[Triple], limit: int) -> l
 
 
 class Resolver(pyql.Reader):
-    """Reads the arguments of one call: names that the run has shown stand for their ids.
-
-    `repaired`: what was written -> the id it was read as, for everything that was no id.
-    """
+    """Reads the arguments of one call: names that the run has shown stand for their ids (`repaired`)."""
 
     def __init__(self, context: ActionContext) -> None:
         super().__init__(context.kg.profile)
@@ -179,11 +171,7 @@ class Resolver(pyql.Reader):
         return self._shown.get(form, self._shown.get(form.strip(), form))
 
     def entity(self, form: str) -> Term:
-        """The term an exploring action starts from.
-
-        Raises:
-            ActionError: `unknown_entity` if the form is neither an id, a literal nor a known name.
-        """
+        """The term an exploring action starts from; raises `unknown_entity` for nothing known."""
         form = form.strip()
         term = self._by_name(form)
         if term is None and (literal := pyql.read_literal(form)) is not None:
