@@ -47,9 +47,8 @@ NameOrObject: TypeAlias = Annotated[
 
 def _opt(default: Any, description: str) -> Any:
     """Return a dataclass field with the description that LangGraph Studio shows."""
-    if isinstance(default, list):
-        return field(default_factory=list, metadata={"description": description})
-    return field(default=default, metadata={"description": description})
+    value: Any = {"default_factory": list} if isinstance(default, list) else {"default": default}
+    return field(**value, metadata={"description": description})
 
 
 @dataclass(kw_only=True)
@@ -153,7 +152,7 @@ class Context:
             elif setting.name in RESOURCES:
                 setattr(self, setting.name, hide_secrets(value))
         try:
-            _settings().model_validate({s.name: getattr(self, s.name) for s in fields(self)})
+            _settings().model_validate(vars(self))
         except pydantic.ValidationError as error:
             wrong = error.errors()[0]
             place, message = wrong["loc"][0], wrong["msg"].removeprefix("Value error, ").lower()
@@ -183,10 +182,8 @@ class Context:
         value = getattr(self, setting)
         if value is None or isinstance(value, str):
             return value or ""
-        for attribute in ("name", "model_name", "model"):
-            if isinstance(name := getattr(value, attribute, None), str) and name:
-                return name
-        return type(value).__name__
+        names = (getattr(value, attribute, None) for attribute in ("name", "model_name", "model"))
+        return next((name for name in names if isinstance(name, str) and name), type(value).__name__)
 
 
 @cache

@@ -36,27 +36,26 @@ from triplewise.tools.retrieval.encoder import Encoder
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 T = TypeVar("T")
-Messages = Sequence[Mapping[str, str]] | str
-"""Chat messages in OpenAI's form, `{"role": "user", "content": "..."}`, or the text of one."""
+Messages = Sequence[Mapping[str, str]] | str  # `{"role": "user", "content": "..."}`, or the text of one
 
 MALFORMED_RETRIES = 2  # Further requests after a reply that is not a chat completion: the client makes none
 MAX_TOKENS = 1024  # Tokens that a reply may have where nothing sets a limit
+# What is read of a reply: characters of text a token, bytes of a response a token, and bytes besides
 CHARACTERS, BYTES, OTHER_BYTES = 16, 1024, 2**20
-"""What is read of a reply: characters of text a token, bytes of a response a token, and bytes besides."""
+# Texts embedded at once, texts whose vectors stay in memory, bytes read of a reply with vectors
 BATCH, CACHED_TEXTS, LONGEST_VECTORS = 256, 2_000, 64 * 2**20
-"""Texts embedded at once, texts whose vectors stay in memory, bytes read of a reply with vectors."""
+# Parameters a request can do without, and how providers say that a model does not take one, or its value
 _OPTIONAL = ("max_tokens", "parallel_tool_calls", "reasoning_effort", "stop", "temperature")
-"""Parameters a request can do without, and how providers say that a model does not take one, or its value."""
 _REFUSED = re.compile(
     r"not support|unsupported|unrecogni[sz]ed|unknown|extra inputs|not permitted|unexpected keyword"
     r"|deprecated for this model|only \S+ is allowed"
 )
+# Blocks of reasoning: whole ones, then what stands before a lone end, then what follows a lone beginning
 _REASONING = (
     re.compile(r"<(think|thinking)>.*?</\1>", re.DOTALL),
     re.compile(r"\A.*</(?:think|thinking)>", re.DOTALL),
     re.compile(r"<(?:think|thinking)>.*\Z", re.DOTALL),
 )
-"""Blocks of reasoning: whole ones, then what stands before a lone end, then what follows a lone beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +137,8 @@ class Server:
             limits=httpx.Limits(max_connections=1000, max_keepalive_connections=100),
             follow_redirects=True,
         )
-        settings = {name: getattr(self, name) for name in ("model", "base_url", "timeout", "max_retries")}
-        return {**settings, "api_key": SecretStr(self.api_key), "http_async_client": client}
+        own = {name: getattr(self, name) for name in ("model", "base_url", "timeout", "max_retries")}
+        return {**own, "api_key": SecretStr(self.api_key), "http_async_client": client}
 
 
 def find_server(model: str, base_url: str | None, api_key_env: str, **settings: Any) -> Server:
@@ -311,10 +310,7 @@ class ChatModel:
 
 
 class OpenAIEncoder(Encoder):
-    """An `Encoder` that asks a server, once for each text while it is cached; errors are a language model's.
-
-    What it costs is not counted: ranking all of GrailQA took a cent (QueryAgent, appendix B.3).
-    """
+    """An `Encoder` that asks a server. Its cost is not counted: GrailQA took a cent (QueryAgent, B.3)."""
 
     def __init__(self, server: Server) -> None:
         # The server is part of the name: it keeps vectors apart from those of others.
@@ -352,7 +348,7 @@ _encoder = lru_cache(maxsize=8)(OpenAIEncoder)
 def open_embeddings(
     model: str, base_url: str | None = None, api_key_env: str = "OPENAI_API_KEY", **settings: Any
 ) -> OpenAIEncoder:
-    """Open an embedding model, once per settings; its name may begin with `openai:`. See `open_model`."""
+    """Open an embedding model, `NAME` or `openai:NAME`, once per settings."""
     if not (name := model.removeprefix("openai:").strip()):
         raise ConfigurationError("setting ranking_model names no model; give e.g. text-embedding-3-small")
     return _encoder(find_server(name, base_url, api_key_env, **settings))
@@ -397,8 +393,8 @@ def is_malformed(error: Exception) -> bool:
     import openai
 
     # Errors of the client's own code; replies nested 100,000 deep end in the fourth.
-    fails = (ValueError, TypeError, LookupError, RecursionError, AttributeError)
-    return isinstance(error, (*fails, openai.APIResponseValidationError))
+    own = (ValueError, TypeError, LookupError, RecursionError, AttributeError)
+    return isinstance(error, (*own, openai.APIResponseValidationError))
 
 
 def refused_parameter(error: Exception) -> str:
@@ -406,12 +402,9 @@ def refused_parameter(error: Exception) -> str:
     if getattr(error, "status_code", None) not in (400, 422) and not isinstance(error, TypeError):
         return ""
     words = f"{getattr(error, 'code', None)} {_words(error)}".lower()
-    if not _REFUSED.search(words):
-        return ""
-    named = f"{str(getattr(error, 'param', None) or '').split('.')[0]} {words}"
-    named = named.replace("max_completion_tokens", "max_tokens")
-    places = {p: match.start() for p in _OPTIONAL if (match := re.search(rf"\b{p}\b", named))}
-    return min(places, key=places.__getitem__, default="")
+    named = f"{getattr(error, 'param', None) or ''} {words}".replace("max_completion_tokens", "max_tokens")
+    first = re.search(rf"\b({'|'.join(_OPTIONAL)})\b", named)
+    return first[0] if first and _REFUSED.search(words) else ""
 
 
 def explained(

@@ -23,7 +23,6 @@ from triplewise.tools.pyql.program import PyQL, all_facts
 from triplewise.tools.retrieval.ranking import PairRanker
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
-
 PathNetwork = tuple[tuple[Triple, ...], ...]
 
 
@@ -114,7 +113,7 @@ def _noted_step(state: State) -> tuple[Step, ...]:
 
 
 def _likest(state: State, env: Environment, triples: tuple[Triple, ...], limit: int) -> tuple[Triple, ...]:
-    """Return the triples whose relation and far end are most like the question, best first."""
+    """Return the triples whose relation and far end are most like the question, the best first."""
     if len(triples) <= limit:
         return triples
     kg, looked = env.kg, set(state.last.feedback.arguments)
