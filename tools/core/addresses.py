@@ -1,7 +1,6 @@
 """Addresses of servers: the logins that belong to them, and how they are shown without a password or key.
 
-A login belongs to one host and is sent to no other. It stands in the URL itself
-(`https://me:secret@host/sparql`), or in environment variables named by the host.
+A login belongs to one host, and is sent to no other: it stands in the URL or in environment variables.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ _whole: dict[str, str] = {}
 def split_url(url: str, what: str = "endpoint", example: str = "http://localhost:8890/sparql") -> SplitResult:
     """Return the parts of a URL of http or https, none of which can be read wrongly.
 
-    `what` is the setting it is given as, `example` one that works. Raises `ConfigurationError`, which shows
-    no password, where it is not one, or its host or port cannot be.
+    `what` is the setting it is given as, `example` one that works. Raises `ConfigurationError`, without
+    password.
     """
     import httpx  # takes its time
 
@@ -88,10 +87,9 @@ def without_login(url: str) -> str:
 def login_headers(url: str) -> dict[str, str]:
     """Return the headers that log in to the server of a URL; {} where no login is known.
 
-    Environment variables are called TRIPLEWISE_HOST_TOKEN, or TRIPLEWISE_HOST_USER and _PASSWORD, and
-    TRIPLEWISE_HOST_HEADERS (`Name: value`, one a line, sent too), with the host in capitals, `_` for its
-    dots and the colon of its port, `__` for its hyphens. Raises `ConfigurationError` where one holds no
-    headers.
+    Environment variables are TRIPLEWISE_HOST_TOKEN, or _USER and _PASSWORD, and _HEADERS (`Name: value`, one
+    a line, sent too), with the host in capitals, `_` for its dots and the colon of its port, `__` for its
+    hyphens.
     """
     headers = _login(url) | read_headers(_variable_of(url, "HEADERS").splitlines())
     remember(*headers.values(), *(value.partition(" ")[2] for value in headers.values()))

@@ -44,10 +44,7 @@ def places() -> tuple[Path, Path]:
 
 
 def read_section(name: str) -> dict[str, Any]:
-    """Return a section of the configuration file, as TOML has it; empty where it is not written.
-
-    Raises `DataError` where the file cannot be read, is not TOML, or has an unknown section.
-    """
+    """Return a section of the configuration file; empty where it is not written. Raises `DataError`."""
     if (path := configuration_file()) is None:
         return {}
     try:
@@ -61,10 +58,10 @@ def read_section(name: str) -> dict[str, Any]:
 
 
 def find_part(what: str, given: Any, legal: Mapping[str, Any], kind: Callable[[Any], bool]) -> Any:
-    """Return the part that is given: by its name, as `module:name` (one's own, imported now), or itself.
+    """Return the part that is given: by its name in `legal`, as `module:name` of one's own, or itself.
 
-    Modules in the working folder are found too, after all that are installed. `legal` are the shipped ones,
-    `kind` says whether a value is such a part. Raises `ConfigurationError` on anything else.
+    Modules in the working folder are found after all that are installed. Raises `ConfigurationError` on what
+    is not of the `kind`.
     """
     part = given
     if isinstance(given, str):

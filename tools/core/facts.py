@@ -37,11 +37,8 @@ class RawTriple:
 class ExtractedFact:
     """A fact aligned to the KG, with the question that it was read for, and where it was read.
 
-    Attributes:
-        triple: its terms are the KG's own, or minted where the KG knows no such entity.
-        labels: id of a minted node -> its name. time: ISO 8601 in UTC.
-        reader: the model that read it, or `embedded`. confidence: in [0, 1].
-        conflicts: facts of the KG that it contradicts, as text; empty without a functional relation.
+    The triple's terms are the KG's own, or minted (`labels`: id -> name). `time` is ISO 8601 in UTC, `reader`
+    the model or `embedded`; `conflicts` are facts of the KG that it contradicts, as text.
     """
 
     triple: Triple

@@ -60,7 +60,7 @@ class YamlDocument:
         return line + 1 if is_block and line is not None else line
 
     def read_as(self, kind: type[T], *keys: Any) -> T:
-        """What it holds, or the part that keys and indices lead to, as any type that pydantic can check.
+        """What it holds, or what keys and indices lead to, as a type that pydantic can check.
 
         Raises `DataError` on the first thing that is wrong, an unknown key before all: file, line and key.
         """
@@ -87,10 +87,7 @@ class YamlDocument:
 
 
 def parse_yaml(text: str, path: Path | str) -> YamlDocument:
-    """A document from YAML text; `path` only names it in errors.
-
-    Raises `DataError` where it is not YAML, a key stands twice in one mapping, or aliases make it endless.
-    """
+    """A document from YAML text. Raises `DataError`, naming `path`: no YAML, a key twice, endless aliases."""
     loader = None
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
@@ -245,10 +242,7 @@ def is_writable(folder: Path) -> bool:
 
 @contextmanager
 def exclusive(path: Path, busy: Exception | Callable[[], object]) -> Iterator[None]:
-    """Hold the lock of a file, which is made for it and removed afterwards; it ends with the process.
-
-    Where another process has it, `busy` is raised, or called before the wait for that one begins.
-    """
+    """Hold the lock of a file, which ends with the process. If another has it, raise or call `busy`."""
     lock = FileLock(path)
     try:
         lock.acquire(timeout=0)

@@ -1,7 +1,6 @@
 """Calls that run where they can be ended: in processes of their own, with a cap of memory.
 
-For queries that a person or a model wrote, over engines in this process that cannot be interrupted: a cross
-product that is sorted takes all memory there is.
+For queries that a person or a model wrote, over engines in this process that cannot be interrupted.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ class Ended(TimeoutError):  # noqa: N818 - it says what happened to the call
 class IsolatedCalls:
     """Answers requests in processes of their own, which start when they are first needed.
 
-    `target` is `package.module:function`, a function that is called once in a process, with the texts that
-    `arguments` gives, and returns what answers each request; requests and replies are pickled.
+    `target` is `package.module:function`, called once a process with the texts of `arguments`; it returns
+    what answers a request.
     """
 
     def __init__(self, target: str, arguments: Callable[[], tuple[str, ...]]) -> None:

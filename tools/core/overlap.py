@@ -87,10 +87,7 @@ def best_overlap(
     compare: Compare = "ids",
     names: Names | None = None,
 ) -> Overlap:
-    """The overlap with the gold set of highest F1, as WebQSP's official scorer takes it.
-
-    Hits@1 and exact match hold if they hold for any gold set. Raises ValueError if there is no gold set.
-    """
+    """The overlap with the gold set of highest F1, as WebQSP scores it; Hits@1 and exact match with any."""
     given = list(answers)
     overlaps = [overlap(given, gold, compare, names) for gold in gold_sets]
     return max(overlaps, key=lambda o: o.f1)._replace(

@@ -27,10 +27,8 @@ Path: TypeAlias = tuple[Atom, ...]
 class Rule:
     """A path from a topic entity (`anchor`, a short id; "" for a rule of any), over simple paths only.
 
-    Attributes:
-        keeps_topic: whether the topic entity itself may be an answer, as in seed questions that count it.
-        support: seed questions whose answers it reproduces. precision, recall: mean over these, in [0, 1].
-        evidence: F1 of seed questions, by how like the question they are. score: what orders rules.
+    `keeps_topic`: the topic may be an answer. Of seed questions: `support`, how many it reproduces, mean
+    `precision` and `recall`, `evidence`, F1 by how like the question they are. `score` orders rules.
     """
 
     anchor: str
@@ -62,8 +60,8 @@ class Rule:
     def differing(self) -> tuple[tuple[str, str], ...]:
         """Variables that must differ from an earlier node (a variable as `?name`), for paths to be simple.
 
-        As in SymAgent 4.1: where a relation is walked there and back, a node differs from the one two steps
-        before; and answers are not the topic.
+        SymAgent 4.1: from the node two steps before, where a relation is walked there and back; answers from
+        the topic.
         """
         nodes, path = [self.anchor, *(f"?{a.variable}" for a in self.path)], self.path
         back = [

@@ -1,7 +1,6 @@
 """What must not be shown: keys, tokens and passwords that this process knows, in any text from elsewhere.
 
-A server may repeat what it was sent ("Incorrect API key provided: sk-..."), a client may log the address that
-it asks. `redact` stands where such a text becomes an error, a log record or a result.
+A server may repeat what it was sent, a client may log the address: `redact` cleans errors, logs and results.
 """
 
 from __future__ import annotations

@@ -33,10 +33,7 @@ def graph_key(source: str | Path) -> str:
 
 
 def keep(kind: Kind, source: str | Path | None, **record: Any) -> Path:
-    """Keep a record of a graph (None: of one without a name, to be read by people only); return the file.
-
-    Raises `DataError` where the file cannot be written.
-    """
+    """Keep a record of a graph (None: read by people only); return the file. Raises `DataError`."""
     path = user_data_path("triplewise") / f"{kind}.jsonl"
     about = {"time": datetime.now(UTC).isoformat(timespec="seconds")}
     about |= {} if source is None else {"source": graph_key(source)}

@@ -1,8 +1,7 @@
 """Triples read from text, aligned to a KG: its relations, its nodes, its datatypes (SymAgent 4.2.1).
 
-What may be the subject or the object of a relation is measured from samples of the KG's own facts, by the
-relations and classes that nodes have. That settles which end is the subject, and which node a name is; a name
-that fits none gets an id of its own.
+Samples of the KG's facts show, by relations and classes, what stands at the ends of a relation: that settles
+which end is the subject, and which node a name is, if any.
 """
 
 from __future__ import annotations
@@ -57,10 +56,7 @@ class _End(NamedTuple):
 def align(
     raw: Sequence[RawTriple], kg: KnowledgeGraph, question: str, reader: str
 ) -> tuple[ExtractedFact, ...]:
-    """Facts with the KG's own terms, most certain first; those it has already are left out.
-
-    `reader` is the model that read them for a question.
-    """
+    """Facts with the KG's own terms that it has not yet, most certain first; `reader` is the model."""
     triples = [t for t in raw if t.subject.strip() and t.object.strip() and t.relation.strip()]
     if not triples:
         return ()

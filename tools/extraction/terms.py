@@ -58,10 +58,7 @@ def without_article(name: str) -> str:
 
 
 def resolve(kg: KnowledgeGraph, texts: Iterable[str]) -> dict[str, tuple[NamedNode, ...]]:
-    """The nodes each text may mean: by id, by label or alias in full, else by a near name; best first.
-
-    One query for the ids of all texts; names come from the label index, or the KG is asked for each.
-    """
+    """The nodes each text may mean: by id, by label or alias in full, else by a near name; best first."""
     distinct = list(dict.fromkeys(t.strip() for t in texts if t.strip()))
     expanded = {t: kg.profile.expand(t) for t in distinct}
     ids = {t: iri for t, iri in expanded.items() if iri is not None and is_well_formed(iri)}

@@ -1,7 +1,6 @@
 """A model's reply to the extraction prompt (SymAgent, figure 6), read as triples that a passage supports.
 
-Whatever a model replies, a triple counts only if it is of the entity and the relation asked for, and a
-passage has its other end: the rest is left out, with the reason.
+A triple counts only if it is of the entity and the relation, and a passage has its other end.
 """
 
 from __future__ import annotations

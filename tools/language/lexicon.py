@@ -63,10 +63,7 @@ class Lexicon:
         return tuple(dict.fromkeys(word for group in (*groups, *self.quantities.values()) for word in group))
 
     def adjective_of(self, word: str, ending: str) -> str | None:
-        """The adjective that a superlative (`est`) or comparative (`er`) is made of; None if it is neither.
-
-        A superlative may be of one that is not listed; no comparative, since nouns end in -er.
-        """
+        """The adjective of a superlative (`est`), listed or not, or of a comparative (`er`); else None."""
         irregular = self.superlatives if ending == "est" else self.comparatives
         if word in irregular:
             return irregular[word]
@@ -142,10 +139,7 @@ def _function_words(language: str) -> Mapping[str, str]:
 
 @lru_cache(maxsize=1_024)
 def grammar_of(question: str) -> Mapping[str, str]:
-    """The function words of the language that a question is in, with the English ones; {} for English.
-
-    A question is in a language that more of its words are grammar of than of English.
-    """
+    """The function words of the language that has most of a question's words, with the English ones."""
     words = [token.text.lower() for token in tokenise(question)]
     grammar = max(map(_function_words, LANGUAGES), key=lambda found: sum(word in found for word in words))
     english = [word in word_list("function") for word in words]

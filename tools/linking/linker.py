@@ -1,9 +1,9 @@
 """Entity linking: which nodes of the KG a question speaks of.
 
-Names are found by the label index of the KG: exact spans first, near names for what is quoted or capitalised
-and matched none. A span weighs more the rarer its words are, and where capitals agree with the label; words
-that say what is asked ("director") and names of classes ("city") weigh little. Which node of a name is meant
-is decided by capitals, popularity, and how well label and description fit the question.
+Names are found by the label index: exact spans first, near names for what is quoted or capitalised and
+matched none. A span weighs more the rarer its words are, and where capitals agree with the label; words that
+say what is asked ("director") and names of classes ("city") weigh little. Capitals, popularity, label and
+description decide which node of a name is meant.
 """
 
 from __future__ import annotations
@@ -85,17 +85,11 @@ def link(
     given: Mapping[str, str | None] | None = None,
     encoder: Encoder | None = None,
 ) -> tuple[LinkedEntity, ...]:
-    """Link the entities of a question, most certain first.
+    """Link the entities of a question, most certain first; mentions may stand in [brackets] or "quotes".
 
-    Args:
-        question: the question, optionally with its mentions in [brackets] or "quotes".
-        given: mention -> id or typed literal (`"1.0"^^xsd:float`), taken as it is (None: have the mention
-            linked). Nothing else is linked then.
-        encoder: chooses among candidates of the same name by the context of the question.
-
-    Raises:
-        QuestionError: a given id or mention that the graph does not know; lists near ones.
-        KGUnavailableError: a graph without a label index did not answer.
+    Nothing but `given` is linked where that names entities: mention -> id or typed literal, or None to have
+    it linked. The encoder chooses among nodes of one name by the context. Raises `QuestionError` for an id or
+    mention that the graph does not know, `KGUnavailableError` where one without index does not answer.
     """
     linker = _Linker(kg, question, encoder)
     if given:
@@ -144,10 +138,7 @@ class _Linker:
         return "common" if kind == "other" and not self._classes.isdisjoint(singulars(word)) else kind
 
     def mentions(self) -> tuple[_Mention, ...]:
-        """Return mentions that do not overlap, heaviest first: quoted, then in full, then near names.
-
-        Where none is heavy enough, it is the best one.
-        """
+        """Return mentions that do not overlap, heaviest first; where none is heavy enough, the best."""
         matches = map(self._weigh, self._names.spans(self._text, self._requested))
         ranked = sorted(matches, key=lambda m: (-m.weight, m.span.start))
         result = [m for span in self._quoted if (m := self.named(span)) is not None]

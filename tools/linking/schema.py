@@ -1,7 +1,6 @@
 """Schema: the classes that the nouns of a question name, each with what its members have.
 
-What a language model needs to use a class without looking at its members first: relations of both directions,
-how many members have each, and a fact of it.
+What a model needs to use a class: relations of both directions, how many members have each, and a fact of it.
 """
 
 from __future__ import annotations
@@ -118,10 +117,7 @@ def schema_of(kg: KnowledgeGraph, node: IRI) -> Schema:
 
 
 def held_by(kg: KnowledgeGraph, variable: str, pattern: str) -> Schema:
-    """Return what the nodes have that a variable of a SPARQL pattern stands for.
-
-    In one query; over a distance in two, since what arrives at nodes may take too long.
-    """
+    """Return what nodes have that a variable of a SPARQL pattern stands for; two queries to an endpoint."""
     most = FEW if kg.is_remote else MEMBERS
     nodes = f"{{ SELECT DISTINCT {variable} WHERE {{ {pattern} }} LIMIT {most} }}"
     select = f"SELECT ?_d ?_r (COUNT(DISTINCT {variable}) AS ?_n) (SAMPLE(?_y) AS ?_v)"

@@ -1,7 +1,6 @@
 """Search: from a text to the entities, classes and relations of a KG, by words and by meaning.
 
-Names are compared by their words; classes and relations, of which a KG has few, by the vectors of their
-labels and descriptions too. The two rankings are fused by rank.
+Names are compared by their words; classes and relations by the vectors of labels and descriptions too.
 """
 
 from __future__ import annotations
@@ -69,8 +68,7 @@ def search_kg(
 ) -> tuple[Match, ...]:
     """Return what a name or a description may mean: at most `limit` of each kind, best first.
 
-    Of a single kind the nearest are given; of several, what stands out. An encoder compares classes and
-    relations by meaning too.
+    Of a single kind the nearest are given; of several, what stands out.
     """
     matches: list[Match] = []
     for kind in KINDS if normalise(text) else ():
@@ -190,10 +188,7 @@ class Entry(NamedTuple):
 
 
 def relations_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
-    """Return the relations of a KG that its profile does not exclude, read once.
-
-    None of an endpoint that has very many; none now of one that does not say in time.
-    """
+    """Return the relations of a KG, read once; none of an endpoint with very many, or that takes long."""
 
     def read() -> tuple[Entry, ...] | None:
         limit, seconds = (FEW_RELATIONS, min(kg.timeout, LONGEST_LOOK)) if kg.is_remote else (MOST_READ, None)

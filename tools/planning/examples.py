@@ -1,7 +1,7 @@
-"""Solved questions as examples: those most like a question, with the queries that answer them.
+"""Solved questions as examples for a language model: those most like a question, with their queries.
 
-They are shown to a language model. A file of them is JSON lines: `question` with the actions that answer it
-(`program`), a `sparql` query, the `turns` of a trajectory, or else `answers`.
+A file of them is JSON lines: `question` with the actions that answer it (`program`), a `sparql` query, the
+`turns` of a trajectory, or else `answers`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ _PREFIX = re.compile(r"(?i)\bPREFIX\s+([\w.-]*):\s*<([^<>]*)>")
 def examples_for(source: str, kg: KnowledgeGraph, file: str | None) -> SeedIndex | None:
     """Return the solved questions of a file, else those of a graph that people marked right; None without.
 
-    They are seeds whose one answer is the query. Raises `DataError` where the file is missing, a line is
-    broken, or none has a solution.
+    They are seeds whose one answer is the query. Raises `DataError` where a file has none, or cannot be read.
     """
     if file is None:
         return _indexed(right_answers(source), kg.profile)

@@ -136,8 +136,8 @@ class Miner:
     def _closed_paths(self, anchor: str, ends: Sequence[Term]) -> list[Path]:
         """Return the paths from the anchor to the answers (equation 1), shortest first.
 
-        They are searched breadth first and from both ends: half paths of up to hops - 1 relations from the
-        anchor, each with the nodes it reaches, meet the answers or their neighbours.
+        Half paths of up to hops - 1 relations from the anchor, with the nodes they reach, meet the answers or
+        their neighbours.
         """
         start = self.kg.profile.expand(anchor)
         assert start is not None
@@ -180,8 +180,8 @@ class Miner:
     def _judge(self, anchor: str, path: Path, gold: set[Term]) -> Quality | None:
         """Return how well a path reproduces the answers from its anchor; None where it leads nowhere.
 
-        A result that was cut counts as large as the cap. The topic itself counts only where it is an answer
-        (then `returns` is -1, and 1 where it is none): a path back to its start is no path.
+        A result that was cut counts as large as the cap. The topic counts only where it is an answer
+        (`returns` is -1; 1 where it is none).
         """
         right, cap = set(map(_comparable, gold)), max(200, 20 * len(gold))
         topic = self.kg.profile.expand(anchor)
@@ -216,8 +216,8 @@ def seed_rules(
 ) -> list[Rule]:
     """Return the rules of the `count` groups of seeds most like a question, those with most evidence first.
 
-    The evidence of a rule is the mean over the groups of its F1 on them, each weighed by how like the
-    question it is, times the similarity of the most similar group that has it.
+    It is the mean of F1 over the groups, weighed by how like the question they are, times the best
+    similarity.
     """
     miner, best = Miner(kg, seeds), dict[tuple[str, Path], Rule]()
     matches = seeds.matches(question, linked, count)

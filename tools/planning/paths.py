@@ -50,10 +50,7 @@ def rule_program(kg: KnowledgeGraph, rule: Rule) -> PyQL:
 
 
 def run(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> Result:
-    """Return the answers of a rule, none where its actions do not make a query.
-
-    Raises `QueryFailedError` where the graph did not answer: what a rule leads to is then unknown.
-    """
+    """Return the answers of a rule, none if it makes no query. Raises `QueryFailedError` without answer."""
     try:
         sparql = rule_program(kg, rule).sparql(kg.profile)
     except ActionError as error:

@@ -1,7 +1,7 @@
 """Rules that a language model proposes: demonstrations, alignment, grounding (SymAgent 4.1, equation 3).
 
-A relation that the model names is taken for one around the place where it is walked: by its id, by a label or
-an alias of it, or by the similarity of its vector to those texts. What is none of these was made up.
+A relation that the model names is taken for one around the place where it is walked: by its id, a label or an
+alias of it, or the similarity of its vector to those texts.
 """
 
 from __future__ import annotations
@@ -53,10 +53,7 @@ def demonstrate(
 
 
 def parse_paths(reply: str) -> list[tuple[str, ...]]:
-    """Return paths in a reply: lists of relations in brackets, or chains `-[r1]-> ?x <-[r2]- ?y`.
-
-    `^` before a relation says that it is walked from object to subject, as `<-[r]-` does.
-    """
+    """Return paths in a reply: lists of relations, `^` before those backwards, or `-[r]-> ?x <-[s]- ?y`."""
 
     def as_list(chain: re.Match[str]) -> str:
         return f"[{', '.join(('^' if back else '') + name for back, name in _ARROW.findall(chain[0]))}]"
@@ -78,9 +75,7 @@ def with_proposals(
 ) -> Plan:
     """Return a plan of what a model proposed, then of what was mined; figures of mined rules go to proposals.
 
-    Args:
-        proposals: paths as `parse_paths` reads them, the likeliest first. Where documents may fill a gap, one
-            of relations that the KG has, though not here, stays a plan.
+    Where documents may fill a gap, a proposal of relations that the KG has elsewhere stays a plan.
     """
     anchors = [paths.node_form(kg, entity.id) for entity in linked]
     grounder = _Grounder(kg, encoder, anchors, settings)
@@ -167,8 +162,8 @@ class _Grounder:
     def _match(self, name: tuple[str, bool], steps: Sequence[Atom]) -> list[_Walk]:
         """Return the steps that a name may mean, best first; [] where it is like none of them.
 
-        Those of that very id or name, else those as similar as the best. A name that holds all words of a
-        relation's text, in any form ("film director"), is near enough.
+        Those of that very id or name, else those as similar as the best, or with all words in any form ("film
+        director").
         """
         text, is_backwards = name
         allowed = [a for a in steps if not (is_backwards and a.forward)]

@@ -1,8 +1,7 @@
 """Seed questions mined once and kept for a KG, so that no later question mines them again.
 
-One JSON-lines file for each graph: what it was made of, then each seed that was drawn, with its masked text
-and the paths it gave. Each is written to a file next to it as soon as it is mined, so what is broken off goes
-on where it was; the file of that name is always complete.
+One JSON-lines file a graph: what it was made of, then each seed with its masked text and its paths. It is
+complete; what was broken off lies next to it, to be gone on with.
 """
 
 from __future__ import annotations
@@ -59,10 +58,8 @@ def _read(path: Path, whole: bool = True) -> _Kept:
 def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, hops: int) -> s.SeedIndex | None:
     """Return the seed questions of a graph opened by `source`. Raises `DataError`: a file or line is broken.
 
-    Args:
-        path: seed files joined by commas; None for those that are kept for the graph, with the answers that
-            people marked right.
-        hops: of the longest path; seeds that were mined to other lengths are mined anew.
+    `path`: seed files joined by commas; None for those kept for the graph and the answers that people marked
+    right. Seeds that were mined to other `hops` are mined anew.
     """
     files, version = _files(path)
     right = () if path else right_answers(source)
@@ -102,10 +99,7 @@ def _grouped(files: Iterable[Path], kg: KnowledgeGraph, name: str) -> dict[str, 
 
 
 def _places(source: str, kg: KnowledgeGraph) -> list[Path]:
-    """Return where the seeds of a graph may be kept: under another name when its files have changed.
-
-    Of an endpoint only the address is known: after it has changed, index the seeds again.
-    """
+    """Return where the seeds of a graph may be kept: under another name when its files have changed."""
     path = Path(source).expanduser()
     files = [path / MANIFEST] if is_store(path) else graph_files(path) if path.exists() else []
     identity = f"{graph_key(source)} {kg.profile.name} {_versions(files)}"
@@ -128,9 +122,7 @@ def index_seeds(
 ) -> IndexReport:
     """Mine the seed questions of files (`path`, joined by commas) for a graph, and keep what they give.
 
-    Raises:
-        ConfigurationError: nowhere to keep it. KGUnavailableError: nobody answers.
-        DataError: a seed file that cannot be used, a full disk.
+    Raises `ConfigurationError` (nowhere to keep it), `KGUnavailableError` and `DataError`.
     """
     place = next((f for f in _places(source, kg) if is_writable(f.parent)), None)
     if place is None:

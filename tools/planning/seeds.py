@@ -1,7 +1,7 @@
 """Seed questions: asked questions with answers, found by BM25 over entity-masked text.
 
-SymAgent, section 4.1: seeds share the structure of the question, not its entities, so mentions are masked
-before they are compared, and seeds with the same masked text are kept together.
+SymAgent, section 4.1: seeds share the structure of a question, so mentions are masked before they are
+compared.
 """
 
 from __future__ import annotations
@@ -98,10 +98,7 @@ class SeedIndex:
         self._index = Bm25(list(map(_terms, self._texts)))
 
     def search(self, question: str, spans: Iterable[tuple[int, int]], k: int = 5) -> tuple[Match, ...]:
-        """Return the k groups of seeds most like a question whose mentions stand at `spans`, best first.
-
-        A group with exactly the same masked text stands first with score 1.
-        """
+        """Return the k groups of seeds most like a question whose mentions stand at `spans`, best first."""
         wording = masked(question, spans)
         scores = self._index.scores(_terms(wording))
         order = np.argsort(-scores, kind="stable")[:k]
@@ -161,11 +158,7 @@ def _content(masked_text: str) -> frozenset[str]:
 
 
 def similarity_of(masked_text: str, other: str) -> float:
-    """Return how alike two masked questions are, 0 to 1: the square of the Dice coefficient of their content.
-
-    Only words that say what is asked for count: two questions for the capital and the population of something
-    have nothing in common, however alike they are in form.
-    """
+    """Return how alike two masked questions are: the square of the Dice coefficient of their content."""
     if masked_text == other:
         return 1.0
     a, b = _content(masked_text), _content(other)
@@ -173,10 +166,7 @@ def similarity_of(masked_text: str, other: str) -> float:
 
 
 def group_seeds(seeds: Iterable[Seed], name: str = "seeds") -> dict[str, list[Seed]]:
-    """Return seeds by their masked text; those without answers or without their topic in it are left out.
-
-    Raises `DataError` if none is left.
-    """
+    """Return seeds with answers and a topic in their text by the masked text. Raises `DataError`: none."""
     groups: dict[str, list[Seed]] = {}
     for seed in seeds:
         if (spans := seed.spans) and seed.answers:

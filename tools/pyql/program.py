@@ -173,10 +173,8 @@ def _refuse(code: str, message: str, **detail: object) -> NoReturn:
 class PyQL:
     """A query program. All methods raise `ActionError` for what cannot be carried out.
 
-    Attributes:
-        clauses: what restricts and extends the solutions, in the order it was added.
-        answer: the variables returned; empty until `set_answer`. boolean: yes or no is the answer.
-        variables: what clauses bind, in order of appearance.
+    `clauses` restrict and extend the solutions in their order; `answer` are the variables returned, `boolean`
+    asks yes or no.
     """
 
     clauses: tuple[Clause, ...] = ()
@@ -326,10 +324,7 @@ class PyQL:
             _refuse("execute_before_fact", "the program holds no fact yet")
 
     def sparql(self, profile: Profile, preview: int = 0) -> str:
-        """The query: SELECT DISTINCT of the answer (or of all variables), or ASK.
-
-        preview: at most so many rows (0: all); an ASK is previewed by the solutions it asks for.
-        """
+        """The query: SELECT DISTINCT of the answer, or ASK; with `preview` so many solutions at most."""
         from triplewise.tools.pyql.sparql import write_query
 
         return write_query(self, profile, preview)

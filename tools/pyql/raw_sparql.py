@@ -48,10 +48,10 @@ def read_sparql(written: str, profile: Profile) -> str:
 def run_query(
     kg: KnowledgeGraph, written: str, *, timeout: float, limit: int, exact: bool = False
 ) -> dict[str, Any]:
-    """Run a query by hand, read-only; return `boolean`, or `variables` and `rows` of (variable -> term).
+    """Run a query by hand; return `boolean`, or `variables` and `rows` of (variable -> term).
 
-    A term has `value`, `id` and `label`; `exact` gives literals as the graph has them. `notice` says
-    what was cut off. Raises `ConfigurationError` (not valid) or `KGUnavailableError` (no answer in time).
+    A term has `value`, `id` and `label`; `exact` gives literals as the graph has them. `notice` says what was
+    cut off. Raises `ConfigurationError` (not valid) or `KGUnavailableError` (no answer in time).
     """
     try:
         query = read_sparql(written, kg.profile)

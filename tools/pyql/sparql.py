@@ -70,13 +70,9 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One piece of a group pattern.
+    """One piece of a group pattern: its lines, the variables that link it to others, and those it binds.
 
-    Attributes:
-        lines: its SPARQL.
-        links: variables that connect it with other blocks.
-        binds: variables it binds; `sure`: those bound in every solution.
-        alone: head and group of a count that may stand as the whole query.
+    `sure`: bound in every solution. `alone`: head and group of a count that may stand as the whole query.
     """
 
     lines: Lines
@@ -87,10 +83,7 @@ class Block:
 
 
 class Writer:
-    """Turns the clauses of one program into blocks.
-
-    `facts` are those written so far, to be instantiated with a row of the query.
-    """
+    """Turns clauses of a program into blocks; `facts` are those written, to be instantiated with a row."""
 
     def __init__(self, program: PyQL, profile: Profile, names: Names, proving: bool = False) -> None:
         self.program, self.profile, self.names, self.proving = program, profile, names, proving
@@ -100,12 +93,7 @@ class Writer:
     def write(
         self, clauses: Sequence[pyql.Clause], needed: Iterable[Variable] = (), tag: Tag | None = None
     ) -> list[Block]:
-        """Blocks of clauses, or of a pattern.
-
-        Args:
-            needed: the variables that the query's head names.
-            tag: of the union's branch that they are.
-        """
+        """Blocks of clauses, or of a union's branch (`tag`); `needed`: variables of the query's head."""
         blocks: list[Block] = []
         for i, clause in enumerate(clauses):
             mentions, binds, rest = frozenset(clause.mentions), frozenset(clause.binds), clauses[i + 1 :]
@@ -383,10 +371,7 @@ def proof_triples(program: PyQL, profile: Profile, result: Result) -> tuple[Trip
 
 
 def instantiate(facts: Iterable[Fact | TaggedFact], result: Result) -> tuple[Triple, ...]:
-    """The triples that the rows of a result make of some facts.
-
-    None where an end is unbound, or the row comes from another branch of a union.
-    """
+    """The triples that rows of a result make of facts whose ends are bound and whose branch the row is of."""
     triples = dict[Triple, None]()
     tagged = [(fact, None) if isinstance(fact, Fact) else fact for fact in facts]
     for row in result.rows:

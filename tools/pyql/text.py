@@ -42,9 +42,9 @@ NUMERIC = frozenset(XSD + name for name in _NUMBERS.split())
 
 
 def scan_arguments(text: str, start: int = 0) -> tuple[list[str], int]:
-    """Arguments from `start` (just after the opening bracket) and the place after the closing one.
+    """Arguments after an opening bracket at `start`, and the place after the closing one, or the text's end.
 
-    Commas in quotes, brackets and `<IRIs>` do not separate. Without a closing bracket the text's end counts.
+    Commas in quotes, brackets and `<IRIs>` do not separate.
     """
     arguments, depth, begin, i = [], 0, start, start
     while i < len(text):

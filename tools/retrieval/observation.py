@@ -3,9 +3,8 @@
 Update reads the facts around the entities of a turn as texts that can be compared with the question; refine
 keeps the N nearest ones, and looks from the ends of their best P percent in the next turn.
 
-What lies around a node falls into bundles: its facts of one relation in one direction. Their sizes are
-asked for first, in one query for all nodes; bundles are then read whole, many a query, or, where they are
-too large, as a sample. The queries are plain SPARQL 1.1: every engine answers alike, samples included.
+The facts of a node over one relation in one direction are a bundle. Sizes of bundles are read first, then
+bundles as a whole, many a query, or as a sample of a large one, alike from every SPARQL 1.1 engine.
 """
 
 from __future__ import annotations
@@ -74,8 +73,8 @@ def observe(
 ) -> Observation:
     """The observation subgraph around task-relevant entities (Algorithm 1, whose lines the comments name).
 
-    The turns of all entities are taken together, so that the number of queries depends on neither entities
-    nor nodes. A fact that was appended is no candidate again, and no node is observed twice.
+    The turns of all entities are taken together. A fact that was appended is no candidate again, and no node
+    is observed twice.
     """
     ranker = PairRanker(kg, question, encoder)
     neighbourhood, around = _Neighbourhood(kg, ranker, settings), dict[Term, list[Candidate]]()
@@ -226,8 +225,7 @@ def read_bundles(
 ) -> tuple[list[Hop], str]:
     """The facts of bundles as hops from their nodes, sorted, and why some are missing ("" if none are).
 
-    `counts` facts of each bundle are read; where its size is more, a sample is drawn by the seed: the same
-    facts from every engine that holds the same triples.
+    `counts` facts of each bundle are read; where its size is more, a sample drawn by the seed.
     """
     order, queries = sorted(counts, key=lambda b: b.place), list[str]()
     head = "SELECT ?n ?p ?o ?q ?s WHERE"  # node, relation out, object, relation in, subject

@@ -2,11 +2,9 @@
 
 The relations of a node are ranked before a model sees them (QueryAgent, appendix B.3; strategies of C.3). The
 facts of an observation are ranked by the cosine of the question with "relation tail" (ODA, section 2.1).
-Encoding each text of a large neighbourhood takes minutes. So only the most promising texts are encoded, and
-scored exactly, in a few rounds: in each, a ridge regression on what was scored so far guesses other scores
-from vectors of relation and tail, and the best guesses are encoded next. The vectors of tails are those kept
-with the KG (`kg load --vectors`); without, static ones, and more rounds. What was encoded is kept with the KG
-and is not guessed again.
+Encoding each text of a large neighbourhood takes minutes, so only the most promising are encoded, and scored
+exactly, in a few rounds: a ridge regression on the scores so far guesses the others from vectors of relation
+and tail, those kept with the KG (`kg load --vectors`) or, with more rounds, static ones.
 """
 
 from __future__ import annotations
@@ -66,10 +64,7 @@ class Bm25:
 
 
 def fuse(rankings: Sequence[np.ndarray]) -> np.ndarray:
-    """Reciprocal rank fusion (Cormack et al., 2009) of scores of the same texts, float64 of shape (texts,).
-
-    Equal scores share a rank, so that texts without a common word are not told apart by their order.
-    """
+    """Reciprocal rank fusion (Cormack et al., 2009) of scores of some texts; equal scores share a rank."""
     ranks = (np.searchsorted(np.sort(-scores), -scores) for scores in rankings)
     return np.asarray(sum(1.0 / (60 + rank) for rank in ranks))
 
@@ -199,10 +194,7 @@ def tail_text(kg: KnowledgeGraph, far: Term, labels: Mapping[Term, str]) -> str:
 def make_vectors(
     folder: Path, kg: KnowledgeGraph, encoder: Encoder, progress: Callable[[str, int, int | None], None]
 ) -> int:
-    """Make the vectors of a loaded KG's relations and ends that its folder lacks; return how many there are.
-
-    `progress` is called with a stage, how much of it is done, and of how much (None where that is unknown).
-    """
+    """Make the vectors of a loaded KG's relations and ends that its folder lacks; return their number."""
     import pyoxigraph as ox
 
     from triplewise.tools.kg.open import STORE

@@ -1,7 +1,6 @@
 """Surroundings: the relations around the entities of a question, nearest to it first, each with some values.
 
-What a language model needs to write a query without looking relations up first: every line names a relation
-that exists, its direction, and what it leads to, with ids. Three queries an entity, whatever its degree.
+What a language model needs to write a query without looking relations up first. Three queries an entity.
 """
 
 from __future__ import annotations
@@ -37,10 +36,7 @@ class NearbyFact(NamedTuple):
 def surroundings(
     kg: KnowledgeGraph, question: str, nodes: Iterable[Term], encoder: Encoder
 ) -> list[NearbyFact]:
-    """Return some facts of the relations around each node that fit a question best, best relation first.
-
-    Facts that link two of the nodes come before all others.
-    """
+    """Return facts of the relations around nodes that fit a question, those that link two nodes first."""
     nodes = list(nodes)
     facts = [NearbyFact(triple) for triple in links_between(kg, nodes)]
     for node in nodes:
@@ -116,9 +112,9 @@ def grouped_lines(
 ) -> dict[str, list[str]]:
     """Return topic (short id) -> its relations in the order of the facts: `-> P36 (capital): Tokyo [Q1490]`.
 
-    `->` leaves the topic, `<-` arrives at it; what a mediator holds stands in braces; other nodes without a
-    name are counted. A fact is about the first topic it touches, or left out. `most`: values shown of a
-    relation, with how many there are; 0 takes the facts for a sample.
+    `->` leaves the topic, `<-` arrives at it; what a mediator holds stands in braces. A fact is about the
+    first topic it touches, or left out. `most`: values shown of a relation, with how many there are; 0: facts
+    are a sample.
     """
     profile, names = kg.profile, dict[str, str]()
     if profile.relation_text == "label":  # their ids say nothing
@@ -203,8 +199,7 @@ def within(
 ) -> list[str]:
     """Return grouped lines under their topics, a line of each topic in turn until the characters are spent.
 
-    `totals`: how many relations a topic has in all, where that is known. `heads`: what stands above its
-    lines in place of "Around ...".
+    `totals`: relations of a topic in all, where known. `heads`: what stands above its lines for "Around ...".
     """
     totals, heads = totals or {}, heads or {}
     labels = kg.labels([node for topic in groups if (node := kg.profile.expand(topic)) is not None])

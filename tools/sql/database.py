@@ -41,12 +41,8 @@ FORMS = "sqlite:///FILE, duckdb:///FILE, postgresql://USER:PASSWORD@HOST/DATABAS
 def open_database(url: str, *, timeout: float = 30.0, limit: int = 10_000) -> RelationalDatabase:
     """A database, opened and reflected once per process, and anew when its file changed.
 
-    Args:
-        url: an SQLAlchemy URL, or the path of a SQLite, DuckDB or CSV file.
-        timeout: seconds a query may take. limit: rows it may return.
-
-    Raises `ConfigurationError` (bad URL, no driver, no table), `DataError` (no such file) or
-    `KGUnavailableError` (no database, or a server that cannot be reached or refuses the user).
+    `url`: of SQLAlchemy, or the path of a SQLite, DuckDB or CSV file. `timeout`: seconds of a query, `limit`:
+    its rows. Raises `ConfigurationError`, `DataError` (no such file) or `KGUnavailableError`.
     """
     read = _read_url(url)
     file = Path(read.database or "") if read.get_backend_name() not in SERVERS else None

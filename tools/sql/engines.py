@@ -1,7 +1,4 @@
-"""SQLite, DuckDB and servers, each opened so that nothing can be written, and asked in time.
-
-DuckDB cannot be interrupted inside a function over a text: it runs in a process of its own, which is killed.
-"""
+"""SQLite, DuckDB and servers, opened so that nothing can be written; DuckDB in a process of its own."""
 
 from __future__ import annotations
 
@@ -58,10 +55,7 @@ class Fetched(NamedTuple):
 
 @dataclass
 class Declared:
-    """A table or view as the database declares it.
-
-    `columns`: name -> type. `keys`: own columns, the table they refer to, and its columns.
-    """
+    """A table or view: `columns` with types; `keys`: own columns, the table they refer to, its columns."""
 
     columns: dict[str, str] = field(default_factory=dict)
     primary: tuple[str, ...] = ()
@@ -71,9 +65,8 @@ class Declared:
 class Server(NamedTuple):
     """How one kind of server is opened so that it is only read.
 
-    `driver`: the package that SQLAlchemy speaks to it with. `setup`: statements after which every transaction
-    of a connection only reads. `interrupt`: ends what a connection of an engine is running. `ignores_case`:
-    texts that differ in case or accents are equal.
+    `driver`: the package for SQLAlchemy. `setup`: statements after which transactions only read. `interrupt`:
+    ends what a connection is running. `ignores_case`: texts that differ in case or accents are equal.
     """
 
     driver: str
@@ -97,10 +90,7 @@ SERVERS = {"postgresql": _POSTGRES, "mysql": _MYSQL, "mariadb": _MYSQL}
 
 
 def open_engine(url: URL, timeout: float) -> Engine:
-    """Return the engine of a database: SQLite, DuckDB (also `.csv` and `.tsv`) or one of `SERVERS`.
-
-    timeout: seconds to wait for a connection to a server. Raises `DataError` where there is no such file.
-    """
+    """Return the engine of a database; timeout: seconds to wait for a server. Raises `DataError`: no file."""
     if url.get_backend_name() in SERVERS:
         return SqlAlchemyEngine(url, timeout)
     path = Path(url.database or "")
@@ -141,9 +131,9 @@ class SqlAlchemyEngine:
         sa.event.listen(self._engine, "connect", set_up)
 
     def fetch(self, statement: str, timeout: float, most: int | None = None) -> Fetched:
-        """Run a statement, in a transaction that is rolled back; interrupt it after `timeout` seconds.
+        """Run a statement in a transaction that is rolled back, and end it after `timeout` seconds.
 
-        `most`: rows that are read; None for all. Raises `QueryError` for no rows; a spent time-out is one.
+        `most`: rows that are read; None for all. Raises `QueryError`, also for a spent time-out.
         """
         is_late = threading.Event()
         if self._engine.dialect.paramstyle in ("format", "pyformat"):
@@ -267,10 +257,7 @@ Engine: TypeAlias = SqlAlchemyEngine | DuckDB
 
 
 def answerer(path: str) -> Callable[[tuple[str, int | None]], Fetched | QueryError]:
-    """Return what runs statements on a DuckDB or CSV file, in the process of its own.
-
-    Its connection can neither write nor reach another file; a CSV file is read once, into memory.
-    """
+    """Return what runs statements on a DuckDB or CSV file, which can neither write nor reach another file."""
     import duckdb
 
     @cache

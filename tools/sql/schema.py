@@ -38,10 +38,10 @@ _KINDS: dict[str, ColumnKind | None] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column.
+    """One column; `kind` is how its values compare.
 
-    `kind`: how its values compare; a TEXT column whose values all read as numbers is a `number`. `is_native`:
-    cells compare like that as they are stored. `as_text`: they are text, though the database has their type.
+    `is_native`: cells compare like that as they are stored. `as_text`: they are texts, though the database
+    has the type.
     """
 
     table: str
@@ -101,8 +101,7 @@ class Schema:
     def find_column(self, form: str, near: str = "") -> Column:
         """The column that a form means: by name, or `table.name`; case, accents and spaces do not matter.
 
-        near: the table of the query so far: of columns with one name its own. Raises `unknown_column`
-        with the nearest names, or `ambiguous_column` with all that fit.
+        Of columns with one name that of the table `near`. Raises `unknown_column` or `ambiguous_column`.
         """
         given, columns = bare(form), self.columns
         for reading in (str, fold, lambda t: re.sub(r"[\W_]", "", fold(t))):
@@ -136,10 +135,9 @@ def bare(form: str) -> str:
 
 
 def reflect_schema(engine: Engine, timeout: float) -> Schema:
-    """Return tables and views with columns and keys; a query a table for a sample, while there is time.
+    """Return tables and views with columns and keys; a query a table for a sample, within `timeout` seconds.
 
-    timeout: seconds for all samples together; tables beyond that keep the kinds of their types. Raises
-    `ConfigurationError` for a database without tables, `QueryError` for one that does not answer.
+    Raises `ConfigurationError` for a database without tables, `QueryError` for one that does not answer.
     """
     from sqlglot import exp
 

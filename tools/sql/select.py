@@ -1,7 +1,6 @@
-"""A SELECT as a model writes it: parsed and checked with sqlglot before anything reaches the database.
+"""A SELECT as a model writes it, checked with sqlglot: one statement that reads known tables and columns.
 
-One statement that only reads; every table and column known. What is run is written anew from what was parsed,
-never the text itself, and cut at the database's limit.
+What is run is written anew from what was parsed, and cut at the database's limit.
 """
 
 from __future__ import annotations
@@ -71,8 +70,7 @@ class Select:
 def read_select(text: str, schema: Schema, dialect: str) -> Select:
     """Return the statement that a model wrote.
 
-    Raises `ActionError`: `bad_sql` (cannot be parsed), `several_statements`, `not_select`, `unknown_table` or
-    `unknown_column`, with the nearest names.
+    Raises `ActionError`: `bad_sql`, `several_statements`, `not_select`, `unknown_table`, `unknown_column`.
     """
     try:
         trees = [t for t in sqlglot.parse(text.strip().rstrip(";"), dialect=dialect) if t is not None]
