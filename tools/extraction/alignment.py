@@ -177,26 +177,23 @@ class _Aligner:
         return _End(*shares)
 
     def _describe(self, nodes: Iterable[Term | None]) -> None:
-        """Measure the features of nodes not met before: a query for relations and one for classes."""
+        """Measure the features of nodes not met before: their relations and classes."""
         new = dict.fromkeys(n for n in nodes if isinstance(n, IRI) and n not in self._features)
         for batch in batches(new, BATCH):
             values = " ".join(n.n3() for n in batch)
             features: dict[IRI, set[str]] = {n: set() for n in batch}
             around = f"VALUES ?n {{ {values} }} {{ ?n ?out ?x }} UNION {{ ?y ?in ?n }}"
-            query = f"SELECT DISTINCT ?n ?out ?in WHERE {{ {around} }}"
-            for node, out, into in self._kg.query(query, timeout=SECONDS, limit=ROWS).rows:
-                relation = out or into
-                if not isinstance(node, IRI) or not isinstance(relation, IRI):
-                    continue
-                # That a node has a class or a name at all tells nothing.
-                is_naming = out is not None and relation.value in self._naming
-                if not is_naming and not self._kg.profile.excludes(relation):
-                    features[node].add(f"{'>' if out is not None else '<'}{relation.value}")
             if links := self._kg.profile.type_links:
-                classes = f"SELECT DISTINCT ?n ?c WHERE {{ VALUES ?n {{ {values} }} ?n {links} ?c }}"
-                for node, kind in self._kg.query(classes, timeout=SECONDS, limit=ROWS).rows:
-                    if isinstance(node, IRI) and isinstance(kind, IRI):
-                        features[node].add(f"a {kind.value}")
+                around += f" UNION {{ ?n {links} ?class }}"
+            query = f"SELECT DISTINCT ?n ?out ?in ?class WHERE {{ {around} }}"
+            for node, *found in self._kg.query(query, timeout=SECONDS, limit=ROWS).rows:
+                for sign, feature in zip("><a", found, strict=True):
+                    if not isinstance(node, IRI) or not isinstance(feature, IRI):
+                        continue
+                    # That a node has a class or a name at all tells nothing.
+                    is_naming = sign == ">" and feature.value in self._naming
+                    if sign == "a" or not (is_naming or self._kg.profile.excludes(feature)):
+                        features[node].add(f"{sign}{feature.value}")
             self._features |= {n: frozenset(fs) for n, fs in features.items()}
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import date
+from functools import cached_property
 from typing import Literal as OneOf
 from typing import NoReturn, TypeAlias, get_args
 
@@ -182,11 +183,10 @@ class PyQL:
     boolean: bool = False
     order: Order | None = None
 
-    variables: tuple[Variable, ...] = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        bound = dict.fromkeys(v for clause in self.clauses for v in clause.binds)
-        object.__setattr__(self, "variables", tuple(bound))
+    @cached_property
+    def variables(self) -> tuple[Variable, ...]:
+        """What clauses bind, in order of appearance."""
+        return tuple(dict.fromkeys(v for clause in self.clauses for v in clause.binds))
 
     @property
     def local_variables(self) -> tuple[Variable, ...]:

@@ -6,7 +6,7 @@ What a language model needs to write a query without looking relations up first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import NamedTuple
@@ -152,31 +152,24 @@ def grouped_lines(
         own = groups[near].setdefault(f"{arrow} {relation(hop)}", {}).setdefault(far, [])
         if fact.through is not None:
             own.append(f"{relation(fact.triple)}: {value(fact.triple.object)}")
+
+    def listed(values: Mapping[Term, Sequence[str]]) -> str:
+        """A mediator by what it holds, other nameless nodes by their number."""
+        shown = most or (MEDIATORS if any(values.values()) else VALUES)  # mediators take more words
+        nameless = [v for v, own in values.items() if not own and is_nameless(v)]
+        first = [(v, own) for v, own in values.items() if v not in nameless][:shown]
+        texts = [f"{{{'; '.join(own[:HELD])}}}" if own else value(v) for v, own in first]
+        left = len(values) - len(first)
+        if len(first) < shown and nameless:
+            texts.append(f"{len(nameless)} without a name{'' if first else f', e.g. {value(nameless[0])}'}")
+            left -= len(nameless)
+        return ", ".join([*texts, *([f"... ({len(values)} in all)" if most else "..."] if left else [])])
+
     return {
-        topic: [f"{head}: {_listed(values, value, is_nameless, most)}" for head, values in relations.items()]
+        topic: [f"{head}: {listed(values)}" for head, values in relations.items()]
         for topic, relations in groups.items()
         if relations
     }
-
-
-def _listed(
-    values: Mapping[Term, Sequence[str]],
-    value: Callable[[Term], str],
-    is_nameless: Callable[[Term], bool],
-    most: int,
-) -> str:
-    """The values of a relation in a line; a mediator by what it holds, other nameless nodes by number."""
-    shown = most or (MEDIATORS if any(values.values()) else VALUES)  # mediators take more words
-    nameless = [v for v, own in values.items() if not own and is_nameless(v)]
-    first = [(v, own) for v, own in values.items() if v not in nameless][:shown]
-    listed = [f"{{{'; '.join(own[:HELD])}}}" if own else value(v) for v, own in first]
-    left = len(values) - len(first)
-    if len(first) < shown and nameless:
-        listed.append(f"{len(nameless)} without a name{'' if first else f', e.g. {value(nameless[0])}'}")
-        left -= len(nameless)
-    if left:
-        listed.append(f"... ({len(values)} in all)" if most else "...")
-    return ", ".join(listed)
 
 
 def topics_of(kg: KnowledgeGraph, facts: Sequence[NearbyFact], first: Sequence[str]) -> list[str]:

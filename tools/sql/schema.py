@@ -169,13 +169,10 @@ def reflect_schema(engine: Engine, timeout: float) -> Schema:
 
 def _column(table: str, name: str, type_: str, cells: Sequence[Any], engine: Engine) -> Column:
     """A column of a declared type, with what a sample of its cells tells beyond that."""
-    declared, is_loose = _declared_kind(type_), _is_loose(type_, engine)
-    kind, texts = _kind(declared, cells, is_loose), [c for c in cells if isinstance(c, str)]
+    declared, texts = _declared_kind(type_), [c for c in cells if isinstance(c, str)]
+    kind, is_native = _kind(declared, cells, _is_loose(type_, engine)), not texts
     if kind == "text":
-        is_native = declared is None or (is_loose and declared == "text")
-        is_native = is_native and len(texts) == len(cells) and not engine.ignores_case
-    else:
-        is_native = kind == declared and not (is_loose and texts)
+        is_native = declared is None and len(texts) == len(cells) and not engine.ignores_case
     written = [t for t in texts if t.strip()]
     example = written[0] if kind in ("text", "date") and written else ""
     example = example if len(example) <= SHOWN else f"{example[:SHOWN]}..."

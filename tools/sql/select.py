@@ -14,7 +14,6 @@ from sqlglot.dialects.mysql import MySQL
 from sqlglot.errors import OptimizeError, ParseError, TokenError
 from sqlglot.generators.mysql import MySQLGenerator
 from sqlglot.optimizer.qualify import qualify
-from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.sql.schema import Column, Schema
@@ -56,14 +55,16 @@ class Select:
 
     def texts(self, schema: Schema) -> list[tuple[str, Column]]:
         """Return the texts that columns are exactly compared with, each with its column."""
-        texts = []
-        for scope in traverse_scope(self.tree):
-            for node in scope.find_all(exp.EQ, exp.NEQ, exp.In):
-                column = _column_of(node.this, scope, schema) if isinstance(node.this, exp.Column) else None
-                options = node.expressions if isinstance(node, exp.In) else [node.args.get("expression")]
-                for text in options:
-                    if column and isinstance(text, exp.Literal) and text.is_string:
-                        texts.append((text.name, column))
+        texts, tree = [], _qualified(self.tree, schema, self.dialect)
+        tables = {table.alias_or_name: table.name for table in tree.find_all(exp.Table)}
+        columns = {column.id.lower(): column for column in schema.columns}
+        for node in tree.find_all(exp.EQ, exp.NEQ, exp.In):
+            end = node.this
+            name = f"{tables.get(end.table, '')}.{end.name}" if isinstance(end, exp.Column) else ""
+            options = node.expressions if isinstance(node, exp.In) else [node.args.get("expression")]
+            for text in options:
+                if (column := columns.get(name.lower())) and isinstance(text, exp.Literal) and text.is_string:
+                    texts.append((text.name, column))
         return texts
 
 
@@ -93,9 +94,8 @@ def read_select(text: str, schema: Schema, dialect: str) -> Select:
             near = [str(n) for n in nearest(table.name, names, NEAREST)] or names[:NEAREST]
             message = f"there is no table {table.name}"
             raise ActionError("unknown_table", message, given=table.name, nearest=near)
-    columns: dict[str, object] = {t.name: {c.name: "text" for c in t.columns} for t in schema.tables}
     try:
-        qualify(tree.copy(), schema=columns, dialect=dialect, identify=False, quote_identifiers=False)
+        _qualified(tree, schema, dialect)
     except (OptimizeError, ParseError) as error:
         known = {c.name.lower() for c in schema.columns} | {a.alias.lower() for a in tree.find_all(exp.Alias)}
         given = next((c.name for c in tree.find_all(exp.Column) if c.name.lower() not in known), "")
@@ -106,9 +106,7 @@ def read_select(text: str, schema: Schema, dialect: str) -> Select:
     return Select(tree, dialect)
 
 
-def _column_of(column: exp.Column, scope: Scope, schema: Schema) -> Column | None:
-    tables = {alias: s.name for alias, s in scope.sources.items() if isinstance(s, exp.Table)}
-    own = [tables[column.table]] if column.table in tables else list(tables.values())
-    ids = {(c.table.lower(), c.name.lower()): c for c in schema.columns}
-    known = (ids.get((table.lower(), column.name.lower())) for table in own)
-    return next((c for c in known if c is not None), None)
+def _qualified(tree: exp.Query, schema: Schema, dialect: str) -> exp.Expr:
+    """The statement with the table of every column. Raises `OptimizeError` for a column that there is not."""
+    columns: dict[str, object] = {t.name: {c.name: "text" for c in t.columns} for t in schema.tables}
+    return qualify(tree.copy(), schema=columns, dialect=dialect, identify=False, quote_identifiers=False)
