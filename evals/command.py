@@ -142,7 +142,7 @@ def wide_console() -> Console:
 def report(
     logs: list[Path] = argument("LOGS...", "Logs, or folders with logs."), markdown: Markdown = None
 ) -> None:
-    """Make tables and tests between systems from logs of `triplewise eval` and `eval grid`.
+    """Make tables, with differences between systems, from logs of `triplewise eval` and `eval grid`.
 
     Logs of a grid become its table, with the published figures next to ours; all others a table of task by
     system. Every figure has its confidence interval. `inspect view` shows every question of a log.

@@ -240,7 +240,7 @@ def table(runs: pd.DataFrame) -> pd.DataFrame:
     first = wrong[wrong["mode"] == wrong["mode"].iloc[0]].set_index(key)["right"].astype(float)
     for mode, of in wrong.groupby("mode", sort=False):
         caught, right = of[of["triggered"] > 0], of.set_index(key)["right"].astype(float)
-        less, _ = statistics.compare(first, right)
+        less = statistics.difference(first, right)
         rows.append({
             "mode": mode, "questions": len(of), "triggered": len(caught) / len(of), "right": right.mean(),
             "right of triggered": caught["right"].mean(), "first is better by": less.mean, "from": less.low,

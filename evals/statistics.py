@@ -1,15 +1,15 @@
-"""How sure a figure is, and whether two systems differ; the same logs give the same figures."""
+"""How sure a figure is, and how far two systems differ; the same logs give the same figures."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
-from scipy.stats import DegenerateDataWarning, binomtest, bootstrap, permutation_test
+from scipy.stats import DegenerateDataWarning, binomtest, bootstrap
 
 LEVEL = 0.95
 RESAMPLES = 5_000
@@ -53,25 +53,9 @@ def interval(values: Iterable[float], *, resamples: int = RESAMPLES) -> Interval
     return Interval(mean, float(low), float(high), n)
 
 
-def compare(first: Scores, second: Scores) -> tuple[Interval, float]:
-    """Return the difference of two systems on shared questions, and p by permutation of the signs.
-
-    Exact where that takes few permutations; of values that are 0 or 1 it is then McNemar's exact test.
-    """
+def difference(first: Scores, second: Scores) -> Interval:
+    """Return the average difference of two systems on shared questions, with its interval."""
     pairs = pd.concat([first, second], axis=1, join="inner").to_numpy(dtype=np.float64)
-    differences, p = pairs[:, 0] - pairs[:, 1], 1.0
-    changed = differences[differences != 0]  # where both are equal there is no sign to change
-    if len(changed) > 1:
-        p = permutation_test(
-            (changed,), np.sum, permutation_type="samples", vectorized=True, n_resamples=2 * RESAMPLES,
-            batch=max(1, _BLOCK // len(changed)), rng=np.random.default_rng(SEED),
-        ).pvalue  # fmt: skip
+    found = interval(differences := pairs[:, 0] - pairs[:, 1])
     # Where all differences are the same there is nothing to resample.
-    same = Interval(float(differences[0]), math.nan, math.nan, len(pairs))
-    return interval(differences) if np.ptp(differences) else same, float(p)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p values with Holm's step-down correction for how many there are."""
-    p = pd.Series(p_values, dtype=float).sort_values(kind="stable")
-    return list(map(float, (p * np.arange(len(p), 0, -1)).cummax().clip(upper=1.0).sort_index()))
+    return found if np.ptp(differences) else found._replace(low=math.nan, high=math.nan)

@@ -1,1 +1,1 @@
-"""Reports: tables, intervals and tests of evaluations, as Markdown."""
+"""Reports: tables and intervals of evaluations, as Markdown."""

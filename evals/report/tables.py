@@ -199,7 +199,7 @@ def report_tables(logs: Sequence[Log]) -> list[Table]:
 
 
 def task_tables(logs: Sequence[Log]) -> list[Table]:
-    """Return the tables of logs by task: answers, cost, and systems tested against the first."""
+    """Return the tables of logs by task: answers, cost, and systems beside the first."""
     logs = sorted(logs, key=lambda log: (log.name, log.system, log.created))
     labels, answers, costs = system_labels(logs), [], []
     scored = [measure(name) for name in QUALITY if any(name in log.questions for log in logs)]
@@ -245,30 +245,25 @@ def comparison_table(title: str, where: str, families: Iterable[Family]) -> Tabl
     rows = []
     for name, of, systems in families:
         (first, base), *others = systems
-        paired = [(label, own) for label, own in others if len(base.index.intersection(own.index))]
-        tested = [statistics.compare(base, own) for _, own in paired]
-        corrected = statistics.holm([p for _, p in tested])
-        for (label, own), (found, p), p_holm in zip(paired, tested, corrected, strict=True):
+        for label, own in others:
+            if not len(base.index.intersection(own.index)):
+                continue
+            found = statistics.difference(base, own)
             mean, low, high = (end * of.scale for end in found[:3])
-            unpaired, mark = len(set(base.index) ^ set(own.index)), "**" * (p_holm < 1 - statistics.LEVEL)
-            ps = ["< 0.001" if value < 0.001 else f"{value:.3f}" for value in (p, p_holm)]
+            unpaired = len(set(base.index) ^ set(own.index))
             rows.append([
                 *_cells(name, first, label, of.heading),
                 _cell(f"{found.n:,}", f"{unpaired} asked of one only" if unpaired else ""),
-                _cell(f"{mean:+.1f}", f"{low:+.1f} to {high:+.1f}" * found.known, mark=mark),
-                *_cells(*ps, mark=mark),
+                _cell(f"{mean:+.1f}", mark="**" * (found.known and low * high > 0)),
+                f"{low:+.1f} to {high:+.1f}" if found.known else NOTHING,
             ])  # fmt: skip
-    columns = [where, "First", "Second", "Measure", "Pairs", "First minus second", "p", "p (Holm)"]
-    note = (
-        "Paired by question: only questions that both were asked. Percentage points with their 95% interval "
-        "(bootstrap); p is two-sided, by permutation of signs (of right and wrong McNemar's exact test), "
-        f"Holm's correction is over the rows of one {where.lower()}."
-    )
+    columns = [where, "First", "Second", "Measure", "Pairs", "First minus second", "95% interval"]
+    note = "Only questions that both were asked; percentage points, bold where 0 is outside of the interval."
     return Table(title, columns, rows, note)
 
 
 def cell_tables(title: str, logs: Sequence[Log], table: PublishedTable | None) -> list[Table]:
-    """Return figures by row and column, published ones beside ours, and our rows tested by column.
+    """Return figures by row and column, published ones beside ours, and our rows compared by column.
 
     A row of ours stands there once for each model that it was run with.
     """
