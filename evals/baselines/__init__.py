@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 from langgraph.graph.state import CompiledStateGraph
+from pydantic import ConfigDict, ValidationError, validate_call
 
 from triplewise.graphs import PRESETS, Context, State, build_graph
 from triplewise.graphs.presets import VARIANTS, Preset
@@ -80,7 +81,12 @@ def build_system(name: str, **parts: Any) -> Graph:
     legal = parts_of(name)
     if unknown := set(parts) - set(legal):
         raise ConfigurationError.unknown(f"parameter of baseline {name}", unknown.pop(), legal)
-    built: Graph = system.build(**parts)
+    try:
+        built: Graph = validate_call(system.build, config=ConfigDict(strict=True))(**parts)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        message = f"parameter {wrong['loc'][0]} of baseline {name}: {wrong['msg'].lower()}"
+        raise ConfigurationError(f"{message}, got {wrong['input']!r}") from error
     return built
 
 

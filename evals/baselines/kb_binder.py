@@ -2,23 +2,22 @@
 
 A model drafts a program after the seed questions most like the one asked (as KB-BINDER-R does), the binders
 put entities and relations of the graph in place of its names, and it is run (section 3). The answer that most
-drafts come to wins. A draft is a PyQL program, in place of an s-expression, with entities and relations by
-name, in quotes. An entity is bound to the linked entity of that name, else to the nodes whose labels are most
-like it; a relation to one of those around its node, by BM25 and vectors (the published code orders all
-relations within two hops). Several candidates go on as a beam, and the bound programs are tried in order.
-Exemplars have no annotated logical form: their programs are the paths that reproduce their answers best.
+drafts come to wins. Differences: a draft is a PyQL program, in place of an s-expression; a relation is bound
+to one around its node (the published code orders all within two hops); exemplars have no annotated logical
+form, so their programs are the paths that reproduce their answers best.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from langgraph.runtime import Runtime
+from pydantic import NonNegativeInt, PositiveInt
 
 from triplewise.evals.baselines import Graph, loop
 from triplewise.nodes import answer
@@ -50,11 +49,6 @@ SHOWN = 5  # answers of a draft that its observation shows
 SIMILAR = 0.6  # least similarity (0 to 1) of a linked entity's name to the one in a draft
 QUOTES = "\"'"
 _CALL = re.compile(r"(?<![\w?])([a-z_]+)\s*\(")
-
-
-def draft_text(draft: Iterable[Call]) -> str:
-    """Return a draft as it is written, one action a line."""
-    return "\n".join(call.text() for call in draft)
 
 
 def read_draft(reply: str) -> tuple[Call, ...]:
@@ -206,9 +200,9 @@ class Binder:
 
 def build(
     *,
-    drafts: int = 6,
-    beam: int = 5,
-    shots: int = 10,
+    drafts: PositiveInt = 6,
+    beam: PositiveInt = 5,
+    shots: NonNegativeInt = 10,
     seed: int = 1,
     temperature: float = 0.3,
     link: str = "index",
@@ -217,8 +211,6 @@ def build(
 
     `beam` candidates of a name, and bound programs, go on; the context's own temperature goes first.
     """
-    loop.check_numbers(drafts=drafts, beam=beam)
-    loop.check_numbers(0, shots=shots)
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
         """Draft one more program, bind it and run it; the last draft ends the run."""
@@ -232,7 +224,7 @@ def build(
         feedback = binder.execute(read_draft(reply), last=number + 1 >= drafts)
         return {"steps": (loop.make_step(state, reply, Call("draft", (str(number + 1),)), feedback),)}
 
-    return loop.build_loop("kb-binder", act, vote, link=link, settings={"temperature": float(temperature)})
+    return loop.build_loop("kb-binder", act, vote, link=link, settings={"temperature": temperature})
 
 
 def vote(state: State, runtime: Runtime[Context]) -> Update:
@@ -277,4 +269,4 @@ def _program_of(seed: Seed, kg: KnowledgeGraph, miner: Miner) -> str:
         head, tail = (start, end) if atom.forward else (end, start)
         calls.append(Call("add_fact", (head, f'"{label}"', tail)))
         start = end
-    return draft_text([*calls, Call("set_answer", (start,))])
+    return "\n".join(call.text() for call in [*calls, Call("set_answer", (start,))])

@@ -61,9 +61,8 @@ def build_loop(
 ) -> Graph:
     """Compile a baseline: the machine of the presets with its own `act` and `answer`, and nothing corrected.
 
-    A run ends with the first step whose feedback is finished; `plan` runs before; `settings` are for what a
-    context leaves at its defaults; `check_context` raises `ConfigurationError` where something is missing in
-    it.
+    A run ends with the first step whose feedback is finished; `settings` are for what a context leaves at its
+    defaults; `check_context` raises `ConfigurationError` where something is missing in it.
     """
     linking = choose_phases(PRESETS["agent"], {"link": link})["link"]
 
@@ -82,13 +81,6 @@ def build_loop(
     phases: dict[str, str | Phase] = dict.fromkeys(("observe", "correct", "reflect"), "none")
     phases |= {"link": checked_link, "plan": plan, "act": act, "inspect": inspect, "answer": answer}
     return build_graph(Preset(name, phases, settings or {}))
-
-
-def check_numbers(least: int = 1, **numbers: object) -> None:
-    """Raise `ConfigurationError` where a parameter is not a whole number of `least` or more."""
-    for name, value in numbers.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ConfigurationError(f"{name} must be a whole number above {least - 1}, got {value!r}")
 
 
 def prompt_path(name: str) -> str:

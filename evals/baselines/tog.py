@@ -20,6 +20,7 @@ from functools import partial
 from typing import NamedTuple
 
 from langgraph.runtime import Runtime
+from pydantic import PositiveInt
 
 from triplewise.evals.baselines import Graph, loop
 from triplewise.nodes import answer as answering
@@ -250,10 +251,9 @@ def read_scores(reply: str, count: int) -> dict[int, float]:
 
 
 def build(
-    *, width: int = 3, depth: int = 3, seed: int = 1, link: str = "index", drawn: bool = False
+    *, width: PositiveInt = 3, depth: PositiveInt = 3, seed: int = 1, link: str = "index", drawn: bool = False
 ) -> Graph:
     """Compile Think-on-Graph: N paths of D facts; `drawn`: entities are drawn, not scored (ToG-R)."""
-    loop.check_numbers(width=width, depth=depth)
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
         """Take the next of the three steps of a depth (section 2.1.2, 2.1.3)."""

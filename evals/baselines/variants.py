@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
+from pydantic import PositiveFloat, PositiveInt
 
 from triplewise.evals.baselines import Graph, loop
 from triplewise.nodes import act as acting
@@ -52,14 +53,11 @@ def cot(*, link: str = "index") -> Graph:
     return _reply("cot", "reasoned", link)
 
 
-def self_consistency(*, samples: int = 10, temperature: float = 0.7, link: str = "index") -> Graph:
+def self_consistency(
+    *, samples: PositiveInt = 10, temperature: PositiveFloat = 0.7, link: str = "index"
+) -> Graph:
     """The answer that most of `samples` chains of thought give."""
-    loop.check_numbers(samples=samples)
-    if not isinstance(temperature, int | float) or temperature <= 0:
-        raise ConfigurationError(
-            f"temperature must be above 0, got {temperature!r}: without it all samples are the same"
-        )
-    return _reply("self-consistency", "reasoned", link, samples, {"temperature": float(temperature)})
+    return _reply("self-consistency", "reasoned", link, samples, {"temperature": temperature})
 
 
 def _reply(
@@ -90,9 +88,8 @@ def _reply(
     return loop.build_loop(name, act, answer, link=link, settings=settings)
 
 
-def documents(*, passages: int = 10, link: str = "index") -> Graph:
+def documents(*, passages: PositiveInt = 10, link: str = "index") -> Graph:
     """Retrieve passages for the question (BM25 and vectors), and read the answers in as many as fit."""
-    loop.check_numbers(passages=passages)
 
     def check_documents(context: Context) -> None:
         if context.documents is None:
@@ -146,9 +143,8 @@ def react(*, link: str = "index") -> Graph:
     )  # fmt: skip
 
 
-def rog(*, plans: int = 3, link: str = "index") -> Graph:
+def rog(*, plans: PositiveInt = 3, link: str = "index") -> Graph:
     """Plan relation paths (as many as RoG's beam keeps), retrieve their instances, answer from them."""
-    loop.check_numbers(plans=plans)
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
         env = environment(runtime)

@@ -11,7 +11,7 @@ import pytest
 from tests.support.films import write_graph, write_questions
 from tests.support.openai_server import OpenAIServer
 from triplewise.evals.baselines import build_system
-from triplewise.evals.baselines.kb_binder import draft_text, read_draft
+from triplewise.evals.baselines.kb_binder import read_draft
 from triplewise.graphs import Answer, Context
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.state import State
@@ -149,4 +149,4 @@ def test_exemplars_are_mined_programs_in_an_order_drawn_by_seed(ask: Ask, openai
 )
 def test_programs_are_read_out_of_replies(reply: str, read: str | None) -> None:
     expected = reply.replace(" set_", "\nset_") if read is None else read
-    assert draft_text(read_draft(reply)) == expected
+    assert "\n".join(call.text() for call in read_draft(reply)) == expected

@@ -26,14 +26,17 @@ def test_every_system_can_be_compiled(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "parts", "words"),
     [
-        ("self-consistency", {"samples": 0}, "samples must be a whole number above 0"),
-        ("self-consistency", {"samples": 2.5}, "samples must be a whole number above 0"),
-        ("self-consistency", {"temperature": 0}, "temperature must be above 0"),
-        *(("rog", {"plans": plans}, "plans must be a whole number above 0") for plans in (0, -1, "many")),
-        *(("documents", {"passages": n}, "passages must be a whole number above 0") for n in (0, 1.5)),
-        *(("tog", {name: 0}, f"{name} must be a whole number above 0") for name in ("width", "depth")),
-        *(("kb-binder", {name: 0}, f"{name} must be a whole number above 0") for name in ("drafts", "beam")),
-        ("kb-binder", {"shots": -1}, "shots must be a whole number above -1"),
+        ("self-consistency", {"samples": 0}, "samples .*: input should be"),
+        ("self-consistency", {"samples": 2.5}, "samples .*: input should be"),
+        ("self-consistency", {"temperature": 0}, "temperature .*: input should be greater than 0"),
+        *(("rog", {"plans": plans}, "plans .*: input should be") for plans in (0, -1, "many")),
+        *(("documents", {"passages": n}, "passages .*: input should be") for n in (0, 1.5)),
+        *(("tog", {name: 0}, f"{name} .*: input should be greater than 0") for name in ("width", "depth")),
+        *(
+            ("kb-binder", {name: 0}, f"{name} .*: input should be greater than 0")
+            for name in ("drafts", "beam")
+        ),
+        ("kb-binder", {"shots": -1}, "shots .*: input should be greater than or equal to 0"),
         *((name, {"link": "magic"}, "unknown variant of phase link") for name in ("tog", "kb-binder")),
         ("tog", {"beams": 3}, "unknown parameter of baseline tog 'beams'.*width"),
     ],
@@ -64,7 +67,7 @@ def test_parameters_of_a_baseline_are_set_by_name() -> None:
     given = {"preset": "rog", "plans": 2, "model": "openai:x", "n": 1}
     task = make_task("metaqa", {**given, "base_url": "http://127.0.0.1:1/v1"})
     assert task.solver is not None
-    with pytest.raises(ConfigurationError, match="plans must be a whole number above 0"):
+    with pytest.raises(ConfigurationError, match=r"plans .*: input should be"):
         make_task("metaqa", {**given, "plans": 0})
     with pytest.raises(ConfigurationError, match="unknown name to set 'plans'"):
         make_task("metaqa", {"plans": 2})
