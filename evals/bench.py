@@ -183,7 +183,7 @@ def latency(
                     for question in questions:
                         proxy.reset()
                         reply = _ask(endpoint, question)
-                        distant.append((*reply, proxy.traffic.requests, proxy.traffic.waves))
+                        distant.append((*reply, proxy.requests, proxy.waves))
                     endpoint.close()
         for name, given in replies.items():
             answers, seconds, trips, waves = zip(*given, strict=True)

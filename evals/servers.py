@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -105,45 +103,28 @@ class _SparqlHandler(LoopbackHandler):
     do_POST = do_GET  # noqa: N815 - the name that the base class looks for
 
 
-FAULTS = ("503", "504", "hung up", "cut")
-"""A failing request meets one of these: overloaded, out of time, no reply, half of the reply's bytes."""
 _HOP_BY_HOP = {
     "connection", "keep-alive", "transfer-encoding", "content-length", "host", "accept-encoding",
     "content-encoding",
 }  # fmt: skip
 
 
-@dataclass
-class Traffic:
-    """What passed; `failed` met a fault of the proxy, `refused` an endpoint that is down.
+class Proxy(LoopbackServer):
+    """Adds `delay_ms` to every round trip to an endpoint, opening a connection included, and counts.
 
     `waves` are sequential round trips: the longest chain of requests that each began after one had ended.
     """
 
-    requests: int = 0
-    failed: int = 0
-    refused: int = 0
-    waves: int = 0
-
-
-class Proxy(LoopbackServer):
-    """Counts what goes to an endpoint, `failure_rate` of which meets one of `FAULTS`, drawn by `seed`.
-
-    `delay_ms` is added to every round trip, opening a connection included.
-    """
-
-    def __init__(
-        self, target: str, *, delay_ms: float = 0.0, failure_rate: float = 0.0, seed: int = 1
-    ) -> None:
+    def __init__(self, target: str, *, delay_ms: float = 0.0) -> None:
         parts = urlsplit(target)
-        self.target, self.delay_ms, self.failure_rate = f"http://{parts.netloc}", delay_ms, failure_rate
-        self.draws, self.lock, self.traffic = random.Random(seed), threading.Lock(), Traffic()
+        self.target, self.delay_ms = f"http://{parts.netloc}", delay_ms
+        self.lock, self.requests, self.waves = threading.Lock(), 0, 0
         super().__init__(_ProxyHandler)
         self.url = f"{self.origin}{parts.path}"
 
     def reset(self) -> None:
         """Count from zero."""
-        self.traffic = Traffic()
+        self.requests = self.waves = 0
 
 
 class _ProxyHandler(LoopbackHandler):
@@ -155,35 +136,21 @@ class _ProxyHandler(LoopbackHandler):
         time.sleep(self.server.delay_ms / 1000)
 
     def do_GET(self) -> None:
-        """Pass a request on, or fail it."""
+        """Pass a request on."""
         proxy = self.server
         with proxy.lock:
-            traffic, fault = proxy.traffic, ""
-            if proxy.draws.random() < proxy.failure_rate:
-                fault = proxy.draws.choice(FAULTS)
-            place = traffic.waves + 1
-            traffic.requests += 1
-            traffic.failed += bool(fault)
-        sent, headers = self.read_body(), dict[str, str]()
+            proxy.requests += 1
+            place = proxy.waves + 1
         time.sleep(proxy.delay_ms / 1000)
-        status, body = int(fault) if fault.isdecimal() else 0, b"failed by chance"
-        if fault in ("", "cut"):
-            try:
-                url, given = f"{proxy.target}{self.path}", _end_to_end(self.headers)
-                reply = httpx.request(self.command, url, content=sent, headers=given, timeout=600)
-                status, headers, body = reply.status_code, _end_to_end(reply.headers), reply.content
-            except httpx.HTTPError as error:
-                status, body = 502, f"the endpoint cannot be reached: {error}".encode()
+        url, given = f"{proxy.target}{self.path}", _end_to_end(self.headers)
+        reply = httpx.request(self.command, url, content=self.read_body(), headers=given, timeout=600)
         with proxy.lock:  # before the reply: what the client does next is a new round trip
-            traffic.refused += status == 502
-            traffic.waves = max(traffic.waves, place)
-        self.close_connection = self.close_connection or fault in ("hung up", "cut")
-        if status:
-            self.send_response_only(status)  # without a Server header: engines are recognised by theirs
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body[: len(body) // 2] if fault == "cut" else body)
+            proxy.waves = max(proxy.waves, place)
+        self.send_response_only(reply.status_code)  # no Server header: engines are recognised by theirs
+        for name, value in {**_end_to_end(reply.headers), "Content-Length": str(len(reply.content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(reply.content)
 
     do_POST = do_GET  # noqa: N815 - the name that the base class looks for
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.resources import files
-from typing import Any
+from pkgutil import resolve_name
+from typing import Any, cast
 
 import yaml
 from langgraph.graph.state import CompiledStateGraph
@@ -41,11 +41,9 @@ class Baseline:
     @property
     def build(self) -> Callable[..., Any]:
         """The builder, imported now. Its keyword parameters are the baseline's own, each with a default."""
-        if callable(self.builder):
-            return self.builder
-        module, _, name = self.builder.partition(":")
-        function: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), name)
-        return function
+        if isinstance(self.builder, str):
+            return cast("Callable[..., Any]", resolve_name(f"{__name__}.{self.builder}"))
+        return self.builder
 
 
 BASELINES: Mapping[str, Baseline] = {

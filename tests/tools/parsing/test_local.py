@@ -57,7 +57,7 @@ def test_an_endpoint_is_read_whole_as_the_same_graph_here(
 ) -> None:
     encoder = open_encoder()
     here, there = GraphIndex.of(demo, encoder), GraphIndex.of(endpoint, encoder)
-    assert proxy.traffic.waves <= 5
+    assert proxy.waves <= 5
     assert set(there.terms) == set(here.terms)
     assert [(r.path, r.names, len(r.starts)) for r in there.rels] == [
         (r.path, r.names, len(r.starts)) for r in here.rels
@@ -77,7 +77,7 @@ def test_facts_of_an_endpoint_are_kept_on_disk(
         proxy.reset()
         found = facts.whole_facts(kg)
         assert found is not None
-        sizes.append((sum(len(list(pairs)) for _, pairs in found), proxy.traffic.requests > 0))
+        sizes.append((sum(len(list(pairs)) for _, pairs in found), proxy.requests > 0))
         kg.close()
     assert [asked for _, asked in sizes] == [True, False]
     assert sizes[0][0] == sizes[1][0]
@@ -111,10 +111,10 @@ def test_a_local_index_has_the_classes_of_the_question_by_any_name(demo: Embedde
 def test_a_local_index_of_an_endpoint_takes_few_round_trips(endpoint: EndpointKG, proxy: Proxy) -> None:
     index = local_index(endpoint, open_encoder(), "Which countries border Bolivia?", [BOLIVIA])
     assert BOLIVIA in index.numbers_of
-    assert proxy.traffic.waves <= 9
+    assert proxy.waves <= 9
     proxy.reset()
     assert local_index(endpoint, open_encoder(), "Which countries border Bolivia?", [BOLIVIA]) is index
-    assert proxy.traffic.requests == 0
+    assert proxy.requests == 0
 
 
 def test_entities_are_looked_for_only_where_they_are_needed(demo: EmbeddedKG) -> None:
