@@ -80,7 +80,7 @@ def build_system(name: str, **parts: Any) -> Graph:
     if unknown := set(parts) - set(legal):
         raise ConfigurationError.unknown(f"parameter of baseline {name}", unknown.pop(), legal)
     try:
-        built: Graph = validate_call(system.build, config=ConfigDict(strict=True))(**parts)
+        built: Graph = validate_call(config=ConfigDict(strict=True))(system.build)(**parts)
     except ValidationError as error:
         wrong = error.errors()[0]
         message = f"parameter {wrong['loc'][0]} of baseline {name}: {wrong['msg'].lower()}"
