@@ -10,7 +10,7 @@ import re
 import threading
 import weakref
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -22,10 +22,10 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 import httpx
 
 from triplewise.tools.core.addresses import LOOPBACK, login_headers, split_url, without_login
-from triplewise.tools.core.terms import IRI, Term, whole_number
+from triplewise.tools.core.terms import Term, whole_number
 from triplewise.tools.kg.dialects import Engine, engine_of
 from triplewise.tools.kg.engine import ReadQuery, Workers, read_query, tokenize
-from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result, memory_of
+from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.sparql_results import Reply, Verdict, judge
 from triplewise.tools.kg.waves import Waves
 
@@ -40,17 +40,14 @@ ATTEMPTS = 5  # attempts at most for one query, besides those that met a server 
 BACK_OFF, LONGEST_WAIT = 0.25, 4.0  # seconds before the second attempt, doubled before each further one
 EARLY = 0.25  # a gateway that says "time-out" after this share of ours did not wait: another try may do
 LONGEST_GET = 1_500  # characters of a query above which it is sent by POST: servers cut long URLs
-CLASSES = 1_000  # a closure of more classes than this is left to the engine
 LARGEST_BODY = 256 * 1024 * 1024  # bytes of an answer, unpacked, above which it is given up
-PIECE = 1024 * 1024  # bytes of an answer that are unpacked at once
 REDIRECTS = 5  # redirects that one request follows at most
 _BRANCH = "branch__"
 _log = logging.getLogger(__name__)
 _DECLARED = re.compile(r"PREFIX\s+[^\s:]*:\s*<[^<>]*>", re.IGNORECASE)
-_NAME = r"(?:<[^<>\s]+>|[\w.-]*:[\w.-]*[\w-])"
+_NAME = r"(?:<[^<>\s]+>|[\w.-]*:[\w.-]*[\w-]|\([^()\s]+\))"
 _CLOSURE = re.compile(  # `subject [step /] below* top` at the end of a triple
-    rf"(?P<subject>\?\w+)\s+(?:(?P<step>{_NAME})\s*/\s*)?(?P<below>{_NAME})\s*\*\s+(?P<top>{_NAME})"
-    r"(?=\s*[.}])"
+    rf"(\?\w+)\s+(?:({_NAME})\s*/\s*)?({_NAME})\s*\*\s+({_NAME})(?=\s*[.}}])"
 )
 _ACCEPTED = {
     "Accept": "application/sparql-results+json, application/json;q=0.5",
@@ -69,8 +66,6 @@ class EndpointKG(KnowledgeGraph):
         url: the query endpoint. Its login is looked up (see `triplewise.tools.core.addresses`); a query
             string in it is sent as further parameters. Raises `ConfigurationError` if it is no http(s) URL.
         timeout: seconds a call may take, all attempts included.
-        headers: sent with every request, e.g. Authorization; like a login, not sent on after a redirect.
-        graph: IRI of the default graph to ask, where the endpoint holds several.
     """
 
     is_remote = True
@@ -81,19 +76,16 @@ class EndpointKG(KnowledgeGraph):
         url: str,
         profile: Profile,
         *,
-        name: str | None = None,
         timeout: float = 30.0,
         limit: int = 10_000,
-        headers: Mapping[str, str] | None = None,
-        graph: str | None = None,
         index: LabelIndex | None = None,
         connections: int = CONNECTIONS,
     ) -> None:
         parts = split_url(url)
         self.url = without_login(urlunsplit(parts._replace(query="", fragment="")))
-        self._parameters = parse_qsl(parts.query) + ([("default-graph-uri", graph)] if graph else [])
-        super().__init__(profile, name or self.url, timeout=timeout, limit=limit, index=index)
-        self._headers = {**login_headers(url), **(headers or {})}
+        self._parameters = parse_qsl(parts.query)
+        super().__init__(profile, self.url, timeout=timeout, limit=limit, index=index)
+        self._headers = login_headers(url)
         self._workers = Workers()
         self._closed = threading.Event()  # shared with sessions
         self._engine: Engine | None = None  # sessions look at this and the next ones of `shared`
@@ -163,15 +155,7 @@ class EndpointKG(KnowledgeGraph):
             return self.closed_result()
         query, limit, deadline = asked.query, asked.limit, Deadline(asked.timeout, asked.within)
         if self.shared._engine is not None and self.shared._engine.loses_closures:
-
-            def below(text: str) -> Result:  # asked once, for many queries are about one class
-                memory = memory_of(self, "subclasses")
-                result: Result = memory.get(text) or self._attempt(read_query(text), CLASSES, deadline).result
-                if result.outcome in (Outcome.ROWS, Outcome.EMPTY):
-                    memory[text] = result
-                return result
-
-            query = list_subclasses(query, below)
+            query = spell_out_closures(query)
         failures = 0
         for attempt in count():
             verdict = self._attempt(replace(query, text=query.capped(limit + 1)), limit, deadline)
@@ -246,7 +230,7 @@ class EndpointKG(KnowledgeGraph):
             response, body = client.send(request, stream=True), bytearray()
             with closing(response):
                 if response.next_request is None:
-                    for piece in _unpacked(response):
+                    for piece in response.iter_bytes():
                         body += piece
                         if cancelled.is_set():
                             break
@@ -262,19 +246,6 @@ class EndpointKG(KnowledgeGraph):
                 for header in self._headers:  # a login or a key goes to no other host
                     request.headers.pop(header, None)
         raise httpx.TooManyRedirects("it redirects in a circle", request=request)
-
-
-def _unpacked(response: httpx.Response) -> Iterator[bytes]:
-    """The body in small pieces: a few bytes can unpack to more than the memory holds."""
-    packed = response.headers.get("content-encoding", "identity").strip().lower()
-    if packed not in ("identity", "gzip", "x-gzip", "deflate"):
-        raise ValueError(f"its answer is packed as {packed!r}, which was not asked for")
-    unpacker = None if packed == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
-    for raw in response.iter_raw():
-        while raw and unpacker is not None:
-            yield unpacker.decompress(raw, PIECE)
-            raw = unpacker.unconsumed_tail
-        yield raw
 
 
 def _close(clients: dict[tuple[int, int], httpx.Client]) -> None:
@@ -330,25 +301,19 @@ def split(whole: Result, queries: Sequence[tuple[ReadQuery, int]]) -> list[Resul
     return results
 
 
-def list_subclasses(query: ReadQuery, ask: Callable[[str], Result]) -> ReadQuery:
-    """The query with its subclass closures listed; unchanged where it has none or one is too large.
+def spell_out_closures(query: ReadQuery) -> ReadQuery:
+    """The query with `?x p/q* Class` as the alternatives `?x p Class` and `?x p/q+ Class`.
 
-    Virtuoso 7.2.5 loses rows where `?x p/q* Class` is joined with other patterns. The classes below `Class`
-    are asked for alone, and listed in the query instead.
+    Virtuoso 7.2.5 drops rows where a path of length zero is joined with other patterns.
     """
-    text = query.text
-    prologue = text[: next(t.start for t in query.tokens if t.keyword == query.form)]
     quoted = [range(t.start, t.start + len(t.text)) for t in query.tokens if t.kind == "string"]
-    pieces, end = list[str](), 0
-    for number, match in enumerate(_CLOSURE.finditer(text), 1):
+
+    def spelt(match: re.Match[str]) -> str:
+        subject, step, below, top = match.groups()
         if any(match.start() in place for place in quoted):
-            continue
-        below = ask(f"{prologue}SELECT DISTINCT ?c WHERE {{ ?c {match['below']}* {match['top']} }}")
-        if below.outcome not in (Outcome.ROWS, Outcome.EMPTY):
-            return query
-        node = f"?kind_{number}_" if match["step"] else match["subject"]
-        link = f"{match['subject']} {match['step']} {node} . " if match["step"] else ""
-        classes = dict.fromkeys([match["top"], *(c.n3() for c in below.column("c") if isinstance(c, IRI))])
-        pieces += text[end : match.start()], f"{link}VALUES {node} {{ {' '.join(classes)} }}"
-        end = match.end()
-    return read_query("".join([*pieces, text[end:]])) if pieces else query
+            return match[0]
+        itself = f"{subject} {step} {top}" if step else f"BIND({top} AS {subject})"
+        return f"{{ {subject} {f'{step}/' if step else ''}{below}+ {top} }} UNION {{ {itself} }}"
+
+    text = _CLOSURE.sub(spelt, query.text)
+    return query if text == query.text else read_query(text)

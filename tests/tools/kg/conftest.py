@@ -98,7 +98,7 @@ def virtuoso(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with Virtuoso(folder) as server:
         server.load(folder / "facts.nt", GRAPH)
         server.index_text()
-        yield server.url
+        yield f"{server.url}?default-graph-uri={GRAPH}"
 
 
 @pytest.fixture(scope="session")
@@ -149,9 +149,7 @@ def kg(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Itera
         "disk": lambda: EmbeddedKG(
             ox.Store.read_only(str(request.getfixturevalue("disk_store"))), PROFILE, "disk"
         ),
-        "virtuoso": lambda: EndpointKG(
-            request.getfixturevalue("virtuoso"), PROFILE, name="virtuoso", graph=GRAPH
-        ),
+        "virtuoso": lambda: EndpointKG(request.getfixturevalue("virtuoso"), PROFILE),
     }
     opened = openers[request.param]()
     yield opened

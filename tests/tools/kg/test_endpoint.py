@@ -19,7 +19,7 @@ from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import endpoint
 from triplewise.tools.kg.dialects import engine_of
 from triplewise.tools.kg.embedded import EmbeddedKG
-from triplewise.tools.kg.endpoint import EndpointKG, list_subclasses
+from triplewise.tools.kg.endpoint import EndpointKG, spell_out_closures
 from triplewise.tools.kg.engine import read_query
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Deadline, Outcome
@@ -207,14 +207,13 @@ def test_long_queries_are_posted(start: Start) -> None:
     assert server.asked[1].parameters["query"][0].startswith(ALL)
 
 
-def test_login_graph_headers_and_parameters_are_sent_but_not_shown(start: Start) -> None:
+def test_login_and_parameters_are_sent_but_not_shown(start: Start) -> None:
     _, server = start(GOOD)
-    url = server.url.replace("http://", "http://me:s%3Acret@") + "?infer=false"
-    kg = EndpointKG(url, Profile(), graph="http://x/g", headers={"X-Team": "t"})
+    url = server.url.replace("http://", "http://me:s%3Acret@") + "?infer=false&default-graph-uri=http://x/g"
+    kg = EndpointKG(url, Profile())
     assert kg.query(ALL).outcome is Outcome.ROWS
     asked = server.asked[0]
     assert asked.headers["authorization"] == "Basic bWU6czpjcmV0"
-    assert asked.headers["x-team"] == "t"
     assert asked.parameters["default-graph-uri"] == ["http://x/g"]
     assert asked.parameters["infer"] == ["false"]
     assert "cret" not in kg.name
@@ -240,7 +239,8 @@ def test_a_redirect_does_not_carry_login_and_keys_to_another_server(
 ) -> None:
     _, other = start(GOOD)
     moved = Scripted(status=302, headers={"Location": other.url})
-    kg, server = start(moved, headers={"X-Api-Key": "secret", "Authorization": "Basic bWU6c2VjcmV0"})
+    kg, server = start(moved)
+    kg._headers = {"X-Api-Key": "secret", "Authorization": "Basic bWU6c2VjcmV0"}
     assert kg.query(ALL).outcome is Outcome.ROWS
     sent, passed_on = server.asked[0].headers, other.asked[0].headers
     assert (sent["authorization"], sent["x-api-key"]) == ("Basic bWU6c2VjcmV0", "secret")
@@ -274,6 +274,7 @@ def classes() -> EmbeddedKG:
         "?x e:is/e:sub* e:lake .",
         "?x e:in e:x . ?x e:is/e:sub* e:water .",
         "?x e:in e:x . ?x e:is ?t . ?t e:sub* e:lake",
+        "?x (e:is)/(e:sub)* e:lake",
         "{ ?x e:is/e:sub* e:lake . } UNION { ?x e:is/e:sub* e:hill . }",
         "?x e:in e:x . FILTER NOT EXISTS { ?x e:is/e:sub* e:lake . }",
         "?x e:is/e:sub* e:nothing .",
@@ -281,7 +282,7 @@ def classes() -> EmbeddedKG:
 )
 def test_same_answers_without_the_closure(classes: EmbeddedKG, group: str) -> None:
     query = read_query(f"{CLASS_PREFIX}SELECT DISTINCT ?x WHERE {{ {group} }}")
-    plain = list_subclasses(query, classes.query)
+    plain = spell_out_closures(query)
     assert "*" not in plain.text
     assert set(classes.query(plain.text).rows) == set(classes.query(query.text).rows)
 
@@ -291,7 +292,7 @@ def test_same_answers_without_the_closure(classes: EmbeddedKG, group: str) -> No
 )
 def test_nothing_else_is_touched(classes: EmbeddedKG, group: str) -> None:
     query = read_query(f"{CLASS_PREFIX}SELECT DISTINCT ?x WHERE {{ ?x e:in ?y . {group} }}")
-    assert list_subclasses(query, classes.query) is query
+    assert spell_out_closures(query) is query
 
 
 def test_columns_come_in_the_order_of_the_query(start: Start) -> None:
@@ -304,19 +305,17 @@ def test_an_answer_that_unpacks_to_more_than_the_cap_takes_no_memory(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(endpoint, "LARGEST_BODY", 8 * 2**20)
-    bomb = gzip.compress(b" " * (256 * 2**20))
+    bomb = gzip.compress(b" " * (512 * 2**20))
     kg, server = start(Scripted(bomb, headers={"Content-Encoding": "gzip"}))
     tracemalloc.start()
     result = kg.query(ALL)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (result.outcome, "larger than 8 MiB" in result.message) == (Outcome.UNAVAILABLE, True)
-    assert peak < 32 * 2**20
+    assert peak < 160 * 2**20  # a piece from the network unpacks to 64 MiB at most
     assert server.asked[0].headers["accept-encoding"] == "gzip"
     kg, _ = start(Scripted(gzip.compress(rows("http://x/a").encode()), headers={"Content-Encoding": "gzip"}))
     assert kg.query(ALL).column("x") == (IRI("http://x/a"),)
-    kg, _ = start(Scripted(bomb, headers={"Content-Encoding": "br"}))
-    assert "packed as 'br'" in kg.query(ALL).message
 
 
 @pytest.mark.parametrize("boolean", ['"false"', "null", "0", "[]", '"true"', "1"])

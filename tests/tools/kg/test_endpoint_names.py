@@ -11,7 +11,7 @@ import pytest
 from rdflib.plugins.sparql import prepareQuery
 
 from tests.support.sparql_server import Asked, Scripted, SparqlServer, rows
-from tests.tools.kg.conftest import EX, GRAPH, LABEL, PROFILE, facts
+from tests.tools.kg.conftest import EX, LABEL, PROFILE, facts
 from triplewise.tools.core.addresses import login_headers, without_login
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.core.files import kept_json
@@ -72,7 +72,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 def endpoint(request: pytest.FixtureRequest) -> Iterator[EndpointKG]:
     """The small KG of `conftest` behind an engine: with full text of its own, and without."""
     if request.param == "virtuoso":
-        yield EndpointKG(request.getfixturevalue("virtuoso"), PROFILE, graph=GRAPH)
+        yield EndpointKG(request.getfixturevalue("virtuoso"), PROFILE)
     else:
         with StoreServer(facts()) as store:
             yield EndpointKG(store.url, PROFILE)

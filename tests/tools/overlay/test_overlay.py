@@ -283,7 +283,7 @@ def virtuoso(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeGrap
     with pytest.MonkeyPatch.context() as patch, Virtuoso(folder) as server:
         patch.setenv("NO_PROXY", "127.0.0.1")
         server.load(folder / "facts.nt", GRAPH)
-        kg = EndpointKG(server.url, PROFILE, name="virtuoso", graph=GRAPH)
+        kg = EndpointKG(f"{server.url}?default-graph-uri={GRAPH}", PROFILE)
         yield overlaid(kg, [fact(t) for t in mixed[:11]])
 
 

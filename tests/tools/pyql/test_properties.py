@@ -131,7 +131,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedKG,
         server.load(folder / "facts.nt", GRAPH)
         yield (
             EmbeddedKG(store(graph), PROFILE, "memory"),
-            EndpointKG(server.url, PROFILE, name="virtuoso", graph=GRAPH),
+            EndpointKG(f"{server.url}?default-graph-uri={GRAPH}", PROFILE),
         )
 
 

@@ -1,8 +1,8 @@
 """Extracting the part of a graph within some hops of given entities from a dump (ODA, section 3.2).
 
 The result is a folder with `triples.nt.gz`, `labels.nt.gz` and `cut.json` (what was extracted, from what,
-how), which `triplewise kg load` takes as it is. Until it is done, the dumps as Parquet stand in a hidden
-folder in it: an extraction that was broken off does not read them again.
+how), which `triplewise kg load` takes as it is. Until it is done, the dumps are tables of a database in a
+hidden folder in it: an extraction that was broken off does not read them again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -30,7 +30,7 @@ from triplewise.tools.kg.protocol import batches
 Direction = Literal["both", "out"]
 FORMAT = 2
 TRIPLES, LABELS = "triples.nt.gz", "labels.nt.gz"
-WORK, DONE = ".work", "done.json"
+WORK = ".work"
 SHOWN = 1_000  # unknown seeds that the manifest lists; the rest is counted
 ROWS = 100_000  # that are read or written at once
 SEED_KEYS = ("entities", "topic_entity", "entity", "id")  # of a JSON record; the first that it has counts
@@ -58,6 +58,7 @@ _TAKEN = """
 SELECT s, p, o FROM touched WHERE o NOT LIKE '<%'
 UNION SELECT s, p, o FROM touched ANTI JOIN hubs USING (node, side) WHERE o LIKE '<%'
 """
+_COLUMNS = "UNNEST(?::VARCHAR[]) AS s, UNNEST(?::VARCHAR[]) AS p, UNNEST(?::VARCHAR[]) AS o"
 _NODES = "SELECT s AS node FROM {0} UNION SELECT o AS node FROM {0} WHERE o LIKE '<%'"
 # Labels, aliases and descriptions of all nodes and relations that were taken, and of the seeds.
 _NAMES = """
@@ -167,11 +168,11 @@ def extract_subset(
         work.mkdir(parents=True, exist_ok=True)
         busy = ConfigurationError(f"another process is working in {work}; wait for it to end")
         stack.enter_context(exclusive(work / "lock", busy))
-        shutil.rmtree(work / "tables", ignore_errors=True)
-        tables = _Tables(work / "tables", memory, threads)
+        tables = _Tables(work, memory, threads)
         stack.callback(tables.close)
-        staged = [_stage(work, path, number, shape, tell) for number, path in enumerate(paths)]
-        tables.make("staged", "SELECT * FROM read_parquet(?)", [str(f / "*.parquet") for f, _ in staged])
+        staged = [_stage(tables, path, number, shape, tell) for number, path in enumerate(paths)]
+        every = " UNION ALL ".join(f"FROM {name}" for name, _ in staged)
+        tables.rows(f"CREATE OR REPLACE VIEW staged AS {every}")
         facts = _extract(tables, spec, shape, entities, tell)
         tell("writing", 0, None)
         files = {
@@ -214,32 +215,28 @@ def _check_target(target: Path, overwrite: bool) -> None:
         raise ConfigurationError(f"{target} holds a cut already; give --overwrite, or name another folder")
 
 
-def _stage(work: Path, path: Path, number: int, profile: Profile, tell: rdf.Progress) -> tuple[Path, Source]:
-    """The folder that holds a dump as Parquet with the columns `s`, `p`, `o`, made unless it is there."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def _stage(
+    tables: _Tables, path: Path, number: int, profile: Profile, tell: rdf.Progress
+) -> tuple[str, Source]:
+    """The table that holds a dump with the columns `s`, `p`, `o`, made unless it is there."""
     facts = path.stat()
     about = f"{number} {path.absolute()} {facts.st_size} {facts.st_mtime_ns} {profile!r}"
-    folder = work / "staged" / hashlib.sha256(about.encode()).hexdigest()[:20]
-    if not (folder / DONE).is_file():
-        part = folder.with_suffix(".part")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        reader, count = rdf.GraphReader(on_error="skip", progress=tell), 0
-        is_table = rdf.is_label_table(path)
+    name, is_table = f"dump_{hashlib.sha256(about.encode()).hexdigest()[:20]}", rdf.is_label_table(path)
+    done = tables.rows("SELECT about FROM dumps WHERE name = ?", name)
+    if not done:
+        reader = rdf.GraphReader(on_error="skip", progress=tell)
         quads = reader.labels([path], profile) if is_table else reader.facts([path], profile, number)
-        schema = pa.schema([(name, pa.string()) for name in "spo"])
-        with pq.ParquetWriter(part / "part-0.parquet", schema, compression="zstd") as writer:
+        with tables.transaction():
+            count = tables.make(name, f"SELECT {_COLUMNS}", [], [], [])
             for batch in batches(((str(q.subject), str(q.predicate), str(q.object)) for q in quads), ROWS):
+                tables.rows(f"INSERT INTO {name} SELECT {_COLUMNS}", *map(list, zip(*batch, strict=True)))
                 count += len(batch)
-                writer.write_table(pa.table(list(map(list, zip(*batch, strict=True))), schema=schema))
-        first = reader.broken[0] if reader.broken else None
-        bad = (first.line, first.message) if first else (None, "")
-        write_json(part / DONE, [facts.st_size, count, reader.broken_count, *bad])
-        part.rename(folder)
+            first = reader.broken[0] if reader.broken else None
+            bad = (first.line, first.message) if first else (None, "")
+            source = json.dumps([facts.st_size, count, reader.broken_count, *bad])
+            done = tables.rows("INSERT INTO dumps VALUES (?, ?) RETURNING about", name, source)
     tell(f"staging {path.name}", facts.st_size, facts.st_size)
-    return folder, Source(path, *json.loads((folder / DONE).read_text(encoding="utf-8")))
+    return name, Source(path, *json.loads(done[0][0]))
 
 
 class _Tables:
@@ -248,11 +245,9 @@ class _Tables:
     def __init__(self, folder: Path, memory: str, threads: int | None) -> None:
         try:
             import duckdb
-            import pyarrow  # noqa: F401 - needed for Parquet
         except ImportError as error:
             remedy = "pip install 'triplewise[cut]'"
             raise ConfigurationError(f"the package {error.name} is not installed: {remedy}") from error
-        folder.mkdir(parents=True)
         config: dict[str, Any] = {"threads": threads} if threads else {}
         config |= {"temp_directory": str(folder / "spill"), "memory_limit": memory}
         try:
@@ -260,6 +255,7 @@ class _Tables:
         except duckdb.Error as error:
             raise ConfigurationError(f"memory {memory!r} is no size; write e.g. 4GB ({error})") from error
         self._con.execute("SET preserve_insertion_order = false")
+        self._con.execute("CREATE TABLE IF NOT EXISTS dumps (name VARCHAR, about VARCHAR)")
         self._duckdb, self.close = duckdb, self._con.close
 
     def make(self, name: str, query: str, *values: object) -> int:
@@ -271,9 +267,16 @@ class _Tables:
         """Make a table with one column of texts."""
         self.make(name, f"SELECT UNNEST(?::VARCHAR[]) AS {column}", sorted(values))
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """What a query yields, all at once."""
-        return list(self._run(query).fetchall())
+        return list(self._run(query, *values).fetchall())
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Keep what the block makes once it ends."""
+        self._con.begin()
+        yield
+        self._con.commit()
 
     def dump(self, table: str, path: Path) -> dict[str, Any]:
         """Write triples as N-Triples, compressed: the same bytes for the same triples."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="the extra `cut` is not installed")
 pytest.importorskip("duckdb", reason="the extra `cut` is not installed")
 
 E = "http://e.example/"
