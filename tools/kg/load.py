@@ -6,7 +6,6 @@ half store, and the next load clears away what it left.
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import tempfile
@@ -29,7 +28,7 @@ from triplewise.tools.kg.open import FORMAT, MANIFEST, PROFILE, STORE, is_store,
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import Broken, GraphReader, Progress
 
-SUBSET_MANIFEST = "cut.json"  # what `triplewise kg cut` did; the files that it made are the keys of `files`
+CUTTING = ".work"  # where `triplewise kg cut` works in the folder that it makes
 _log = logging.getLogger(__name__)
 
 
@@ -76,7 +75,7 @@ def load_kg(
     Raises `DataError` (a source that cannot be used, by file and line; a full disk) or `ConfigurationError`
     (`into` exists, or nothing to load).
     """
-    given = [f for p in map(Path, sources) for f in (subset_files(p) if p.is_dir() else [p])]
+    given = [f for p in map(Path, sources) for f in (_files_in(p) if p.is_dir() else [p])]
     given += map(Path, labels)
     for path in given:
         rdf.check_format(path)
@@ -130,24 +129,14 @@ def load_kg(
     return LoadReport(target, used, triples, names, tuple(reader.broken), reader.broken_count, seconds)
 
 
-def subset_files(folder: Path) -> list[Path]:
-    """The files of a folder made by `triplewise kg cut`, or the RDF files of another. Raises `DataError`."""
-    if not (folder / SUBSET_MANIFEST).exists() and not (folder / ".work").exists():
-        if files := rdf.rdf_files(folder):
-            return files
-        raise DataError(f"a folder without RDF files ({' '.join(rdf.FORMATS)})", folder)
-    try:
-        files = json.loads((folder / SUBSET_MANIFEST).read_text(encoding="utf-8"))["files"]
-        sizes = {folder / name: int(facts["bytes"]) for name, facts in files.items()}
-    except FileNotFoundError as error:
+def _files_in(folder: Path) -> list[Path]:
+    """The RDF files of a folder, which `triplewise kg cut` may have made. Raises `DataError`."""
+    if (folder / CUTTING).exists():
         remedy = "run the same `triplewise kg cut` again"
-        raise DataError(f"a folder without a finished cut; {remedy}", folder) from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"cannot be read ({error!r}); cut again", folder / SUBSET_MANIFEST) from error
-    for file, size in sizes.items():
-        if not file.is_file() or file.stat().st_size != size:
-            raise DataError("not as the cut left it; cut again", file)
-    return list(sizes)
+        raise DataError(f"a folder without a finished cut; {remedy}", folder)
+    if files := rdf.rdf_files(folder):
+        return files
+    raise DataError(f"a folder without RDF files ({' '.join(rdf.FORMATS)})", folder)
 
 
 def install(folder: Path, target: Path) -> None:

@@ -23,14 +23,12 @@ from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import exclusive, write_json, writing
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import rdf
-from triplewise.tools.kg.load import SUBSET_MANIFEST
+from triplewise.tools.kg.load import CUTTING
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.protocol import batches
 
 Direction = Literal["both", "out"]
-FORMAT = 2
-TRIPLES, LABELS = "triples.nt.gz", "labels.nt.gz"
-WORK = ".work"
+TRIPLES, LABELS, MANIFEST = "triples.nt.gz", "labels.nt.gz", "cut.json"
 SHOWN = 1_000  # unknown seeds that the manifest lists; the rest is counted
 ROWS = 100_000  # that are read or written at once
 SEED_KEYS = ("entities", "topic_entity", "entity", "id")  # of a JSON record; the first that it has counts
@@ -162,7 +160,7 @@ def extract_subset(
     shape, target = load_profile(profile), Path(into).absolute()
     entities, unreadable = read_seed_ids(Path(seeds), shape)
     _check_target(target, overwrite)
-    work = target / WORK
+    work = target / CUTTING
     with ExitStack() as stack:
         stack.enter_context(writing(work))
         work.mkdir(parents=True, exist_ok=True)
@@ -175,30 +173,27 @@ def extract_subset(
         tables.rows(f"CREATE OR REPLACE VIEW staged AS {every}")
         facts = _extract(tables, spec, shape, entities, tell)
         tell("writing", 0, None)
-        files = {
-            name: tables.dump(table, work / name) for name, table in ((TRIPLES, "triples"), (LABELS, "names"))
-        }
+        files = {TRIPLES: "triples", LABELS: "names"}
+        counts = [tables.dump(table, work / name) for name, table in files.items()]
         unknown = [*unreadable, *facts.pop("unknown")]
         report = SubsetReport(
             path=target,
             spec=spec,
             profile=shape.name,
-            triples=files[TRIPLES]["triples"],
-            labels=files[LABELS]["triples"],
+            triples=counts[0],
+            labels=counts[1],
             unknown=tuple(unknown[:SHOWN]),
             unknown_count=len(unknown),
             sources=tuple(source for _, source in staged),
             seconds=round(time.perf_counter() - begun, 3),
             **facts,
         )
-        # No times and no folders: the same extraction has the same manifest. It is moved into place last.
+        # No times and no folders: the same extraction has the same manifest.
         about = {k: v for k, v in asdict(report).items() if k not in ("path", "seconds")}
         about["sources"] = [asdict(source) | {"path": source.path.name} for source in report.sources]
-        (target / SUBSET_MANIFEST).unlink(missing_ok=True)
         for name in files:
             (work / name).replace(target / name)
-        manifest = {"format": FORMAT, "version": version("triplewise"), **about, "files": files}
-        write_json(target / SUBSET_MANIFEST, manifest, indent=2)
+        write_json(target / MANIFEST, {"version": version("triplewise"), **about}, indent=2)
     shutil.rmtree(work, ignore_errors=True)
     return report
 
@@ -208,10 +203,10 @@ def _check_target(target: Path, overwrite: bool) -> None:
     if target.is_file():
         raise ConfigurationError(f"{target} is a file; name a folder to make")
     names = {path.name for path in target.iterdir()} if target.exists() else set()
-    if others := names - {TRIPLES, LABELS, SUBSET_MANIFEST, WORK}:
+    if others := names - {TRIPLES, LABELS, MANIFEST, CUTTING}:
         shown = ", ".join(sorted(others)[:3])
         raise ConfigurationError(f"{target} is not empty ({shown}); name one to make, or an empty one")
-    if SUBSET_MANIFEST in names and not overwrite:
+    if MANIFEST in names and not overwrite:
         raise ConfigurationError(f"{target} holds a cut already; give --overwrite, or name another folder")
 
 
@@ -278,16 +273,14 @@ class _Tables:
         yield
         self._con.commit()
 
-    def dump(self, table: str, path: Path) -> dict[str, Any]:
-        """Write triples as N-Triples, compressed: the same bytes for the same triples."""
+    def dump(self, table: str, path: Path) -> int:
+        """Write triples as N-Triples, compressed: the same bytes for the same triples. Return how many."""
         found, count = self._run(f"SELECT s, p, o FROM {table} ORDER BY s, p, o"), 0
         with path.open("wb") as raw, gzip.GzipFile("", "wb", 4, raw, mtime=0) as file:
             while rows := found.fetchmany(ROWS):
                 file.write("".join(f"{s} {p} {o} .\n" for s, p, o in rows).encode())
                 count += len(rows)
-        with path.open("rb") as done:
-            digest = hashlib.file_digest(done, "sha256").hexdigest()
-        return {"triples": count, "bytes": path.stat().st_size, "sha256": digest}
+        return count
 
     def _run(self, sql: str, *values: object) -> Any:
         try:

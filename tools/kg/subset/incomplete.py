@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import time
 from collections import defaultdict
@@ -125,16 +124,10 @@ def make_incomplete(
         report.answers = sum(map(len, paths))
         report.hit_questions, report.hit_answers = sum(map(any, hit)), sum(map(sum, hit))
         report.seconds = time.perf_counter() - start
-        lines = "".join(f"{s} {p} {o} .\n" for s, p, o in sorted(dropped)).encode()
-        (work / "kg" / DROPPED).write_bytes(lines)
-        digest = hashlib.sha256(questions_file.read_bytes()).hexdigest()
-        manifest = {
-            **{k: v for k, v in asdict(report).items() if k != "path"},
-            **asdict(spec),
-            "source": Path(source).name,
-            "questions_file": {"name": questions_file.name, "sha256": digest},
-            "dropped_sha256": hashlib.sha256(lines).hexdigest(),
-        }
+        lines = "".join(f"{s} {p} {o} .\n" for s, p, o in sorted(dropped))
+        (work / "kg" / DROPPED).write_text(lines, encoding="utf-8")
+        about = {k: v for k, v in asdict(report).items() if k != "path"} | asdict(spec)
+        manifest = {**about, "source": Path(source).name, "questions_file": questions_file.name}
         write_json(work / "kg" / MANIFEST, manifest, indent=2)
         (work / "kg").rename(target)
     return report
