@@ -31,7 +31,7 @@ from triplewise.tools.federation.sources import open_sources
 from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.open import open_rdflib
-from triplewise.tools.kg.protocol import AnswerCache, Deadline
+from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.overlay.overlay import overlaid
 from triplewise.tools.overlay.store import FactStore, open_facts
 from triplewise.tools.planning.examples import examples_for
@@ -57,7 +57,7 @@ class Environment:
 
     def __init__(self, context: Context, restored: bool = False) -> None:
         self.context, self.meter, self.deadline = context, Meter(), Deadline(math.inf)
-        self.restored, self.facts, self._answers = restored, tuple[ExtractedFact, ...](), AnswerCache()
+        self.restored, self.facts = restored, tuple[ExtractedFact, ...]()
         self.nearest = dict[Any, list[Seed]]()  # solved questions like the one asked, as they were found
         self._kg: tuple[tuple[ExtractedFact, ...], KnowledgeGraph] | None = None
         self.usage, self._queries, self._start = Usage(), 0, perf_counter()
@@ -93,7 +93,7 @@ class Environment:
                 base = overlaid(base, stored) if stored else base
             own = [f for f in self.facts if f.triple not in hidden]
             limits: dict[str, Any] = {"timeout": context.query_timeout, "limit": context.row_limit}
-            session = base.session(meter=self.meter, answers=self._answers, deadline=self.deadline, **limits)
+            session = base.session(meter=self.meter, remember=True, deadline=self.deadline, **limits)
             self._kg = self.facts, overlaid(session, own) if own else session
         return self._kg[1]
 

@@ -20,6 +20,7 @@ from triplewise.nodes.reasoning import action_context, reasoning_memory
 from triplewise.nodes.state import Step, Verdict
 from triplewise.tools.actions import parse_call
 from triplewise.tools.actions.toolset import Feedback
+from triplewise.tools.kg.protocol import Meter
 
 from .conftest import GOETHE, WILD
 
@@ -131,8 +132,8 @@ def test_fixes_that_are_switched_off_take_no_query(
     changed: dict[str, Any], turned: State, context: Context
 ) -> None:
     runtime = Runtime(context=replace(context, **{"model": "openai:scripted", **changed}))
-    with environment(runtime).kg.meter.block() as meter:
-        update = VARIANTS["eraser"](turned, runtime)
+    meter = Meter(environment(runtime).kg.meter)
+    update = VARIANTS["eraser"](turned, runtime)
     assert (update["corrections"][0].fixes, meter.queries) == ((), 0)
     assert "tried on the graph" not in update["steps"][-1].observation
 
@@ -143,8 +144,8 @@ def test_fixes_keep_to_their_budget(
 ) -> None:
     runtime = scripted(context)
     monkeypatch.setattr("triplewise.nodes.correct.QUERIES", budget)
-    with environment(runtime).kg.meter.block() as meter:
-        fixes = verified_fixes(turned, Environment(runtime.context))
+    meter = Meter(environment(runtime).kg.meter)
+    fixes = verified_fixes(turned, Environment(runtime.context))
     assert meter.queries <= budget
     assert len(fixes) <= 3
 

@@ -69,14 +69,11 @@ class FederatedKG(KnowledgeGraph):
         self.is_remote = any(kg.is_remote for kg in members.values())
         self.index = self.names if all(kg.index is not None for kg in members.values()) else None
 
-    def session(self, *, answers: protocol.AnswerCache | None = None, **settings: Any) -> Self:
+    def session(self, **settings: Any) -> Self:
         """The same over sessions of the sources, which count what they are asked."""
-        session = super().session(answers=answers, **settings)
+        session = super().session(**settings)
         session.silent, settings["meter"] = {}, session.meter
-        session.members = {
-            name: kg.session(answers=None if answers is None else protocol.AnswerCache(), **settings)
-            for name, kg in self.members.items()
-        }
+        session.members = {name: kg.session(**settings) for name, kg in self.members.items()}
         return session
 
     def one_id(self, node: IRI) -> IRI:

@@ -9,7 +9,6 @@ import copy
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
@@ -192,7 +191,7 @@ class Paths(_Reply):
 
 
 class Meter:
-    """Counts queries that reach a KG or a database. Safe to share."""
+    """Counts queries that reach a KG or a database; one `of` another, what that counts from now on."""
 
     def __init__(self, of: Meter | None = None) -> None:
         self._of, self._count, self._lock = of or self, 0, Lock()
@@ -207,11 +206,6 @@ class Meter:
         """Count one query that reached the store."""
         with self._lock:
             self._count += 1
-
-    @contextmanager
-    def block(self) -> Iterator[Meter]:
-        """Count what is asked from the beginning of the block on, besides counting it here."""
-        yield Meter(self)
 
 
 class LRUCache(MutableMapping[K, V]):
@@ -312,15 +306,20 @@ class KnowledgeGraph:
         self,
         *,
         meter: Meter | None = None,
-        answers: AnswerCache | None = None,
+        remember: bool = False,
         timeout: float | None = None,
         limit: int | None = None,
         deadline: Deadline | None = None,
     ) -> Self:
-        """The same KG for one run: with a meter, answers, time-out, row limit and deadline of its own."""
+        """The same KG for one run: with a meter, time-out, row limit and deadline of its own.
+
+        `remember`: whether it answers what it was asked before from memory.
+        """
         session = copy.copy(self)
         session._shared, session.meter = self.shared, meter or Meter()
-        session._answers, session.deadline, session._unanswered = answers, deadline, 0
+        session._answers, session.deadline, session._unanswered = None, deadline, 0
+        if remember:
+            session._answers = AnswerCache()
         session.timeout = self.timeout if timeout is None else timeout
         session.limit = self.limit if limit is None else limit
         return session
@@ -434,21 +433,26 @@ class KnowledgeGraph:
         deadline, limit = Deadline(self._seconds()), self.limit if limit is None else limit
         sides, message = {True: list[Triple](), False: list[Triple]()}, ""
         try:
-            allowed = f"VALUES ?p {{ {relation.n3()} }} " if relation else self._permitted(node, deadline)
-            for forward, facts in sides.items():
-                if direction == ("backward" if forward else "forward"):
-                    continue
-                if forward and isinstance(node, Literal):  # no fact leaves one
+            around = (
+                self.relations(node)
+                if relation is None
+                else Relations(Outcome.ROWS, (relation,), (relation,))
+            )
+            for forward, relations in ((True, around.forward), (False, around.backward)):
+                is_leaving_literal = forward and isinstance(node, Literal)
+                if not relations or is_leaving_literal or direction == ("backward" if forward else "forward"):
                     continue
                 pattern = f"{node.n3()} ?p ?o" if forward else f"?o ?p {node.n3()}"
-                sparql = f"SELECT ?p ?o WHERE {{ {allowed}{pattern} }}"
+                sparql = f"SELECT ?p ?o WHERE {{ VALUES ?p {{ {terms_n3(relations)} }} {pattern} }}"
                 result = self.query(sparql, timeout=deadline.left, limit=limit)
                 hops = {
                     Hop.between(node, edge, far, forward).triple
                     for edge, far in result.rows
                     if isinstance(edge, IRI) and far and (forward or isinstance(far, IRI))
                 }
-                facts += sorted(hops, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
+                sides[forward] = sorted(
+                    hops, key=lambda t: (t.relation.value, t.subject.value, t.object.n3())
+                )
                 message = result.message if result.outcome is Outcome.TRUNCATED else message
         except QueryFailedError as failed:
             return Neighbours(Outcome(failed.outcome), message=failed.message)
@@ -457,17 +461,9 @@ class KnowledgeGraph:
             message = message or f"cut at the limit of {limit} triples"
             share = min(len(into), max(limit // 2, limit - len(out)))
             out, into = out[: limit - share], into[:share]
-        triples = tuple(dict.fromkeys(out + into))
+        triples = tuple(dict.fromkeys((*out, *into)))
         outcome = Outcome.TRUNCATED if message else Outcome.ROWS if triples else Outcome.EMPTY
         return Neighbours(outcome, triples, message)
-
-    def _permitted(self, node: Term, deadline: Deadline) -> str:
-        """A block of the relations of a node that the profile does not exclude; "" where it excludes none."""
-        around = self.query(relations_query(node, ""), timeout=deadline.left)
-        around.check()
-        every = [p for v in around.variables for p in around.column(v) if isinstance(p, IRI)]
-        offered = dict.fromkeys(p for p in every if not self.profile.excludes(p))
-        return f"VALUES ?p {{ {terms_n3(offered)} }} " if len(offered) < len(set(every)) else ""
 
     def labels(self, terms: Iterable[Term], *, partial: bool = False) -> dict[Term, str]:
         """Labels of many nodes: cached ones at once, the others with one query for up to 500 of them.
@@ -550,7 +546,7 @@ class Layer(KnowledgeGraph):
         """The same over a session of the KG below, which counts and remembers."""
         session = super().session(**settings)
         session.origin = self.origin.session(**settings)
-        session.meter, session._answers = session.origin.meter, None
+        session.meter = session.origin.meter
         return session
 
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyoxigraph as ox
 
@@ -55,12 +55,6 @@ class OverlaidKG(protocol.Layer):
         super().__init__(origin, index)
         self.deadline = origin.deadline
         self._answers = None if origin._answers is None else protocol.AnswerCache()
-
-    def session(self, **settings: Any) -> OverlaidKG:
-        """The same over a session of the KG below; answers are remembered apart from its own."""
-        session = super().session(**settings)
-        session._answers = None if session.origin._answers is None else protocol.AnswerCache()
-        return session
 
     def close(self) -> None:
         """The KG stays open."""
@@ -147,10 +141,9 @@ class RemoteOverlay(OverlaidKG):
         store.load(_ntriples(self.new), format=ox.RdfFormat.N_TRIPLES)
         self._both = _WithFacts({LOCAL: EmbeddedKG(store, self.profile, self.name), THERE: origin}, (), {})
 
-    def session(self, **settings: Any) -> RemoteOverlay:
+    def session(self, **settings: Any) -> Self:
         """The same over sessions of the KG below and of the facts."""
         session = super().session(**settings)
-        assert isinstance(session, RemoteOverlay)
         session._both = self._both.session(**settings)
         session.origin, session.meter = session._both.members[THERE], session._both.meter
         return session

@@ -9,7 +9,7 @@ from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import AnswerCache, KnowledgeGraph, Outcome
+from triplewise.tools.kg.protocol import KnowledgeGraph, Meter, Outcome
 
 EX = "http://x/"
 
@@ -52,20 +52,20 @@ def demo() -> KnowledgeGraph:
 
 @pytest.mark.parametrize("query", [f"SELECT DISTINCT ?a ?b WHERE {PATTERN}", f"ASK {PATTERN}"])
 def test_an_answer_that_is_known_is_not_asked_for_again(demo: KnowledgeGraph, query: str) -> None:
-    kg = demo.session(answers=AnswerCache())
-    with kg.meter.block() as meter:
-        first, again = kg.query(query), kg.query(query, limit=9_000)
+    kg = demo.session(remember=True)
+    meter = Meter(kg.meter)
+    first, again = kg.query(query), kg.query(query, limit=9_000)
     assert (first, meter.queries) == (again, 1)
     assert kg.query(query) == demo.query(query)
 
 
 def test_a_cut_result_is_asked_for_again_with_another_limit(demo: KnowledgeGraph) -> None:
     query = f"SELECT DISTINCT ?a WHERE {PATTERN}"
-    kg = demo.session(answers=AnswerCache())
-    with kg.meter.block() as meter:
-        assert kg.query(query, limit=2).outcome is Outcome.TRUNCATED
-        assert kg.query(query, limit=2).outcome is Outcome.TRUNCATED
-        assert len(kg.query(query).rows) > 2
+    kg = demo.session(remember=True)
+    meter = Meter(kg.meter)
+    assert kg.query(query, limit=2).outcome is Outcome.TRUNCATED
+    assert kg.query(query, limit=2).outcome is Outcome.TRUNCATED
+    assert len(kg.query(query).rows) > 2
     assert meter.queries == 2
 
 

@@ -24,7 +24,7 @@ from triplewise.tools.kg.infer import endpoint_profile
 from triplewise.tools.kg.labels import LabelIndex
 from triplewise.tools.kg.open import close_all, open_kg
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.kg.protocol import Meter, Outcome
 from triplewise.tools.linking.linker import link
 from triplewise.tools.linking.search import search_kg
 
@@ -97,8 +97,8 @@ def test_names_are_found_as_people_write_them(endpoint: EndpointKG, tmp_path: Pa
     report = index_endpoint(endpoint, pause=0)
     assert report.names == 10  # those in German and French are aliases
     endpoint.index = LabelIndex.on_disk(report.path)
-    with endpoint.meter.block() as meter:
-        entries = endpoint.index.search("Wite Fang")
+    meter = Meter(endpoint.meter)
+    entries = endpoint.index.search("Wite Fang")
     assert [(c.iri.value, c.kind) for c in entries] == [(f"{EX}fang", "fuzzy")]
     assert entries[0].entry.popularity == 5
     assert meter.queries == 0

@@ -9,6 +9,7 @@ import pytest
 
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile, RelationText
+from triplewise.tools.kg.protocol import Meter
 from triplewise.tools.kg.vocabulary import ALIASES, relation_descriptions, relation_texts
 
 EX = "http://example.org/"
@@ -40,8 +41,8 @@ def kg() -> EmbeddedKG:
 
 def test_labels_and_aliases_of_many_cost_one_query_each(kg: EmbeddedKG) -> None:
     names = [f"r{i}" for i in range(50)]
-    with kg.meter.block() as meter:
-        texts = relation_texts(kg, names)
+    meter = Meter(kg.meter)
+    texts = relation_texts(kg, names)
     assert meter.queries <= 2
     assert list(texts) == names
     assert (texts["r7"].label, texts["r7"].aliases) == ("relation number 7", ("no. 7",))
@@ -68,8 +69,8 @@ def test_descriptions_are_those_of_the_language(kg: EmbeddedKG) -> None:
     """
     store.load(facts.encode(), format=ox.RdfFormat.TURTLE)
     described = EmbeddedKG(store, replace(PROFILE, description_predicates=(describes,)), "described")
-    with described.meter.block() as meter:
-        texts = relation_descriptions(described, ["made", "r1", "r2", "no such:relation"])
+    meter = Meter(described.meter)
+    texts = relation_descriptions(described, ["made", "r1", "r2", "no such:relation"])
     assert texts == {"made": "who made it", "r1": "the first"}
     assert meter.queries == 1
     assert relation_descriptions(kg, ["made"]) == {}

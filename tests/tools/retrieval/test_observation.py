@@ -19,7 +19,7 @@ from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph, Meter
 from triplewise.tools.retrieval import ranking
 from triplewise.tools.retrieval.encoder import VectorStore, vectors_of
 from triplewise.tools.retrieval.observation import Observation, ObserveSettings, observe
@@ -133,8 +133,8 @@ class TestWhatIsRead:
         kg = graph(
             *[(f"e{i}", "knows", f"f{i}") for i in range(60)], *[(f"f{i}", "job", f"g{i}") for i in range(60)]
         )
-        with kg.meter.block() as meter:
-            observe(kg, "job", [iri(f"e{i}") for i in range(count)], Words(), ObserveSettings(depth=2))
+        meter = Meter(kg.meter)
+        observe(kg, "job", [iri(f"e{i}") for i in range(count)], Words(), ObserveSettings(depth=2))
         # Two queries a turn, labels of ends in up to two, labels of relations in two.
         assert meter.queries <= 2 * 6
 

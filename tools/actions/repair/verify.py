@@ -20,7 +20,7 @@ from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import whole_number
 from triplewise.tools.kg.labels import similarity
-from triplewise.tools.kg.protocol import KnowledgeGraph, Layer, Outcome, Result
+from triplewise.tools.kg.protocol import KnowledgeGraph, Layer, Meter, Outcome, Result
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.parsing.similarity import thresholds_of
 from triplewise.tools.pyql.program import PyQL, fresh
@@ -68,8 +68,8 @@ class QueryBudget(Layer):
         if self.left < 1:
             raise SpentError
         seconds = self.timeout if timeout is None else min(timeout, self.timeout)
-        with self.origin.meter.block() as meter:
-            result = self.origin.query(sparql, timeout=seconds, limit=limit, foreign=foreign)
+        meter = Meter(self.origin.meter)
+        result = self.origin.query(sparql, timeout=seconds, limit=limit, foreign=foreign)
         is_late = result.outcome is Outcome.TIMEOUT
         is_lost = result.outcome is Outcome.UNAVAILABLE or (is_late and self._timed_out)
         self.left, self._timed_out = 0 if is_lost else self.left - meter.queries, self._timed_out or is_late
