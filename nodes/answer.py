@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, Update, environment
 from triplewise.nodes.hints import contains_name
-from triplewise.nodes.result import NO_PROOF, PROOF_LIMIT, build_answer, normal_values
+from triplewise.nodes.result import NO_PROOF, PROOF_LIMIT, UNPROVEN, UNSURE, build_answer, normal_values
 from triplewise.nodes.state import Answer, State
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.terms import row_texts
@@ -85,7 +85,10 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
     proof = list(dict.fromkeys(triple for route in routes for triple, _ in route.hops))
     if values == ("true",) and proof:
         query = PyQL(tuple(Fact(t.subject, t.relation, t.object) for t in proof), boolean=True)
-    return {"answer": build_answer(state, env, values, query.sparql(kg.profile) if query else "", proof)}
+    answer = build_answer(state, env, values, query.sparql(kg.profile) if query else "", proof)
+    if answer.status == "answered" and not answer.proof:
+        answer = replace(answer, status="unsure", reason=UNPROVEN, text=f"{UNSURE}{answer.text}")
+    return {"answer": answer}
 
 
 VARIANTS = {"program": program, "memory": memory}

@@ -28,6 +28,7 @@ UNSURE = "Not sure, perhaps: "  # What goes before an answer that is not sure
 UNKNOWN = "no entity of the question was found in the knowledge graph"
 """Why nothing is found where nothing that the question names is there."""
 NO_PROOF = "the facts that prove it could not be read"  # Why an answer comes without proof
+UNPROVEN = "no fact that was read leads to it"  # Why an answer that a model gives in its own words is unsure
 PROOF_LIMIT = 50  # Most facts shown as proof
 RIVALS, RIVAL_VALUES = 3, 10  # Most other readings that an answer names, and most answers of each
 _TRUE = {"true", "yes", "correct", "right", "supported"}

@@ -54,6 +54,15 @@ def test_a_query_that_was_executed(context: Context, state: Callable[..., State]
     ]
 
 
+def test_what_a_model_answers_without_a_fact_is_not_sure(
+    context: Context, state: Callable[..., State]
+) -> None:
+    explore = replace(context, toolset="explore")
+    answer = answered(memory(ran(state(GOETHE), explore, "answer(Paris)"), Runtime(context=explore)))
+    assert (answer.status, answer.text) == ("unsure", "Not sure, perhaps: Paris.")
+    assert answer.reason == "no fact that was read leads to it"
+
+
 @pytest.mark.parametrize("is_spent", [False, True])
 def test_several_variables_are_answered_by_rows_with_all_their_columns(
     is_spent: bool, context: Context, state: Callable[..., State]

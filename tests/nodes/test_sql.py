@@ -183,6 +183,9 @@ def test_what_a_model_selects_is_run(db: str, text: str, answers: tuple[str, ...
         ("SELECT load_extension('x')", "not_select"),
         ("SELECT title FROM film WHERE year >", "bad_sql"),
         ("SELECT no_such(title) FROM film", "bad_sql"),
+        ("SELECT 'Alien'", "bad_sql"),
+        ("SELECT 'Alien' FROM film LIMIT 1", "bad_sql"),
+        ("WITH t AS (SELECT 'Alien' AS title) SELECT title FROM t", "bad_sql"),
     ],
 )
 def test_what_must_not_or_cannot_run_is_refused(db: str, text: str, code: str) -> None:

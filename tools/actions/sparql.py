@@ -35,14 +35,14 @@ def query(context: ActionContext, *select: Annotated[str, "text", "one SELECT or
     """Run a query and see its first rows. It becomes the answer when execute() follows."""
     kg = context.kg
     text = read_sparql(", ".join(select), kg.profile)
-    result = _run(kg, text)
+    result, (patterns, _, _, factless) = _run(kg, text), parts_of(text)
+    if factless:
+        message = "it asks the graph for no fact, only for what it says itself: write a triple pattern"
+        raise ActionError("bad_sparql", message, given=text)
     if result.boolean is not None:
         answer = "yes" if result.boolean else "no"
         return Feedback(arguments=(text,), outcome=Outcome.ROWS, observation=answer, program=text)
-    rows, patterns = (
-        Result(result.outcome, result.variables, result.rows[:SHOWN_ROWS]),
-        parts_of(text).patterns,
-    )
+    rows = Result(result.outcome, result.variables, result.rows[:SHOWN_ROWS])
     values = {v: short_ids(kg, rows.column(v)) for v in rows.variables} if rows.rows else {}
     named = names(kg, (term for row in rows.rows for term in row))
     lines = [" | ".join(f"?{v}" for v in rows.variables)]

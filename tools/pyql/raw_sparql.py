@@ -76,11 +76,13 @@ def run_query(
 class QueryParts(NamedTuple):
     """What a query is made of: the triple patterns outside of negations, as facts to instantiate (none for a
     path), all IRIs and literals, and the names of its operations in the algebra, comparisons by their sign.
+    `factless`: no pattern asks the graph for anything.
     """
 
     patterns: list[Fact]
     terms: list[Term]
     operations: set[str]
+    factless: bool
 
 
 def parts_of(sparql: str) -> QueryParts:
@@ -89,7 +91,7 @@ def parts_of(sparql: str) -> QueryParts:
     from rdflib.plugins.sparql.algebra import translateQuery, traverse
     from rdflib.plugins.sparql.parser import parseQuery
 
-    found, terms, operations = list[Fact](), dict[Term, None](), set[str]()
+    found, terms, operations, asked = list[Fact](), dict[Term, None](), set[str](), list[object]()
 
     def term_of(part: object) -> Node | None:
         match part:
@@ -109,6 +111,7 @@ def parts_of(sparql: str) -> QueryParts:
         if isinstance(term := term_of(node), IRI | Literal):
             terms[term] = None
         elif name == "BGP":
+            asked.extend(node.triples)  # type: ignore[attr-defined]
             for triple in node.triples:  # type: ignore[attr-defined]
                 subject, relation, end = map(term_of, triple)
                 if isinstance(subject, IRI | Variable) and isinstance(relation, IRI) and end is not None:
@@ -119,8 +122,8 @@ def parts_of(sparql: str) -> QueryParts:
             algebra = translateQuery(parseQuery(sparql)).algebra
         traverse(algebra, visitPost=visit)
     except Exception:  # noqa: BLE001 - rdflib raises what it likes; without patterns there is no proof
-        return QueryParts([], [], set())
-    return QueryParts(list(dict.fromkeys(found)), list(terms), operations)
+        return QueryParts([], [], set(), False)
+    return QueryParts(list(dict.fromkeys(found)), list(terms), operations, not asked)
 
 
 def proof_sparql(patterns: Sequence[Fact]) -> str:

@@ -49,6 +49,13 @@ class Select:
         """The statement, written anew."""
         return self.tree.sql(dialect=self.dialect, identify=False)
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether it neither reads a column of a table nor counts rows: its answer is not the database's."""
+        own = {cte.alias_or_name.lower() for cte in self.tree.find_all(exp.CTE)}
+        tables = any(table.name.lower() not in own for table in self.tree.find_all(exp.Table))
+        return not (tables and self.tree.find(exp.Column, exp.Star, exp.Count))
+
     def limited(self, most: int) -> str:
         """The statement with a limit of rows, where it has none of its own."""
         return self.text if self.tree.args.get("limit") else self.tree.limit(most).sql(dialect=self.dialect)

@@ -52,6 +52,11 @@ def test_rows_are_shown_together_with_ids() -> None:
         "SELECT ?c WHERE { nope:Q183 r:P36 ?c }",
         "SELECT ?c WHERE { SERVICE <http://example.org/> { ?c ?p ?o } }",
         "SELECT ?c WHERE { e:not an id r:P36 ?c }",
+        'SELECT ("Paris" AS ?x) WHERE {}',
+        "SELECT (COUNT(*) AS ?n) WHERE {}",
+        'SELECT ?x WHERE { VALUES ?x { "Paris" } }',
+        "ASK { FILTER(1 = 1) }",
+        "ASK { FILTER NOT EXISTS { e:Q183 r:P36 e:Q90 } }",
     ],
 )
 def test_what_cannot_or_must_not_run_is_refused(text: str) -> None:
