@@ -182,7 +182,7 @@ def run_command(arguments: Sequence[str], commands: typer.Typer, name: str = "tr
         result = command.main([a for a in arguments if a != "--debug"], prog_name=name, standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - the last place: it is reported, and the exit code says it failed
         if debug:
-            traceback.print_exc()
+            echo(redact(traceback.format_exc()), err=True)
         return _explain(error)
     if result == INTERRUPTED:
         say("interrupted", "error")

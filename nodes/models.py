@@ -7,6 +7,7 @@ where it can be cancelled when the seconds of a run are over.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import threading
@@ -280,13 +281,12 @@ class ChatModel:
 
     def _text(self, message: AIMessage) -> str:
         """Return the text of a message, cut before anything reads it: a server need not keep to a limit."""
-        text = str(message.text)[: CHARACTERS * self._max_tokens]
-        return text.encode(errors="replace").decode()  # half characters cannot be saved
+        return _clean(str(message.text)[: CHARACTERS * self._max_tokens])
 
     def _read(self, message: AIMessage, asked: Sequence[Any], tools: list[Any], stop: Sequence[str]) -> Reply:
         """Return the reply, with tokens as reported, or estimated where the server reports none."""
         text, used = self._text(message), dict[str, Any](message.usage_metadata or {})
-        is_cut = len(text) < len(str(message.text))
+        is_cut = len(str(message.text)) > CHARACTERS * self._max_tokens
         counts = used.get("input_tokens", 0), used.get("output_tokens", 0)
         if estimated := not (any(counts) and all(isinstance(n, int) and n >= 0 for n in counts)):
             written = [message.model_copy(update={"content": text})]
@@ -299,10 +299,11 @@ class ChatModel:
         # Anthropic and Ollama say why a reply ended under names of their own.
         reasons = {str(message.response_metadata.get(f"{n}_reason")) for n in ("finish", "stop", "done")}
         longest = CHARACTERS * self._max_tokens
-        invalid = ((c["name"] or "", (c["args"] or "")[:longest]) for c in message.invalid_tool_calls)
+        invalid = ((c["name"] or "", _clean((c["args"] or "")[:longest])) for c in message.invalid_tool_calls)
+        called = ((c["name"], _clean(json.dumps(c["args"], ensure_ascii=False))) for c in message.tool_calls)
         return Reply(
             text=text[: min(ends)].rstrip() if ends else text,
-            tool_calls=tuple((c["name"], dict(c["args"])) for c in message.tool_calls),
+            tool_calls=tuple((name, json.loads(arguments)) for name, arguments in called),
             invalid_calls=tuple(invalid),
             usage=Usage(1, *counts, cost(self.name, *counts), estimated),
             truncated=is_cut or not reasons.isdisjoint({"length", "max_tokens", "MAX_TOKENS"}),
@@ -451,6 +452,11 @@ def explained(
     elif re.search(r"\btools?\b|tool[_ -](choice|call)|function call", about):
         advice = '; if this model has no tool calls, use calling="react"'
     return kind(f"{where} refused the request (HTTP {status}: {words}){advice}")
+
+
+def _clean(text: str) -> str:
+    """Return a text that can be saved: without half characters, and without secrets that it repeats."""
+    return secrets.redact_data(text.encode(errors="replace")).decode()
 
 
 def _words(error: object) -> str:

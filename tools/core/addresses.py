@@ -13,15 +13,13 @@ from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.secrets import HIDDEN, remember
+from triplewise.tools.core.secrets import HIDDEN, IN_URLS, remember
 
 REMEMBERED = 256  # URLs whose secrets a process remembers; the earliest given ones are forgotten
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Names of this machine that no other machine reaches."""
 T = TypeVar("T")
 
-_PASSWORD = re.compile(r"(\w://[^/?#\s:@]*:)([^/?#\s]*)@")
-_KEY = re.compile(r"([?&][^=&#]*(?:key|token|secret|passw|pwd|auth)[^=&#]*=)([^&#\s]+)", re.IGNORECASE)
 _whole: dict[str, str] = {}
 
 
@@ -33,6 +31,7 @@ def split_url(url: str, what: str = "endpoint", example: str = "http://localhost
     """
     import httpx  # takes its time
 
+    shown = hide_secrets(url)  # from now on what it holds is hidden in all that is shown
     try:
         parts = urlsplit(url)
         reason = "" if parts.scheme in ("http", "https") and parts.hostname else "it needs http:// and a host"
@@ -41,7 +40,6 @@ def split_url(url: str, what: str = "endpoint", example: str = "http://localhost
     except (ValueError, httpx.InvalidURL) as error:
         reason = str(error) or "its host cannot be read"
     if reason:
-        shown = hide_secrets(url)
         raise ConfigurationError(f"{what}: no URL can be {shown!r} ({reason}); write e.g. {example}")
     return parts
 
@@ -58,9 +56,11 @@ def hide_secrets(value: T) -> T | str:
     """Return a URL with `***` for the password and the keys in it; whatever else, as it is."""
     if not isinstance(value, str) or "://" not in value:
         return value
-    shown = _KEY.sub(rf"\1{HIDDEN}", _PASSWORD.sub(rf"\1{HIDDEN}@", value))
+    remember(*(match[2] for pattern in IN_URLS for match in pattern.finditer(value)))
+    shown: str = value
+    for pattern in IN_URLS:
+        shown = pattern.sub(rf"\1{HIDDEN}\3", shown)
     if shown != value:
-        remember(*(match[2] for pattern in (_PASSWORD, _KEY) for match in pattern.finditer(value)))
         _whole.pop(shown, None)
         _whole[shown] = value
         for earliest in list(_whole)[:-REMEMBERED]:

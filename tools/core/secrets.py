@@ -5,34 +5,44 @@ A server may repeat what it was sent, a client may log the address: `redact` cle
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 from base64 import b64encode
 from contextlib import suppress
 from functools import cache
-from urllib.parse import quote
+from html import escape
+from urllib.parse import quote, unquote
 
 HIDDEN = "***"  # What stands for a secret
-SHORTEST = 6  # Characters of a secret; shorter ones would hide ordinary words
-REMEMBERED = 256  # Secrets that a process knows; the least recently given ones are forgotten
+SHORTEST, SHORTEST_IN_DATA = 6, 16  # Characters of a secret; shorter ones would hide ordinary words
+REMEMBERED, FORMS = 256, 7  # Secrets that a process knows, forms of each; the least recently given go first
 LOGGERS = ("httpx", "httpcore", "openai", "langchain_core", "triplewise")
 
+IN_URLS = (
+    re.compile(r"(\w:/{1,2}[^/?#\s:@]*:)([^/?#\s]*)(@)"),
+    re.compile(
+        r"([?&][^=&#?\s]{0,64}(?:key|token|secret|passw|pwd|auth)[^=&#?\s]{0,64}=)([^&#\s]+)()", re.IGNORECASE
+    ),
+)
+"""The password and the keys of a URL, each between what stays."""
 _ENVIRONMENT = re.compile(r".*(API_KEY|_TOKEN|_SECRET|PASSWORD)\Z")
 _known: dict[str, None] = {}
 
 
 def remember(*secrets: str) -> None:
-    """Hide these from now on, as they are, as parts of a URL and as base64 writes them."""
+    """Hide these from now on: as they are, and as a URL, JSON, HTML and base64 write them."""
     _filter_logs()
-    for secret in secrets:
+    for secret in dict.fromkeys((*secrets, *map(unquote, secrets))):
         if len(secret) < SHORTEST:
             continue
         encoded = b64encode(secret.encode("utf-8", "replace")).decode()
-        for form in dict.fromkeys((secret, quote(secret, safe=""), encoded, encoded.rstrip("="))):
+        forms = secret, quote(secret), quote(secret, safe=""), json.dumps(secret)[1:-1], escape(secret)
+        for form in dict.fromkeys((*forms, encoded, encoded.rstrip("="))):
             _known.pop(form, None)
             _known[form] = None
-    for form in list(_known)[: max(0, len(_known) - 4 * REMEMBERED)]:
+    for form in list(_known)[: max(0, len(_known) - FORMS * REMEMBERED)]:
         _known.pop(form, None)
 
 
@@ -42,11 +52,24 @@ def remember_environment() -> None:
 
 
 def redact(text: str) -> str:
-    """Return a text with `***` for every secret that is known."""
+    """Return a text with `***` for every secret that is known, or that stands in a URL."""
     for secret in sorted(_known, key=len, reverse=True):
         if secret in text:
             text = text.replace(secret, HIDDEN)
+    for pattern in IN_URLS:
+        text = pattern.sub(rf"\1{HIDDEN}\3", text)
     return text
+
+
+def redact_data(data: bytes) -> bytes:
+    """Return what a server sent as an answer with `***` for secrets that it repeats, but for short ones.
+
+    A password may be a word, which an answer needs.
+    """
+    for secret in sorted(_known, key=len, reverse=True):
+        if len(secret) >= SHORTEST_IN_DATA and (form := secret.encode("utf-8", "replace")) in data:
+            data = data.replace(form, HIDDEN.encode())
+    return data
 
 
 class _Redacting(logging.Filter):

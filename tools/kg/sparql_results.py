@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from html import unescape
 from typing import Any
 
-from triplewise.tools.core.secrets import redact
+from triplewise.tools.core.secrets import redact, redact_data
 from triplewise.tools.core.terms import XSD, Literal, Term
 from triplewise.tools.kg.dialects import sort_cap
 from triplewise.tools.kg.engine import ReadQuery
@@ -84,6 +84,7 @@ class Verdict:
 
 def judge(reply: Reply, query: ReadQuery, limit: int, has_login: bool = False) -> Verdict:
     """What the reply to a query means, of which up to `limit + 1` rows were asked."""
+    reply = replace(reply, body=redact_data(reply.body))
     if reply.status == 200:
         return _judge_results(reply, query, limit)
     words = reply.words(query.text)

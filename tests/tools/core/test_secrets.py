@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from base64 import b64encode
 from collections.abc import Iterator
+from html import escape
 from urllib.parse import quote
 
 import pytest
@@ -28,8 +30,32 @@ def _forget() -> Iterator[None]:
 @given(SECRETS, st.text(max_size=20), st.text(max_size=20))
 def test_a_secret_is_hidden_in_any_text_and_form(secret: str, before: str, after: str) -> None:
     remember(secret)
-    for form in (secret, quote(secret, safe=""), b64encode(secret.encode()).decode()):
+    written = secret, quote(secret), quote(secret, safe=""), json.dumps(secret)[1:-1], escape(secret)
+    for form in (*written, b64encode(secret.encode()).decode()):
         assert form not in redact(f"{before}{form}{after}")
+
+
+@given(SECRETS)
+def test_a_key_in_an_address_is_hidden_as_the_server_reads_it(secret: str) -> None:
+    assert hide_secrets(f"http://host/x?key={quote(secret, safe='')}") == "http://host/x?key=***"
+    assert secret not in redact(f"no such key: {secret}")
+
+
+@given(st.from_regex(r"[A-Za-z0-9+-]{8,20}", fullmatch=True))
+def test_a_password_in_an_address_is_hidden_in_errors_though_nobody_named_it(secret: str) -> None:
+    for address in (
+        f"http://me:{secret}@host/x",
+        f"http:/me:{secret}@host/x",
+        f"http://host/x?token={secret}",
+    ):
+        assert f"{secret}@" not in str(DataError("no such file", address))
+        assert f"={secret}" not in str(ConfigurationError(f"cannot read {address}"))
+
+
+def test_what_a_server_answers_keeps_words_but_no_key() -> None:
+    remember("oxford", "zq-S3cretKey+/9xYw==")
+    answer = b'{"value": "oxford", "echo": "zq-S3cretKey+/9xYw=="}'
+    assert secrets.redact_data(answer) == b'{"value": "oxford", "echo": "***"}'
 
 
 def test_errors_and_log_records_show_none(caplog: pytest.LogCaptureFixture) -> None:
