@@ -25,7 +25,7 @@ from triplewise.tools.actions import DATABASE_TOOLSETS
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import Term
 from triplewise.tools.extraction.terms import MINTED
-from triplewise.tools.kg import IRI, readable, readable_text
+from triplewise.tools.kg import IRI, readable
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -174,8 +174,7 @@ class Report:
         feedback, action = step.feedback, self._toolset.actions.get(step.feedback.action)
         for fact in feedback.facts:
             self.labels.known |= {self._short(IRI(node)): name for node, name in fact.labels.items()}
-        nodes = [*(i for ids in feedback.ids.values() for i in ids), *feedback.answers]
-        relations = [r for side in feedback.relations.values() for r in side]
+        nodes, relations = list(feedback.answers), list[str]()
         for parameter, argument in zip(action.parameters if action else (), feedback.arguments, strict=False):
             if parameter.kind == "relation":
                 relations.append(argument)
@@ -188,10 +187,7 @@ class Report:
         if feedback.outcome and feedback.outcome not in ("rows", "empty"):
             failed = f"{feedback.outcome}: {feedback.message or step.observation}"
             self.row("", Text(failed[:LENGTH], "yellow"))
-        shown = {side: self.labels.of(ids) for side, ids in feedback.relations.items() if ids}
-        shown |= {variable: [readable_text(t) for t in texts] for variable, texts in feedback.values.items()}
-        self.row("", *(Text.assemble((f"{name}: ", QUIET), _first(texts)) for name, texts in shown.items()))
-        if not shown and step.observation and not step.rolled_back:
+        if step.observation and not step.rolled_back:
             self.labels.fetch_triples(feedback.triples[:NAMES])
             text = in_words(step.observation)
             self.row("", self._named(text if len(text) <= LENGTH else f"{text[:LENGTH].rstrip()} ..."))
