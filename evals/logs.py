@@ -13,21 +13,15 @@ import pandas as pd
 from inspect_ai.analysis import SampleColumn, samples_df
 from inspect_ai.log import EvalSample, read_eval_log
 
-from triplewise.evals.data import catalog
+from triplewise.evals.data import catalog, read_data
 from triplewise.evals.scorers import MAIN, figures_of, plain_name
 from triplewise.evals.solver import CRASHED, Run, error_class
 from triplewise.tools.core.errors import DataError
 
 SUFFIX = ".eval"
-QUALITY = ("f1", "hits_at_1", "exact_match", "accuracy")  # measures of how right answers are; 1 is right
-FAILURES = {
-    "failed_ia": ("invalid_action",),
-    "failed_ea": ("argument_error",),
-    "failed_ems": ("exceeded_steps",),
-    "failed_re": ("reasoning_error", "not_found"),
-    "failed_crashed": (CRASHED,),
-}
-"""Measures over the questions that were not answered right -> classes of errors (SymAgent's table 5)."""
+MEASURES: Mapping[str, Mapping[str, Any]] = read_data("report/measures.yaml")
+QUALITY, FAILURES = MEASURES["quality"], MEASURES["failures"]
+"""Measures of how right answers are (1 is right), and of why they were not."""
 NO_VARIANT = {"n", "sample_seed", "preset", "model", "settings", "phases"}  # make no other task of it
 _OF_THIS_MACHINE = {"kg", "profile", "model", "seeds", "examples", "db"}
 _UNUSED = {"events", "events_data", "messages", "attachments", "timelines", "output"}
@@ -83,7 +77,7 @@ class Log:
         rows = self.questions[self.questions["answerable"].eq(True)] if answerable else self.questions
         if measure in FAILURES:
             classes = rows["error_class"]
-            return classes[classes != ""].isin(FAILURES[measure]).astype(float)
+            return classes[classes != ""].isin(FAILURES[measure]["classes"]).astype(float)
         return rows[measure].dropna() if measure in rows else pd.Series(dtype=float)
 
     def mean(self, measure: str) -> float:

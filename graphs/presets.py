@@ -36,8 +36,13 @@ class Preset:
     settings: Mapping[str, Any]
 
 
+def read_data(name: str) -> Any:
+    """Return what a YAML file of this package holds."""
+    return yaml.safe_load((files("triplewise.graphs") / name).read_text(encoding="utf-8"))
+
+
 def _read() -> dict[str, Preset]:
-    entries = yaml.safe_load((files("triplewise.graphs") / "presets.yaml").read_text(encoding="utf-8"))
+    entries = read_data("presets.yaml")
     usual = entries.pop("step-by-step")["phases"]
     return {n: Preset(e["summary"], usual | e.get("phases", {}), e["settings"]) for n, e in entries.items()}
 

@@ -11,11 +11,9 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib.metadata import version
-from importlib.resources import files
 from typing import Any
 from uuid import uuid4
 
-import yaml
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
@@ -36,6 +34,7 @@ from triplewise.graphs.around import example_questions, name_relation, schema_of
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.console import csv_text
 from triplewise.graphs.page import render_docs, render_service
+from triplewise.graphs.presets import read_data
 from triplewise.graphs.trace import DOING, trace_of
 from triplewise.nodes.converse import KEPT, Conversation, Exchange, read
 from triplewise.nodes.state import Answer, State
@@ -332,7 +331,7 @@ async def _given(request: Request) -> Mapping[str, Any]:
 @cache
 def described() -> dict[str, Any]:
     """Return what the API is by OpenAPI 3.1, as `api.yaml` has it, with the version of triplewise."""
-    api: dict[str, Any] = yaml.safe_load((files("triplewise.graphs.page") / "api.yaml").read_text("utf-8"))
+    api = read_data("page/api.yaml")
     return {**api, "info": {**api["info"], "version": version("triplewise")}}
 
 

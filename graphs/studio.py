@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.chat import build_chat
-from triplewise.graphs.presets import PRESETS
+from triplewise.graphs.presets import PRESETS, read_data
 from triplewise.nodes.context import RESOURCES, Context
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.core.addresses import LOOPBACK, host_of
@@ -42,18 +42,7 @@ HARMLESS = {f.name: [[] if f.default is MISSING else f.default] for f in fields(
 HARMLESS |= {"toolset": [None, *TOOLSETS], "seeds": [None, "none"], "examples": [None, "none"]}
 HARMLESS["ranking"] = ["none", "hybrid", "sentence-transformers"]
 """Values of `RESOURCES` settings that name nothing outside: their defaults, above all."""
-GROUPS = {
-    "Graph": "kg profile db query_timeout row_limit connections",
-    "Model": "model base_url api_key_env calling max_actions temperature reasoning_effort max_reply_tokens "
-    "model_timeout model_retries history earlier cascade",
-    "Agent": "toolset prompt guidelines verify_corrections encoder ranking ranking_model relation_cut "
-    "shuffle_seed",
-    "Plan": "seeds examples seed_count plan_hops plan_rules",
-    "Observation": "observe_depth observe_width observe_keep reflect_limit draw_seed",
-    "Documents": "documents facts overlay review",
-    "Answer": "min_confidence model_confidence interactive calibration guess",
-    "Budget": "max_steps max_corrections max_model_calls max_tokens max_queries max_seconds",
-}
+GROUPS: Mapping[str, str] = read_data("studio.yaml")
 """The settings in the order that Studio shows, each with its group before its name."""
 
 

@@ -14,7 +14,7 @@ from jinja2 import Environment, StrictUndefined
 
 from triplewise.evals import statistics
 from triplewise.evals.data import read_data
-from triplewise.evals.logs import QUALITY, Log
+from triplewise.evals.logs import MEASURES, QUALITY, Log
 from triplewise.evals.statistics import Scores
 from triplewise.guidelines import load_guidelines
 
@@ -116,30 +116,11 @@ class Measure(NamedTuple):
         return _cell(self.text(found.mean), ends, *details) if found.n else NOTHING
 
 
-COST = (
-    Measure("queries", "Queries (QPQ)", 1, 1),
-    Measure("model_calls", "Model calls", 1, 1),
-    Measure("tokens", "Tokens", 1, 1),
-    Measure("cost", "US$ (CPQ)", 4, 1),
-    Measure("seconds", "Seconds (TPQ)", 2, 1),
-    Measure("corrections", "Corrections", 1, 1),
-    Measure("not_found", "Not found %"),
-    Measure("budget_spent", "Budget spent %"),
-)
-"""What a question takes on average (QueryAgent's table 4), and how runs end."""
-HEADINGS = {
-    "f1": "F1",
-    "hits_at_1": "Hits@1",
-    "exact_match": "EM",
-    "failed_crashed": "Crashed",
-    **{f"failed_{name}": name.upper() for name in ("ia", "ea", "ems", "re")},
-}
-
-
 def measure(name: str) -> Measure:
     """Return a measure by its name in logs; one that nobody described is taken for a share."""
-    named = next((one for one in COST if one.name == name), None)
-    return named or Measure(name, HEADINGS.get(name, name.replace("_", " ").capitalize()))
+    known = next((own[name] for part, own in MEASURES.items() if part != "notes" and name in own), {})
+    about = {key: known[key] for key in ("digits", "scale") if key in known}
+    return Measure(name, known.get("heading") or name.replace("_", " ").capitalize(), **about)
 
 
 def markdown(
@@ -203,6 +184,7 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
     logs = sorted(logs, key=lambda log: (log.name, log.system, log.created))
     labels, answers, costs = system_labels(logs), [], []
     scored = [measure(name) for name in QUALITY if any(name in log.questions for log in logs)]
+    taken, notes_of = list(map(measure, MEASURES["cost"])), MEASURES["notes"]
     for log in logs:
         main, count, whole = measure(log.metric), len(log.questions), log.about.get("drawn_from") or 0
         head = [_cell(log.name, mark(log)), *_cells(labels[log.path], log.model)]
@@ -214,16 +196,9 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
             main.cell(part, f"{main.heading}, n = {len(part):,}"),
             _cell(f"{100 * log.about['answerable'] / judged:.1f}", f"of {judged:,}") if judged else NOTHING,
         ])  # fmt: skip
-        costs.append([*head, *(of.text(log.mean(of.name)) for of in COST), f"{len(log.crashed):,}"])
-    note = (
-        f"Percent, averaged over questions; a question that crashed counts as wrong. {INTERVALS} Answerable "
-        "only: the main score over those whose gold answers the graph holds, with their share of the task's "
-        "questions."
-    )
-    cost_note = (
-        "Averages over questions. QPQ: queries that reached the graph; CPQ: US dollars at list prices; TPQ: "
-        "wall-clock seconds of a question."
-    )
+        costs.append([*head, *(of.text(log.mean(of.name)) for of in taken), f"{len(log.crashed):,}"])
+    wrong = "Percent, averaged over questions; a question that crashed counts as wrong."
+    note = f"{wrong} {INTERVALS} {notes_of['answers']}"
     heads = ["Task", "System", "Model"]
     columns = [*heads, "Questions", *(m.heading for m in scored), "Answerable only", "Answerable %"]
     families = [
@@ -232,7 +207,9 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
     ]
     return [
         Table("Answers by task and system", columns, answers, note),
-        Table("Cost of a question", [*heads, *(m.heading for m in COST), "Crashes"], costs, cost_note),
+        Table(
+            "Cost of a question", [*heads, *(m.heading for m in taken), "Crashes"], costs, notes_of["cost"]
+        ),
         comparison_table("Differences between systems", "Task", families),
     ]
 

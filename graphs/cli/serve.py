@@ -6,7 +6,6 @@ import logging
 import socket
 import sys
 from contextlib import redirect_stdout
-from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -114,6 +113,6 @@ def _listen(app: ASGIApp, host: str, port: int, name: str, path: str = "") -> No
 
 def demo_contents() -> Any:
     """Return what the demo graph is about, and questions to try by topic."""
-    import yaml
+    from triplewise.graphs.presets import read_data
 
-    return yaml.safe_load((files("triplewise.graphs.cli") / "demo.yaml").read_text(encoding="utf-8"))
+    return read_data("cli/demo.yaml")
