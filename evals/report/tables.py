@@ -118,7 +118,8 @@ class Measure(NamedTuple):
 
 def measure(name: str) -> Measure:
     """Return a measure by its name in logs; one that nobody described is taken for a share."""
-    known = next((own[name] for part, own in MEASURES.items() if part != "notes" and name in own), {})
+    parts = (MEASURES[part] for part in ("cost", "quality", "failures"))
+    known: Mapping[str, Any] = next((own[name] for own in parts if name in own), {})
     about = {key: known[key] for key in ("digits", "scale") if key in known}
     return Measure(name, known.get("heading") or name.replace("_", " ").capitalize(), **about)
 
