@@ -43,19 +43,20 @@ def find_bridges(kgs: Mapping[str, KnowledgeGraph], here: Collection[str]) -> di
             stated[a].add(b)
             stated[b].add(a)
     for place, name in reversed(list(enumerate(here))):
-        rank |= {
-            node: place for node, _ in _about(kgs[name], stated, f"?x ?p ?o FILTER(?p != {SAME_AS.n3()})")
-        }
+        facts = f"?x ?p ?o FILTER(?p != {SAME_AS.n3()})"
+        rank |= {node: place for node, _ in _about(kgs[name], stated, facts)}
+
+    def join(node: IRI, link: IRI, same: IRI) -> None:
+        found.setdefault(node, Bridge(node, link, found[same].one if same in found else same))
+
     for node in sorted(rank, key=lambda node: (rank[node], node.value)):
-        for same in sorted((n for n in stated[node] if rank.get(n, -1) < rank[node]), key=lambda n: n.value)[
-            :1
-        ]:
-            found[node] = Bridge(node, SAME_AS, found[same].one if same in found else same)
+        if earlier := [n for n in stated[node] if rank.get(n, -1) < rank[node]]:
+            join(node, SAME_AS, min(earlier, key=lambda n: n.value))
     for one, other in (pair for pair in combinations(kgs, 2) if pair[1] in here):
         with suppress(QueryFailedError):
             for node, same in _namesakes(kgs[other], kgs[one]):
-                if node != same and node not in found:
-                    found[node] = Bridge(node, SAME_NAME, found[same].one if same in found else same)
+                if node != same:
+                    join(node, SAME_NAME, same)
     return found
 
 
@@ -73,16 +74,10 @@ def _about(kg: KnowledgeGraph, nodes: Iterable[Any], pattern: str) -> Iterator[t
 
 def _namesakes(kg: KnowledgeGraph, other: KnowledgeGraph) -> Iterator[tuple[Any, Any]]:
     """Pairs of a node and the one node of its name and class in another graph."""
-    links, by_name = "|".join(f"<{p}>" for p in kg.profile.label_predicates), defaultdict[str, set[Any]](set)
-    named, classes = (
-        _rows(kg, f"SELECT DISTINCT ?s WHERE {{ ?s {links} ?l }}", NAMED),
-        defaultdict[Any, set[str]](set),
-    )
-    labels = {
-        n: normalise(label)
-        for n, label in kg.labels(n for (n,) in named).items()
-        if kg.profile.linkable(n.value)
-    }
+    links, linkable = "|".join(f"<{p}>" for p in kg.profile.label_predicates), kg.profile.linkable
+    by_name, classes = defaultdict[str, set[Any]](set), defaultdict[Any, set[str]](set)
+    named = kg.labels(n for (n,) in _rows(kg, f"SELECT DISTINCT ?s WHERE {{ ?s {links} ?l }}", NAMED))
+    labels = {node: normalise(label) for node, label in named.items() if linkable(node.value)}
     for batch in batches(kg.labels(labels).values(), BATCH):
         for entry in other.names.exact(*batch):
             by_name[normalise(entry.text)] |= set() if entry.alias else {entry.iri}

@@ -165,8 +165,9 @@ class FederatedKG(KnowledgeGraph):
             graphs, ask = f"SELECT DISTINCT ?g__ WHERE {{ GRAPH ?g__ {{ {triple} }} }}", f"ASK {{ {triple} }}"
             local = self.members[LOCAL]
             if members:
-                ways: dict[str, Any] = {"foreign": foreign}
-                said = self._each(members, lambda kg: kg.query(graphs if kg is local else ask, **ways))
+                said = self._each(
+                    members, lambda kg: kg.query(graphs if kg is local else ask, foreign=foreign)
+                )
                 held = {name for name, result in said.items() if name and result.boolean}
                 held |= {row[0].value.removeprefix(SOURCE) for row in said[LOCAL].rows if row[0] is not None}
                 found = tuple(name for name in found if name in held)

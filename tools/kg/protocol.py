@@ -238,28 +238,6 @@ class LRUCache(MutableMapping[K, V]):
         return len(self._items)
 
 
-class AnswerCache(LRUCache[tuple[str, int | None], Result]):
-    """Answers of one KG by query and the limit that cut them (None for none), for one question.
-
-    Failures and very long results are not kept. A result that no limit cut answers for any limit.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(ANSWERS)
-
-    def find(self, sparql: str, limit: int) -> Result | None:
-        """What the KG answered to a query, with at most `limit` rows; None if that is not here."""
-        answer = self.get((sparql, limit)) or self.get((sparql, None))
-        if answer is None or len(answer.rows) <= limit:
-            return answer
-        return Result.capped(answer.variables, answer.rows, limit)
-
-    def keep(self, sparql: str, limit: int, result: Result) -> None:
-        """Remember an answer."""
-        if result.outcome.ok and len(result._rows) <= ANSWER_ROWS:
-            self[sparql, limit if result.outcome is Outcome.TRUNCATED else None] = result
-
-
 class KnowledgeGraph:
     """A knowledge graph that can be read, behind any engine. Nothing here writes.
 
@@ -298,7 +276,7 @@ class KnowledgeGraph:
         self.profile, self.name, self.timeout, self.limit, self.index = profile, name, timeout, limit, index
         self.meter = Meter()
         self._labels: LRUCache[IRI, str] = LRUCache(LABELS)  # "" for a node that has none
-        self._answers: AnswerCache | None = None
+        self._answers: LRUCache[tuple[str, int], Result] | None = None
         self._unanswered, self._last_words = 0, ""  # queries in a row that nobody answered
         self._shared: Self | None = None
 
@@ -317,9 +295,8 @@ class KnowledgeGraph:
         """
         session = copy.copy(self)
         session._shared, session.meter = self.shared, meter or Meter()
-        session._answers, session.deadline, session._unanswered = None, deadline, 0
-        if remember:
-            session._answers = AnswerCache()
+        session._answers = LRUCache(ANSWERS) if remember else None
+        session.deadline, session._unanswered = deadline, 0
         session.timeout = self.timeout if timeout is None else timeout
         session.limit = self.limit if limit is None else limit
         return session
@@ -374,7 +351,7 @@ class KnowledgeGraph:
             return Result(Outcome.TIMEOUT, message="the seconds of the run are over (max_seconds)")
         if self._unanswered >= FAILURES and self._shared is not None:
             return Result(Outcome.UNAVAILABLE, message=f"{self.name} is not asked again: {self._last_words}")
-        if self._answers is not None and (answer := self._answers.find(sparql, limit)) is not None:
+        if self._answers is not None and (answer := self._answers.get((sparql, limit))) is not None:
             return answer
         result = self._run(read, timeout, limit, foreign)
         self.meter.add()
@@ -384,8 +361,8 @@ class KnowledgeGraph:
             rows = tuple(row for row in result._rows if not any(map(is_datatype, row)))
             outcome = Outcome.EMPTY if result._rows and not rows else result.outcome
             result = replace(result, _rows=rows, outcome=outcome)
-        if self._answers is not None:
-            self._answers.keep(sparql, limit, result)
+        if self._answers is not None and result.outcome.ok and len(result.rows) <= ANSWER_ROWS:
+            self._answers[sparql, limit] = result
         return result
 
     @property

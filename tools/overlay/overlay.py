@@ -54,7 +54,7 @@ class OverlaidKG(protocol.Layer):
             index = index.with_names([Name(n, label, popularity=degree[n]) for n, label in named])
         super().__init__(origin, index)
         self.deadline = origin.deadline
-        self._answers = None if origin._answers is None else protocol.AnswerCache()
+        self._answers = None if origin._answers is None else LRUCache(protocol.ANSWERS)
 
     def close(self) -> None:
         """The KG stays open."""
