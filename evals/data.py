@@ -241,7 +241,7 @@ def prepared(graph: Graph, parts: Sequence[str] | None = None) -> LoadedKG:
         triples = int(read_manifest(folder)["triples"])
     except DataError:  # not there, damaged, or written by another version: it is ours, and made again
         with progress_bars() if sys.stderr.isatty() else nullcontext() as progress:
-            triples = load_kg(
-                facts, folder, profile=graph.profile or None, labels=labels, progress=progress, replace=True
-            ).triples
+            shape = graph.profile or None
+            report = load_kg([*facts, *labels], folder, profile=shape, progress=progress, replace=True)
+        triples = report.triples
     return LoadedKG(str(folder), graph.profile, graph.title, graph.partial, chosen, triples, made_from)

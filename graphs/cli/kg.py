@@ -185,7 +185,6 @@ def cut(
     language: list[str] | None = o.option("TAG", "Keep labels in this language only. Repeatable."),
     profile: o.Profile = None,
     memory: str = o.option("SIZE", "What DuckDB may use; the rest goes to disk.", "4GB"),
-    threads: int | None = o.option("N", "Of DuckDB.", min=1, shown="all cores"),
     overwrite: bool = o.flag("Replace the cut that the folder holds.", "--overwrite"),
 ) -> None:
     """Cut all triples within some hops of given entities out of a dump, with their labels.
@@ -200,7 +199,7 @@ def cut(
     from triplewise.tools.kg.subset.extract import SubsetSpec, extract_subset
 
     spec = SubsetSpec(hops, direction, hub_limit, tuple(language or ()))
-    options: Any = {"memory": memory, "threads": threads, "overwrite": overwrite}
+    options: Any = {"memory": memory, "overwrite": overwrite}
     options["profile"] = profile or "generic"
     with progress_bars(f"what is done is kept in {into}: run the same command again to go on") as progress:
         report = extract_subset(seeds, from_, into, spec, progress=progress, **options)

@@ -34,7 +34,6 @@ class FullText(BaseModel, frozen=True, extra="forbid"):
     all: str
     any: str = ""
     stem: str = ""
-    instance: str = ""
     at: str = ""
     name: str = ""
     predicates: tuple[str, ...] = ()
@@ -49,7 +48,7 @@ class FullText(BaseModel, frozen=True, extra="forbid"):
         stems = {w: w[: max(4, len(w) // 2)] for w in words if by_stem and len(w) > 4}
         parts = [self.stem.format(stems[w]) if w in stems else self.word.format(w) for w in words]
         values = {"text": (self.all if every else self.any).join(parts), "every": str(every).lower()}
-        values |= {"limit": str(MATCHES), "language": language, "instance": self.instance}
+        values |= {"limit": str(MATCHES), "language": language}
         by = (IRI(p).n3() for p in self.predicates)
         return " UNION ".join(f"{{ {self.find.format(predicate=p, **values)} BIND({p} AS ?by) }}" for p in by)
 

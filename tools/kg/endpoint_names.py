@@ -65,13 +65,7 @@ def _find_full_text(kg: KnowledgeGraph) -> FullText | None:
     def understood(way: FullText) -> FullText | None:
         if way.at and not re.search(way.at, kg.name):
             return None
-        found: dict[str, Any] = {"predicates": present}
-        if way.instance:
-            instances = kg.query(way.instance)
-            if not instances.outcome.ok or not instances.rows or (instance := instances.rows[0][0]) is None:
-                return None
-            found["instance"] = instance.n3()
-        way = way.model_copy(update=found)
+        way = way.model_copy(update={"predicates": present})
         if way.name == LETTERS:
             many = f"SELECT ?node WHERE {{ ?node <{present[0]}> ?label }} OFFSET {FEW_LABELS} LIMIT 1"
             return way if kg.query(many).outcome is Outcome.EMPTY else None

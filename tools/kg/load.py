@@ -53,7 +53,6 @@ def load_kg(
     into: Path | str,
     *,
     profile: str | Path | Profile | None = None,
-    labels: Sequence[Path | str] = (),
     on_error: OneOf["skip", "stop"] = "stop",
     progress: Progress | None = None,
     replace: bool = False,
@@ -63,11 +62,9 @@ def load_kg(
     Waits while another process loads into the same folder.
 
     Args:
-        sources: N-Triples, N-Quads, Turtle, TriG, RDF/XML, JSON-LD, `subject|relation|object` text (.txt) and
-            label tables (.tsv: id, label[, description[, aliases separated by |]]); plain, .gz, .zst or .bz2;
-            or folders: those made by `triplewise kg cut`, or of RDF files.
+        sources: RDF files, `subject|relation|object` text (.txt) and label tables (.tsv: id, label[,
+            description[, aliases separated by |]]), which become facts; plain, .gz, .zst or .bz2; or folders.
         profile: name, YAML path, or profile; inferred from the graph if None.
-        labels: further label tables. Labels become facts of the graph, so that any query sees them.
         on_error: whether a broken line stops the load or is reported and left out.
         progress: called with stage, done, total (bytes of the file being read, or names; total may be None).
         replace: whether a store that is already there may be replaced (it stays in use until the end).
@@ -76,7 +73,6 @@ def load_kg(
     (`into` exists, or nothing to load).
     """
     given = [f for p in map(Path, sources) for f in (_files_in(p) if p.is_dir() else [p])]
-    given += map(Path, labels)
     for path in given:
         rdf.check_format(path)
     tables = [path for path in given if rdf.is_label_table(path)]

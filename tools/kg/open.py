@@ -60,13 +60,11 @@ def open_kg(
     """Open a knowledge graph. One process opens the same graph once: it is shared, also between threads.
 
     Args:
-        source: `demo` (the graph that comes with the package), a folder made by `triplewise kg load`, a graph
-            file or a folder of RDF files (up to 32 MiB in memory; more is loaded into the user's cache folder
-            the first time), or the http(s) URL of a SPARQL 1.1 endpoint.
-        profile: name, YAML path, or profile; by default the one stored with a loaded folder, inferred for
-            files, told by the URL or the facts of an endpoint.
+        source: `demo`, a folder made by `triplewise kg load`, a graph file or a folder of RDF files (up to 32
+            MiB in memory; more is loaded into the user's cache folder the first time), or an endpoint's URL.
+        profile: name, YAML path, or profile; by default a loaded folder's own, else found by the facts.
         timeout, limit: seconds that a query may take, and rows that it may return.
-        connections: requests that go to an endpoint at a time, from now on; 4 where nobody says.
+        connections: requests that go to an endpoint at a time, from now on (4 at first).
         deadline: of the run that it is opened for: an endpoint is not waited for beyond it.
 
     Raises `ConfigurationError` (unknown profile, impossible URL) or `DataError` (no graph there).
@@ -130,13 +128,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"the manifest cannot be read ({error}); {remedy}", path) from error
     if version != FORMAT:
         raise DataError(f"store format {version}, this version reads {FORMAT}; {remedy}", path)
-    for name, facts in manifest["files"].items():
-        try:
-            size = (folder / name).stat().st_size
-        except OSError as error:
-            raise DataError(f"cannot be read ({error.strerror}); {remedy}", folder / name) from error
-        if size != facts["bytes"]:
-            raise DataError(f"is not as it was loaded: damaged; {remedy}", folder / name)
+    there = kept_files(folder)
+    for name in (name for name, facts in manifest["files"].items() if there.get(name) != facts):
+        raise DataError(f"is not as it was loaded: damaged; {remedy}", folder / name)
     return manifest
 
 

@@ -14,13 +14,16 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 from typing import Literal as OneOf
 
 import pyoxigraph as ox
+from zstandard import ZstdDecompressor, ZstdError
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import TO_UTF8
@@ -143,7 +146,7 @@ class GraphReader:
     def facts(self, sources: Sequence[Path], profile: Profile | None, first: int = 0) -> Iterator[ox.Quad]:
         """All facts of the sources, numbered from `first`; `profile` makes ids of the names in text files."""
         for number, path in enumerate(sources, first):
-            with Stream(path) as stream:
+            with opened(path) as stream:
                 yield from self._text(stream, profile) if is_text(path) else self._rdf(stream, number)
         if not self.triples:
             raise DataError("holds no facts; give a file that does", sources[0] if sources else None)
@@ -158,7 +161,7 @@ class GraphReader:
         )
         kinds = [ox.NamedNode(predicates[0]) for predicates in (profile.label_predicates, describe, alias)]
         for path in sources:
-            with Stream(path) as stream:
+            with opened(path) as stream:
                 for line, text in self._lines(stream):
                     fields = [field.strip() for field in text.split("\t")]
                     iri = profile.expand(fields[0]) if fields[0] else None
@@ -199,7 +202,9 @@ class GraphReader:
     def _rdf(self, stream: Stream, number: int) -> Iterator[ox.Quad]:
         form, base = FORMATS[_suffix(stream.path)], stream.path.absolute().as_uri()
         by_line = form in (ox.RdfFormat.N_TRIPLES, ox.RdfFormat.N_QUADS)
-        source: Any = stream.text("triplewise.escape" if by_line else "strict")
+        if not by_line:
+            stream.text.reconfigure(errors="strict")
+        source: Any = stream.text
         parser = ox.parse(input=source, format=form, base_iri=None if by_line else base)
         last_line: int | None = -1
         while True:
@@ -212,7 +217,7 @@ class GraphReader:
                     else:
                         yield self.count(quad, stream)
             except MemoryError as error:  # a term that the parser's buffer does not hold
-                with Stream(stream.path) as again:
+                with opened(stream.path) as again:
                     for _ in numbered_lines(again):  # raises where its line is as long
                         pass
                 message = f"a term of more than {LONGEST_LINE >> 20} MiB; {SHORTEN}"
@@ -328,61 +333,40 @@ def store_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Itera
     return node_names(profile, reader.predicates, texts, reader.popularity, about)
 
 
-class Stream(io.RawIOBase):
-    """A file that is read decompressed, by its suffix. What cannot be read raises `DataError`."""
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A file of some bytes on disk (`raw`), decompressed by its suffix: `text`, without a byte order mark."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, kind, self._inner = path, path.suffix.lower(), cast("Any", None)
-        self._failures: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
-        try:
-            self._raw = path.open("rb")
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror or error}", path) from error
-        self.size = path.stat().st_size
-        if kind == ".zst":
-            import zstandard
-
-            self._inner = zstandard.ZstdDecompressor().stream_reader(self._raw, read_across_frames=True)
-            self._failures = (OSError, zstandard.ZstdError)
-        else:
-            openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
-            self._inner = openers[kind](self._raw) if kind in openers else self._raw
+    path: Path
+    size: int
+    raw: IO[bytes]
+    text: io.TextIOWrapper
 
     @property
     def position(self) -> int:
         """Bytes of the file on disk read so far."""
-        return self._raw.tell()
+        return self.raw.tell()
 
-    def readable(self) -> bool:
-        """That it can be read."""
-        return True
 
-    def readinto(self, buffer: Any) -> int:
-        """Read decompressed bytes."""
-        try:
-            data = self._inner.read(len(buffer))
-        except self._failures as error:
-            raise DataError(f"cannot be read to its end: {error}", self.path) from error
-        buffer[: len(data)] = data
-        return len(data)
-
-    def text(self, errors: str = "triplewise.escape") -> io.TextIOWrapper:
-        """What it holds as text, without a byte order mark."""
-        return io.TextIOWrapper(io.BufferedReader(self, 1 << 18), "utf-8-sig", errors, newline="\n")
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._inner is not None:
-            self._inner.close()
-            self._raw.close()
-        super().close()
+@contextmanager
+def opened(path: Path) -> Iterator[Stream]:
+    """A file to read. What cannot be read raises `DataError`, also while the block reads."""
+    openers: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+    openers[".zst"] = partial(ZstdDecompressor().stream_reader, read_across_frames=True)
+    try:
+        with path.open("rb", buffering=1 << 18) as raw:
+            opener = openers.get(path.suffix.lower())
+            binary: Any = io.BufferedReader(opener(raw), 1 << 18) if opener else raw
+            with io.TextIOWrapper(binary, "utf-8-sig", "triplewise.escape", newline="\n") as text:
+                yield Stream(path, path.stat().st_size, raw, text)
+    except (OSError, EOFError, zlib.error, ZstdError) as error:
+        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
 
 
 def numbered_lines(stream: Stream) -> Iterator[tuple[int, str]]:
     """The lines of a file with their numbers, from 1, without their ends. `DataError` for an endless one."""
-    text = stream.text()
     for number in count(1):
-        if not (line := text.readline(LONGEST_LINE)):
+        if not (line := stream.text.readline(LONGEST_LINE)):
             return
         if len(line) == LONGEST_LINE:
             message = f"a line of more than {LONGEST_LINE >> 20} MiB; {SHORTEN}"

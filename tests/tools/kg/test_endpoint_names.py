@@ -109,7 +109,6 @@ def test_the_dialect_that_finds_a_known_label_is_used(way: FullText) -> None:
     """Engines that no package brings are played: they answer what is asked in their own words only."""
     own = {
         "jena": "jena.apache",
-        "graphdb": "ontotext",
         "qlever": "qlever",
         "blazegraph": "bigdata.com/rdf/search",
     }
@@ -123,8 +122,6 @@ def test_the_dialect_that_finds_a_known_label_is_used(way: FullText) -> None:
         if "?by ?label WHERE { {" in sparql:  # the labels that it has
             cells = f'{{"by": {{"type": "uri", "value": "{LABEL}"}}, "label": {label}}}'
             return Scripted(f'{{"head": {{"vars": ["by", "label"]}}, "results": {{"bindings": [{cells}]}}}}')
-        if "listConnectors" in sparql and mark == "ontotext":
-            return Scripted(rows("http://x.example/connector", variable="instance"))
         if mark not in sparql or mark == "OFFSET":
             return Scripted(rows())
         asked_for.append(sparql)

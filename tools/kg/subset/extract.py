@@ -132,7 +132,6 @@ def extract_subset(
     *,
     profile: str | Path | Profile = "generic",
     memory: str = "4GB",
-    threads: int | None = None,
     overwrite: bool = False,
     progress: rdf.Progress | None = None,
 ) -> SubsetReport:
@@ -144,7 +143,7 @@ def extract_subset(
         into: the folder to make.
         profile: of the dump. Relations that it leaves out are neither followed nor kept; labels, aliases and
             descriptions are kept, not followed.
-        memory, threads: what DuckDB may use; what does not fit goes to the disk.
+        memory: what DuckDB may use; what does not fit goes to the disk.
         overwrite: replace what the folder holds (a cut, whole or begun).
 
     Raises:
@@ -166,7 +165,7 @@ def extract_subset(
         work.mkdir(parents=True, exist_ok=True)
         busy = ConfigurationError(f"another process is working in {work}; wait for it to end")
         stack.enter_context(exclusive(work / "lock", busy))
-        tables = _Tables(work, memory, threads)
+        tables = _Tables(work, memory)
         stack.callback(tables.close)
         staged = [_stage(tables, path, number, shape, tell) for number, path in enumerate(paths)]
         every = " UNION ALL ".join(f"FROM {name}" for name, _ in staged)
@@ -237,14 +236,13 @@ def _stage(
 class _Tables:
     """Tables in a DuckDB database in a folder, where also goes what does not fit into `memory` (`4GB`)."""
 
-    def __init__(self, folder: Path, memory: str, threads: int | None) -> None:
+    def __init__(self, folder: Path, memory: str) -> None:
         try:
             import duckdb
         except ImportError as error:
             remedy = "pip install 'triplewise[cut]'"
             raise ConfigurationError(f"the package {error.name} is not installed: {remedy}") from error
-        config: dict[str, Any] = {"threads": threads} if threads else {}
-        config |= {"temp_directory": str(folder / "spill"), "memory_limit": memory}
+        config: dict[str, Any] = {"temp_directory": str(folder / "spill"), "memory_limit": memory}
         try:
             self._con = duckdb.connect(folder / "tables.duckdb", config=config)
         except duckdb.Error as error:
@@ -357,7 +355,7 @@ def read_seed_ids(path: Path, profile: Profile) -> tuple[tuple[IRI, ...], tuple[
     `#` and a space is a comment. Raises `DataError`: no such file, a line that is no JSON, no entity at all.
     """
     entries = dict[tuple[str, ...], None]()  # the forms of an entity to try in order
-    with rdf.Stream(path) as stream:
+    with rdf.opened(path) as stream:
         for number, raw in rdf.numbered_lines(stream):
             line = raw.strip()
             if not line.startswith("{"):

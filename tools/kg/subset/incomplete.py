@@ -36,17 +36,11 @@ class TopicQuestion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IncompleteSpec:
-    """How a graph is made incomplete: share of the collected triples to drop, seed, longest shortest path."""
+    """Share of the collected triples to drop (0 to 1), seed, and length of the longest shortest path."""
 
     drop: float
     seed: int = 1
     hops: int = 4
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.drop <= 1:
-            raise ConfigurationError(f"the share to drop lies between 0 and 1, not {self.drop}")
-        if self.hops < 1:
-            raise ConfigurationError(f"paths have at least one hop, not {self.hops}")
 
 
 @dataclass(slots=True)

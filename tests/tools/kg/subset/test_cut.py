@@ -30,7 +30,7 @@ def cut(folder: Path, facts: list[Fact], seeds: list[str], **order: Any) -> Subs
     dump = write_facts(folder / "dump.nt", facts)
     (folder / "seeds.txt").write_text("\n".join(seeds))
     settings = SubsetSpec(**order)
-    return extract_subset(folder / "seeds.txt", [dump], folder / "cut", settings, overwrite=True, threads=1)
+    return extract_subset(folder / "seeds.txt", [dump], folder / "cut", settings, overwrite=True)
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
